@@ -86,6 +86,9 @@ func (d *Directory) identify(s Sender, addressed bool, now time.Time) (Caller, e
 	return c, err
 }
 
+// Denied says for the log why the caller is refused; "" if it is not.
+func (c *Caller) Denied() string { return string(c.denied) }
+
 // callerOf finds out who sends a request. sent tells whether the request names anybody. The
 // error is an *Error about credentials that cannot be read in one way.
 func (d *Directory) callerOf(s Sender, addressed bool, now time.Time) (c Caller, sent bool, err error) {

@@ -67,7 +67,7 @@ func (s *Server) noRoom() *Error {
 // may go there.
 func (x *exchange) identify() error {
 	caller, err := x.setup.tenants.identify(senderOf(x.ctx), x.head.Addressed(), x.report.Time)
-	x.caller, x.report.Denied = caller, string(caller.denied)
+	x.caller, x.report.Denied = caller, caller.Denied()
 	if err != nil {
 		return err
 	}

@@ -101,6 +101,7 @@ var mayImport = map[string][]string{
 	"proxy/toolbox":                           {"retrieval", "retrieval/tools", "rewrite"},
 	"proxy/loop/looptest":                     {"rewrite/toolhistory/historytest"},
 	"proxy/toolbox/xmlcalls":                  {"proxy/toolbox"},
+	"proxy/mcp":                               {"proxy", "proxy/apierror", "proxy/killswitch", "proxy/panics", "proxy/report", "proxy/toolbox", "proxy/transport/inbound", "retrieval/tools", "rewrite"},
 	"proxy/spend":                             {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/report", "proxy/route", "proxy/transport", "proxy/usage", "rewrite", "rewrite/metered"},
 	"proxy/metrics":                           {"proxy/report", "proxy/route", "rewrite", "retrieval", "retrieval/recent", "cache/budget", "proxy/meter"},
 	"proxy/metrics/metricstest":               {"proxy/metrics"},
@@ -141,15 +142,16 @@ var mayImport = map[string][]string{
 
 // onlyIn lists modules that stay in a few packages.
 var onlyIn = map[string][]string{
-	"github.com/valyala/fasthttp": {"proxy", "proxy/", "cmd/"},
-	"github.com/redis/go-redis":   {"cache/redis"},
-	"github.com/pkoukk/":          {"rewrite/tokens/internal/generate"}, // and tests
-	"github.com/pires/":           {"proxy/transport/inbound"},          // and tests
-	"github.com/go-jose/":         {"proxy/identity", "proxy/identity/identitytest"},
-	"github.com/fsnotify/":        {"retrieval/knowledge/folder/watch"},
-	"modernc.org/sqlite":          {"retrieval/knowledge/store"},
-	"github.com/klippa-app/":      {"retrieval/knowledge/extract/pdf"},
-	"github.com/tetratelabs/":     {"retrieval/knowledge/extract/pdf"},
+	"github.com/valyala/fasthttp":      {"proxy", "proxy/", "cmd/"},
+	"github.com/redis/go-redis":        {"cache/redis"},
+	"github.com/pkoukk/":               {"rewrite/tokens/internal/generate"}, // and tests
+	"github.com/pires/":                {"proxy/transport/inbound"},          // and tests
+	"github.com/modelcontextprotocol/": {"proxy/mcp"},
+	"github.com/go-jose/":              {"proxy/identity", "proxy/identity/identitytest"},
+	"github.com/fsnotify/":             {"retrieval/knowledge/folder/watch"},
+	"modernc.org/sqlite":               {"retrieval/knowledge/store"},
+	"github.com/klippa-app/":           {"retrieval/knowledge/extract/pdf"},
+	"github.com/tetratelabs/":          {"retrieval/knowledge/extract/pdf"},
 }
 
 // The arrows point one way.

@@ -25,7 +25,7 @@ func Define(names []Name, bases []Base) []Definition {
 	list := make([]Definition, len(names))
 	for i, name := range names {
 		about, parameters := describe(name)
-		list[i] = Definition{name, about + over(bases), json.RawMessage(parameters)}
+		list[i] = Definition{name, about + Over(bases), json.RawMessage(parameters)}
 	}
 	return list
 }
@@ -42,8 +42,8 @@ func (b *Box) Define(names []Name, ids []string) []Definition {
 	return Define(names, bases)
 }
 
-// over names the bases.
-func over(bases []Base) string {
+// Over ends a description with the names of the bases; "" if there are none.
+func Over(bases []Base) string {
 	if len(bases) == 0 {
 		return ""
 	}

@@ -1,0 +1,155 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sidenote/proxy/toolbox"
+	"sidenote/retrieval/tools"
+)
+
+// The tools of ChatGPT's connectors, in the shape that OpenAI documents for them
+// (developers.openai.com/api/docs/mcp): fetch takes an id that search gave.
+const (
+	Search = "search"
+	Fetch  = "fetch"
+)
+
+// connectorHits is how many documents search gives at most.
+const connectorHits = 10
+
+// A connectorHit is a chunk that search found.
+type connectorHit struct {
+	ID    string `json:"id"` // for fetch: a reference, as read_knowledge takes it
+	Title string `json:"title"`
+	URL   string `json:"url"`
+}
+
+// connectorResults are what search gives.
+type connectorResults struct {
+	Results []connectorHit `json:"results"` // best first; never null
+}
+
+// A connectorText is what fetch gives.
+type connectorText struct {
+	connectorHit
+	Text     string            `json:"text"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+// connectorTools describes search and fetch.
+func connectorTools(bases []toolbox.Base) []*sdk.Tool {
+	const (
+		text = `{"type":"string"}`
+		hit  = `"id":` + text + `,"title":` + text + `,"url":` + text
+	)
+	object := func(properties, required string) json.RawMessage {
+		return json.RawMessage(`{"type":"object","properties":{` + properties + `},"required":[` + required + `]}`)
+	}
+	return []*sdk.Tool{
+		{
+			Name: Search, Description: "Searches the knowledge bases. Gives the best passages by id, title and url; fetch reads them." + toolbox.Over(bases),
+			InputSchema:  object(`"query":{"type":"string","description":"What to look for, in words that the documents would use."}`, `"query"`),
+			OutputSchema: object(`"results":{"type":"array","items":{"type":"object","properties":{`+hit+`},"required":["id","title","url"]}}`, `"results"`),
+		},
+		{
+			Name: Fetch, Description: "Reads a passage whole, by an id that search gave, with what stands around it." + toolbox.Over(bases),
+			InputSchema:  object(`"id":{"type":"string","description":"An id that search gave."}`, `"id"`),
+			OutputSchema: object(hit+`,"text":`+text+`,"metadata":{"type":"object","additionalProperties":`+text+`}`, `"id","title","text","url"`),
+		},
+	}
+}
+
+// search finds what fetch reads.
+func (k *Knowledge) search(ctx context.Context, as toolbox.Caller, arguments []byte) answer {
+	var asked struct {
+		Query json.RawMessage `json:"query,omitempty"`
+		TopK  int             `json:"top_k"`
+	}
+	if json.Unmarshal(arguments, &asked) == nil {
+		asked.TopK = connectorHits
+		arguments = encode(asked)
+	} // else the tool says what is wrong
+	res := k.Tools.Call(ctx, as, toolbox.SearchKnowledge, arguments)
+	found, ok := res.Data.(toolbox.Hits)
+	if !ok {
+		return answerOf(res)
+	}
+	out := connectorResults{Results: make([]connectorHit, len(found.Hits))}
+	for i, h := range found.Hits {
+		out.Results[i] = k.hit(h.RefID, h.Name, h.Section)
+	}
+	return done(out)
+}
+
+// fetch reads what search found.
+func (k *Knowledge) fetch(ctx context.Context, as toolbox.Caller, arguments []byte) answer {
+	asked := struct {
+		ID *string `json:"id"`
+	}{}
+	if err := json.Unmarshal(arguments, &asked); err != nil || asked.ID == nil {
+		return answer{text: "id is missing, or no text; search gives it", result: Refused}
+	}
+	res := k.Tools.Call(ctx, as, toolbox.ReadKnowledge, encode(map[string][]string{"refs": {*asked.ID}}))
+	if wrong, ok := errors.AsType[*toolbox.ArgumentError](res.Err); ok {
+		return answer{text: "id " + wrong.Reason, result: Refused}
+	}
+	read, ok := res.Data.(toolbox.Texts)
+	switch {
+	case !ok:
+		return answerOf(res)
+	case len(read.Sources) == 0:
+		return answer{text: strings.TrimSpace(read.Content), result: Refused} // as read_knowledge says it
+	}
+	src := &read.Sources[0]
+	ref := refOf(*asked.ID)
+	line := func(s string) string { return as.Policy.SafeText(strings.Join(strings.Fields(s), " ")) }
+	return done(connectorText{
+		k.hit(*asked.ID, line(src.Name), line(src.Section)), as.Policy.SafeText(src.Text),
+		map[string]string{"knowledge": ref.Knowledge, "document": ref.Doc, "section": line(src.Section)},
+	})
+}
+
+// hit shows a chunk: by the address of its document, or by one that names it.
+func (k *Knowledge) hit(id, name, section string) connectorHit {
+	title := name
+	if section != "" && section != name {
+		title += " > " + section
+	}
+	ref := refOf(id)
+	link := k.Link(ref.Knowledge, ref.Doc)
+	if link == "" {
+		link = (&url.URL{Scheme: "sidenote", Host: ref.Knowledge, Path: "/" + ref.Doc, Fragment: strconv.Itoa(ref.Chunk)}).String()
+	}
+	return connectorHit{id, title, link}
+}
+
+// refOf reads a reference that a tool has given or taken.
+func refOf(id string) tools.Ref {
+	ref, err := tools.ParseRef(id)
+	if err != nil {
+		panic("BUG: a tool knows a reference that is none: " + err.Error())
+	}
+	return ref
+}
+
+// done is the answer in one text, and for a program.
+func done(data any) answer { return answer{text: string(encode(data)), data: data, result: Done} }
+
+// encode writes JSON with < and & as they are.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("BUG: encode for a tool: " + err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

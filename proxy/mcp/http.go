@@ -1,0 +1,259 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/valyala/fasthttp"
+	"golang.org/x/net/netutil"
+
+	"sidenote/proxy"
+	"sidenote/proxy/apierror"
+	"sidenote/proxy/killswitch"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/proxy/transport/inbound"
+	"sidenote/rewrite"
+)
+
+// Path is where a Server answers.
+const Path = "/mcp"
+
+// What a Server takes. Arguments of tools have 64 KiB at most.
+const (
+	maxBody        = 1 << 20
+	maxHead        = 32 << 10
+	maxConnections = 1024 // more wait until one is closed
+
+	headWait    = 10 * time.Second
+	requestWait = time.Minute // for a request and its answer
+	idleWait    = 2 * time.Minute
+)
+
+// Options are what a Server is made of.
+type Options struct {
+	Knowledge Knowledge
+	Callers   func() *proxy.Directory // finds out who calls; it may change
+	Switch    *killswitch.Switch      // may lower the modes of policies; nil: nothing does
+	Refused   func(*Refusal)          // hears of each request that is refused; may be nil
+}
+
+// A Refusal is a request that was refused before any tool was called.
+type Refusal struct {
+	Error  *proxy.Error
+	Denied string // why the caller is not known, for the log
+}
+
+// A Server serves callers over HTTP (streamable HTTP, without streams: each answer is one JSON
+// object). Who calls is found out at each request, as on the data port; a session is its
+// tenant's, and unknown to others.
+type Server struct {
+	options  Options
+	sessions *sessions
+	kept     http.Handler // for clients that have sessions
+	single   http.Handler // for those that have none
+	http     http.Server
+}
+
+// NewServer returns a server that does not listen yet.
+func NewServer(o Options) *Server {
+	s := &Server{options: o}
+	k := &s.options.Knowledge
+	s.sessions = newSessions(func(newID func() string) *sdk.Server { return k.server(callerIn, newID) })
+	of := func(r *http.Request) *sdk.Server { return s.sessions.of(callerOf(r.Context()).Policy.Tenant) }
+	// Hosts were judged with the callers.
+	s.kept = identified(sdk.NewStreamableHTTPHandler(of, &sdk.StreamableHTTPOptions{
+		JSONResponse: true, SessionTimeout: sessionIdle, DisableLocalhostProtection: true,
+	}))
+	s.single = identified(sdk.NewStreamableHTTPHandler(of, &sdk.StreamableHTTPOptions{
+		JSONResponse: true, Stateless: true, DisableLocalhostProtection: true, PropagateRequestCancellation: true,
+	}))
+	s.http = http.Server{
+		Handler: s, ErrorLog: log.New(io.Discard, "", 0), // it would quote what clients send
+		ReadHeaderTimeout: headWait, ReadTimeout: requestWait, WriteTimeout: requestWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHead,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+	}
+	return s
+}
+
+// Sessions returns how many sessions are open.
+func (s *Server) Sessions() int { return s.sessions.count() }
+
+// Serve answers requests on ln, which may be an *inbound.Listener, until Shutdown.
+func (s *Server) Serve(ln net.Listener) error {
+	port, ok := ln.(*inbound.Listener)
+	if !ok {
+		port = &inbound.Listener{Listener: ln}
+	}
+	plain := netutil.LimitListener(port.Listener, maxConnections)
+	if port.TLS != nil {
+		plain = tls.NewListener(plain, port.TLS)
+	}
+	s.http.BaseContext = func(net.Listener) context.Context {
+		return context.WithValue(context.Background(), portKey{}, port)
+	}
+	if err := s.http.Serve(plain); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// Shutdown stops listening, lets calls end while ctx lasts, and ends all sessions.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("shut down: %w", err), s.http.Close())
+	}
+	s.sessions.close()
+	return err
+}
+
+// ServeHTTP answers a request, if its caller may ask.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer panics.Recover(s.options.Knowledge.Panicked, func() { w.WriteHeader(http.StatusInternalServerError) })
+	now := time.Now()
+	caller, err := s.identify(r, now)
+	if err != nil {
+		s.refuse(w, err, caller)
+		return
+	}
+	id := r.Header.Get("Mcp-Session-Id")
+	switch {
+	case r.URL.Path != Path:
+		fail(w, http.StatusNotFound, "not_found", "There is nothing at "+r.URL.Path+"; MCP is at "+Path+".")
+		return
+	case r.Method != http.MethodPost && r.Method != http.MethodDelete:
+		w.Header().Set("Allow", "POST, DELETE")
+		fail(w, http.StatusMethodNotAllowed, "method_not_allowed", Path+" takes POST and DELETE; nothing is sent without a request.")
+		return
+	case id != "" && !s.sessions.use(id, caller.Policy.Tenant, now):
+		fail(w, http.StatusNotFound, "session_not_found", "There is no such session; begin a new one.")
+		return
+	}
+	body, err := readBody(w, r)
+	if err != nil {
+		s.refuse(w, err, caller)
+		return
+	}
+	caller.life = r.Context()
+	handler := s.kept
+	if r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" { // it has no sessions
+		handler = s.single
+	}
+	handler.ServeHTTP(w, requestOf(r, caller, body))
+}
+
+// identify finds out who sends a request.
+func (s *Server) identify(r *http.Request, now time.Time) (*Caller, error) {
+	sender := senderOf(r)
+	who, err := s.options.Callers().Identify(sender, now)
+	c := &Caller{By: who.By, Key: who.Key, denied: who.Denied()}
+	if err != nil {
+		return c, err
+	}
+	sender.Header.Del("Sidenote-Tenant") // it has been judged
+	asked, err := proxy.HeaderOptions(sender.Header)
+	if err != nil {
+		return c, err
+	}
+	policy, _ := who.Policy.Limited(s.options.Switch, now)
+	c.Name = policy.Name
+	c.Policy, err = policy.Rewrite.Narrow(asked).WithClaims(who.Claims)
+	return c, err
+}
+
+// senderOf is the request as a Directory reads it.
+func senderOf(r *http.Request) proxy.Sender {
+	var h fasthttp.RequestHeader
+	for name, values := range r.Header {
+		for _, value := range values {
+			h.Add(name, value)
+		}
+	}
+	h.SetHost(r.Host)
+	h.SetRequestURI(r.RequestURI)
+	conn := r.Context().Value(connKey{}).(net.Conn)
+	port := r.Context().Value(portKey{}).(*inbound.Listener)
+	secure, _ := conn.(*tls.Conn)
+	return proxy.Sender{Header: &h, Peer: inbound.PeerOf(port, secure), Remote: conn.RemoteAddr(), Local: conn.LocalAddr()}
+}
+
+// readBody reads a body whole.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
+		return nil, &proxy.Error{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", maxBody)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &proxy.Error{Reason: report.ReasonBodySlow, Message: "The body of the request came too slowly; try again."}
+	case err != nil:
+		return nil, &proxy.Error{Reason: report.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
+	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")):
+		// One of 1 MiB could hold ten thousand calls.
+		return nil, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "A request is one JSON object; batches were taken out of MCP, send one call at a time."}
+	}
+	return body, nil
+}
+
+// refuse answers with an error.
+func (s *Server) refuse(w http.ResponseWriter, err error, c *Caller) {
+	e := apierror.As(err)
+	if s.options.Refused != nil {
+		s.options.Refused(&Refusal{e, c.denied})
+	}
+	e.WriteHTTP(w)
+}
+
+// fail answers with an error that only this port has.
+func fail(w http.ResponseWriter, status int, code, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(apierror.JSON(message, apierror.TypeRequest, code, "")) // a client that has left needs no answer
+}
+
+// Keys of contexts: of a connection, its port, and a request's caller.
+type (
+	connKey   struct{}
+	portKey   struct{}
+	callerKey struct{}
+)
+
+// requestOf is a request as the SDK gets it: without its credentials, and with its caller.
+func requestOf(r *http.Request, c *Caller, body []byte) *http.Request {
+	r = r.Clone(context.WithValue(r.Context(), callerKey{}, c))
+	for _, name := range []string{"Api-Key", "X-Api-Key", "Cookie"} {
+		r.Header.Del(name)
+	}
+	r.Header.Set("Authorization", "Bearer identified") // see identified
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return r
+}
+
+func callerOf(ctx context.Context) *Caller { return ctx.Value(callerKey{}).(*Caller) }
+
+// identified hands callers on to tools: the SDK passes nothing from a request to its tool but
+// headers, and what a verifier of tokens has found.
+func identified(h http.Handler) http.Handler {
+	found := func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+		c := callerOf(ctx)
+		return &auth.TokenInfo{UserID: c.Policy.Tenant, Extra: map[string]any{callerExtra: c}}, nil
+	}
+	return auth.RequireBearerToken(found, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(h)
+}
+
+const callerExtra = "caller"
+
+// callerIn returns what identified has handed on.
+func callerIn(e *sdk.RequestExtra) *Caller { return e.TokenInfo.Extra[callerExtra].(*Caller) }
