@@ -20,6 +20,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/apierror"
+	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -163,7 +164,7 @@ func (s *Server) identify(r *http.Request, now time.Time) (*Caller, error) {
 		return c, err
 	}
 	sender.Header.Del("Sidenote-Tenant") // it has been judged
-	asked, err := proxy.HeaderOptions(sender.Header)
+	asked, err := headeroptions.Read(sender.Header, false)
 	if err != nil {
 		return c, err
 	}
