@@ -24,6 +24,7 @@ const (
 	Embedded   Kind = "embedded"   // the vector of one question
 	Planned    Kind = "plans"      // what a planner answered
 	Scored     Kind = "scores"     // what a reranker answered
+	Turns      Kind = "turns"      // what a client does not see of a turn with tools
 
 	Calibration Kind = "calibration" // how an upstream counts a model's tokens; no search results
 )

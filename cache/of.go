@@ -143,6 +143,16 @@ func (c *Of[V]) Far(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (F
 	return landed.Val.(Found[V]), true
 }
 
+// Put keeps v in all tiers, in place of what they have under the same id: that of Near. It
+// returns when it is written; a tier that fails does not have it.
+func (c *Of[V]) Put(ctx context.Context, tenant string, id []byte, v V) {
+	l := Lookup[V]{key: digestKey(c.Kind, tenant, id)}
+	l.name = l.key.String()
+	if l.value = c.Encode(l.key, v); l.value != nil {
+		c.keep(ctx, len(c.Tiers), l, v)
+	}
+}
+
 // remember keeps a value beside the nearest tier, as long as that has it.
 func (c *Of[V]) remember(id []byte, l *Lookup[V], v V) {
 	size := len(l.value)

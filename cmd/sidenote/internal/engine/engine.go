@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/budget"
+	"sidenote/cache/turns"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/cmd/sidenote/internal/engine/background"
@@ -68,6 +70,10 @@ type Engine struct {
 	Planners *planning.Planners // of the configuration with which it began; nil: nothing is planned
 	Reloader Reloader           // reads the configuration again; nil: nothing does. Set it before AdminServer
 
+	// Turns returns what keeps the parts of turns that clients do not see. It is one store, which the
+	// first call makes: before the first request, since Redis is used from when it has answered.
+	Turns func() *turns.Store
+
 	catalogue *catalogue
 	view      *storeView
 	embedding *embedding.Service // nil without embeddings
@@ -120,6 +126,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if e.caches, err = caching.New(cfg, m); err != nil {
 		return nil, err
 	}
+	e.Turns = sync.OnceValue(e.caches.Turns)
 	e.tasks = background.NewTasks(ctx, m.Panicked)
 	if o.Keep {
 		e.openModes()

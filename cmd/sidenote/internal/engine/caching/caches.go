@@ -9,6 +9,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/redis"
+	"sidenote/cache/turns"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/retrieval"
@@ -21,7 +22,8 @@ type Caches struct {
 	monitor background.Monitor
 	memory  map[cache.Kind]*cache.Memory
 
-	DB     *redis.DB // nil without Redis; the maps below are empty then
+	DB     *redis.DB   // nil without Redis; the maps below are empty then
+	keys   *cache.Keys // nil: nothing is encrypted
 	stores map[cache.Kind]*redis.Store
 	codecs map[cache.Kind]*cache.CodecStore
 	behind map[cache.Kind]*cache.WriteBehind // in front of codecs, where requests wait
@@ -51,9 +53,14 @@ func (c *Caches) open(kind cache.Kind, bytes int64) (*cache.Memory, error) {
 		return nil, fmt.Errorf("make cache: %w", err)
 	}
 	c.memory[kind] = store
-	c.monitor.Metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
-		func() float64 { return float64(c.Bytes(kind)) })
+	c.watchBytes(kind, store.Bytes)
 	return store, nil
+}
+
+// watchBytes shows what the cache of a kind holds in this process.
+func (c *Caches) watchBytes(kind cache.Kind, held func() int64) {
+	c.monitor.Metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
+		func() float64 { return float64(held()) })
 }
 
 // Bytes is what the cache of a kind holds in this process.
@@ -80,6 +87,20 @@ func (c *Caches) Questions(client *embed.Client) (*cache.Questions, error) {
 	}
 	tier := cache.Tier{Name: background.TierMemory, Store: store, TTL: questionTTL, EmptyTTL: questionTTL}
 	return cache.NewQuestions(client, client.Space, tier, c.monitor.Cached), nil
+}
+
+// Turns keeps what clients do not see of turns with tools. It is called once, where some policy
+// offers tools. What is kept is on Redis before the client has its part, which it sends to any
+// replica.
+func (c *Caches) Turns() *turns.Store {
+	memory := turns.NewMemory(int64(c.cfg.Cache.Memory) / 8)
+	c.watchBytes(cache.Turns, memory.Bytes)
+	tiers := []cache.Tier{{Name: background.TierMemory, Store: memory, TTL: turns.Lifetime, EmptyTTL: turns.Lifetime}}
+	if c.DB != nil {
+		_, shared := c.openShared(cache.Turns)
+		tiers = append(tiers, cache.Tier{Name: background.TierRedis, Store: shared, TTL: turns.Lifetime, EmptyTTL: turns.Lifetime, Wait: c.cfg.Redis.Timeout})
+	}
+	return turns.NewStore(tiers, c.monitor.Cached)
 }
 
 // questionTTL is how long the vector of a question is kept: it never changes.

@@ -22,10 +22,9 @@ func (c *Caches) openRedis() error {
 	if url == "" {
 		return nil
 	}
-	var keys *cache.Keys
 	var err error
 	if text := r.EncryptionKeys.Value.Reveal(); text != "" {
-		if keys, err = cache.ParseKeys([]byte(text)); err != nil {
+		if c.keys, err = cache.ParseKeys([]byte(text)); err != nil {
 			return fmt.Errorf("redis.encryption_keys: %w", err)
 		}
 	}
@@ -38,14 +37,19 @@ func (c *Caches) openRedis() error {
 		return err
 	}
 	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected, cache.Calibration} {
-		store := c.DB.Store(string(kind))
-		c.stores[kind], c.codecs[kind] = store, cache.NewCodecStore(store, keys)
-		m.WatchBreaker(background.TierRedis+"/"+string(kind), store.Open)
+		c.stores[kind], c.codecs[kind] = c.openShared(kind)
 	}
 	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected} {
 		c.behind[kind] = cache.NewWriteBehind(c.codecs[kind])
 	}
 	return nil
+}
+
+// openShared begins to use the Redis for a kind.
+func (c *Caches) openShared(kind cache.Kind) (*redis.Store, *cache.CodecStore) {
+	store := c.DB.Store(string(kind))
+	c.monitor.WatchBreaker(background.TierRedis+"/"+string(kind), store.Open)
+	return store, cache.NewCodecStore(store, c.keys)
 }
 
 // Problems says what does not work at present.
