@@ -7,7 +7,7 @@ import (
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/meter"
 	"sidenote/proxy/planning"
-	"sidenote/proxy/toolbox"
+	"sidenote/proxy/rounds"
 	"sidenote/proxy/transport"
 )
 
@@ -22,7 +22,7 @@ type Config struct {
 	Budgets     *meter.Meter       // counts what tenants use; nil if nothing is limited
 	Bodies      BodyKeeper         // is shown the bodies of chats; nil: nobody is
 	Planners    *planning.Planners // plan what is searched, where policies want it; nil: nothing is planned
-	Tools       *toolbox.Box       // answers the calls of models, where policies offer them tools; nil: none are offered
+	Tools       *rounds.Kit        // answers the calls of models, where policies offer them tools; nil: none are offered
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }

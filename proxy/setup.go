@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sidenote/proxy/planning"
-	"sidenote/proxy/toolbox"
+	"sidenote/proxy/rounds"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/outbound"
 	"sidenote/rewrite"
@@ -19,7 +19,7 @@ type setup struct {
 	upstreams map[string]*backend
 	rewriter  *rewrite.Rewriter
 	planners  *planning.Planners // nil: nothing is planned
-	tools     *toolbox.Box       // nil: no tools are offered
+	tools     *rounds.Kit        // nil: no tools are offered
 }
 
 // A backend is a configured upstream with its client.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"sidenote/cache/turns"
 	"sidenote/proxy/apierror"
 	"sidenote/proxy/report"
 	"sidenote/proxy/rounds"
@@ -37,6 +38,8 @@ func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy
 	}
 	p = o.Protecting(p)
 	x.tools, x.report.Tools = &tooling{o, body, req, p, transport.Call{}}, new(report.Tools)
+	q := p.Query(rewrite.Model{})
+	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, turns.OwnerOf(&q))
 	if p.Empty() == rewrite.EmptyRefuse {
 		p.OnEmpty = rewrite.EmptyPass // the model may find what this search does not
 	}
@@ -51,14 +54,14 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	t, ledger := x.tools, &x.report.Rewrite.Ledger
 	t.call = call
 	caller := toolbox.NewCaller(&t.policy, x.report.Rewrite.Model)
-	caller.FirstID = x.report.Sources() + 1
+	caller.FirstID = t.FirstID(x.report.Sources())
 	x.report.Tools.StartAt(caller.FirstID)
 	room := x.policy.Tools.MaxTokens
 	if w := &ledger.Window; w.Size > 0 && w.Request > 0 {
 		room = max(0, min(room, w.Size-w.Request-ledger.Used-w.ReservedOutput))
 	}
 	r := rounds.New(rounds.Setup{
-		Host: toolHost{x}, Policy: &x.policy.Tools, Offer: t.Offering, Box: x.setup.tools, Caller: caller, Room: room,
+		Host: toolHost{x}, Policy: &x.policy.Tools, Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
 		Take: x.Take, Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked,
 		Tap: func(piece []byte) {
 			if x.reader != nil {
@@ -117,9 +120,6 @@ func (x toolHost) Error(err error) []byte {
 	}
 	return apierror.As(err).JSON()
 }
-
-// Keep implements rounds.Host.
-func (x toolHost) Keep(rounds.Mixed) {}
 
 // endRound settles a round whose answer was read whole, as another follows.
 func endRound(x *exchange) {

@@ -56,6 +56,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 		dst = appendCount(dst, "rounds", t.Rounds)
 		dst = appendCount(dst, "calls", len(t.Calls))
 		dst = appendCount(dst, "tokens", t.Tokens)
+		if t.Restored > 0 {
+			dst = appendCount(dst, "restored", t.Restored)
+		}
 	} else if r.Unoffered != "" {
 		dst = appendToken(append(dst, "; unoffered="...), r.Unoffered)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"sidenote/cache/turns"
 	"sidenote/proxy/loop"
 	"sidenote/proxy/toolbox"
 	"sidenote/proxy/toolbox/xmlcalls"
@@ -12,6 +13,7 @@ import (
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/edit"
 	"sidenote/rewrite/offer"
+	"sidenote/rewrite/toolhistory"
 )
 
 // An Offering is what of ours a request goes up with: tools beside the application's, or a text
@@ -26,6 +28,10 @@ type Offering struct {
 	text     string     // about them, under the XML protocol
 	place    chat.Place // of the text
 	restored []edit.Edit
+	history  *toolhistory.History // of the client; nil without kept
+	kept     *turns.Store
+	owner    turns.Owner
+	nextID   int               // that no source in what was restored has
 	messages []json.RawMessage // of the rounds before
 	last     bool              // nothing is offered any more
 	base     []edit.Edit       // of the rewrite

@@ -22,20 +22,8 @@ type Host interface {
 	// Next settles the round before, of which the answer was read, and sends the request again with
 	// messages behind its own, and with our tools unless it is the last round.
 	Next(messages []json.RawMessage, last bool) (*transport.Answer, error)
-	// Keep keeps what a client does not see of a turn in which it is asked to call tools of its
-	// own, for the request that brings their results.
-	Keep(m Mixed)
 	// Error returns the body of the answer that a client gets for an error of Next.
 	Error(err error) []byte
-}
-
-// A Mixed is what a client does not see of a turn that asks it to call tools.
-type Mixed struct {
-	Before  []json.RawMessage // messages of the rounds before this turn
-	Turn    loop.Turn
-	Results []json.RawMessage // our messages with the results of Turn.Ours
-	Shown   string            // text of the turn and of the rounds before, as the client has it
-	NextID  int               // of a source
 }
 
 // A Setup is what rounds are made with.
@@ -90,17 +78,17 @@ func (r *Rounds) follow(t *loop.Turn) (goes bool) {
 	if r.Policy.XML && len(t.Theirs) > 0 {
 		t.Ours = nil // calls in the text are not put back into a history
 	}
-	goes = t.Continues() && !r.last
-	if !goes && (!t.Mixed() || r.last) {
-		if len(t.Theirs) > 0 && len(r.messages) > 0 {
-			t.Ours = nil // they were withdrawn, or their arguments are cut
-			r.Host.Keep(Mixed{Before: r.messages, Turn: *t, Shown: r.loop.Shown(), NextID: r.Caller.FirstID})
-		}
+	switch goes = t.Continues() && !r.last; {
+	case goes, t.Mixed() && !r.last:
+	case len(t.Theirs) > 0 && len(r.messages) > 0:
+		r.Offer.keep(r.Life, r, t, nil)
+		return false
+	default:
 		return false
 	}
 	calls := r.answer(t.Ours)
-	if !goes { // the client has calls to answer too
-		r.Host.Keep(Mixed{Before: r.messages, Turn: *t, Results: messages(calls), Shown: r.loop.Shown(), NextID: r.Caller.FirstID})
+	if !goes {
+		r.Offer.keep(r.Life, r, t, calls)
 		return false
 	}
 	r.last = r.loop.Rounds()+1 >= r.Policy.MaxRounds || r.Room < leastRoom || !time.Now().Before(r.deadline)

@@ -240,7 +240,7 @@ func (e *Engine) Shared(ctx context.Context) string { return e.caches.Describe(c
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
 	cfg, all := e.Config.Proxy(), report.Recorders{records}
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
-	cfg.Switch, cfg.Planners, cfg.Tools = e.modes, e.Planners, e.Toolbox()
+	cfg.Switch, cfg.Planners, cfg.Tools = e.modes, e.Planners, kitOf(e, cfg.Tenants)
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
 	}

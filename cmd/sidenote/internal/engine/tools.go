@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+	"sidenote/proxy/rounds"
 	"sidenote/proxy/toolbox"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
@@ -27,4 +29,19 @@ func (c *catalogue) Passage(ctx context.Context, q retrieval.Query, p retrieval.
 		return nil, fmt.Errorf("%s: %w", p.Knowledge, retrieval.ErrNoHit)
 	}
 	return c.group.Passage(ctx, q, p)
+}
+
+// kitOf is what answers the calls of models, for tenants. It keeps turns where some of them have tools.
+func kitOf(e *Engine, of proxy.Tenants) *rounds.Kit {
+	kit := &rounds.Kit{Box: e.Toolbox()}
+	for _, p := range proxy.NewDirectory(of).Policies() {
+		has := len(p.Tools.Offer) > 0
+		for i := range p.Overrides {
+			has = has || len(p.Overrides[i].Policy.Tools.Offer) > 0
+		}
+		if has {
+			kit.Turns = e.Turns()
+		}
+	}
+	return kit
 }
