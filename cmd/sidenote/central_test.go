@@ -126,6 +126,41 @@ func TestCentralSidenote(t *testing.T) {
 	}
 }
 
+// What another Sidenote keeps is read chunk by chunk as it is there, under the filters here, and by
+// OpenAI's SDK.
+func TestReadsOfCentralSidenote(t *testing.T) {
+	central, token := newCentral(t)
+	edge := serve(t, "--config", edgeConfig(t, newRecorder(t).URL, central.admin, token, "5s"))
+	edge.out.until(t, "vector store handbook")
+	tool := func(p *process, bearer, name, arguments string) string {
+		t.Helper()
+		_, body := posted(t, p.admin+"/v1/tools/"+name, bearer, arguments)
+		return body
+	}
+	found := tool(edge, "", "search_knowledge", `{"query":"parental leave weeks"}`)
+	ref, _, _ := strings.Cut(strings.TrimPrefix(found, `{"hits":[{"ref_id":"`), `"`)
+	if !strings.HasPrefix(ref, "hr:leave.md:") {
+		t.Fatal(found)
+	}
+	here := tool(edge, "", "read_knowledge", fmt.Sprintf(`{"refs":[%q,"hr:nothere.md:0","hr:../../../healthz:0"]}`, ref))
+	there := tool(central, "s3cret", "read_knowledge", fmt.Sprintf(`{"refs":[%q,"handbook:nothere.md:0","handbook:../../../healthz:0"]}`, strings.Replace(ref, "hr:", "handbook:", 1)))
+	if here != strings.ReplaceAll(strings.ReplaceAll(there, "handbook:", "hr:"), `kb_id=\"handbook\"`, `kb_id=\"hr\"`) || !strings.Contains(here, "16 weeks") || !strings.Contains(here, `"not_found":["hr:nothere.md:0","hr:../../../healthz:0"]`) {
+		t.Errorf("here %s\nthere %s", here, there)
+	}
+	if got := tool(edge, "", "recall", `{"query":"parental leave weeks","file_paths":["leave.md","nothere.md"]}`); !strings.Contains(got, "16 weeks") || !strings.Contains(got, `"not_found":["nothere.md"]`) {
+		t.Errorf("recall: %s", got)
+	}
+	sdk := adminClient(central, option.WithAPIKey("s3cret"))
+	page, err := sdk.VectorStores.Files.Content(t.Context(), "handbook", "leave.md")
+	if err != nil || len(page.Data) == 0 || page.Data[0].Type != "text" || page.Data[0].Text == "" {
+		t.Errorf("%+v, %v", page, err)
+	}
+	central.stop()
+	if got := tool(edge, "", "read_knowledge", fmt.Sprintf(`{"refs":[%q]}`, ref)); !strings.Contains(got, "The search failed.") {
+		t.Errorf("gone: %s", got)
+	}
+}
+
 // Without the other one requests go on, and it says what is missing.
 func TestCentralSidenoteIsGone(t *testing.T) {
 	central, token := newCentral(t)

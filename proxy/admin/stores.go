@@ -91,8 +91,12 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	case len(at) == 2 && at[1] == "files":
 		return get(of(listFiles))
 	case at[1] == "files":
-		return get(of(func(ctx *fasthttp.RequestCtx, _ viewer, id string, s Store) error {
-			return showFile(ctx, id, s, strings.Join(at[2:], "/"))
+		return get(of(func(ctx *fasthttp.RequestCtx, who viewer, id string, s Store) error {
+			name := strings.Join(at[2:], "/")
+			if file, ok := s.find(strings.TrimSuffix(name, contentPath)); ok && strings.HasSuffix(name, contentPath) && h.Tools != nil {
+				return showContent(ctx, h.Tools.Reader, who, id, file)
+			}
+			return showFile(ctx, id, s, name)
 		}))
 	}
 	return endpoint{}, false

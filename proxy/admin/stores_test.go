@@ -14,7 +14,9 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/toolbox"
 	"sidenote/retrieval"
+	"sidenote/retrieval/tools"
 )
 
 // twoStores is a Library of two bases: kb1 with some files, kb2 still indexing.
@@ -62,6 +64,50 @@ func stores(t *testing.T, s *twoStores) string {
 		h.Library, h.Knowledge = s, func() []string { return []string{"kb1", "kb2", "far"} }
 	})
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
+}
+
+// manyParts reads documents of 2,001 chunks.
+type manyParts struct{}
+
+func (manyParts) Passage(_ context.Context, q retrieval.Query, p retrieval.Passage) (list []retrieval.Source, err error) {
+	if p.First > 2000 || len(q.Bases) != 1 || q.Bases[0].Knowledge != p.Knowledge {
+		return nil, retrieval.ErrNoHit
+	}
+	for i := p.First; i < min(p.End, 2001); i++ {
+		list = append(list, retrieval.Source{Knowledge: p.Knowledge, Doc: p.Doc, Chunk: i, Section: []string{"S", ""}[i%2], Text: fmt.Sprint(i)})
+	}
+	return list, nil
+}
+
+// The text of a document comes with a part for each chunk, page by page.
+func TestStoreContent(t *testing.T) {
+	s := &twoStores{files: []string{"a/b.md", "content", "x/content"}}
+	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) {
+		h.Library, h.Knowledge = s, func() []string { return []string{"kb1", "far"} }
+		h.Tools = &toolbox.Box{Knowledge: tools.Knowledge{Reader: manyParts{}}}
+	}).Handle, slog.New(slog.DiscardHandler)))
+	for _, row := range []struct {
+		path   string
+		status int
+		first  string
+		last   string
+	}{
+		{"kb1/files/a%2Fb.md/content", 200, `{"object":"vector_store.file_content.page","data":[{"type":"text","text":"0","sidenote_section":"S"},{"type":"text","text":"1"},`, `{"type":"text","text":"999"}],"has_more":true,"next_page":"1000"}`},
+		{"kb1/files/a/b.md/content?page=2000", 200, `{"object":"vector_store.file_content.page","data":[{"type":"text","text":"2000","sidenote_section":"S"}]`, `"has_more":false,"next_page":null}`},
+		{"kb1/files/a%2Fb.md/content?page=2001", 200, `{"object":"vector_store.file_content.page","data":[]`, `"has_more":false,"next_page":null}`},
+		{"kb1/files/a%2Fb.md/content?page=-1", 400, `{"error":`, `"param":"page","code":"invalid_option"}}`},
+		{"kb1/files/a%2Fb.md/content?page=9223372036854775807", 400, `{"error":`, `}}`},
+		{"kb1/files/content", 200, `{"id":"content","object":"vector_store.file"`, `}`},
+		{"kb1/files/x/content", 200, `{"id":"x/content","object":"vector_store.file"`, `}`},
+		{"kb1/files/nothere/content", 404, `{"error":`, `}}`},
+		{"far/files/a/content", 501, `{"error":`, `}}`},
+		{"nothere/files/a%2Fb.md/content", 404, `{"error":`, `}}`},
+	} {
+		code, got := call(t, "GET", url+"/v1/vector_stores/"+row.path, "")
+		if code != row.status || !strings.HasPrefix(got, row.first) || !strings.HasSuffix(strings.TrimSpace(got), row.last) {
+			t.Errorf("%s: %d %.200s", row.path, code, got)
+		}
+	}
 }
 
 func TestStoreSearch(t *testing.T) {

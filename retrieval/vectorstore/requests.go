@@ -23,7 +23,7 @@ func apiURL(base *url.URL) string {
 	return text
 }
 
-// An api sends the three requests that this package knows.
+// An api sends the requests that this package knows.
 type api struct {
 	*remote.Client
 	path string // of the store, escaped
@@ -58,6 +58,20 @@ func (a api) files(ctx context.Context, after string) ([]byte, error) {
 		query.Set("after", after)
 	}
 	return a.Ask(ctx, http.MethodGet, a.path+"/files?"+query.Encode(), nil)
+}
+
+// file returns what the store tells of one of its files.
+func (a api) file(ctx context.Context, id string) ([]byte, error) {
+	return a.Call(ctx, http.MethodGet, a.path+"/files/"+url.PathEscape(id), nil)
+}
+
+// content returns a page of the text of a file; "" is the first page.
+func (a api) content(ctx context.Context, id, page string) ([]byte, error) {
+	path := a.path + "/files/" + url.PathEscape(id) + "/content"
+	if page != "" {
+		path += "?" + url.Values{"page": {page}}.Encode()
+	}
+	return a.Call(ctx, http.MethodGet, path, nil)
 }
 
 // badRequest tells that an API takes no such request.

@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy/toolbox"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/tools"
 )
 
@@ -23,12 +24,15 @@ func (e *Engine) Toolbox() *toolbox.Box {
 	}
 }
 
-// Passage reads on in a document of an embedded base. Others cannot be read by reference.
+// Passage reads on in a document, of an embedded base or elsewhere.
 func (c *catalogue) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
-	if c.embedded(p.Knowledge) == nil {
-		return nil, fmt.Errorf("%s: %w", p.Knowledge, retrieval.ErrNoHit)
+	switch base, _ := c.base(p.Knowledge); base := base.(type) {
+	case *knowledge.Base:
+		return c.group.Passage(ctx, q, p)
+	case retrieval.Reader:
+		return base.Passage(ctx, q, p)
 	}
-	return c.group.Passage(ctx, q, p)
+	return nil, fmt.Errorf("%s: %w", p.Knowledge, retrieval.ErrNoHit)
 }
 
 // kitOf is what answers the calls of models, for tenants. It keeps turns where some of them have tools.

@@ -1,0 +1,59 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// contentPath ends the path of a document's content.
+const contentPath = "/content"
+
+const (
+	chunksOfPage = 1000    // that a page of content has at most
+	maxFirst     = 1 << 30 // chunk of a page
+)
+
+// A contentPage is the text of a document in the form of OpenAI's, a part for each chunk.
+type contentPage struct {
+	Object   string        `json:"object"` // "vector_store.file_content.page"
+	Data     []contentPart `json:"data"`
+	HasMore  bool          `json:"has_more"`
+	NextPage *string       `json:"next_page"` // for ?page=
+}
+
+type contentPart struct {
+	storeText
+	Section string `json:"sidenote_section,omitempty"` // as of a hit of a search
+}
+
+// showContent shows the text of a document that the caller may see.
+func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who viewer, store string, f File) error {
+	first := 0
+	if page := ctx.QueryArgs().Peek("page"); len(page) > 0 {
+		var err error
+		if first, err = strconv.Atoi(string(page)); err != nil || first < 0 || first > maxFirst {
+			return optionError("page", "page is %q; it is next_page of the page before.", page)
+		}
+	}
+	q := retrieval.Query{Tenant: who.tenant, Filter: who.filter, Bases: []retrieval.Ref{{Knowledge: store}}}
+	list, err := from.Passage(context.Background(), q, retrieval.Passage{Knowledge: store, Doc: f.ID, First: first, End: first + chunksOfPage + 1})
+	if err != nil && !errors.Is(err, retrieval.ErrNoHit) { // it has gone, or there is no such page
+		return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: "The file cannot be read.", Err: err}
+	}
+	out := contentPage{Object: "vector_store.file_content.page", Data: []contentPart{}}
+	if out.HasMore = len(list) > chunksOfPage; out.HasMore {
+		next := strconv.Itoa(first + chunksOfPage)
+		list, out.NextPage = list[:chunksOfPage], &next
+	}
+	for _, src := range list {
+		out.Data = append(out.Data, contentPart{storeText{"text", src.Text}, src.Section})
+	}
+	return writeJSON(ctx, fasthttp.StatusOK, out)
+}
