@@ -110,6 +110,7 @@ func TestSchemaTakesEachForm(t *testing.T) {
 		"upstream: http://u.test", "upstream: {base_url: {env: U, default: http://u.test}}", "upstream: HTTP://u.test\nlisten: :80\nidentity: {open: 'true'}",
 		"upstream: http://u.test\nstate: ':memory:'\nredis: redis://h.test", "upstream: http://u.test\nconcurrency: '2 k'\ncache: {memory: 64 MiB, ttl: 1h30m}",
 		"upstream: http://u.test\npolicies: {default: {context_tokens: {env: SIZE}, sources: low, components: [{name: 1, text: 2, priority: '3'}], retrieval: {score_threshold: 1e-3}}}",
+		"upstream: http://u.test\npolicies: {default: {mode: tools, tools: [recall]}, b: {tools: {offer: [recall, search_files], max_rounds: '2', max_tokens: 8k}}}",
 		"upstream: http://u.test\nshutdown_delay: 0\nexplain: 5\ntimeouts: {idle: 1.5s}", "upstream: http://u.test\ninclude: [{path: 'x/*.yaml', optional: true}]",
 		"upstream: http://u.test\nknowledge: {1: ./a, b: {engine: embedded, relevance_threshold: .5}, c: {path: ~/c, attributes: {a: 1, b: [x]}}}",
 	} {
@@ -164,7 +165,8 @@ func TestSchemaRefuses(t *testing.T) {
 	const up = "upstream: http://u.test\n"
 	for _, text := range []string{
 		"listen: 127.0.0.1:1\nupstrem: http://u.test", up + "policies: {default: {contxt_tokens: 5}}", up + "policies: {default: {context_tokens: 0}}",
-		up + "policies: {default: {mode: on}}", up + "policies: {default: {retrieval: {deadline: 5}}}", up + "policies: {Default: {mode: off}}",
+		up + "policies: {default: {mode: on}}", up + "policies: {default: {tools: recall}}", up + "policies: {default: {tools: [recal]}}",
+		up + "policies: {default: {tools: {max_rounds: 17}}}", up + "policies: {default: {retrieval: {deadline: 5}}}", up + "policies: {Default: {mode: off}}",
 		"upstream: {api_key: {env: K}}", "upstream: {base_url: http://u.test, api_key: sk-plain}", "upstream: {base_url: http://u.test, api_key: {env: K, default: x}}",
 		up + "tenants: {a: {keys: [{sha256: abc}]}}", up + "tenants: {a: {keys: [{expires: 2030-01-01}]}}", up + "models: [{window: 5}]",
 		up + "knowledge: {}", up + "version: 2", up + "concurrency: [1]", fmt.Sprintf("%scache: {ttl: %q}", up, "ten minutes"),
