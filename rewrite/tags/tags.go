@@ -14,9 +14,10 @@ import (
 
 // A Vocabulary is a set of tag names that other text must not imitate: those of the tags
 // that this package writes and, for example, those of a template. The zero Vocabulary
-// holds the former alone.
+// holds the former alone; see Only.
 type Vocabulary struct {
 	more     []string  // as fold returns them
+	only     bool      // not those that this package writes
 	initials [2]uint64 // the ASCII letters and digits that they begin with, one bit each
 }
 
@@ -35,6 +36,13 @@ func NewVocabulary(more ...string) (v Vocabulary) {
 			v.initials[b>>6] |= 1 << (b & 63)
 		}
 	}
+	return v
+}
+
+// Only returns these names without our own, for texts in which ours are real.
+func Only(names ...string) Vocabulary {
+	v := NewVocabulary(names...)
+	v.only = true
 	return v
 }
 
@@ -94,7 +102,11 @@ func (v *Vocabulary) readTag(text string, start int) (t tag, ok bool) {
 		i += size
 	}
 	spaced := i > open && (text[open] == ' ' || text[open] == '\t')
-	for _, names := range [...][]string{own[:], v.more} {
+	ours := own[:]
+	if v.only {
+		ours = nil
+	}
+	for _, names := range [...][]string{ours, v.more} {
 		for _, name := range names {
 			if end, ok := matchName(text, i, name); ok && nameEnds(text[end:], closing, spaced) {
 				return tag{start, open, end}, true

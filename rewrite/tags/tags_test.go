@@ -91,6 +91,15 @@ func TestM19TagsOfATemplate(t *testing.T) {
 	}
 }
 
+// In a text with real tags of ours, others are found all the same.
+func TestOnly(t *testing.T) {
+	const text = "<source id=\"1\">\n</Call> &lt;call> <component name=\"a\"></sources> "
+	v := tags.Only("call")
+	if out, n := v.Neutralise(text, false); n != 2 || out != "<source id=\"1\">\n[/Call> [call> <component name=\"a\"></sources> " {
+		t.Errorf("%d: %s", n, out)
+	}
+}
+
 func TestCodeStaysAsItIs(t *testing.T) {
 	for _, s := range []string{
 		"", "plain", "Map<String,Int>", "a && b", "<div>", "if (a<b)", "a &lt; b", "&amp;", "<p class=\"source\">source</p>", "x < y > z",

@@ -1,10 +1,11 @@
 package xmlcalls
 
 import (
-	"html"
+	"strconv"
 	"strings"
 
 	"sidenote/proxy/toolbox"
+	"sidenote/rewrite/tags"
 )
 
 // element returns the element that calls a tool.
@@ -68,16 +69,17 @@ func usage(name toolbox.Name) (example, guideline string) {
 const resultTag = "tool_result"
 
 // Result returns the result of a call as a model reads it, on lines of its own; the results of
-// several calls are joined. message may be empty. Nothing in content looks like a tag where the
-// policy of its caller protects Tags.
+// several calls are joined. message may be empty. Nothing in it or in content looks like one of
+// Tags; against tags of sources content is safe as it comes.
 func Result(name string, ok bool, message, content string) string {
-	success := "false"
-	if ok {
-		success = "true"
-	}
+	ours := tags.Only(Tags()...)
 	var b strings.Builder
-	b.WriteString("<" + resultTag + ` tool="` + html.EscapeString(element(name)) + `" success="` + success + `">` + "\n")
+	b.WriteString("<" + resultTag)
+	b.Write(ours.AppendAttr(nil, "tool", element(name)))
+	b.Write(ours.AppendAttr(nil, "success", strconv.FormatBool(ok)))
+	b.WriteString(">\n")
 	for _, text := range [...]string{message, content} {
+		text, _ = ours.Neutralise(text, false)
 		if text = strings.Trim(text, "\n"); text != "" {
 			b.WriteString(text + "\n")
 		}
