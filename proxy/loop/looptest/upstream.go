@@ -46,6 +46,7 @@ func Start(t TB, d Dialogue, h Habit) *Upstream {
 	server := httptest.NewServer(u)
 	u.URL = server.URL
 	t.Cleanup(func() {
+		server.CloseClientConnections() // ends what still waits
 		server.Close()
 		if asked := len(u.Requests()); asked < n {
 			t.Errorf("%s: %d answers, asked for %d", d.Name, n, asked)
@@ -102,7 +103,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	w.Write(encode(map[string]any{"error": map[string]any{"message": err.Error(), "type": "invalid_request_error", "param": "messages", "code": nil}}))
+	fmt.Fprintf(w, "%s", encode(map[string]any{"error": map[string]any{"message": err.Error(), "type": "invalid_request_error", "param": "messages", "code": nil}}))
 }
 
 // answer sends an answer that is no stream.
@@ -119,17 +120,17 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, s *sending) {
 	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 	w.WriteHeader(s.Status)
 	if s.Cut {
-		w.Write(body[:len(body)/2])
+		fmt.Fprintf(w, "%s", body[:len(body)/2])
 		panic(http.ErrAbortHandler)
 	}
-	w.Write(body)
+	fmt.Fprintf(w, "%s", body)
 }
 
 // stream sends an answer as a stream, each event on its own.
 func (u *Upstream) stream(w http.ResponseWriter, r *http.Request, s *sending, includeUsage bool) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, event := range s.events(includeUsage) {
-		w.Write(event)
+		fmt.Fprintf(w, "%s", event)
 		w.(http.Flusher).Flush()
 	}
 	if s.Wait {
