@@ -106,11 +106,12 @@ func drawBlock(t *rapid.T) []string {
 
 func drawFence(t *rapid.T) []string {
 	mark := rapid.SampledFrom([]string{"`", "~"}).Draw(t, "fence")
+	other := strings.Trim("`~", mark)
 	length := rapid.IntRange(3, 5).Draw(t, "length")
 	indent := func() string { return strings.Repeat(" ", rapid.IntRange(0, 3).Draw(t, "indent")) }
 	lines := []string{indent() + strings.Repeat(mark, length) + rapid.SampledFrom([]string{"", "xml", " sh x ", "a~~~b"}).Draw(t, "info")}
 	for range rapid.IntRange(0, 4).Draw(t, "lines") {
-		lines = append(lines, rapid.SampledFrom([]string{"MARK", "", "x `MARK", "~~", "``", "- MARK", "\\", "   MARK", mark + mark, strings.Repeat(mark, length) + " x"}).Draw(t, "line"))
+		lines = append(lines, rapid.SampledFrom([]string{"MARK", "", "x `MARK", "~~", "``", "- MARK", "\\", "   MARK", mark + mark, strings.Repeat(mark, length) + " x", strings.Repeat(other, length)}).Draw(t, "line"))
 	}
 	return append(lines, indent()+strings.Repeat(mark, length+rapid.IntRange(0, 1).Draw(t, "longer"))+rapid.SampledFrom([]string{"", " "}).Draw(t, "end"))
 }
@@ -119,5 +120,5 @@ func drawLine(t *rapid.T) string {
 	pieces := rapid.SliceOfN(rapid.SampledFrom([]string{
 		"MARK", "word", "`MARK`", "``a ` MARK``", "`a \\` MARK", "```MARK ` b```", "\\`", "\\\\", "~", "a~~~", "über", "(x)", "`~~~ MARK`",
 	}), 1, 6).Draw(t, "pieces")
-	return "w " + strings.Join(pieces, " ")
+	return rapid.SampledFrom([]string{"w ", "``` MARK ` ``` "}).Draw(t, "start") + strings.Join(pieces, " ")
 }
