@@ -46,6 +46,7 @@ type cli struct {
 	Knowledge knowledgeCmd `cmd:"" help:"List, make, fill and delete knowledge bases."`
 	Search    searchCmd    `cmd:"" help:"Search knowledge bases as a request would."`
 	Tool      toolCmd      `cmd:"" help:"Run a tool that models have, such as recall."`
+	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve these tools to a client of the Model Context Protocol, on stdin and stdout."`
 	Explain   explainCmd   `cmd:"" help:"Show what one of the last requests was shown, and why."`
 	Rewrite   rewriteCmd   `cmd:"" help:"Dry run: print what a request would become."`
 	Context   contextCmd   `cmd:"" help:"Build messages from an agent's typed chunks."`

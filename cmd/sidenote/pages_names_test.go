@@ -211,7 +211,7 @@ func TestPagesMetrics(t *testing.T) {
 		}
 	}
 	// What the wiring adds shows in a program that runs.
-	p := serve(t, "--upstream", newRecorder(t).URL, "--redis", "redis://127.0.0.1:1")
+	p := serve(t, "--upstream", newRecorder(t).URL, "--redis", "redis://127.0.0.1:1", "--mcp", "127.0.0.1:0")
 	resp, err := http.Get(p.admin + "/metrics")
 	if err != nil {
 		t.Fatal(err)

@@ -121,6 +121,12 @@ func (a *app) serve(out *output.Output, e *engine.Engine, ls ports.Listeners, be
 	}
 	answer(admin.Serve, ls.Admin)
 	answer(telemetry.Serve, ls.Telemetry)
+	stopMCP := func(context.Context) error { return nil }
+	if ls.MCP != nil {
+		server := engine.MCPServer(e, out.Logger)
+		answer(server.Serve, ls.MCP)
+		stopMCP = server.Shutdown
+	}
 	group.Go(func() error {
 		if err := begin(ctx); ctx.Err() == nil {
 			return err
@@ -140,7 +146,7 @@ func (a *app) serve(out *output.Output, e *engine.Engine, ls ports.Listeners, be
 		// A server that was stopped before it began to serve does not close its
 		// listener. Probes and scrapes go on until the last answer has ended.
 		defer ls.Close()
-		err := errors.Join(data.Shutdown(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
+		err := errors.Join(data.Shutdown(grace), stopMCP(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
 		if errors.Is(err, context.DeadlineExceeded) { // the grace is over, as configured
 			out.Logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", e.Running().ShutdownGrace.String())
 			return nil

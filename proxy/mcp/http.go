@@ -47,13 +47,14 @@ type Options struct {
 	Knowledge Knowledge
 	Callers   func() *proxy.Directory // finds out who calls; it may change
 	Switch    *killswitch.Switch      // may lower the modes of policies; nil: nothing does
-	Refused   func(*Refusal)          // hears of each request that is refused; may be nil
+	Refused   func(Refusal)           // hears of each request that is refused; may be nil
 }
 
 // A Refusal is a request that was refused before any tool was called.
 type Refusal struct {
 	Error  *proxy.Error
-	Denied string // why the caller is not known, for the log
+	Tenant string // "" where the caller is refused
+	Denied string // why it is, for the log
 }
 
 // A Server serves callers over HTTP (streamable HTTP, without streams: each answer is one JSON
@@ -212,7 +213,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func (s *Server) refuse(w http.ResponseWriter, err error, c *Caller) {
 	e := apierror.As(err)
 	if s.options.Refused != nil {
-		s.options.Refused(&Refusal{e, c.denied})
+		s.options.Refused(Refusal{e, c.Policy.Tenant, c.denied})
 	}
 	e.WriteHTTP(w)
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -170,18 +169,3 @@ func list(c *Caller) []*sdk.Tool {
 	}
 	return tools
 }
-
-// Serve serves one caller, who writes to in and reads from out, until in ends or ctx does.
-func (k *Knowledge) Serve(ctx context.Context, c *Caller, in io.Reader, out io.Writer) error {
-	pipe := &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}}
-	err := k.server(func(*sdk.RequestExtra) *Caller { return c }, nil).Run(ctx, pipe)
-	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-type nopCloser struct{ io.Writer }
-
-// Close implements io.Closer.
-func (nopCloser) Close() error { return nil }

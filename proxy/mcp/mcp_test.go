@@ -96,10 +96,10 @@ func newRig(t *testing.T, change func(*rig)) *rig {
 			},
 			Panicked: func(value any, stack []byte) { t.Errorf("panic: %v\n%s", value, stack) },
 		},
-		Refused: func(f *mcp.Refusal) {
+		Refused: func(f mcp.Refusal) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.refused = append(r.refused, *f)
+			r.refused = append(r.refused, f)
 		},
 	}
 	if change != nil {

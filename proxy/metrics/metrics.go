@@ -56,6 +56,7 @@ type Metrics struct {
 	*cacheMetrics
 	baseMetrics
 	embeddingMetrics
+	mcpMetrics
 	usageMetrics
 }
 
@@ -93,6 +94,7 @@ func New(n Names) *Metrics {
 	m.cacheMetrics = newCacheMetrics(f)
 	m.baseMetrics = newBaseMetrics(f, newNames(n.Knowledge, overflow))
 	m.embeddingMetrics = newEmbeddingMetrics(f)
+	m.mcpMetrics = newMCPMetrics(f, m.tenants)
 	m.usageMetrics = newUsageMetrics(f, m.upstreams)
 	m.fixed = newFixed(m.stages, m.excluded)
 	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")

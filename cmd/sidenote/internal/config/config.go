@@ -10,6 +10,7 @@ package config
 
 import (
 	"crypto/tls"
+	"slices"
 	"time"
 
 	"sidenote/cache/redis"
@@ -32,6 +33,7 @@ type Config struct {
 	Listen        Ports             `yaml:"listen"`
 	Admin         Admin             `yaml:"admin"`
 	Telemetry     Telemetry         `yaml:"telemetry"`
+	MCP           MCP               `yaml:"mcp"`
 	Upstream      Upstream          `yaml:"upstream"` // the one named "default"
 	Identity      Identity          `yaml:"identity"`
 	Proxies       []Network         `yaml:"trusted_proxies"` // whose X-Forwarded-For tells the addresses of clients, for the log
@@ -97,6 +99,24 @@ type Telemetry struct {
 	Listen Address `yaml:"listen"`
 	TLS    TLS     `yaml:"tls"`
 	Log    Log     `yaml:"log"`
+}
+
+// MCP is the listener for clients of the Model Context Protocol.
+type MCP struct {
+	Listen Address `yaml:"listen"`
+	Tenant Name    `yaml:"tenant"` // that each caller of this port is, whatever it sends; absent: as identity says
+	TLS    TLS     `yaml:"tls"`
+}
+
+// Port is the listener with its settings.
+func (m MCP) Port() Listener { return Listener{Address: m.Listen, Tenant: m.Tenant, TLS: m.TLS} }
+
+// CallerPorts are the ports whose callers are tenants: the data ports, and that of MCP.
+func (c *Config) CallerPorts() Ports {
+	if c.MCP.Listen == Off {
+		return c.Listen
+	}
+	return append(slices.Clone(c.Listen), c.MCP.Port())
 }
 
 // Log says what is logged, and how.
@@ -216,6 +236,7 @@ func Default() Config {
 		Listen:        Ports{{Address: "127.0.0.1:8080"}},
 		Admin:         Admin{Listen: "127.0.0.1:8081"},
 		Telemetry:     Telemetry{Listen: Off, Log: Log{Format: "auto", Requests: "all"}},
+		MCP:           MCP{Listen: Off},
 		Cache:         Cache{Memory: 64 << 20, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second},
 		Explain:       Explain{Keep: 1000, Bodies: explain.BodiesOff},
 		Embeddings:    Embeddings{QueryPrefix: prefixAuto, PassagePrefix: prefixAuto, Batch: embed.DefaultBatch},

@@ -15,6 +15,7 @@ func (c loader) applyFlags(f Flags) {
 	c.flag("--admin", "admin.listen", f.Admin, c.Admin.Listen.UnmarshalText)
 	c.flag("--redis", "redis.url", f.Redis, func(text []byte) error { return c.Redis.URL.setFlag(string(text), f.RedisShown) })
 	c.flag("--telemetry", "telemetry.listen", f.Telemetry, c.Telemetry.Listen.UnmarshalText)
+	c.flag("--mcp", "mcp.listen", f.MCP, c.MCP.Listen.UnmarshalText)
 	c.flag("--shutdown-delay", "shutdown_delay", f.ShutdownDelay, c.setShutdownDelay)
 	if f.State != "" {
 		c.State.Path = f.State

@@ -46,7 +46,7 @@ func checkCallers(c checker) {
 			}
 		}
 	}
-	if verifies := func(l Listener) bool { return l.TLS.ClientCA != "" }; len(c.Identity.Header.Certificates) > 0 && !slices.ContainsFunc(c.Listen, verifies) {
+	if verifies := func(l Listener) bool { return l.TLS.ClientCA != "" }; len(c.Identity.Header.Certificates) > 0 && !slices.ContainsFunc(c.CallerPorts(), verifies) {
 		c.problem("identity.header.certificates", "needs a listener that verifies certificates of clients, by tls: {client_ca: …}")
 	}
 	callers.Check(rules(c.Config), c.problem)

@@ -30,7 +30,7 @@ func (c delegation) listeners() (all []listening) {
 		all = append(all, listening{at, c.Listen[i].Address, key + ".tls", &c.Listen[i].TLS})
 	}
 	return append(all, listening{"admin.listen", c.Admin.Listen, "admin.tls", &c.Admin.TLS},
-		listening{"telemetry.listen", c.Telemetry.Listen, "telemetry.tls", &c.Telemetry.TLS})
+		listening{"telemetry.listen", c.Telemetry.Listen, "telemetry.tls", &c.Telemetry.TLS}, listening{"mcp.listen", c.MCP.Listen, "mcp.tls", &c.MCP.TLS})
 }
 
 // applyListenFlag puts the address of --listen in place of the one that the files name. Of
@@ -103,18 +103,22 @@ func (c checker) checkListeners() {
 		if key := at + ".proxy_protocol"; len(l.Proxies) > 0 && l.Address.Socket() != "" {
 			c.problem(key, "goes by addresses, and %s has none", l.Address)
 		}
-		key := at + ".tenant"
-		if len(c.Tenants) == 0 && l.Tenant != "" {
-			c.problem(key, "%q needs tenants, and there are none", l.Tenant)
-		} else {
-			known(c.Config, key, "tenant", l.Tenant, c.Tenants)
-		}
+		checkPortTenant(c, at+".tenant", l.Tenant)
+	}
+	checkPortTenant(c, "mcp.tenant", c.MCP.Tenant)
+}
+
+func checkPortTenant(c checker, key string, tenant Name) {
+	if len(c.Tenants) == 0 && tenant != "" {
+		c.problem(key, "%q needs tenants, and there are none", tenant)
+	} else {
+		known(c.Config, key, "tenant", tenant, c.Tenants)
 	}
 }
 
 // ofPort tells whether a listener makes its callers that tenant.
 func ofPort(c checker, tenant Name) bool {
-	for _, l := range c.Listen {
+	for _, l := range c.CallerPorts() {
 		if l.Tenant == tenant {
 			return true
 		}

@@ -47,6 +47,7 @@ type Flags struct {
 	Admin          string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
 	AdminTokenFile string   `placeholder:"FILE" help:"Token of the admin port ($SIDENOTE_ADMIN_TOKEN)."`
 	Telemetry      string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
+	MCP            string   `placeholder:"HOST:PORT" help:"Knowledge as tools, for clients of the Model Context Protocol (off)."`
 	Redis          string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none). One with a password goes into SIDENOTE_REDIS."`
 
 	ShutdownDelay string `placeholder:"TIME" help:"How long requests are served after SIGTERM while /readyz says 503, as in 5s (0s)."`

@@ -97,8 +97,17 @@ func (c checker) checkIdentity(offline bool) {
 	case !known(c.Config, "identity.unknown", "tenant", unknown, c.Tenants):
 		return
 	}
-	if open := c.Listen.Open(anybody); len(open) > 0 && !c.Identity.Open && !offline {
+	if c.Identity.Open || offline {
+		return
+	}
+	if open := c.Listen.Open(anybody); len(open) > 0 {
 		c.refuseOpen(cmp.Or(open[0].Tenant, unknown), open)
+	}
+	if c.MCP.Listen == Off {
+		return
+	}
+	if open := (Ports{c.MCP.Port()}).Open(anybody); len(open) > 0 {
+		c.problem("mcp.listen", openText, open, opener(c, cmp.Or(open[0].Tenant, unknown), open))
 	}
 }
 
@@ -111,15 +120,22 @@ func (c checker) refuseOpen(unknown Name, open Ports) {
 			"define tenants with keys and identity.unknown: refuse, or listen on 127.0.0.1", open, up)
 		return
 	}
-	who := "callers need no key"
+	c.problem("listen", openText, open, opener(c, unknown, open))
+}
+
+// openText refuses ports, because of what opener says.
+const openText = "%s can be reached from other machines, and %s; give tenants keys, listen on 127.0.0.1, " +
+	"or say that anyone may ask, by identity: {open: true} or --open"
+
+// opener says why ports are open.
+func opener(c checker, unknown Name, open Ports) string {
 	switch {
 	case open[0].Tenant != "":
-		who = fmt.Sprintf("its callers are tenant %q without a key", unknown)
+		return fmt.Sprintf("its callers are tenant %q without a key", unknown)
 	case len(c.Tenants) > 0:
-		who = fmt.Sprintf("callers that no key names are tenant %q", unknown)
+		return fmt.Sprintf("callers that no key names are tenant %q", unknown)
 	}
-	c.problem("listen", "%s can be reached from other machines, and %s; give tenants keys, listen on 127.0.0.1, "+
-		"or say that anyone may ask, by identity: {open: true} or --open", open, who)
+	return "callers need no key"
 }
 
 func (t Tenant) policyName() Name { return cmp.Or(t.Policy, defaultName) }

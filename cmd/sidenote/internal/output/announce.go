@@ -101,6 +101,12 @@ func (o *Output) Announce(ctx context.Context, cfg *config.Config, ls ports.List
 			o.Tell(slog.LevelWarn, ports.OpenLine(cfg, cfg.Listen[i], l))
 		}
 	}
+	if l := ls.MCP; l != nil {
+		o.Say("mcp", "%s", ports.MCPURL(l))
+		if ports.IsOpen(cfg, cfg.MCP.Port(), l) {
+			o.Tell(slog.LevelWarn, fmt.Sprintf("open: anyone who reaches %s may search, without a key", l.Addr()))
+		}
+	}
 	var bases []proxy.Upstream
 	for _, name := range cfg.UpstreamNames() {
 		if !cfg.OnlyForKnowledge(name) {

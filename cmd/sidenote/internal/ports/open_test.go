@@ -57,7 +57,7 @@ func TestM02RealAddressCounts(t *testing.T) {
 		l := addressed{at: net.TCPAddr{IP: net.ParseIP(c.real), Port: 8080}}
 		got := ""
 		cfg := load(c.listen, c.open)
-		if err := refuseOpen(cfg, cfg.Listen[0], l); err != nil {
+		if err := refuseOpen(cfg, "listen", cfg.Listen[0], l); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

@@ -13,13 +13,14 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/cmd/sidenote/internal/config/value"
+	"sidenote/proxy/mcp"
 	"sidenote/proxy/transport/inbound"
 )
 
-// Listeners are the open ports; Admin and Telemetry are nil where they are off.
+// Listeners are the open ports; Admin, Telemetry and MCP are nil where they are off.
 type Listeners struct {
-	Data             []net.Listener // in the order of the configuration
-	Admin, Telemetry net.Listener
+	Data                  []net.Listener // in the order of the configuration
+	Admin, Telemetry, MCP net.Listener
 }
 
 // Open opens all ports or none. tell hears of certificates that cannot be read again.
@@ -41,6 +42,7 @@ func Open(ctx context.Context, cfg *config.Config, tell func(slog.Level, string)
 	}
 	ls.Admin = open("admin.listen", config.Listener{Address: cfg.Admin.Listen, TLS: cfg.Admin.TLS})
 	ls.Telemetry = open("telemetry.listen", config.Listener{Address: cfg.Telemetry.Listen, TLS: cfg.Telemetry.TLS})
+	ls.MCP = open("mcp.listen", cfg.MCP.Port())
 	if err != nil {
 		ls.Close()
 		return Listeners{}, err
@@ -96,7 +98,7 @@ func seldom(tell func(error)) func(error) {
 // All returns the open ports.
 func (ls Listeners) All() []net.Listener {
 	all := append([]net.Listener(nil), ls.Data...)
-	for _, l := range []net.Listener{ls.Admin, ls.Telemetry} {
+	for _, l := range []net.Listener{ls.Admin, ls.Telemetry, ls.MCP} {
 		if l != nil {
 			all = append(all, l)
 		}
@@ -154,6 +156,14 @@ func BaseURL(l net.Listener) string {
 		return value.Unix + at.Name + ":/v1"
 	}
 	return Scheme(l) + "://" + Reached(l) + "/v1"
+}
+
+// MCPURL is what clients of the Model Context Protocol on this machine call its port by.
+func MCPURL(l net.Listener) string {
+	if at, ok := l.Addr().(*net.UnixAddr); ok {
+		return value.Unix + at.Name + ":" + mcp.Path
+	}
+	return Scheme(l) + "://" + Reached(l) + mcp.Path
 }
 
 // Local is where a program on this machine calls a listener of the configuration: one on

@@ -69,7 +69,7 @@ func leadsTo(addresses []netip.Addr, own netip.Addr) bool {
 	})
 }
 
-// IsOpen tells whether other machines reach a data port and some callers need no key there,
+// IsOpen tells whether other machines reach a port and some callers need no key there,
 // and no certificate.
 func IsOpen(cfg *config.Config, port config.Listener, l net.Listener) bool {
 	at, ok := l.Addr().(*net.TCPAddr)
@@ -94,22 +94,25 @@ func OpenLine(cfg *config.Config, port config.Listener, l net.Listener) string {
 	return line
 }
 
-// RefuseOpen refuses a data port that is open where identity.open is not set. Addresses were
+// RefuseOpen refuses a port that is open where identity.open is not set. Addresses were
 // checked with the configuration; this is about names, which may resolve to anything.
 func RefuseOpen(cfg *config.Config, ls Listeners) error {
 	for i, l := range ls.Data {
-		if err := refuseOpen(cfg, cfg.Listen[i], l); err != nil {
+		if err := refuseOpen(cfg, "listen", cfg.Listen[i], l); err != nil {
 			return err
 		}
 	}
-	return nil
+	if ls.MCP == nil {
+		return nil
+	}
+	return refuseOpen(cfg, "mcp.listen", cfg.MCP.Port(), ls.MCP)
 }
 
-func refuseOpen(cfg *config.Config, port config.Listener, l net.Listener) error {
+func refuseOpen(cfg *config.Config, key string, port config.Listener, l net.Listener) error {
 	if cfg.Identity.Open || !IsOpen(cfg, port, l) {
 		return nil
 	}
 	_, number, _ := net.SplitHostPort(string(port.Address))
-	return fmt.Errorf("listen: %s is %s here, which can be reached from other machines, and callers need no key; write 127.0.0.1:%s",
-		port.Address, l.Addr(), number)
+	return fmt.Errorf("%s: %s is %s here, which can be reached from other machines, and callers need no key; write 127.0.0.1:%s",
+		key, port.Address, l.Addr(), number)
 }

@@ -68,7 +68,7 @@ func keysOf(changes []diff.Change, restart bool) (keys []string) {
 // notYet lists the tenants that would search bases which only a restart brings, and those
 // that are gone though ports are theirs until a restart.
 func notYet(next, fresh *config.Config) (problems config.Problems) {
-	for _, l := range next.Listen {
+	for _, l := range next.CallerPorts() {
 		if _, there := fresh.Tenants[l.Tenant]; l.Tenant != "" && !there {
 			problems = append(problems, config.Problem{Place: fresh.Place("tenants"), Key: "tenants." + string(l.Tenant), Reason: fmt.Sprintf("is gone, and %s is its port until a restart", l.Address)})
 		}

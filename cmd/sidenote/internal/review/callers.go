@@ -11,7 +11,7 @@ import (
 
 // A Listener is an address that Sidenote would listen on.
 type Listener struct {
-	For     string `json:"for"`     // requests, admin, telemetry
+	For     string `json:"for"`     // requests, admin, telemetry, mcp
 	Address string `json:"address"` // host:port, or unix: and a path
 	TLS     bool   `json:"tls,omitempty"`
 	Tenant  string `json:"tenant,omitempty"` // of all requests that come here
@@ -24,7 +24,7 @@ func listeners(cfg *config.Config) []Listener {
 		all = append(all, Listener{"requests", string(l.Address), l.TLS.On(), string(l.Tenant)})
 	}
 	all = append(all, Listener{"admin", string(cfg.Admin.Listen), cfg.Admin.TLS.On(), ""},
-		Listener{"telemetry", string(cfg.Telemetry.Listen), cfg.Telemetry.TLS.On(), ""})
+		Listener{"telemetry", string(cfg.Telemetry.Listen), cfg.Telemetry.TLS.On(), ""}, Listener{"mcp", string(cfg.MCP.Listen), cfg.MCP.TLS.On(), string(cfg.MCP.Tenant)})
 	return slices.DeleteFunc(all, func(l Listener) bool { return l.Address == config.Off })
 }
 

@@ -65,6 +65,9 @@ func keyed(cfg *config.Config, upstream string) bool {
 func Summary(w io.Writer, cfg *config.Config) {
 	fmt.Fprintln(w, "ok")
 	fmt.Fprintf(w, "listen     %s, admin %s, telemetry %s\n", cfg.Listen, cfg.Admin.Listen, cfg.Telemetry.Listen)
+	if cfg.MCP.Listen != config.Off {
+		fmt.Fprintf(w, "mcp        %s\n", cfg.MCP.Port().Shown())
+	}
 	for _, name := range cfg.UpstreamNames() {
 		fmt.Fprintf(w, "upstream   %s\n", upstream(cfg, string(name)))
 	}
@@ -116,7 +119,7 @@ func Summary(w io.Writer, cfg *config.Config) {
 	unknown := "refused"
 	if p := cfg.Proxy().Tenants.Unknown; p != nil {
 		unknown = "tenant " + p.Tenant
-		if open := cfg.Listen.Open(true); len(open) > 0 {
+		if open := cfg.CallerPorts().Open(true); len(open) > 0 {
 			unknown += fmt.Sprintf("; anyone who reaches %s may ask", open)
 		}
 	}

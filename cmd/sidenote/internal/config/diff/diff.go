@@ -114,6 +114,9 @@ func (c comparison) callers(name config.Name) (changes []Change) {
 	if before, after := portsOf(c.old, name), portsOf(c.next, name); before != after {
 		changes = append(changes, Change{Key: "listen", Old: before, New: after, Restart: true})
 	}
+	if before, after := c.old.MCP.Tenant, c.next.MCP.Tenant; before != after && (before == name || after == name) {
+		changes = append(changes, Change{Key: "mcp.tenant", Old: string(before), New: string(after), Restart: true})
+	}
 	if before, after := c.old.Identity.Unknown, c.next.Identity.Unknown; before != after && (before == name || after == name) {
 		changes = append(changes, Change{Key: "identity.unknown", Old: string(before), New: string(after)})
 	}

@@ -1,0 +1,35 @@
+package metrics
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// mcpMetrics are those of tools that are called from outside.
+type mcpMetrics struct {
+	callers                 *names
+	toolCalls, toolRefusals *prometheus.CounterVec
+	toolTime                *prometheus.HistogramVec
+}
+
+func newMCPMetrics(f factory, tenants *names) mcpMetrics {
+	return mcpMetrics{
+		callers:      tenants,
+		toolCalls:    f.counters("mcp_calls_total", "Calls of tools by MCP, by how they ended.", "tenant", "tool", "result"),
+		toolTime:     f.histograms("mcp_call_duration_seconds", "Time of a call of a tool by MCP.", overheadBuckets(), "tool"),
+		toolRefusals: f.counters("mcp_refused_total", "Requests of MCP that were refused before a tool was called.", "reason"),
+	}
+}
+
+// ToolCalled counts a call of a tool by MCP. tool and result are constants.
+func (m *mcpMetrics) ToolCalled(tenant, tool, result string, took time.Duration) {
+	m.toolCalls.WithLabelValues(m.callers.label(tenant), tool, result).Inc()
+	m.toolTime.WithLabelValues(tool).Observe(took.Seconds())
+}
+
+// ToolRefused counts a request of MCP that was refused. reason is a constant.
+func (m *mcpMetrics) ToolRefused(reason string) {
+	m.toolRefusals.WithLabelValues(strings.ReplaceAll(reason, "-", "_")).Inc()
+}
