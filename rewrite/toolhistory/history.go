@@ -10,7 +10,6 @@ package toolhistory
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 
 	"sidenote/rewrite/chat"
 )
@@ -29,22 +28,10 @@ const schema = "sidenote tool history 1"
 func (k Key) next(b []byte, m *message) (Key, []byte) {
 	b = append(b[:0], k[:]...)
 	b = appendSized(b, m.role)
-	b = binary.AppendUvarint(b, uint64(len(m.content)))
-	for _, p := range m.content {
-		b = appendSized(appendSized(b, p.kind), p.text)
-	}
-	b = binary.AppendUvarint(b, uint64(len(m.calls)))
-	for i := range m.calls {
-		c := &m.calls[i]
-		b = appendSized(appendSized(appendSized(b, c.id), c.name), canonical(c.arguments))
-	}
+	b = appendSized(b, m.content)
+	b = appendSized(b, m.called)
 	b = appendSized(b, m.answers)
 	return sha256.Sum256(b), b
-}
-
-// appendSized appends a text behind its length.
-func appendSized(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // A History is what a request tells of earlier turns that called tools.
@@ -83,7 +70,7 @@ func Read(r *chat.Request) *History {
 		}
 		finish()
 		answers = pair(m.calls)
-		if m.role == "assistant" && !m.unclear {
+		if m.role == roleAssistant && !m.unclear {
 			for i := range m.calls {
 				m.calls[i].at.Start += at.Start
 				m.calls[i].at.End += at.Start
@@ -111,9 +98,9 @@ type AppCall struct{ ID, Name, Arguments string }
 // KeyOfAnswer returns the key that the answer to this request has in the next one: of a message
 // with the text and the calls that the client gets.
 func (h *History) KeyOfAnswer(text string, calls []AppCall) Key {
-	m := message{role: "assistant", content: appendText(nil, text)}
+	m := message{role: roleAssistant, content: appendPart(nil, kindText, text)}
 	for _, c := range calls {
-		m.calls = append(m.calls, call{id: c.ID, name: c.Name, arguments: c.Arguments})
+		m.called = appendCall(m.called, c.ID, c.Name, c.Arguments)
 	}
 	k, _ := h.end.next(nil, &m)
 	return k

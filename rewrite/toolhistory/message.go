@@ -1,33 +1,37 @@
 package toolhistory
 
 import (
+	"encoding/binary"
 	"encoding/json"
 
 	"sidenote/rewrite/chat"
 )
 
-// A message is what counts of a message: decoded, whatever the form it was sent in.
+// A message is what counts of a message: decoded, whatever the form it was sent in. It takes a few
+// times the memory of the message at most, whatever that holds.
 type message struct {
 	role    string
-	content []part
-	calls   []call
+	content []byte // kind and text of each part, by appendPart
+	called  []byte // each call, by appendCall; beyond maxCalls as it was sent
+	calls   []call // the same, up to maxCalls
 	answers string // tool_call_id
-	unclear bool   // something of this stands twice, and parsers may differ on which one holds
+	unclear bool   // something of this stands twice, and parsers may differ on which one holds; or there are more calls
 }
-
-// A part is one part of a content. Empty texts are none, and a string is one text.
-type part struct{ kind, text string }
 
 // A call is one element of tool_calls.
 type call struct {
-	at                  chat.Span // in the message
-	id, name, arguments string
+	at       chat.Span // in the message
+	id, name string
 }
 
-// The kind of parts that are texts, and the role of answers to calls.
+// maxCalls is how many calls a message has at most that is put right again. Upstreams allow fewer.
+const maxCalls = 128
+
+// The kind of parts that are texts, and the roles of those who call and who answer.
 const (
-	kindText = "text"
-	roleTool = "tool"
+	kindText      = "text"
+	roleAssistant = "assistant"
+	roleTool      = "tool"
 )
 
 // readMessage reads a message. What has not the type that it should have is not there.
@@ -43,10 +47,7 @@ func readMessage(raw []byte) message {
 		case "content":
 			m.content = readContent(&r)
 		case "tool_calls":
-			r.Array(func(int) {
-				at := r.Span()
-				m.calls = append(m.calls, readCall(at.Of(raw), at))
-			})
+			r.Array(func(int) { m.addCall(raw, r.Span()) })
 		case "tool_call_id":
 			m.answers = r.Text()
 		default:
@@ -58,41 +59,64 @@ func readMessage(raw []byte) message {
 	return m
 }
 
-func readContent(r *chat.Reader) (content []part) {
+// addCall reads the next call, at a place in the message.
+func (m *message) addCall(raw []byte, at chat.Span) {
+	if len(m.calls) == maxCalls {
+		m.unclear = true
+		m.called = appendSized(m.called, at.Of(raw))
+		return
+	}
+	c, arguments := readCall(at.Of(raw))
+	c.at = at
+	m.calls = append(m.calls, c)
+	m.called = appendCall(m.called, c.id, c.name, arguments)
+}
+
+func readContent(r *chat.Reader) (content []byte) {
 	if r.Kind() != chat.KindArray {
-		return appendText(nil, r.Text())
+		return appendPart(nil, kindText, r.Text())
 	}
 	r.Array(func(int) {
-		var p part
+		var kind, text string
 		r.Object(func(name string) {
 			switch name {
 			case "type":
-				p.kind = r.Text()
+				kind = r.Text()
 			case "text":
-				p.text = r.Text()
+				text = r.Text()
 			default:
 				r.Value()
 			}
 		})
-		if p.kind == kindText {
-			content = appendText(content, p.text)
-		} else { // only its kind counts: SDKs fill in members of images
-			content = append(content, part{kind: p.kind})
-		}
+		content = appendPart(content, kind, text)
 	})
 	return content
 }
 
-func appendText(content []part, text string) []part {
-	if text == "" {
-		return content
+// appendPart appends a part of a content. An empty text is none. Of other parts only the kind counts,
+// because SDKs fill in members of images.
+func appendPart(b []byte, kind, text string) []byte {
+	switch {
+	case kind != kindText:
+		return appendSized(appendSized(b, kind), "")
+	case text == "":
+		return b
 	}
-	return append(content, part{kindText, text})
+	return appendSized(appendSized(b, kind), text)
 }
 
-// readCall reads a call of a function or of a custom tool.
-func readCall(raw []byte, at chat.Span) call {
-	c := call{at: at}
+// appendCall appends a call.
+func appendCall(b []byte, id, name, arguments string) []byte {
+	return appendSized(appendSized(appendSized(b, id), name), canonical(arguments))
+}
+
+// appendSized appends a text behind its length.
+func appendSized[text string | []byte](b []byte, s text) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// readCall reads a call of a function or of a custom tool, whose input is its arguments.
+func readCall(raw []byte) (c call, arguments string) {
 	r := chat.NewReader(raw)
 	r.Object(func(name string) {
 		switch name {
@@ -104,7 +128,7 @@ func readCall(raw []byte, at chat.Span) call {
 				case "name":
 					c.name = r.Text()
 				case "arguments", "input":
-					c.arguments = r.Text()
+					arguments = r.Text()
 				default:
 					r.Value()
 				}
@@ -113,7 +137,7 @@ func readCall(raw []byte, at chat.Span) call {
 			r.Value()
 		}
 	})
-	return c
+	return c, arguments
 }
 
 // maxCanonical is the length from which arguments count as the text they are: decoded they take

@@ -187,6 +187,26 @@ func TestKeysOfAnswers(t *testing.T) {
 	}
 }
 
+// Of parts that are no texts their kind counts, and nothing that SDKs fill in.
+func TestKeysOfImages(t *testing.T) {
+	key := func(content string) toolhistory.Key {
+		return read(t, []byte(`{"messages":[{"role":"user","content":`+content+`}]}`)).KeyOfAnswer("", nil)
+	}
+	const text = `{"type":"text","text":"What is this?"}`
+	image := key(`[` + text + `,{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]`)
+	if image != key(`[`+text+`,{"image_url":{"detail":"auto","url":"https://example.com/a.png"},"type":"image_url"}]`) {
+		t.Error("a detail makes another conversation")
+	}
+	for _, other := range []string{`[` + text + `]`, `[` + text + `,{"type":"input_audio"}]`, `[{"type":"image_url"},` + text + `]`, `[` + text + `,` + text + `]`} {
+		if image == key(other) {
+			t.Errorf("an image is as much as %s", other)
+		}
+	}
+	if key(`[`+text+`]`) != key(`"What is this?"`) || key(`null`) != key(`""`) || key(`[{"type":"text","text":""}]`) != key(`""`) {
+		t.Error("the form of a text makes another conversation")
+	}
+}
+
 // A client that shortens its history, or gets another system message, has other turns.
 func TestKeysOfAShorterHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,7 +1,5 @@
 package toolhistory
 
-import "sidenote/rewrite/chat"
-
 // An Insertion is text that is inserted at an offset of the body.
 type Insertion struct {
 	Offset int
@@ -36,7 +34,7 @@ func (t *Turn) fits(at *calling) bool {
 		theirs[at.calls[i].id] = true
 	}
 	for _, c := range t.Calls {
-		if theirs[readCall(c.JSON, chat.Span{}).id] {
+		if ours, _ := readCall(c.JSON); theirs[ours.id] {
 			return false
 		}
 	}

@@ -14,7 +14,8 @@ import (
 // missing.
 type Turn struct {
 	// Before are whole messages that stood before the message: assistant messages that call our
-	// tools, each followed by our tool messages.
+	// tools, each followed by our tool messages. What the client was shown of their text stands in the
+	// message that it has, so not here too.
 	Before []json.RawMessage
 	// Calls are ours in the message, by where they stand in it.
 	Calls []Call
@@ -53,7 +54,7 @@ func (t *Turn) Encode() ([]byte, error) {
 	b = binary.AppendUvarint(b, uint64(len(t.Calls)))
 	for _, c := range t.Calls {
 		b = binary.AppendUvarint(b, uint64(c.At))
-		b = appendSized(b, string(c.JSON))
+		b = appendSized(b, []byte(c.JSON))
 	}
 	b = appendList(b, t.Results)
 	if len(b) > MaxSize {
@@ -65,7 +66,7 @@ func (t *Turn) Encode() ([]byte, error) {
 func appendList(b []byte, list []json.RawMessage) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	for _, raw := range list {
-		b = appendSized(b, string(raw))
+		b = appendSized(b, []byte(raw))
 	}
 	return b
 }
@@ -152,7 +153,7 @@ func (t *Turn) check() error {
 		if !object(c.JSON) {
 			return errJSON
 		}
-		if calls[i] = readCall(c.JSON, chat.Span{}); calls[i].name == "" {
+		if calls[i], _ = readCall(c.JSON); calls[i].name == "" {
 			return errRules
 		}
 		if c.At < 0 || i > 0 && c.At <= t.Calls[i-1].At {
@@ -186,7 +187,7 @@ func (t *Turn) checkBefore() error {
 			return err
 		case m.role == roleTool:
 			answers.answer(m.answers)
-		case m.role != "assistant" || len(m.calls) == 0 || !answers.whole():
+		case m.role != roleAssistant || len(m.calls) == 0 || !answers.whole():
 			return errRules
 		default:
 			answers = pair(m.calls)
