@@ -29,6 +29,9 @@ const (
 // no difference. Everything else is text, such as an element that never closes, or is longer than
 // 64 KiB.
 //
+// A model that goes on behind a call instead of waiting may make up the result. From there on
+// nothing counts: what follows is neither text nor calls.
+//
 // What is found does not depend on the pieces. Only one goroutine may use a Scanner at a time;
 // Reset comes first.
 type Scanner struct {
@@ -55,6 +58,7 @@ const (
 	behindTag
 	inCall
 	inReasoning
+	behindResult // one that the model made up
 )
 
 // reasoning are the elements in which models think before they answer.
@@ -183,6 +187,8 @@ func (s *Scanner) takeTag(c byte) {
 	}
 	s.opened, s.at = len(s.held), behindTag
 	switch {
+	case string(s.name) == resultTag:
+		s.held, s.at = s.held[:0], behindResult
 	case s.tools[string(s.name)] == "":
 		s.out = append(s.out, s.held...)
 		s.held, s.at = s.held[:0], inReasoning
@@ -198,12 +204,13 @@ func (s *Scanner) mayBegin(name string) bool {
 			return true
 		}
 	}
-	return !s.begun && slices.ContainsFunc(reasoning[:], func(e string) bool { return strings.HasPrefix(e, name) })
+	return !s.begun && slices.ContainsFunc(reasoning[:], func(e string) bool { return strings.HasPrefix(e, name) }) ||
+		len(s.calls) > 0 && strings.HasPrefix(resultTag, name)
 }
 
-// known tells whether an element of this name counts here.
+// known tells whether an element of this name, which may begin here, counts.
 func (s *Scanner) known(name string) bool {
-	return s.tools[name] != "" || !s.begun && slices.Contains(reasoning[:], name)
+	return s.tools[name] != "" || !s.begun && slices.Contains(reasoning[:], name) || name == resultTag
 }
 
 // pass hands on a byte of text.
@@ -215,7 +222,8 @@ func (s *Scanner) pass(c byte) {
 
 // giveUp hands on what is held as text.
 func (s *Scanner) giveUp() {
-	if s.at == inText || s.at == inReasoning {
+	switch s.at {
+	case inText, inReasoning, behindResult:
 		return
 	}
 	s.at = inText

@@ -1,6 +1,7 @@
 package xmlcalls_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,8 @@ func TestCalls(t *testing.T) {
 		{"a call in a value", "<search><query>what is <recall><b>x</b></recall>?</query></search>", "", calls{`search_files {"query":"what is <recall><b>x</b></recall>?"}`}},
 		{"a call in a call", "<search><recall><query>x</query></recall></search>", "", calls{`search_files {"recall":"<query>x</query>"}`}},
 		{"a result that the model invents", `<tool_result tool="search" success="true"><search><query>q</query></search></tool_result>`, `<tool_result tool="search" success="true"></tool_result>`, calls{`search_files {"query":"q"}`}},
+		{"a result that it invents behind a call", "<recall/>\n< Tool_Result tool='recall'>99 weeks</tool_result> It is 99 weeks. <search><query>q</query></search>", "\n", calls{`recall {}`}},
+		{"one that it talks of", "<recall/> `<tool_result>` </tool_result> <tool_results>", " `<tool_result>` </tool_result> <tool_results>", calls{`recall {}`}},
 
 		{"not offered", "<read_file><path>/etc/passwd</path></read_file>", "<read_file><path>/etc/passwd</path></read_file>", nil},
 		{"longer names", "<searching><query>q</query></searching> <search-x><a/></search-x>", "<searching><query>q</query></searching> <search-x><a/></search-x>", nil},
@@ -142,7 +145,10 @@ func TestLongCalls(t *testing.T) {
 	}
 }
 
-// whole checks that an answer is what passes and its calls, in order.
+var madeUp = regexp.MustCompile(`^(?i)<\s*tool_result[\s/>]`)
+
+// whole checks that an answer is what passes and its calls, in order, up to a result that the
+// model made up behind a call.
 func whole(t interface{ Fatalf(string, ...any) }, answer string) (text string, calls []xmlcalls.Call) {
 	var s xmlcalls.Scanner
 	s.Reset(all())
@@ -159,7 +165,8 @@ func whole(t interface{ Fatalf(string, ...any) }, answer string) (text string, c
 	rest := s.Close()
 	together.Write(rest)
 	passed.Write(rest)
-	if together.String() != answer {
+	left, ok := strings.CutPrefix(answer, together.String())
+	if made := len(s.Calls()) > 0 && madeUp.MatchString(left); !ok || left != "" && !made {
 		t.Fatalf("text and calls are %q of %q", together.String(), answer)
 	}
 	return passed.String(), s.Calls()
@@ -180,7 +187,7 @@ func everyCut(t *testing.T, answer string) {
 
 // words are what random answers are made of.
 var words = []string{
-	"<search>", "</search>", "<search ", "<SEARCH>", "<search/>", "</ search >", "<query>", "</query>", "<query/>", "<recall>", "</recall>", "<file_paths>", "</file_paths>",
+	"<search>", "</search>", "<search ", "<SEARCH>", "<search/>", "</ search >", "<query>", "</query>", "<query/>", "<recall>", "</recall>", "<recall/>", "<file_paths>", "</file_paths>",
 	"<path>a</path>", "<search><query>q</query></search>", "<read_knowledge><refs>a:b:1</refs></read_knowledge>", "<tool_result>", "<think>", "</think>",
 	"`", "``", "```", "~~~", "\\", "\n", "\r\n", " ", "\t", "- ", "> ", "1. ", "<", ">", "/", "&lt;", "x", "ü", "育", "😀", "\xff", "\xe2\x82", "5",
 }
