@@ -100,8 +100,8 @@ func (c *toolCmd) describe(a *app) error {
 	if err != nil {
 		return err
 	}
-	box := toolbox.Box{Bases: config.ToolBases(cfg.Knowledge, cfg.KnowledgeNames())}
-	all := box.Define(toolbox.Names(), policy.Rewrite.Knowledge)
+	box := toolbox.Box{Bases: func() []toolbox.Base { return config.ToolBases(cfg.Knowledge, cfg.KnowledgeNames()) }}
+	all := toolbox.Define(toolbox.Names(), box.Described(policy.Rewrite.Knowledge))
 	if c.JSON {
 		return printJSON(a.stdout, map[string]any{"object": "list", "data": all})
 	}

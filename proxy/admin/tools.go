@@ -43,7 +43,7 @@ func (t tooling) list(ctx *fasthttp.RequestCtx) error {
 	for _, ref := range who.Query.Bases {
 		ids = append(ids, ref.Knowledge)
 	}
-	return writeJSON(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": t.Tools.Define(toolbox.Names(), ids)})
+	return writeJSON(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": toolbox.Define(toolbox.Names(), t.Tools.Described(ids))})
 }
 
 // call runs a tool with the body as its arguments.

@@ -20,7 +20,9 @@ func TestTools(t *testing.T) {
 	claims := false
 	open := func() string {
 		return listen(t, admin.NewServer(handler(func(h *admin.Handler) {
-			h.Tools = &toolbox.Box{Knowledge: *k, Bases: []toolbox.Base{{ID: "kb0", Description: "of others"}, {ID: "kb1", Description: "of staff"}}}
+			h.Tools = &toolbox.Box{Knowledge: *k, Bases: func() []toolbox.Base {
+				return []toolbox.Base{{ID: "kb0", Description: "of others"}, {ID: "kb1", Description: "of staff"}}
+			}}
 			if p := h.Tenants.ByName("acme"); claims {
 				p.Rewrite.Filter = &byClaim
 			} else {

@@ -133,7 +133,7 @@ func (k *Knowledge) server(callerOf func(*sdk.RequestExtra) *Caller, sessionID f
 		GetSessionID: sessionID,
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	})
-	for _, tool := range list(nil) {
+	for _, tool := range k.list(nil) {
 		s.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			a := k.call(ctx, callerOf(req.Extra), tool.Name, req.Params.Arguments)
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: a.text}}, StructuredContent: a.data, IsError: a.result != Done}, nil
@@ -143,7 +143,7 @@ func (k *Knowledge) server(callerOf func(*sdk.RequestExtra) *Caller, sessionID f
 		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			res, err := next(ctx, method, req)
 			if tools, ok := res.(*sdk.ListToolsResult); ok && err == nil {
-				tools.Tools = list(callerOf(req.GetExtra())) // in the words of this caller's bases
+				tools.Tools = k.list(callerOf(req.GetExtra())) // in the words of this caller's bases
 			}
 			return res, err
 		}
@@ -152,12 +152,10 @@ func (k *Knowledge) server(callerOf func(*sdk.RequestExtra) *Caller, sessionID f
 }
 
 // list describes the tools to a caller; nil is one without bases.
-func list(c *Caller) []*sdk.Tool {
+func (k *Knowledge) list(c *Caller) []*sdk.Tool {
 	var bases []toolbox.Base
 	if c != nil {
-		for _, id := range c.Policy.Knowledge {
-			bases = append(bases, toolbox.Base{ID: id})
-		}
+		bases = k.Tools.Described(c.Policy.Knowledge)
 	}
 	tools := connectorTools(bases)
 	for _, d := range toolbox.Define(toolbox.Names(), bases) {

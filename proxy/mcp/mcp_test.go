@@ -82,7 +82,8 @@ func newRig(t *testing.T, change func(*rig)) *rig {
 	r := &rig{tenants: proxy.Tenants{Keys: []proxy.Key{key("staff", policy("staff", as.Filter)), key("board", policy("board", nil))}}}
 	r.options = mcp.Options{
 		Knowledge: mcp.Knowledge{
-			Tools: &toolbox.Box{Knowledge: *k}, Models: models{counter}, Version: "test",
+			Tools:  &toolbox.Box{Knowledge: *k, Bases: func() []toolbox.Base { return []toolbox.Base{{ID: "staff", Description: "rules of the house"}} }},
+			Models: models{counter}, Version: "test",
 			Link: func(_, doc string) string {
 				if doc == "linked.md" {
 					return "https://example.com/canteen"
@@ -200,7 +201,7 @@ func TestTools(t *testing.T) {
 			var names []string
 			for _, tool := range listed.Tools {
 				names = append(names, tool.Name)
-				if !strings.Contains(tool.Description, "Knowledge bases: staff.") || !tool.Annotations.ReadOnlyHint {
+				if !strings.Contains(tool.Description, "Knowledge bases: staff (rules of the house).") || !tool.Annotations.ReadOnlyHint {
 					t.Errorf("%+v", tool)
 				}
 			}

@@ -30,16 +30,20 @@ func Define(names []Name, bases []Base) []Definition {
 	return list
 }
 
-// Define tells what a model is told of tools over some of the bases, by their ids.
-func (b *Box) Define(names []Name, ids []string) []Definition {
+// Described are bases by their ids, with what is known of them.
+func (b *Box) Described(ids []string) []Base {
+	var known []Base
+	if b.Bases != nil {
+		known = b.Bases()
+	}
 	bases := make([]Base, len(ids))
 	for i, id := range ids {
 		bases[i].ID = id
-		if at := slices.IndexFunc(b.Bases, func(known Base) bool { return known.ID == id }); at >= 0 {
-			bases[i] = b.Bases[at]
+		if at := slices.IndexFunc(known, func(base Base) bool { return base.ID == id }); at >= 0 {
+			bases[i] = known[at]
 		}
 	}
-	return Define(names, bases)
+	return bases
 }
 
 // Over ends a description with the names of the bases; "" if there are none.

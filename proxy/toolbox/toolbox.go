@@ -42,7 +42,7 @@ func (n Name) Check() error {
 // A Box answers calls. It is safe for concurrent use.
 type Box struct {
 	tools.Knowledge
-	Bases []Base // that there are, with what they hold
+	Bases func() []Base // that there are at present, with what they hold; nil: nobody knows
 }
 
 // A Caller is in whose name a tool is called.

@@ -17,10 +17,12 @@ import (
 // Toolbox answers calls of tools as requests are answered: through the caches, under the filters
 // of who calls.
 func (e *Engine) Toolbox() *toolbox.Box {
-	cfg := e.Running()
 	return &toolbox.Box{
 		Knowledge: tools.Knowledge{Retriever: e.Rewriter.Retriever, Reader: e.catalogue, Terms: analysis.Terms},
-		Bases:     config.ToolBases(cfg.Knowledge, cfg.KnowledgeNames()),
+		Bases: func() []toolbox.Base {
+			cfg := e.Running()
+			return config.ToolBases(cfg.Knowledge, cfg.KnowledgeNames())
+		},
 	}
 }
 
