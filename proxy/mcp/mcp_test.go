@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +27,7 @@ import (
 	"sidenote/proxy/identity/identitytest"
 	"sidenote/proxy/mcp"
 	"sidenote/proxy/toolbox"
+	"sidenote/proxy/transport/certs/certstest"
 	"sidenote/proxy/transport/inbound"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
@@ -116,6 +119,9 @@ func newRig(t *testing.T, change func(*rig)) *rig {
 	served := make(chan error, 1)
 	go func() { served <- r.Serve(&r.port) }()
 	t.Cleanup(func() {
+		if h, ok := r.options.Knowledge.Tools.Retriever.(hanging); ok {
+			close(h.over)
+		}
 		if err := r.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -339,25 +345,29 @@ func TestHidden(t *testing.T) {
 // Who may not ask is refused in the shape of OpenAI's errors, and no tool hears of it.
 func TestCallers(t *testing.T) {
 	unknown := func(r *rig) { r.tenants.Unknown = r.tenants.Keys[0].Policy }
+	trusted := func(r *rig) { r.tenants.Trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
 	for name, row := range map[string]struct {
 		change func(*rig)
 		head   as
 		status int
 		code   string
 	}{
-		"a key":                         {nil, staffKey, 200, ""},
-		"no key":                        {nil, nil, 401, "invalid_api_key"},
-		"an unknown key":                {nil, as{"Authorization": "Bearer k-nobody"}, 401, "invalid_api_key"},
-		"two keys":                      {nil, as{"Authorization": "Bearer k-staff", "Api-Key": "k-board"}, 400, "ambiguous_credentials"},
-		"a tenant by an untrusted peer": {nil, as{"Sidenote-Tenant": "staff"}, 401, "invalid_api_key"},
-		"no key where none is needed":   {unknown, nil, 200, ""},
-		"a foreign page":                {unknown, as{"Origin": "https://evil.example"}, 403, "foreign_origin"},
-		"a page of this machine":        {unknown, as{"Origin": "http://localhost:6274"}, 200, ""},
-		"a page with a key":             {nil, as{"Origin": "https://evil.example", "Authorization": "Bearer k-staff"}, 200, ""},
-		"a foreign name":                {unknown, as{"Host": "evil.example"}, 421, "unknown_host"},
-		"the port's tenant":             {func(r *rig) { r.port.Tenant = "board" }, nil, 200, ""},
-		"a port of nobody":              {func(r *rig) { r.port.Tenant = "gone" }, staffKey, 401, "invalid_api_key"},
-		"an unknown option":             {nil, as{"Authorization": "Bearer k-staff", "Sidenote-Knowlege": "staff"}, 400, "invalid_option"},
+		"a key":                          {nil, staffKey, 200, ""},
+		"no key":                         {nil, nil, 401, "invalid_api_key"},
+		"an unknown key":                 {nil, as{"Authorization": "Bearer k-nobody"}, 401, "invalid_api_key"},
+		"two keys":                       {nil, as{"Authorization": "Bearer k-staff", "Api-Key": "k-board"}, 400, "ambiguous_credentials"},
+		"a tenant by an untrusted peer":  {nil, as{"Sidenote-Tenant": "staff"}, 401, "invalid_api_key"},
+		"a tenant by a trusted peer":     {trusted, as{"Sidenote-Tenant": "staff"}, 200, ""},
+		"and another's key":              {trusted, as{"Sidenote-Tenant": "staff", "Authorization": "Bearer k-board"}, 401, "invalid_api_key"},
+		"a tenant with another spelling": {trusted, as{"Sidenote_Tenant": "staff"}, 401, "invalid_api_key"},
+		"no key where none is needed":    {unknown, nil, 200, ""},
+		"a foreign page":                 {unknown, as{"Origin": "https://evil.example"}, 403, "foreign_origin"},
+		"a page of this machine":         {unknown, as{"Origin": "http://localhost:6274"}, 200, ""},
+		"a page with a key":              {nil, as{"Origin": "https://evil.example", "Authorization": "Bearer k-staff"}, 200, ""},
+		"a foreign name":                 {unknown, as{"Host": "evil.example"}, 421, "unknown_host"},
+		"the port's tenant":              {func(r *rig) { r.port.Tenant = "board" }, nil, 200, ""},
+		"a port of nobody":               {func(r *rig) { r.port.Tenant = "gone" }, staffKey, 401, "invalid_api_key"},
+		"an unknown option":              {nil, as{"Authorization": "Bearer k-staff", "Sidenote-Knowlege": "staff"}, 400, "invalid_option"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, row.change)
@@ -523,11 +533,17 @@ func (endless) Read(p []byte) (int, error) {
 }
 
 // hanging is knowledge whose searches end when their context does.
-type hanging struct{ began chan context.Context }
+type hanging struct {
+	began chan context.Context
+	over  chan struct{} // closed at the end of the test
+}
 
 func (h hanging) Retrieve(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
 	h.began <- ctx
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-h.over:
+	}
 	return retrieval.Result{Reason: retrieval.ReasonTimeout}, retrieval.ErrUnavailable
 }
 
@@ -536,7 +552,7 @@ func TestClientLeaves(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	for _, version := range []string{withSessions, sessionless} {
 		t.Run(version, func(t *testing.T) {
-			h := hanging{make(chan context.Context)}
+			h := hanging{make(chan context.Context), make(chan struct{})}
 			r := newRig(t, func(r *rig) {
 				r.options.Knowledge.Tools = &toolbox.Box{Knowledge: tools.Knowledge{Retriever: h, Terms: strings.Fields}}
 			})
@@ -561,6 +577,74 @@ func TestClientLeaves(t *testing.T) {
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	goleak.VerifyNone(t, before)
+}
+
+// So it is where a client does not say that it leaves.
+func TestClientHangsUp(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	h := hanging{make(chan context.Context), make(chan struct{})}
+	r := newRig(t, func(r *rig) {
+		r.options.Knowledge.Tools = &toolbox.Box{Knowledge: tools.Knowledge{Retriever: h, Terms: strings.Fields}}
+	})
+	begun := r.post(t, staffKey, initialize)
+	id := begun.Header.Get("Mcp-Session-Id")
+	_ = begun.Body.Close()
+	ctx, hangUp := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, strings.NewReader(search))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	ended := make(chan error)
+	go func() {
+		_, err := as{"Authorization": "Bearer k-staff", "Mcp-Session-Id": id}.RoundTrip(req)
+		ended <- err
+	}()
+	running := <-h.began
+	hangUp()
+	if err := <-ended; err == nil {
+		t.Error("the call has succeeded")
+	}
+	select {
+	case <-running.Done():
+	case <-time.After(10 * time.Second):
+		t.Error("the search goes on")
+	}
+	if err := r.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(r.calls) != 1 || r.calls[0].Result != mcp.Failed {
+		t.Errorf("%+v", r.calls)
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	goleak.VerifyNone(t, before)
+}
+
+// A port may have TLS, and a peer whose certificate is trusted names the tenant.
+func TestTLS(t *testing.T) {
+	authority := certstest.NewAuthority()
+	server, gateway, stranger := authority.Issue(time.Now().Add(time.Hour)), authority.Issue(time.Now().Add(time.Hour), "gateway.test"), authority.Issue(time.Now().Add(time.Hour), "stranger.test")
+	r := newRig(t, func(r *rig) {
+		r.port.TLS = &tls.Config{Certificates: []tls.Certificate{server.TLS()}, ClientCAs: authority.Pool, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"http/1.1"}}
+		r.tenants.Certificates = []string{"gateway.test"}
+	})
+	for _, row := range []struct {
+		shown  certstest.Pair
+		status int
+	}{{gateway, 200}, {stranger, 401}} {
+		client := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{row.shown.TLS()}}}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.Replace(r.url, "http:", "https:", 1), strings.NewReader(initialize))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Sidenote-Tenant": {"board"}}
+		res, err := client.RoundTrip(req)
+		if err != nil || res.StatusCode != row.status || res.ProtoMajor != 1 {
+			t.Errorf("%+v, %v", res, err)
+		}
+		_ = res.Body.Close()
+		client.CloseIdleConnections()
+	}
 }
 
 // A panic in a call ends the call.

@@ -77,7 +77,7 @@ func (s *sessions) makeRoom(now time.Time) *sdk.ServerSession {
 	open, count := s.connected(), map[string]int{}
 	for id, one := range s.all {
 		// One that was made just now may not be connected yet.
-		if open[id] == nil && now.Sub(one.used) > time.Minute {
+		if open[id] == nil && now.Sub(one.used) > time.Second {
 			delete(s.all, id)
 			continue
 		}
@@ -102,7 +102,9 @@ func (s *sessions) connected() map[string]*sdk.ServerSession {
 	all := map[string]*sdk.ServerSession{}
 	for _, server := range s.servers {
 		for one := range server.Sessions() {
-			all[one.ID()] = one
+			if id := one.ID(); id != "" { // else it is of one request
+				all[id] = one
+			}
 		}
 	}
 	return all
