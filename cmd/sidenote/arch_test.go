@@ -116,6 +116,7 @@ var mayImport = map[string][]string{
 	"proxy/rounds":                            {"cache/turns", "proxy/events", "proxy/loop", "proxy/panics", "proxy/report", "proxy/toolbox", "proxy/transport", "proxy/toolbox/xmlcalls", "retrieval", "rewrite", "rewrite/chat", "rewrite/edit", "rewrite/offer", "rewrite/toolhistory"},
 	"rewrite/offer":                           {"rewrite", "rewrite/chat", "rewrite/edit"},
 	"proxy/events":                            {},
+	"proxy/citations":                         {"proxy/events", "rewrite/chat"},
 	"proxy/usage":                             {"proxy/coding", "proxy/events", "proxy/route"},
 	"proxy/explain":                           {"proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
 	"proxy/admin":                             {"rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions"},

@@ -49,6 +49,24 @@ func (r *Reader) Object(member func(name string)) {
 	r.object(func(key Span, _ bool) { member(Unquote(key.Of(r.b))) })
 }
 
+// Members is Object with the names as they stand between their quotes, without a copy.
+func (r *Reader) Members(member func(name []byte)) {
+	if r.Kind() != KindObject {
+		r.value()
+		return
+	}
+	r.object(func(key Span, _ bool) { member(r.b[key.Start+1 : key.End-1]) })
+}
+
+// Next returns the offset in raw at which the next value begins.
+func (r *Reader) Next() int {
+	r.peek()
+	return r.i
+}
+
+// Pos returns the offset in raw behind the value that was read last.
+func (r *Reader) Pos() int { return r.i }
+
 // TooDeep tells whether something that was read nests deeper than a body may.
 func (r *Reader) TooDeep() bool { return r.tooDeep }
 

@@ -1,0 +1,113 @@
+package citations_test
+
+import (
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/proxy/citations"
+	"sidenote/proxy/events"
+)
+
+// Whatever a model writes and however deltas cut it: the citations are those of the whole text, and
+// a client gets this text, without unknown markers if these are removed.
+func FuzzCuts(f *testing.F) {
+	for i, c := range markers {
+		f.Add(c.content, uint64(i), i%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, content string, seed uint64, remove bool) {
+		content = strings.ToValidUTF8(content, "?")
+		random := rand.New(rand.NewPCG(seed, 1))
+		var parts []string
+		for rest := []rune(content); len(rest) > 0; {
+			n := min(1+random.IntN(1+random.IntN(12)), len(rest))
+			parts, rest = append(parts, string(rest[:n])), rest[n:]
+		}
+		o := citations.Options{Given: given, Terms: terms, RemoveUnknown: remove}
+		text, want, report := checked(t, o, content)
+		checker := citations.New(o)
+		m := read(t, stream(t, checker, cutInto(parts...), 1+random.IntN(100)))[0]
+		if got := cited(m.content, m.annotations); m.content != text || !slices.Equal(got, want) || checker.Report().Unknown != report.Unknown {
+			t.Fatalf("%q: got %q %q, want %q %q", parts, m.content, got, text, want)
+		}
+		if !remove && text != content {
+			t.Fatalf("%q became %q", content, text)
+		}
+	})
+}
+
+// Whatever an upstream sends passes, and without removals byte for byte but for events of ours.
+func FuzzBytes(f *testing.F) {
+	f.Add(role+delta(0, `"A [1]"`)+finish+done, true)
+	f.Add(`{"choices":[{"message":{"content":"A [1]"}}]}`, false)
+	f.Add("data: {\"choices\":[{\"delta\":{\"content\":\"[9\"}}]}\n\n"+delta(0, `"\ud83d"`)+delta(1, `"] [1]"`)+"data: {\"choices\":[", true)
+	f.Fuzz(func(t *testing.T, answer string, remove bool) {
+		c := citations.New(citations.Options{Given: given, Terms: terms, RemoveUnknown: remove, CountOnly: true})
+		if got := stream(t, c, answer, 9); got != answer && !remove {
+			t.Fatalf("%q became %q", answer, got)
+		}
+		c.Report()
+		c = citations.New(citations.Options{Given: given, RemoveUnknown: remove})
+		if got := c.JSON([]byte(answer)); json.Valid([]byte(answer)) && !json.Valid(got) {
+			t.Fatalf("%q became %q", answer, got)
+		}
+	})
+}
+
+// Time grows as the text does, whatever that is.
+func TestLinear(t *testing.T) {
+	for _, unit := range []string{"[", "`", "[[1]", "` ``", "[1](", "[1] `", "a[1]\n`", "~~~\n", "【1", "[9] ", "。"} {
+		took := func(n int) time.Duration {
+			body := []byte(whole(strings.Repeat(unit, n)))
+			least := time.Hour
+			for range 3 {
+				start := time.Now()
+				citations.New(citations.Options{Given: given, RemoveUnknown: true}).JSON(body)
+				least = min(least, time.Since(start))
+			}
+			return least
+		}
+		if small, large := took(4000), took(64000); large > 16*6*small {
+			t.Errorf("%q: 16 times the text takes %v, not %v", unit, large, 16*small)
+		}
+	}
+}
+
+// A stream of a hundred deltas with a few citations, and what it takes beside cutting it into events.
+func BenchmarkStream(b *testing.B) {
+	words := strings.SplitAfter(strings.Repeat("Refunds take five working days after we got the parcel [1]. Shipping within the country is free [2][3]. ", 6), " ")
+	answer := []byte(cutInto(words...))
+	through := map[string]func() io.WriteCloser{
+		"splitter": func() io.WriteCloser {
+			s := new(events.Splitter)
+			s.Reset(true, io.Discard)
+			return splitter{s}
+		},
+		"checked": func() io.WriteCloser {
+			return citations.New(citations.Options{Given: given}).Through(io.Discard)
+		},
+	}
+	run := func(b *testing.B, make func() io.WriteCloser) time.Duration {
+		start := time.Now()
+		for range b.N {
+			w := make()
+			for piece := range slices.Chunk(answer, 4096) {
+				_, _ = w.Write(piece)
+			}
+			_ = w.Close()
+		}
+		return time.Since(start)
+	}
+	b.ReportAllocs()
+	bare := run(b, through["splitter"])
+	b.ResetTimer()
+	checked := run(b, through["checked"])
+	b.ReportMetric(float64(checked)/float64(bare), "×splitter")
+	b.ReportMetric(float64(checked.Nanoseconds())/float64(b.N*len(words)), "ns/event")
+}
+
+type splitter struct{ *events.Splitter }

@@ -1,0 +1,125 @@
+package citations
+
+import (
+	"bytes"
+	"strconv"
+
+	"sidenote/rewrite/chat"
+)
+
+// A part is what an event, or a whole answer, has of one choice. Spans of what is not there are
+// empty.
+type part struct {
+	choice      int
+	content     chat.Span // of its text, between the quotes
+	message     chat.Span // in which the text stands
+	annotations chat.Span // that are in the message already
+	finished    bool      // a finish reason is told
+}
+
+// A parser reads events.
+type parser struct {
+	parts []part // of the last event
+	head  []byte // the members with which an event of this answer begins, each with a comma
+}
+
+// dataOf returns where the JSON of an event stands in it; false if it has none, or it is written
+// in several lines, which no server is known to do.
+func dataOf(event []byte) (chat.Span, bool) {
+	at := 0
+	if !bytes.HasPrefix(event, []byte("data:")) {
+		if at = bytes.Index(event, []byte("\ndata:")) + 1; at == 0 {
+			return chat.Span{}, false
+		}
+	}
+	at += len("data:")
+	end := len(event)
+	if n := bytes.IndexByte(event[at:], '\n'); n >= 0 {
+		end = at + n
+		if bytes.Contains(event[end:], []byte("\ndata:")) {
+			return chat.Span{}, false
+		}
+	}
+	return chat.Span{Start: at, End: end}, true
+}
+
+// read reads the choices of a JSON text. Their texts stand in the member that is named. The
+// offsets of parts are those in data plus base. It returns false where there are no choices.
+func (p *parser) read(data []byte, base int, member string) bool {
+	p.parts = p.parts[:0]
+	r, found := chat.NewReader(data), false
+	r.Members(func(name []byte) {
+		if string(name) != "choices" || r.Kind() != chat.KindArray {
+			r.Value()
+			return
+		}
+		found, p.parts = true, p.parts[:0]
+		r.Array(func(n int) {
+			p.parts = append(p.parts, part{choice: n})
+			readChoice(&r, &p.parts[n], base, member)
+		})
+	})
+	return r.End() == nil && found
+}
+
+func readChoice(r *chat.Reader, p *part, base int, member string) {
+	r.Members(func(name []byte) {
+		switch string(name) {
+		case "index":
+			if n, err := strconv.Atoi(string(r.Value())); err == nil {
+				p.choice = n
+			}
+		case "finish_reason":
+			p.finished = r.Kind() == chat.KindString
+			r.Value()
+		case member:
+			from := r.Next()
+			if r.Kind() != chat.KindObject {
+				r.Value()
+				return
+			}
+			readMessage(r, p, base)
+			p.message = chat.Span{Start: base + from, End: base + r.Pos()}
+		default:
+			r.Value()
+		}
+	})
+}
+
+func readMessage(r *chat.Reader, p *part, base int) {
+	r.Members(func(name []byte) {
+		kind, from := r.Kind(), base+r.Next()
+		r.Value()
+		v := chat.Span{Start: from, End: base + r.Pos()}
+		switch {
+		case string(name) == "content" && kind == chat.KindString:
+			p.content = chat.Span{Start: v.Start + 1, End: v.End - 1}
+		case string(name) == "annotations":
+			p.annotations = v
+		}
+	})
+}
+
+// begin keeps what all events of the answer have in common, of the first one that has choices:
+// by that an event of ours belongs to it. A usage that is told as null is so in all of them.
+func (p *parser) begin(data []byte) {
+	if p.head != nil {
+		return
+	}
+	p.head = []byte{'{'}
+	r := chat.NewReader(data)
+	r.Members(func(name []byte) {
+		null := r.Kind() == chat.KindNull
+		value := r.Value()
+		switch string(name) {
+		case "usage":
+			if !null {
+				return
+			}
+		case "id", "object", "created", "model", "system_fingerprint", "service_tier":
+		default:
+			return
+		}
+		p.head = append(append(append(append(append(p.head, '"'), name...), `":`...), value...), ',')
+	})
+}
