@@ -105,6 +105,15 @@ func (c *Content) Held(i int) (h index.Held) {
 	return h
 }
 
+// Lookup returns the document of an id in c; false if there is none.
+func Lookup(c *Content, id string) (h index.Held, ok bool) {
+	_ = c.Guard(func() error { // damage is reported to ContentOptions.Damaged
+		h, ok = index.Lookup(c.segments, id)
+		return nil
+	})
+	return h, ok
+}
+
 // Attributes returns what attributes the documents have, by key: a filter whose key
 // is not among them chooses by an attribute that no document has. The first call goes
 // through the documents. Nobody changes what it returns.

@@ -179,6 +179,16 @@ func (s Segments) Held(d DocumentRef) Held {
 	return h
 }
 
+// Lookup returns what is held of the document of an id; false if it is not in the base.
+func Lookup(s Segments, id string) (Held, bool) {
+	for i := range s {
+		if d, ok := s[i].texts.find(id); ok && !s[i].Gone.Has(d) {
+			return s.Held(DocumentRef{i, d}), true
+		}
+	}
+	return Held{}, false
+}
+
 // Fault returns the damage that an error tells of which came of reading a mapped file, as
 // where it was cut meanwhile; nil if it is about something else.
 func (s Segments) Fault(err error) error {
