@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidenote/proxy/cited"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/samples"
@@ -26,6 +27,7 @@ type account struct {
 	counter   usage.Counter   // counts the text of a metered answer that does not tell its usage; nil: it is not counted
 	unread    bool            // reader is not read: it has panicked, or there is no time for it
 	spending  *spend.Spending // what was reserved of the tenant's budget; nil if nothing is limited
+	checker   *cited.Checker  // checks the answer's citations; nil if nothing does
 	sample    *samples.Sample // the request, for learn; nil if nothing is learnt from it
 	shadow    *rewrite.Result // the result of shadow work, when it is done
 	before    report.Rounds   // what the rounds before the last one used
@@ -111,6 +113,7 @@ func (a *account) record() {
 			a.report.Reason = a.shadow.Reason
 		}
 	}
+	a.checker.Tell()
 	if a.spending != nil {
 		a.spending.Settle(&a.report)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/cited"
 	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
@@ -163,6 +164,7 @@ func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrit
 	if x.tools != nil {
 		x.report.Outcome = report.WithTools
 	}
+	x.checker = cited.NewChecker(x.policy.Citations, req, &x.report, x.server.documents, x.panicked)
 	return x.send(body, res.Edits)
 }
 

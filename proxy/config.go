@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"sidenote/proxy/cited"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/meter"
 	"sidenote/proxy/planning"
@@ -21,6 +22,7 @@ type Config struct {
 	Switch      *killswitch.Switch // may lower the modes of policies; nil: nothing does
 	Budgets     *meter.Meter       // counts what tenants use; nil if nothing is limited
 	Bodies      BodyKeeper         // is shown the bodies of chats; nil: nobody is
+	Documents   cited.Documents    // of which citations are checked
 	Planners    *planning.Planners // plan what is searched, where policies want it; nil: nothing is planned
 	Tools       *rounds.Kit        // answers the calls of models, where policies offer them tools; nil: none are offered
 

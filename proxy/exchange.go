@@ -162,6 +162,7 @@ func (x *exchange) forward(r transport.Call) error {
 	if answer.Sent() { // free the body now: a stream may be open for minutes
 		x.freeBody()
 	}
+	x.checker.Relay(answer, &how, x, x.lines)
 	status := answer.Status()
 	answer.Relay(x.ctx, how)
 	x.switched = status == fasthttp.StatusSwitchingProtocols

@@ -53,10 +53,10 @@ func fitAnswer(x *exchange, prompt int64) {
 	}
 }
 
-// plainStreams replaces Accept-Encoding for a request whose stream is to be edited: what is
+// plainStreams replaces Accept-Encoding for a request whose answer is to be edited: what is
 // compressed cannot be.
 func plainStreams(x *exchange, lines []transport.Header) []transport.Header {
-	if x.tools == nil && (x.metered == nil || !x.metered.HidesUsage()) {
+	if x.tools == nil && x.checker == nil && (x.metered == nil || !x.metered.HidesUsage()) {
 		return lines
 	}
 	return append(slices.Clip(lines), transport.Header{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"})

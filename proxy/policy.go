@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"sidenote/proxy/cited"
 	"sidenote/proxy/identity"
 	"sidenote/proxy/keyuse"
 	"sidenote/proxy/killswitch"
@@ -34,6 +35,7 @@ type Policy struct {
 	Budget          meter.Terms // what the tenant may use
 	Rewrite         rewrite.Policy
 	Tools           toolbox.Policy `json:",omitzero"` // zero unless the mode is tools; a request or the kill switch may lower the mode
+	Citations       cited.Policy   `json:",omitzero"` // what becomes of them in answers
 }
 
 // Limited returns p with the mode that the kill switch leaves it at a time, and the mode

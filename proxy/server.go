@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidenote/proxy/cited"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/memory"
 	"sidenote/proxy/meter"
@@ -47,6 +48,7 @@ type Server struct {
 	modes       *killswitch.Switch
 	budgets     *meter.Meter
 	bodies      BodyKeeper
+	documents   cited.Documents
 	log         *slog.Logger
 	concurrency int64
 	timeouts    Timeouts
@@ -78,6 +80,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *metrics.Metrics, log *slog.L
 		modes:       cfg.Switch,
 		budgets:     cfg.Budgets,
 		bodies:      cfg.Bodies,
+		documents:   cfg.Documents,
 		log:         log,
 		concurrency: int64(cfg.Concurrency),
 		timeouts:    cfg.Timeouts,

@@ -62,7 +62,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	}
 	r := rounds.New(rounds.Setup{
 		Host: toolHost{x}, Policy: &x.policy.Tools, Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
-		Take: x.Take, Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked,
+		Take: x.Take, Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked, Check: x.checker.Whole,
 		Tap: func(piece []byte) {
 			if x.reader != nil {
 				x.tap(piece)
@@ -75,6 +75,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	})
 	if isStream(first) {
 		how := howOf(x, first)
+		x.checker.Relay(first, &how, x, x.lines)
 		how.Through = r.Through(how.Through)
 		first.Relay(x.ctx, how)
 		return nil

@@ -114,9 +114,10 @@ type SourceEntry struct {
 	Demand    int             `json:"demand,omitempty"` // tokens of its whole block, if it was counted
 	Detail    string          `json:"reason,omitempty"` // why cut or out, for people
 
-	Neighbours int `json:"neighbours,omitempty"` // neighbouring chunks that its block holds too
-
-	Reason ExcludeReason `json:"-"` // why cut or out
+	Neighbours int           `json:"neighbours,omitempty"` // neighbouring chunks that its block holds too
+	Cited      int           `json:"cited,omitempty"`      // how often the answer cites it, where that is checked
+	Support    *float64      `json:"support,omitempty"`    // the share that it has of the terms of statements which cite it; nil: not known
+	Reason     ExcludeReason `json:"-"`                    // why cut or out
 }
 
 // A ComponentEntry is a component's entry in the ledger.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"sidenote/proxy/panics"
 	"sidenote/rewrite/chat"
 )
 
@@ -46,7 +47,9 @@ type edit struct {
 // JSON returns an answer that is no stream with its citations checked: annotations are added to
 // those that are there, unknown markers removed if that is wanted. All other bytes stay as they
 // are; body itself is not changed.
-func (c *Checker) JSON(body []byte) []byte {
+func (c *Checker) JSON(body []byte) (checked []byte) {
+	checked = body
+	defer panics.Recover(c.options.Panicked, c.bug)
 	if len(body) > MaxJSON {
 		c.Skip(UnreadTooLarge)
 		return body

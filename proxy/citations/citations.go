@@ -9,13 +9,15 @@ package citations
 import (
 	"cmp"
 	"slices"
+
+	"sidenote/proxy/panics"
 )
 
 // A Source is one that was given under an id.
 type Source struct {
 	Title string
 	URL   string // shown as it is
-	Text  string // of which Support is measured
+	Text  string // by which Support is measured; "" if it is not known
 }
 
 // Options say what a Checker does with markers. Given must be there.
@@ -27,6 +29,8 @@ type Options struct {
 	Own Own
 	// Terms returns the content terms of a text, for Support; nil: that is not measured.
 	Terms func(text string) []string
+	// Panicked is told of bugs, behind which nothing is checked.
+	Panicked panics.Handler
 	// CountOnly makes no annotations.
 	CountOnly bool
 	// RemoveUnknown removes markers of ids that were never given from the text.
@@ -77,6 +81,7 @@ const (
 	UnreadMemory   Unread = "memory"     // there is too little for a JSON text
 	UnreadShape    Unread = "not-a-chat" // neither a stream nor JSON with choices
 	UnreadCut      Unread = "cut"        // the upstream broke off a JSON text
+	UnreadBug      Unread = "bug"        // the log has its stack
 )
 
 // Times is how often sources were cited.
@@ -86,6 +91,9 @@ func (r *Report) Times() (n int) {
 	}
 	return n
 }
+
+// bug notes a bug.
+func (c *Checker) bug() { c.Skip(UnreadBug) }
 
 // Skip notes that the answer, or the rest of it, is not read.
 func (c *Checker) Skip(why Unread) { c.report.Unread = cmp.Or(c.report.Unread, why) }
@@ -107,6 +115,9 @@ func (c *Checker) Report() Report {
 				continue
 			}
 			cited.Times++
+			if c.options.Terms == nil || c.sources[claim.id].Text == "" {
+				continue
+			}
 			if share, ok := claim.support(c.options.Terms, terms); ok {
 				sum += share
 				measured++

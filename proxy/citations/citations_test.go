@@ -15,7 +15,7 @@ func given(id int) (citations.Source, bool) {
 	if id > 5 {
 		return citations.Source{}, false
 	}
-	text := [...]string{1: "Refunds take 5 days.", 2: "Shipping is free.", 3: "", 4: "Four", 5: "Five"}[id]
+	text := [...]string{1: "Refunds take 5 days.", 2: "Shipping is free.", 3: "Nothing", 4: "Four", 5: "Five"}[id]
 	return citations.Source{Title: fmt.Sprint("Title ", id), URL: fmt.Sprint("https://kb/", id), Text: text}, true
 }
 

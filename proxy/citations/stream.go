@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"sidenote/proxy/events"
+	"sidenote/proxy/panics"
 )
 
 // A stream is the way of a stream's events.
@@ -77,6 +78,7 @@ func (s *stream) Write(event []byte) (int, error) {
 // read reads an event.
 func (s *stream) read(event []byte) {
 	c := s.checker
+	defer panics.Recover(c.options.Panicked, c.bug)
 	data, ok := dataOf(event)
 	switch {
 	case !ok:

@@ -29,9 +29,6 @@ func (c *Checker) sourceTerms() func(id int) map[string]bool {
 // support returns the share of the statement's terms that its source has; false if it has none.
 // Of a clause without terms, as in "and [2]", the sentence speaks.
 func (k claim) support(terms func(string) []string, of func(id int) map[string]bool) (share float64, ok bool) {
-	if terms == nil {
-		return 0, false
-	}
 	said := terms(withoutMarkers(k.clause))
 	if len(said) == 0 {
 		said = terms(withoutMarkers(k.sentence))

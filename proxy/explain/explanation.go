@@ -3,6 +3,7 @@ package explain
 import (
 	"time"
 
+	"sidenote/proxy/citations"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/usage"
@@ -38,8 +39,9 @@ type Explanation struct {
 	Partial   bool                 `json:"partial"`            // not all knowledge could be searched in time
 	Degraded  retrieval.Stage      `json:"degraded,omitempty"` // the stage that the search did without
 	Knowledge []Searched           `json:"knowledge,omitempty"`
-	Ledger    *Ledger              `json:"ledger,omitempty"` // nil if no rewrite was tried
-	Usage     *Usage               `json:"usage,omitempty"`  // nil if there was no answer that could tell it
+	Ledger    *Ledger              `json:"ledger,omitempty"`    // nil if no rewrite was tried
+	Usage     *Usage               `json:"usage,omitempty"`     // nil if there was no answer that could tell it
+	Citations *citations.Report    `json:"citations,omitempty"` // nil where they were not checked
 	Timings   Timings              `json:"timings_ms"`
 
 	// Of a chat, if bodies are kept. Received is as it came, or uncompressed; Sent as it
@@ -115,7 +117,7 @@ func newExplanation(r *entry) *Explanation {
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
 		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
-		Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,
+		Calls: []Call{}, Citations: r.Citations, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,
 		Timings: Timings{
 			Overhead: report.Milliseconds(r.Overhead), Retrieve: report.Milliseconds(res.RetrieveTook), Fit: report.Milliseconds(res.FitTook), Edit: report.Milliseconds(res.EditTook),
 			FirstByte: report.Milliseconds(r.TTFB), Total: report.Milliseconds(r.Total),

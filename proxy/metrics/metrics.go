@@ -49,6 +49,8 @@ type Metrics struct {
 	contextTokens, contextSources       prometheus.Observer
 	tokens, excluded, chunks            *prometheus.CounterVec
 	planned, reranked, graded           *prometheus.CounterVec
+	citations, citationsUnread          *prometheus.CounterVec
+	support                             prometheus.Observer
 	modelUnknown, panics                prometheus.Counter
 	byRequest                           recentSeries[requestKey, *requestSeries]
 	fixed                               fixed
@@ -89,6 +91,9 @@ func New(n Names) *Metrics {
 	m.reranked = f.counters("reranks_total", "Chats whose policy has a reranker, by what came of it.", "reason")
 	m.graded = f.counters("grades_total", "Chats whose policy grades what was found, by what came of it and the verdict.", "reason", "verdict")
 	m.planned = f.counters("plans_total", "Chats whose policy has a planner, by what came of it.", "reason")
+	m.citations = f.counters("citations_total", "Citations in answers that were checked: of a source that was given, or unknown.", "result")
+	m.citationsUnread = f.counters("citations_unread_total", "Answers whose citations were to be checked, and could not be read.", "reason")
+	m.support = f.histograms("citation_support", "Of each source that an answer cites: the share of the terms of the statements that cite it which it has.", []float64{0, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}).WithLabelValues()
 	m.modelUnknown = f.counters("model_unknown_total", "Chat requests for a model that no row of the model table matches.").WithLabelValues()
 	m.panics = f.counters("panics_total", "Bugs that ended what met them and nothing else; the log has their stacks.").WithLabelValues()
 	m.cacheMetrics = newCacheMetrics(f)
@@ -202,6 +207,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 		}
 	}
 	recordGraded(m, r)
+	recordCitations(m, r.Citations)
 	if c := res.Ledger.Chunks; c != nil {
 		m.chunks.WithLabelValues("in").Add(float64(c.In))
 		for i := range c.Excluded {

@@ -11,6 +11,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/citations"
 	"sidenote/proxy/route"
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
@@ -111,8 +112,9 @@ type Report struct {
 	UsageFound usage.Finding // "" if there was no answer that could tell it
 	Generated  usage.Counted // our count of its text, where a metered answer did not tell what it used
 
-	Unoffered string // why no tools were offered though the policy does; of a closed list
-	Tools     *Tools // what its model did with tools of ours; nil where it was offered none
+	Unoffered string            // why no tools were offered though the policy does; of a closed list
+	Tools     *Tools            // what its model did with tools of ours; nil where it was offered none
+	Citations *citations.Report // of the answer; nil where they were not checked
 
 	Budget Budget // what was reserved and charged; zero where nothing is limited
 

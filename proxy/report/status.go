@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"sidenote/proxy/citations"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -62,6 +63,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	} else if r.Unoffered != "" {
 		dst = appendToken(append(dst, "; unoffered="...), r.Unoffered)
 	}
+	dst = appendCitations(dst, r.Citations)
 	if r.Outcome != rewrite.Injected && !r.injectedWithTools() {
 		dst = appendDegraded(dst, r)
 		dst = appendStages(dst, l)
@@ -95,6 +97,22 @@ func AppendStatus(dst []byte, r *Report) []byte {
 		dst = appendToken(append(dst, "; placement="...), string(l.Placement))
 	}
 	return appendWindow(dst, l)
+}
+
+// appendCitations appends what came of the citations of an answer that was read before its head
+// was sent.
+func appendCitations(dst []byte, c *citations.Report) []byte {
+	switch {
+	case c == nil:
+		return dst
+	case c.Unread != "":
+		return appendToken(append(dst, "; citations="...), string(c.Unread))
+	}
+	dst = appendCount(dst, "citations", c.Times())
+	if c.Unknown > 0 {
+		dst = appendCount(dst, "unknown_citations", c.Unknown)
+	}
+	return dst
 }
 
 // maxModelID is how much of a model's name is shown in bytes: a request may choose it.

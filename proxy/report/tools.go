@@ -46,6 +46,7 @@ type Tools struct {
 	Calls    []ToolCall
 	Tokens   int                   // of all results
 	Sources  []rewrite.SourceEntry // that results gave, by their ids in the prompt
+	Texts    []string              // of Sources
 	Ended    bool                  // the rest is known to the end
 	Restored int                   // turns of earlier requests that were put back
 	nextID   int
@@ -69,6 +70,7 @@ func (t *Tools) Add(c ToolCall, sources []retrieval.Source) {
 			t.Sources = append(t.Sources, rewrite.SourceEntry{
 				ID: t.nextID, Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Relevance: s.Relevance, Fate: rewrite.In,
 			})
+			t.Texts = append(t.Texts, s.Text)
 		}
 		t.nextID++
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"sidenote/proxy/citations"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -64,7 +65,7 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)
 	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)
 	b = appendMilliseconds(append(b, `,"duration_ms":`...), r.Total)
-	b = appendUsage(b, r)
+	b = appendCitations(appendUsage(b, r), r.Citations)
 	b = strconv.AppendBool(append(b, `,"truncated":`...), r.Truncated)
 	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried())
 	b = append(b, `,"address":"`...)
@@ -114,6 +115,19 @@ func appendGraded(b []byte, l *rewrite.Ledger) []byte {
 	b = strconv.AppendInt(append(b, `,"grade_documents":`...), int64(g.Documents), 10)
 	b = strconv.AppendInt(append(b, `,"grade_rounds":`...), int64(max(g.Rounds, 1)), 10)
 	return appendMilliseconds(append(b, `,"grade_ms":`...), g.Took)
+}
+
+// appendCitations appends what came of the citations of an answer; nothing where they were not checked.
+func appendCitations(b []byte, c *citations.Report) []byte {
+	if c == nil {
+		return b
+	}
+	b = strconv.AppendInt(append(b, `,"citations":`...), int64(c.Times()), 10)
+	b = strconv.AppendInt(append(b, `,"unknown_citations":`...), int64(c.Unknown), 10)
+	if c.Unread != "" {
+		b = append(append(append(b, `,"citations_unread":"`...), c.Unread...), '"')
+	}
+	return b
 }
 
 // appendUsage appends the tokens that the answer told; nothing if it could not tell them.

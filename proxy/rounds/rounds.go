@@ -39,6 +39,8 @@ type Setup struct {
 	Began  time.Time     // of the request
 	Report *report.Tools // is filled while rounds go on
 	Tap    func([]byte)  // reads what answers use
+	// Check returns an answer that is no stream as the client is to get it; nil: as it is.
+	Check func(body []byte) []byte
 	// Closing returns what a stream's comment at its end says.
 	Closing  func() string
 	Panicked panics.Handler

@@ -1,6 +1,7 @@
 package rounds
 
 import (
+	"bytes"
 	"io"
 
 	"github.com/valyala/fasthttp"
@@ -28,9 +29,14 @@ func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, answer *transport.Answer, 
 		}
 		if !r.follow(&turn) {
 			body, changed := r.loop.Whole(&turn, r.vendor())
+			checked := body
+			if r.Check != nil {
+				checked = r.Check(body)
+			}
+			changed = changed || !bytes.Equal(checked, body)
 			relay := how(answer)
 			if changed {
-				relay.Through = through(relay.Through, body)
+				relay.Through = through(relay.Through, checked)
 			}
 			answer.Relay(ctx, relay)
 			return nil

@@ -37,7 +37,7 @@ func Insert(r *Request, n int, list []NewMessage) (offset int, text []byte) {
 // role system or developer. It is their number if all are.
 func BehindOperator(r *Request) int {
 	for n := range r.Messages {
-		if role := roleOf(r, n); role != "system" && role != "developer" {
+		if role := RoleOf(r, n); role != "system" && role != "developer" {
 			return n
 		}
 	}
@@ -49,18 +49,18 @@ func BehindOperator(r *Request) int {
 // BehindOperator.
 func BeforeLastUser(r *Request) int {
 	n := len(r.Messages) - 1
-	for n >= 0 && roleOf(r, n) != "user" {
+	for n >= 0 && RoleOf(r, n) != "user" {
 		n--
 	}
 	if n < 0 {
 		return BehindOperator(r)
 	}
 	for answers := n + 1; answers < len(r.Messages); answers++ {
-		switch roleOf(r, answers) {
+		switch RoleOf(r, answers) {
 		case "assistant":
 			return n
 		case "tool", "function":
-			for n > 0 && roleOf(r, n) != "assistant" {
+			for n > 0 && RoleOf(r, n) != "assistant" {
 				n--
 			}
 			return n
@@ -69,8 +69,8 @@ func BeforeLastUser(r *Request) int {
 	return n
 }
 
-// roleOf reads the role of the n-th message.
-func roleOf(r *Request, n int) (role string) {
+// RoleOf reads the role of the n-th of r.Messages.
+func RoleOf(r *Request, n int) (role string) {
 	m := NewReader(r.Messages[n].Of(r.Body))
 	m.Object(func(name string) {
 		if name == "role" {

@@ -43,6 +43,7 @@ type Treatment struct {
 	Sources            SourcesComponent  `yaml:"sources"`
 	SourceAttributes   []string          `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
 	Citations          rewrite.Citations `yaml:"citations" of:"auto|on|off"`
+	Annotations        Annotations       `yaml:"annotations"`
 	Grounding          rewrite.Grounding `yaml:"grounding" of:"default|strict"`
 	Escape             rewrite.Escape    `yaml:"escape" of:"tags|all"`
 	MinTruncatedTokens Count             `yaml:"min_truncated_tokens" min:"1" max:"1M"`
@@ -151,6 +152,7 @@ func DefaultPolicy() Policy {
 		ComponentsFormat:   formatTags,
 		SourceAttributes:   p.SourceAttributes,
 		Citations:          p.Citations,
+		Annotations:        Annotations{Add: Off, Unknown: unknownKeep},
 		Grounding:          p.Grounding,
 		Escape:             p.Escape,
 		MinTruncatedTokens: Count(p.MinTruncatedTokens),

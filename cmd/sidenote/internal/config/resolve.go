@@ -52,7 +52,7 @@ func (c *Config) resolveTenant(name Name) *proxy.Policy {
 func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	out := &proxy.Policy{
 		Name: string(c.Tenants[tenant].policyName()), Tenant: string(tenant), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
-		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(tenant),
+		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(tenant), Citations: p.Annotations.policy(),
 	}
 	if p.Models != nil {
 		out.Models = Texts(p.Models)

@@ -28,6 +28,7 @@ import (
 	"sidenote/cmd/sidenote/internal/engine/planners"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/cited"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/keyuse"
 	"sidenote/proxy/killswitch"
@@ -241,6 +242,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	cfg, all := e.Config.Proxy(), report.Recorders{records}
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
 	cfg.Switch, cfg.Planners, cfg.Tools = e.modes, e.Planners, kitOf(e, cfg.Tenants)
+	cfg.Documents = cited.Documents{URL: e.catalogue.urlOf, Terms: analysis.Terms}
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
 	}

@@ -26,6 +26,17 @@ func (e *Engine) Toolbox() *toolbox.Box {
 	}
 }
 
+// urlOf returns the attribute "url" of a document of an embedded base; "" if it has none.
+func (c *catalogue) urlOf(id, doc string) string {
+	base := c.embedded(id)
+	if base == nil || base.Content() == nil {
+		return ""
+	}
+	held, _ := knowledge.Lookup(base.Content(), doc)
+	url, _ := held.Attributes["url"].(string)
+	return url
+}
+
 // Passage reads on in a document, of an embedded base or elsewhere.
 func (c *catalogue) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
 	switch base, _ := c.base(p.Knowledge); base := base.(type) {

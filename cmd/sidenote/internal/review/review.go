@@ -148,6 +148,12 @@ func helpers(w io.Writer, p proxy.Policy) {
 		fmt.Fprintf(w, "           models have %s: %s and %d tokens of results at most, %s\n",
 			strings.Join(config.Texts(t.Offer), ", "), console.Plural(t.MaxRounds, "round"), t.MaxTokens, t.Timeout)
 	}
+	switch c := p.Citations; {
+	case c.RemoveUnknown:
+		fmt.Fprintln(w, "           answers get annotations for their citations; those of unknown ids are removed")
+	case c.Annotate:
+		fmt.Fprintln(w, "           answers get annotations for their citations")
+	}
 }
 
 // waits says what a request may wait for, one after the other; "" where it is the search alone.

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"sidenote/cmd/internal/console"
+	"sidenote/proxy/citations"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 )
@@ -26,6 +27,7 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 		plan = fmt.Sprintf("plan %g, ", t.Plan)
 	}
 	fmt.Fprintf(w, "%g ms, first byte after %g ms; %g ms of Sidenote's: %ssearch %g, fit %g, edit %g\n", t.Total, t.FirstByte, t.Overhead, plan, t.Retrieve, t.Fit, t.Edit)
+	printCitations(w, e.Citations)
 	printLedger(w, e)
 	for _, b := range []struct {
 		name string
@@ -84,6 +86,17 @@ func ending(e *explain.Explanation) []string {
 	return parts
 }
 
+// printCitations prints what came of an answer's citations; nothing where they were not checked.
+func printCitations(w io.Writer, c *citations.Report) {
+	switch {
+	case c == nil:
+	case c.Unread != "":
+		fmt.Fprintf(w, "citations not checked: %s\n", c.Unread)
+	default:
+		fmt.Fprintf(w, "%s, %d annotated, %d of unknown ids\n", console.Plural(c.Times(), "citation"), c.Annotations, c.Unknown)
+	}
+}
+
 // printLedger prints what was found, and what of it the model was shown.
 func printLedger(w io.Writer, e *explain.Explanation) {
 	if e.Ledger == nil {
@@ -109,6 +122,12 @@ func printLedger(w io.Writer, e *explain.Explanation) {
 		}
 		if s.Grade != "" {
 			scores += ", " + gradeOf(s.Grade, s.Graded)
+		}
+		if s.Cited > 0 {
+			scores += ", cited " + console.Plural(s.Cited, "time")
+		}
+		if s.Support != nil {
+			scores += fmt.Sprintf(", support %.2f", *s.Support)
 		}
 		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s %-4s %s, %s, %d tokens  %s", s.Fate, console.Mark(s.ID), line, scores, s.Tokens, console.Clean(s.Detail))))
 	}

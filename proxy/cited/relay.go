@@ -1,0 +1,100 @@
+package cited
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"sidenote/proxy/citations"
+	"sidenote/proxy/coding"
+	"sidenote/proxy/transport"
+)
+
+// Relay lets an answer pass c behind what it passes through already. An answer that is no stream
+// is read here, in memory that is taken from room; lines then makes the head, which tells what
+// was found.
+func (c *Checker) Relay(answer *transport.Answer, how *transport.Relay, room transport.Room, lines func() []transport.Header) {
+	switch {
+	case c == nil || answer.Status() != http.StatusOK || !gives(c.report): // it was sent again without sources
+		return
+	case !coding.Plain(string(answer.Header("Content-Encoding"))):
+		c.Skip(citations.UnreadEncoded)
+	case bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream")):
+		c.stream = true
+		before := how.Through
+		how.Through = func(w io.Writer) io.WriteCloser {
+			checked := c.Through(w)
+			if before == nil {
+				return checked
+			}
+			return &chain{before(checked), checked}
+		}
+		return
+	default:
+		if body, ok := peek(c.Checker, answer, room); ok {
+			if checked := c.JSON(body); !bytes.Equal(checked, body) {
+				how.Through = func(w io.Writer) io.WriteCloser { return &replacement{w, checked} }
+			}
+		}
+	}
+	c.tell()
+	how.Replace = lines()
+}
+
+// Whole checks an answer that is no stream and was read already.
+func (c *Checker) Whole(body []byte) []byte {
+	if c == nil {
+		return body
+	}
+	defer c.tell()
+	return c.JSON(body)
+}
+
+// peek reads a whole answer; false if it is not read.
+func peek(c *citations.Checker, answer *transport.Answer, room transport.Room) (body []byte, ok bool) {
+	size := citations.MaxJSON
+	if n, err := strconv.Atoi(string(answer.Header("Content-Length"))); err == nil {
+		size = n
+	}
+	if size > citations.MaxJSON {
+		c.Skip(citations.UnreadTooLarge)
+		return nil, false
+	}
+	if !room.Take(2 * size) { // one that is changed is copied
+		c.Skip(citations.UnreadMemory)
+		return nil, false
+	}
+	body, whole := answer.Peek(size)
+	switch {
+	case whole:
+		return body, true
+	case len(body) == size:
+		c.Skip(citations.UnreadTooLarge)
+	default:
+		c.Skip(citations.UnreadCut)
+	}
+	return nil, false
+}
+
+// A replacement writes a text in the place of what is written to it.
+type replacement struct {
+	to   io.Writer
+	text []byte
+}
+
+func (r *replacement) Write(p []byte) (int, error) { return len(p), nil }
+
+func (r *replacement) Close() error {
+	_, err := r.to.Write(r.text)
+	return err
+}
+
+// A chain is two writers of which the first writes to the second.
+type chain struct {
+	io.WriteCloser
+	second io.Closer
+}
+
+func (c *chain) Close() error { return errors.Join(c.WriteCloser.Close(), c.second.Close()) }
