@@ -96,7 +96,7 @@ func (k *Knowledge) call(ctx context.Context, c *Caller, tool string, arguments 
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
-		defer context.AfterFunc(c.life, cancel)()
+		defer panics.AfterEnd(c.life, k.Panicked, cancel)()
 	}
 	as := toolbox.NewCaller(&c.Policy, k.Models.Model(""))
 	switch tool {

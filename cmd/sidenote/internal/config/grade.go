@@ -1,68 +1,9 @@
 package config
 
 import (
-	"time"
-
 	"sidenote/retrieval"
 	"sidenote/retrieval/rerank"
 )
-
-// What becomes of a search whose sources are ambiguous.
-const (
-	ambiguousKeep   = "keep"
-	ambiguousReplan = "replan" // the planner is asked then, and its queries are searched, too
-)
-
-// The thresholds of a chat model, whose scores are from 0 to 1.
-const (
-	modelRelevant   = 0.7
-	modelIrrelevant = 0.3
-)
-
-// Grade says how relevant what was found must be.
-type Grade struct {
-	By         string        `yaml:"by" of:"off|rerank|llm"`     // whose scores grade: those of rerank, or of a model of its own
-	Upstream   Name          `yaml:"upstream,omitempty"`         // of llm: that has the model
-	Model      Model         `yaml:"model,omitempty"`            // of llm: that gives the scores
-	Relevant   Threshold     `yaml:"relevant"`                   // least score of what is relevant
-	Irrelevant Threshold     `yaml:"irrelevant"`                 // what is lower is irrelevant
-	Ambiguous  string        `yaml:"ambiguous" of:"keep|replan"` // what is done where nothing is relevant, and not all irrelevant
-	Timeout    time.Duration `yaml:"timeout" min:"1ms" max:"5s"` // of llm: of the scores, after the search and rerank
-}
-
-// defaultGrade is off.
-func defaultGrade() Grade {
-	return Grade{By: Off, Relevant: retrieval.AutoThreshold, Irrelevant: retrieval.AutoThreshold, Ambiguous: ambiguousKeep, Timeout: 2 * time.Second}
-}
-
-// replans tells whether the planner waits for a verdict.
-func (g Grade) replans() bool { return g.By != Off && g.Ambiguous == ambiguousReplan }
-
-// thresholds are those written, or a chat model's.
-func (g Grade) thresholds() (relevant, irrelevant float64) {
-	relevant, irrelevant = float64(g.Relevant), float64(g.Irrelevant)
-	if relevant == retrieval.AutoThreshold {
-		relevant = modelRelevant
-	}
-	if irrelevant == retrieval.AutoThreshold {
-		irrelevant = modelIrrelevant
-	}
-	return relevant, irrelevant
-}
-
-// gradeSettings are what package retrieval reads.
-func gradeSettings(c *Config, g Grade) retrieval.GradeSettings {
-	if g.By == Off {
-		return retrieval.GradeSettings{}
-	}
-	s := retrieval.GradeSettings{By: retrieval.GradeBy(g.By)}
-	s.Relevant, s.Irrelevant = g.thresholds()
-	if s.By == retrieval.GradeByModel {
-		s.Upstream, s.Model, s.Timeout = string(g.Upstream), string(g.Model), g.Timeout
-		s.Address = c.upstreams()[g.Upstream].BaseURL.String()
-	}
-	return s
-}
 
 // checkGrade refuses what cannot grade.
 func checkGrade(c checker, policy string, t Treatment) {
@@ -81,10 +22,10 @@ func checkGrade(c checker, policy string, t Treatment) {
 	case known(c.Config, key+".upstream", "upstream", g.Upstream, c.upstreams()) && g.Model == "":
 		c.problem(key+".model", "is missing; name the model of upstream %q that grades", g.Upstream)
 	}
-	if relevant, irrelevant := g.thresholds(); irrelevant > relevant {
+	if relevant, irrelevant := g.Thresholds(); irrelevant > relevant {
 		c.problem(key+".irrelevant", "%g is more than relevant, %g", irrelevant, relevant)
 	}
-	if g.replans() && t.Planner.Model == Off {
+	if g.Replans() && t.Planner.Model == Off {
 		c.problem(key+".ambiguous", "replan takes a planner; name its model")
 	}
 }

@@ -3,7 +3,9 @@ package config
 import (
 	"time"
 
+	"sidenote/cmd/sidenote/internal/config/citing"
 	"sidenote/cmd/sidenote/internal/config/filter"
+	"sidenote/cmd/sidenote/internal/config/helpers"
 	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/cmd/sidenote/internal/config/toolset"
@@ -30,32 +32,32 @@ type Policy struct {
 
 // A Treatment is what becomes of a chat. Overrides of a policy can change it.
 type Treatment struct {
-	Mode               string            `yaml:"mode" of:"off|shadow|inject|tools"`
-	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
-	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
-	ReserveOutput      Count             `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
-	Template           rewrite.Template  `yaml:"template,omitempty"`
-	Components         []Component       `yaml:"components,omitempty"`
-	Chunks             typed.Chunks      `yaml:"chunks"`
-	Renderers          []typed.Renderer  `yaml:"renderers,omitempty"`
-	Order              rewrite.Order     `yaml:"order" of:"priority|declared|edges"`
-	ComponentsFormat   string            `yaml:"components_format" of:"tags|headings"`
-	Sources            SourcesComponent  `yaml:"sources"`
-	SourceAttributes   []string          `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
-	Citations          rewrite.Citations `yaml:"citations" of:"auto|on|off"`
-	Annotations        Annotations       `yaml:"annotations"`
-	Grounding          rewrite.Grounding `yaml:"grounding" of:"default|strict"`
-	Escape             rewrite.Escape    `yaml:"escape" of:"tags|all"`
-	MinTruncatedTokens Count             `yaml:"min_truncated_tokens" min:"1" max:"1M"`
-	Planner            Planner           `yaml:"planner"`
-	Retrieval          Retrieval         `yaml:"retrieval"`
-	Rerank             Rerank            `yaml:"rerank"`
-	Grade              Grade             `yaml:"grade"`
-	Tools              toolset.Tools     `yaml:"tools"` // of mode tools
-	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
-	EmptyAnswer        string            `yaml:"empty_answer"`
-	OnFailure          OnFailure         `yaml:"on_failure"`
-	Expose             report.Expose     `yaml:"expose" of:"none|ids|names"`
+	Mode               string             `yaml:"mode" of:"off|shadow|inject|tools"`
+	Placement          rewrite.Placement  `yaml:"placement" of:"system|last_user|split|marker"`
+	ContextTokens      Count              `yaml:"context_tokens" min:"1" max:"10M"`
+	ReserveOutput      Count              `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
+	Template           rewrite.Template   `yaml:"template,omitempty"`
+	Components         []Component        `yaml:"components,omitempty"`
+	Chunks             typed.Chunks       `yaml:"chunks"`
+	Renderers          []typed.Renderer   `yaml:"renderers,omitempty"`
+	Order              rewrite.Order      `yaml:"order" of:"priority|declared|edges"`
+	ComponentsFormat   string             `yaml:"components_format" of:"tags|headings"`
+	Sources            SourcesComponent   `yaml:"sources"`
+	SourceAttributes   []string           `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
+	Citations          rewrite.Citations  `yaml:"citations" of:"auto|on|off"`
+	Annotations        citing.Annotations `yaml:"annotations"`
+	Grounding          rewrite.Grounding  `yaml:"grounding" of:"default|strict"`
+	Escape             rewrite.Escape     `yaml:"escape" of:"tags|all"`
+	MinTruncatedTokens Count              `yaml:"min_truncated_tokens" min:"1" max:"1M"`
+	Planner            Planner            `yaml:"planner"`
+	Retrieval          Retrieval          `yaml:"retrieval"`
+	Rerank             Rerank             `yaml:"rerank"`
+	Grade              Grade              `yaml:"grade"`
+	Tools              toolset.Tools      `yaml:"tools"` // of mode tools
+	OnEmpty            rewrite.OnEmpty    `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
+	EmptyAnswer        string             `yaml:"empty_answer"`
+	OnFailure          OnFailure          `yaml:"on_failure"`
+	Expose             report.Expose      `yaml:"expose" of:"none|ids|names"`
 }
 
 // A Component is a named text that competes for the token budget.
@@ -152,7 +154,7 @@ func DefaultPolicy() Policy {
 		ComponentsFormat:   formatTags,
 		SourceAttributes:   p.SourceAttributes,
 		Citations:          p.Citations,
-		Annotations:        Annotations{Add: Off, Unknown: unknownKeep},
+		Annotations:        citing.Default(),
 		Grounding:          p.Grounding,
 		Escape:             p.Escape,
 		MinTruncatedTokens: Count(p.MinTruncatedTokens),
@@ -162,8 +164,8 @@ func DefaultPolicy() Policy {
 			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
 			Fusion: fusionDistribution,
 		},
-		Rerank:      defaultRerank(),
-		Grade:       defaultGrade(),
+		Rerank:      helpers.DefaultRerank(),
+		Grade:       helpers.DefaultGrade(),
 		Tools:       toolset.Default(),
 		EmptyAnswer: p.EmptyAnswer,
 		OnFailure:   OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},

@@ -52,7 +52,7 @@ func (c *Config) resolveTenant(name Name) *proxy.Policy {
 func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	out := &proxy.Policy{
 		Name: string(c.Tenants[tenant].policyName()), Tenant: string(tenant), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
-		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(tenant), Citations: p.Annotations.policy(),
+		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(tenant), Citations: p.Annotations.Policy(),
 	}
 	if p.Models != nil {
 		out.Models = Texts(p.Models)
@@ -65,9 +65,9 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 		out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r meter.Rung) bool { return r == meter.NoPlanner })
 	}
 	out.Metered, out.OutputCap = out.Budget.Tokens(), int(p.MaxOutput)
-	out.Rewrite.Rerank = rerankSettings(c, p.Rerank)
-	out.Rewrite.Grade = gradeSettings(c, p.Grade)
-	out.Rewrite.Planner.Replan = p.Grade.replans()
+	out.Rewrite.Rerank = p.Rerank.Settings(addressOf(c, p.Rerank.Upstream))
+	out.Rewrite.Grade = p.Grade.Settings(addressOf(c, p.Grade.Upstream))
+	out.Rewrite.Planner.Replan = p.Grade.Replans()
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
 	if out.Rewrite.Mode == rewrite.Tools {
 		out.Tools = p.Tools.Policy(ToolBases(c.Knowledge, p.Knowledge))
@@ -190,4 +190,12 @@ func Limited(c *Config) bool {
 		}
 	}
 	return false
+}
+
+// addressOf is that of an upstream; "" if there is none of that name.
+func addressOf(c *Config, upstream Name) string {
+	if u, ok := c.upstreams()[upstream]; ok && u.BaseURL.URL != nil {
+		return u.BaseURL.String()
+	}
+	return ""
 }

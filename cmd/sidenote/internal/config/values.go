@@ -2,6 +2,7 @@ package config
 
 import (
 	"sidenote/cmd/sidenote/internal/config/callers"
+	"sidenote/cmd/sidenote/internal/config/helpers"
 	"sidenote/cmd/sidenote/internal/config/port"
 	"sidenote/cmd/sidenote/internal/config/value"
 )
@@ -15,6 +16,12 @@ type (
 	Listener = port.Listener
 	Ports    = port.Ports
 	TLS      = port.TLS
+)
+
+// What policies say of services that help a search.
+type (
+	Grade  = helpers.Grade
+	Rerank = helpers.Rerank
 )
 
 // A Network is an address or a range of them.
