@@ -64,9 +64,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 		dst = appendToken(append(dst, "; unoffered="...), r.Unoffered)
 	}
 	dst = appendCitations(dst, r.Citations)
-	if r.Outcome != rewrite.Injected && !r.injectedWithTools() {
+	if !r.Injected() {
 		dst = appendDegraded(dst, r)
-		dst = appendStages(dst, l)
+		dst = appendStages(dst, r)
 		if r.Reason == rewrite.ReasonWindow {
 			dst = appendWindow(dst, l)
 		}
@@ -88,7 +88,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if l.Planned == nil {
 		dst = append(dst, "; planner="+PlannerOff...)
 	}
-	dst = appendStages(dst, l)
+	dst = appendStages(dst, r)
 	dst = appendCount(dst, "retrieval-ms", int(r.Rewrite.RetrieveTook.Milliseconds()))
 	dst = appendCount(dst, "rules", l.Rules)
 	dst = appendCount(dst, "tags", l.Tags)
@@ -147,8 +147,8 @@ func appendReranked(dst []byte, r *retrieval.Reranked) []byte {
 	return appendToken(append(dst, "; rerank="...), string(r.Reason))
 }
 
-// appendGraded appends what came of grading, likewise.
-func appendGraded(dst []byte, g *retrieval.Graded) []byte {
+// appendGraded appends what came of grading, likewise. rounds names how often was searched.
+func appendGraded(dst []byte, g *retrieval.Graded, rounds string) []byte {
 	if g == nil {
 		return dst
 	}
@@ -157,14 +157,18 @@ func appendGraded(dst []byte, g *retrieval.Graded) []byte {
 		dst = appendToken(append(dst, "; verdict="...), string(g.Verdict))
 	}
 	if g.Rounds > 0 {
-		dst = appendCount(dst, "rounds", g.Rounds)
+		dst = appendCount(dst, rounds, g.Rounds)
 	}
 	return dst
 }
 
 // appendStages appends what came of the stages beside the search.
-func appendStages(dst []byte, l *rewrite.Ledger) []byte {
-	return appendGraded(appendReranked(appendPlanned(dst, l.Planned), l.Reranked), l.Graded)
+func appendStages(dst []byte, r *Report) []byte {
+	l, rounds := &r.Rewrite.Ledger, "rounds"
+	if r.Tools != nil {
+		rounds = "grade-rounds" // the others are those of the upstream
+	}
+	return appendGraded(appendReranked(appendPlanned(dst, l.Planned), l.Reranked), l.Graded, rounds)
 }
 
 // appendDegraded appends the stage that the search did without, if it did, and what was late.

@@ -31,8 +31,8 @@ const (
 
 // A ToolCall is a call of a tool of ours.
 type ToolCall struct {
-	Round     int // from 1
-	Name      string
+	Round     int    // from 1
+	Name      string // of the tool as it is configured, of a closed list
 	Arguments string // as the model wrote them
 	Hits      int    // how much it found
 	Tokens    int    // of its result
@@ -114,10 +114,10 @@ func plus(a, b budget.Amount) budget.Amount {
 	return budget.Amount{Requests: a.Requests + b.Requests, Tokens: a.Tokens + b.Tokens, Injected: a.Injected + b.Injected, Money: a.Money + b.Money}
 }
 
-// injectedWithTools tells whether sources or other components were added to the prompt of a chat
-// with tools.
-func (r *Report) injectedWithTools() bool {
-	return r.Outcome == WithTools && r.Rewrite.Outcome == rewrite.Injected
+// Injected tells whether sources or other components were added to the prompt that went up, with
+// tools or without.
+func (r *Report) Injected() bool {
+	return r.Outcome == rewrite.Injected || r.Outcome == WithTools && r.Rewrite.Outcome == rewrite.Injected
 }
 
 // injectedTokens names the tokens that were added to the prompt. Of a chat with tools, tokens are

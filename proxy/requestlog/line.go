@@ -48,6 +48,7 @@ func appendLine(dst []byte, r *report.Report) []byte {
 		b = strconv.AppendInt(append(b, `,"total":`...), int64(c.Total), 10)
 		b = append(strconv.AppendInt(append(b, `,"token_count":`...), int64(c.Tokens), 10), '}')
 	}
+	b = appendTools(b, r)
 	b = append(append(b, `,"exact":"`...), ledger.Exactness...)
 	b = append(append(b, `","cache":"`...), r.Rewrite.Retrieval.Cache...)
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {
@@ -74,6 +75,23 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	}
 	b = append(append(b, `","client":"`...), r.Client...)
 	return append(b, "\"}\n"...)
+}
+
+// appendTools appends what a model did with tools of ours, without what it called them with: those
+// are texts. Nothing is appended where the policy offers none.
+func appendTools(b []byte, r *report.Report) []byte {
+	if r.Unoffered != "" {
+		b = append(append(append(b, `,"unoffered":"`...), r.Unoffered...), '"')
+	}
+	t := r.Tools
+	if t == nil {
+		return b
+	}
+	b = strconv.AppendInt(append(b, `,"tools":{"rounds":`...), int64(t.Rounds), 10)
+	b = strconv.AppendInt(append(b, `,"calls":`...), int64(len(t.Calls)), 10)
+	b = strconv.AppendInt(append(b, `,"tokens":`...), int64(t.Tokens), 10)
+	b = strconv.AppendInt(append(b, `,"sources":`...), int64(len(t.Sources)), 10)
+	return append(strconv.AppendInt(append(b, `,"restored":`...), int64(t.Restored), 10), '}')
 }
 
 // appendPlanned appends what came of planning, without the queries: they are texts of users.

@@ -15,12 +15,13 @@ import (
 type Request struct {
 	Time     time.Time
 	ID       string
-	Status   int    // of the answer; 0 when the client left before there was one
-	Model    string // as the request names it
-	Outcome  string // "injected", "untouched", …
-	Reason   string // why it is not injected, or not whole; "" when it is
-	Sources  int
-	Tokens   int           // added
+	Status   int           // of the answer; 0 when the client left before there was one
+	Model    string        // as the request names it
+	Outcome  string        // "injected", "untouched", …
+	Reason   string        // why it is not injected, or not whole; "" when it is
+	Calls    int           // of tools, by the model
+	Sources  int           // up front, and by tools
+	Tokens   int           // added, likewise
 	Inexact  bool          // whether Tokens is a bound or an estimate
 	Overhead time.Duration // what Sidenote added to the time of the answer
 	Docs     []string      // documents of the sources, best first; repetitions are left out
@@ -68,6 +69,9 @@ func what(r Request) string {
 		}
 	case r.Reason != "":
 		text += ": " + r.Reason
+	}
+	if r.Calls > 0 {
+		text = Plural(r.Calls, "call") + "  " + text
 	}
 	if r.End != "" {
 		text += "  " + r.End

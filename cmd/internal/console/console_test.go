@@ -25,6 +25,8 @@ func TestAppend(t *testing.T) {
 			Docs: []string{"a-rather-long-name.md", "another-long-name.md", "c"}, ID: "x"},
 		"14:02:11  200  m           relayed  cut_by_upstream   +1 ms                             x": {
 			Status: 200, Model: "m", Outcome: "relayed", End: "cut_by_upstream", Overhead: time.Millisecond, ID: "x"},
+		"14:02:11  200  m           2 calls  1 source  60 tokens  +1 ms   leave.md                  x": {
+			Status: 200, Model: "m", Outcome: "tools", Calls: 2, Sources: 1, Tokens: 60, Docs: []string{"leave.md"}, Overhead: time.Millisecond, ID: "x"},
 		"14:02:11  503  ·[31mevil·  refused: unavailable       +12 s   an-extremely-long-folder… 01": {
 			Status: 503, Model: "\x1b[31mevil\n", Outcome: "refused", Reason: "unavailable", Overhead: 12 * time.Second, ID: "01",
 			Docs: []string{"an-extremely-long-folder/and-a-name.md"}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -147,7 +148,12 @@ func (l *lines) Record(r *report.Report) {
 	if r.Client != report.ClientCompleted {
 		line.End = string(r.Client)
 	}
-	for _, src := range ledger.Sources {
+	all := ledger.Sources
+	if t := r.Tools; t != nil {
+		line.Calls, line.Sources, line.Tokens = len(t.Calls), line.Sources+len(t.Sources), line.Tokens+t.Tokens
+		all = slices.Concat(all, t.Sources)
+	}
+	for _, src := range all {
 		if src.ID > 0 {
 			line.Docs = append(line.Docs, src.Doc)
 		}

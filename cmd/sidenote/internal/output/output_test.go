@@ -12,6 +12,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/report"
 	"sidenote/proxy/requestlog"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
 )
 
 // A line is told once, and once a minute how often it came; lines that no longer
@@ -51,5 +53,18 @@ func TestM15CutIsShown(t *testing.T) {
 		if cut := end != report.ClientCompleted; strings.Contains(text.String(), string(end)) != cut {
 			t.Errorf("%s: %q", end, text.String())
 		}
+	}
+}
+
+// The text log counts the sources and tokens of tools with those up front, and the calls.
+func TestToolsAreShown(t *testing.T) {
+	r := &report.Report{Status: 200, Outcome: report.WithTools, Client: report.ClientCompleted, Tools: &report.Tools{}}
+	r.Rewrite.Ledger = rewrite.Ledger{Used: 100, Exactness: rewrite.Exact, Sources: []rewrite.SourceEntry{{ID: 1, Doc: "a.md"}}}
+	r.Tools.StartAt(2)
+	r.Tools.Add(report.ToolCall{Name: "recall", Tokens: 60}, []retrieval.Source{{Doc: "b.md"}})
+	var text strings.Builder
+	(&lines{w: &text}).Record(r)
+	if !strings.Contains(text.String(), "  1 call  2 sources  160 tokens  ") || !strings.Contains(text.String(), "  a.md, b.md") {
+		t.Errorf("%q", text.String())
 	}
 }
