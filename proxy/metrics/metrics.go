@@ -60,6 +60,7 @@ type Metrics struct {
 	embeddingMetrics
 	mcpMetrics
 	usageMetrics
+	toolMetrics
 }
 
 // New returns metrics in a registry of their own. See startAtZero for the
@@ -101,6 +102,7 @@ func New(n Names) *Metrics {
 	m.embeddingMetrics = newEmbeddingMetrics(f)
 	m.mcpMetrics = newMCPMetrics(f, m.tenants)
 	m.usageMetrics = newUsageMetrics(f, m.upstreams)
+	m.toolMetrics = newToolMetrics(f)
 	m.fixed = newFixed(m.stages, m.excluded)
 	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")
 	build.WithLabelValues(n.Version, n.Commit, runtime.Version()).Set(1)
@@ -208,6 +210,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	}
 	recordGraded(m, r)
 	recordCitations(m, r.Citations)
+	m.recordTools(r)
 	if c := res.Ledger.Chunks; c != nil {
 		m.chunks.WithLabelValues("in").Add(float64(c.In))
 		for i := range c.Excluded {
@@ -221,7 +224,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	observeStage(m.fixed.fit, res.FitTook)
 	observeStage(m.fixed.edit, res.EditTook)
 	m.recordExcluded(res.Retrieval.Excluded)
-	if r.Outcome == rewrite.Injected {
+	if r.Injected() {
 		sources := r.Sources()
 		m.contextTokens.Observe(float64(res.Ledger.Used))
 		m.contextSources.Observe(float64(sources))
@@ -284,7 +287,7 @@ func outcomeLabel(r *report.Report) string {
 	switch {
 	case r.Outcome == rewrite.Refused:
 		return "refused_" + strings.ReplaceAll(string(r.Reason), "-", "_")
-	case r.Degraded() && (r.Outcome == rewrite.Injected || r.Outcome == rewrite.Untouched):
+	case r.Degraded() && (r.Outcome == rewrite.Injected || r.Outcome == rewrite.Untouched || r.Outcome == report.WithTools):
 		return "degraded"
 	}
 	return string(r.Outcome)

@@ -81,6 +81,10 @@ func TestOutcomes(t *testing.T) {
 	f("shadow", func(r *report.Report) { r.Outcome = rewrite.Shadowed })
 	f("relayed", func(r *report.Report) { r.Outcome, r.Route = report.Relayed, route.Models })
 	f("refused_ambiguous_body", func(r *report.Report) { r.Outcome, r.Reason = rewrite.Refused, rewrite.ReasonAmbiguous })
+	f("tools", func(r *report.Report) { r.Outcome = report.WithTools })
+	f("degraded", func(r *report.Report) {
+		r.Outcome, r.Rewrite.Outcome, r.Rewrite.Reason = report.WithTools, rewrite.Untouched, rewrite.ReasonTimeout
+	})
 	f("failed", func(r *report.Report) { r.Outcome, r.Reason = report.Failed, report.ReasonUpstreamConnect })
 }
 
@@ -180,6 +184,60 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 		{"sidenote_sources_excluded_total", "duplicate", 2},
 		{"sidenote_sources_excluded_total", "other", 4},
 		{"sidenote_sources_excluded_total", "fit", 10},
+	} {
+		if got := metricstest.Count(t, m, c.name, c.label); got != c.want {
+			t.Errorf("%s of %q: %v, want %v", c.name, c.label, got, c.want)
+		}
+	}
+}
+
+// What was added up front to a chat with tools counts as without them, whichever comes first; and
+// each call counts, by tool and outcome.
+func TestTools(t *testing.T) {
+	m := metricstest.New()
+	before := series(t, m)
+	m.Record(&report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected})
+	if got := series(t, m) - before; got != 1 {
+		t.Errorf("%d series more without tools", got)
+	}
+	chat := func(added rewrite.Outcome) *report.Report {
+		r := reporttest.Injected()
+		r.Tenant, r.Route, r.Outcome, r.Rewrite.Outcome = "acme", route.Chat, report.WithTools, added
+		r.Tools = &report.Tools{Rounds: 3}
+		for _, c := range []report.ToolCall{
+			{Name: "recall", Outcome: report.ToolOK, Tokens: 300, Took: time.Millisecond}, {Name: "recall", Outcome: report.ToolRepeated, Tokens: 12},
+			{Name: "search_knowledge", Outcome: report.ToolOK, Tokens: 20, Took: time.Second}, {Outcome: report.ToolRefused},
+		} {
+			r.Tools.Add(c, nil)
+		}
+		return r
+	}
+	m.Record(chat(rewrite.Untouched))
+	for range 2 {
+		m.Record(chat(rewrite.Injected))
+	}
+	left := chat(rewrite.Injected)
+	left.Tools = new(report.Tools) // its client left before the upstream answered
+	m.Record(left)
+	m.Record(&report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected, Unoffered: "choices"})
+	for _, c := range []struct {
+		name, label string
+		want        float64
+	}{
+		{"sidenote_requests_total", "tools", 4},
+		{"sidenote_context_tokens", "", 5},
+		{"sidenote_tokens_total", "injected", 3 * 1187},
+		{"sidenote_tool_calls_total", "recall", 6},
+		{"sidenote_tool_calls_total", "search_knowledge", 3},
+		{"sidenote_tool_calls_total", "other", 3},
+		{"sidenote_tool_calls_total", "ok", 6},
+		{"sidenote_tool_calls_total", "repeated", 3},
+		{"sidenote_tool_calls_total", "refused", 3},
+		{"sidenote_tool_call_duration_seconds", "recall", 3},
+		{"sidenote_tool_call_duration_seconds", "search_knowledge", 3},
+		{"sidenote_tool_rounds", "", 3},
+		{"sidenote_tool_result_tokens", "", 12},
+		{"sidenote_tools_unoffered_total", "choices", 1},
 	} {
 		if got := metricstest.Count(t, m, c.name, c.label); got != c.want {
 			t.Errorf("%s of %q: %v, want %v", c.name, c.label, got, c.want)

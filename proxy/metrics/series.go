@@ -20,6 +20,7 @@ type requestKey struct {
 	route    route.Kind
 	stream   bool
 	outcome  rewrite.Outcome
+	injected bool
 	degraded bool
 	reason   rewrite.Reason // of a refusal and of an untouched request, else ""
 	told     bool           // the answer could tell what it used
@@ -30,7 +31,7 @@ type requestKey struct {
 }
 
 func requestKeyOf(r *report.Report) requestKey {
-	k := requestKey{tenant: r.Tenant, route: r.Route, stream: r.Stream, outcome: r.Outcome, degraded: r.Degraded(), told: r.UsageFound != ""}
+	k := requestKey{tenant: r.Tenant, route: r.Route, stream: r.Stream, outcome: r.Outcome, injected: r.Injected(), degraded: r.Degraded(), told: r.UsageFound != ""}
 	if r.Outcome == rewrite.Refused || r.Outcome == rewrite.Untouched {
 		k.reason = r.Reason
 	}
@@ -94,7 +95,7 @@ func (m *Metrics) findSeries(r *report.Report, k *requestKey) (t *requestSeries,
 	switch {
 	case r.Outcome == rewrite.Untouched:
 		t.untouched = m.untouched.WithLabelValues(string(r.Reason))
-	case r.Outcome == rewrite.Injected && r.Route == route.Chat:
+	case r.Injected() && r.Route == route.Chat:
 		t.injected = m.tokens.WithLabelValues(t.tenant, "injected")
 	}
 	for i, kind := range tokenKinds {
