@@ -95,12 +95,13 @@ func (r *Ring) Record(of *report.Report) {
 	calls := append(kept.Calls[:0], of.Calls...) // in the memory of an older report, as their own is used again
 	kept.Report = *of
 	kept.Calls = calls
-	kept.trim(r.texts)
+	kept.trim(r.texts, r.copy)
 }
 
 // trim drops the texts of sources, most of what a request can make long and, unless texts are
-// kept, the queries that a planner made of the user's.
-func (r *entry) trim(texts bool) {
+// kept, the queries that a planner made of the user's. Of what a model called tools with it keeps
+// what keep does of a body.
+func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	res := &r.Rewrite
 	l := &res.Ledger
 	r.rewritten, r.edits = l.Edits != nil, r.edits[:0] // in the memory of an older report
@@ -130,6 +131,7 @@ func (r *entry) trim(texts bool) {
 	case len(l.Fallen) > room:
 		l.Fallen = slices.Clone(l.Fallen[:room])
 	}
+	r.Tools = trimTools(r.Tools, room, keep)
 	l.Chunks = l.Chunks.First(maxChunks)
 	l.Notes = slices.Clone(l.Notes[:min(len(l.Notes), maxNotes)])
 	for i := range l.Notes {

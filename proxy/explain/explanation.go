@@ -42,6 +42,8 @@ type Explanation struct {
 	Ledger    *Ledger              `json:"ledger,omitempty"`    // nil if no rewrite was tried
 	Usage     *Usage               `json:"usage,omitempty"`     // nil if there was no answer that could tell it
 	Citations *citations.Report    `json:"citations,omitempty"` // nil where they were not checked
+	Unoffered string               `json:"unoffered,omitempty"` // why no tools were offered though the policy does
+	Tools     *Tools               `json:"tools,omitempty"`     // nil where none were offered
 	Timings   Timings              `json:"timings_ms"`
 
 	// Of a chat, if bodies are kept. Received is as it came, or uncompressed; Sent as it
@@ -59,7 +61,8 @@ type Call struct {
 	PromptTokens int            `json:"prompt_tokens,omitempty"` // as the upstream told them; 0: it did not
 }
 
-// A Usage is what the answer used, in tokens, as it told it.
+// A Usage is what the answer used, in tokens, as it told it; with tools, the answers of all rounds
+// together.
 type Usage struct {
 	Found       usage.Finding `json:"found"` // "found", or why the numbers are 0
 	Input       int64         `json:"input_tokens"`
@@ -117,7 +120,8 @@ func newExplanation(r *entry) *Explanation {
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
 		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
-		Calls: []Call{}, Citations: r.Citations, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,
+		Unoffered: r.Unoffered, Tools: explainTools(r.Tools), Citations: r.Citations,
+		Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,
 		Timings: Timings{
 			Overhead: report.Milliseconds(r.Overhead), Retrieve: report.Milliseconds(res.RetrieveTook), Fit: report.Milliseconds(res.FitTook), Edit: report.Milliseconds(res.EditTook),
 			FirstByte: report.Milliseconds(r.TTFB), Total: report.Milliseconds(r.Total),

@@ -55,7 +55,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	}
 	if t := r.Tools; t != nil && t.Ended {
 		dst = appendCount(dst, "rounds", t.Rounds)
-		dst = appendCount(dst, "calls", len(t.Calls))
+		dst = appendCount(dst, "calls", t.Called())
 		dst = appendCount(dst, "tokens", t.Tokens)
 		if t.Restored > 0 {
 			dst = appendCount(dst, "restored", t.Restored)

@@ -44,6 +44,7 @@ type ToolCall struct {
 type Tools struct {
 	Rounds   int // calls of the upstream
 	Calls    []ToolCall
+	Beyond   int                   // calls that Calls has no room for
 	Tokens   int                   // of all results
 	Sources  []rewrite.SourceEntry // that results gave, by their ids in the prompt
 	Texts    []string              // of Sources
@@ -51,6 +52,9 @@ type Tools struct {
 	Restored int                   // turns of earlier requests that were put back
 	nextID   int
 }
+
+// Called counts the calls.
+func (t *Tools) Called() int { return len(t.Calls) + t.Beyond }
 
 // StartAt sets the id of the first source that results give.
 func (t *Tools) StartAt(id int) { t.nextID = id }
@@ -63,6 +67,8 @@ func (t *Tools) Add(c ToolCall, sources []retrieval.Source) {
 	t.Tokens += c.Tokens
 	if len(t.Calls) < maxToolCalls {
 		t.Calls = append(t.Calls, c)
+	} else {
+		t.Beyond++
 	}
 	for i := range sources {
 		s := &sources[i]

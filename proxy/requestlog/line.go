@@ -88,7 +88,7 @@ func appendTools(b []byte, r *report.Report) []byte {
 		return b
 	}
 	b = strconv.AppendInt(append(b, `,"tools":{"rounds":`...), int64(t.Rounds), 10)
-	b = strconv.AppendInt(append(b, `,"calls":`...), int64(len(t.Calls)), 10)
+	b = strconv.AppendInt(append(b, `,"calls":`...), int64(t.Called()), 10)
 	b = strconv.AppendInt(append(b, `,"tokens":`...), int64(t.Tokens), 10)
 	b = strconv.AppendInt(append(b, `,"sources":`...), int64(len(t.Sources)), 10)
 	return append(strconv.AppendInt(append(b, `,"restored":`...), int64(t.Restored), 10), '}')

@@ -150,7 +150,7 @@ func (l *lines) Record(r *report.Report) {
 	}
 	all := ledger.Sources
 	if t := r.Tools; t != nil {
-		line.Calls, line.Sources, line.Tokens = len(t.Calls), line.Sources+len(t.Sources), line.Tokens+t.Tokens
+		line.Calls, line.Sources, line.Tokens = t.Called(), line.Sources+len(t.Sources), line.Tokens+t.Tokens
 		all = slices.Concat(all, t.Sources)
 	}
 	for _, src := range all {

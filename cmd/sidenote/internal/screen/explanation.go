@@ -29,6 +29,7 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 	fmt.Fprintf(w, "%g ms, first byte after %g ms; %g ms of Sidenote's: %ssearch %g, fit %g, edit %g\n", t.Total, t.FirstByte, t.Overhead, plan, t.Retrieve, t.Fit, t.Edit)
 	printCitations(w, e.Citations)
 	printLedger(w, e)
+	printTools(w, e)
 	for _, b := range []struct {
 		name string
 		*explain.Body
@@ -69,6 +70,9 @@ func ending(e *explain.Explanation) []string {
 	for _, c := range e.Calls {
 		if c.Purpose == report.ToRetryShorter {
 			parts = append(parts, "sent again with fewer sources")
+		}
+		if c.Purpose == report.ToTools {
+			parts = append(parts, "sent again with what tools gave")
 		}
 		if c.Status != 0 {
 			parts = append(parts, fmt.Sprintf("upstream %s answered %d", c.Upstream, c.Status))

@@ -1,0 +1,47 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/proxy/explain"
+)
+
+// argumentsWidth is how many columns of a call's arguments are shown.
+const argumentsWidth = 60
+
+// printTools prints what a model called tools with, what they gave, and what all rounds used.
+func printTools(w io.Writer, e *explain.Explanation) {
+	if e.Unoffered != "" {
+		fmt.Fprintf(w, "tools not offered: %s\n", console.Clean(e.Unoffered))
+	}
+	t := e.Tools
+	if t == nil {
+		return
+	}
+	line := fmt.Sprintf("tools: %s, %s, %s tokens of results", console.Plural(t.Rounds, "round"), console.Plural(len(t.Calls)+t.Beyond, "call"), console.Thousands(t.Tokens))
+	if t.Restored > 0 {
+		line += fmt.Sprintf(", %s put back", console.Plural(t.Restored, "earlier turn"))
+	}
+	if u := e.Usage; u != nil {
+		line += fmt.Sprintf("; all rounds used %s tokens of input, %s of output", console.Thousands(int(u.Input)), console.Thousands(int(u.Output)))
+	}
+	fmt.Fprintln(w, line)
+	if len(t.Calls) > 0 {
+		fmt.Fprintf(w, "  %5s  %-16s  %5s  %6s  %8s  %-8s  %s\n", "ROUND", "TOOL", "HITS", "TOKENS", "MS", "OUTCOME", "ARGUMENTS")
+	}
+	for _, c := range t.Calls {
+		row := fmt.Sprintf("  %5d  %-16s  %5s  %6s  %8.1f  %-8s  %s", c.Round, console.Clean(c.Tool), console.Thousands(c.Hits), console.Thousands(c.Tokens), c.Took,
+			console.Clean(string(c.Outcome)), console.Fit(c.Arguments, argumentsWidth))
+		fmt.Fprintln(w, strings.TrimRight(row, " "))
+	}
+	if t.Beyond > 0 {
+		fmt.Fprintf(w, "  and %s more\n", console.Thousands(t.Beyond))
+	}
+	for _, s := range t.Sources {
+		title := strings.Trim(s.Name+" > "+s.Section, " >")
+		fmt.Fprintf(w, "tool %-4s %s, relevance %.2f\n", console.Mark(s.ID), console.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title)), s.Relevance)
+	}
+}

@@ -1,0 +1,84 @@
+package explain
+
+import (
+	"sidenote/proxy/report"
+	"sidenote/rewrite"
+)
+
+// Tools are what a model did with tools of ours.
+type Tools struct {
+	Rounds   int        `json:"rounds"` // calls of the upstream
+	Tokens   int        `json:"tokens"` // of all results
+	Restored int        `json:"restored,omitempty"`
+	Calls    []ToolCall `json:"calls"`             // the first 50
+	Beyond   int        `json:"beyond,omitempty"`  // calls that Calls has no room for
+	Sources  []Given    `json:"sources,omitempty"` // that results gave
+}
+
+// A ToolCall is a call of a tool.
+type ToolCall struct {
+	Round     int                `json:"round"` // from 1
+	Tool      string             `json:"tool"`
+	Arguments string             `json:"arguments,omitempty"` // as the model wrote them, to the extent that bodies are kept
+	Hits      int                `json:"hits"`
+	Tokens    int                `json:"tokens"` // of its result
+	Took      float64            `json:"took_ms"`
+	Outcome   report.ToolOutcome `json:"outcome"`
+}
+
+// A Given is a source that the result of a tool gave.
+type Given struct {
+	ID        int     `json:"id"` // in the prompt
+	Knowledge string  `json:"kb_id"`
+	Doc       string  `json:"doc_id"`
+	Chunk     int     `json:"chunk"`
+	Name      string  `json:"name"`
+	Section   string  `json:"section,omitempty"`
+	Relevance float64 `json:"relevance"`
+}
+
+// What is kept of tools.
+const (
+	maxCalls     = 50
+	maxArguments = 1 << 10 // bytes of arguments that are looked at
+)
+
+// trimTools returns a copy of what is kept of t, with as many sources as there is room for. keep
+// copies what may be kept of a body; nil keeps nothing.
+func trimTools(t *report.Tools, room int, keep func([][]byte) Body) *report.Tools {
+	if t == nil {
+		return nil
+	}
+	kept := &report.Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, Beyond: t.Beyond}
+	n := min(len(t.Calls), maxCalls)
+	kept.Beyond += len(t.Calls) - n
+	kept.Calls = append(kept.Calls, t.Calls[:n]...)
+	for i := range kept.Calls {
+		c := &kept.Calls[i]
+		if c.Name = short(c.Name); keep == nil {
+			c.Arguments = ""
+			continue
+		}
+		c.Arguments = short(keep([][]byte{[]byte(c.Arguments[:min(len(c.Arguments), maxArguments)])}).Text)
+	}
+	kept.Sources = append([]rewrite.SourceEntry(nil), t.Sources[:min(len(t.Sources), max(room, 0))]...)
+	return kept
+}
+
+// explainTools says what is kept of tools, without what looks like a key.
+func explainTools(t *report.Tools) *Tools {
+	if t == nil {
+		return nil
+	}
+	e := &Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, Calls: []ToolCall{}, Beyond: t.Beyond}
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		arguments := (&Body{Text: c.Arguments}).masked().Text
+		e.Calls = append(e.Calls, ToolCall{c.Round, c.Name, arguments, c.Hits, c.Tokens, report.Milliseconds(c.Took), c.Outcome})
+	}
+	for i := range t.Sources {
+		s := &t.Sources[i]
+		e.Sources = append(e.Sources, Given{s.ID, s.Knowledge, s.Doc, s.Chunk, s.Name, s.Section, s.Relevance})
+	}
+	return e
+}
