@@ -27,8 +27,7 @@ type tooling struct {
 // offerTools offers the model of a chat the tools of its policy, and returns the policy by which it
 // is rewritten. If they cannot be offered the report says why.
 func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
-	of := &x.policy.Tools
-	o, refusal := rounds.Offer(req, of, x.setup.rewriter.Models.Model(req.Model))
+	o, refusal := rounds.Offer(req, &x.policy.Tools, x.setup.rewriter.Models.Model(req.Model))
 	if x.setup.tools == nil {
 		refusal = offer.Unavailable
 	}
@@ -40,13 +39,7 @@ func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy
 	x.tools, x.report.Tools = &tooling{o, body, req, p, transport.Call{}}, new(report.Tools)
 	q := p.Query(rewrite.Model{})
 	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, turns.OwnerOf(&q))
-	if p.Empty() == rewrite.EmptyRefuse {
-		p.OnEmpty = rewrite.EmptyPass // the model may find what this search does not
-	}
-	if !of.FirstSearch {
-		p.Knowledge = nil
-	}
-	return p
+	return o.UpFront(p)
 }
 
 // converse answers a chat in rounds, of which the first was answered.

@@ -26,10 +26,10 @@ func (c *mcpCmd) Run(a *app) error {
 	}
 	defer func() { _ = e.Close() }()
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
-	for _, line := range e.Bases.InPart(policy.Knowledge) {
+	for _, line := range e.Bases.InPart(policy.Rewrite.Knowledge) {
 		log.Warn(line)
 	}
 	knowledge := engine.MCP(e)
 	knowledge.Called = func(call mcp.Call) { engine.LogCall(log, call) }
-	return knowledge.Serve(a.ctx, &mcp.Caller{Policy: policy}, a.stdin, a.stdout)
+	return knowledge.Serve(a.ctx, &mcp.Caller{Policy: policy.Rewrite}, a.stdin, a.stdout)
 }

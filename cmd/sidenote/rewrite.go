@@ -8,6 +8,8 @@ import (
 
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/planning"
+	"sidenote/proxy/report"
+	"sidenote/proxy/rounds"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
 )
@@ -31,11 +33,12 @@ func (c *rewriteCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	e, policy, err := c.ready(a, !c.JSON, body)
+	e, whole, err := c.ready(a, !c.JSON, body)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = e.Close() }()
+	policy := whole.Rewrite
 	req, err := rewrite.Parse(body)
 	if err != nil && (req == nil || !req.Empty) {
 		if policy.Strict() {
@@ -61,11 +64,14 @@ func (c *rewriteCmd) Run(a *app) error {
 	e.Planners.Help(&policy, planning.DryRun(&policy, req.Model, nil))
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
-		res = e.Rewriter.Rewrite(a.ctx, policy, req, asked)
+		rep, offered := rounds.DryRun(a.ctx, e.Rewriter, &whole.Tools, policy, req, asked)
+		res = rep.Rewrite
+		err = c.ledger(a, &rep, offered)
 	} else {
 		asked.Taken.Tell(&res.Ledger)
+		err = c.ledger(a, &report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}, nil)
 	}
-	if err := c.ledger(a, res); err != nil {
+	if err != nil {
 		return err
 	}
 	switch res.Outcome {
@@ -104,14 +110,20 @@ func (c *rewriteCmd) read(a *app) ([]byte, error) {
 	return body, nil
 }
 
-func (c *rewriteCmd) ledger(a *app, res rewrite.Result) error {
+// ledger prints what becomes of the request, whose model would be offered tools by some names.
+func (c *rewriteCmd) ledger(a *app, r *report.Report, offered []string) error {
 	if c.JSON {
 		return printJSON(a.stderr, struct {
-			Outcome rewrite.Outcome `json:"outcome"`
-			Reason  rewrite.Reason  `json:"reason,omitempty"`
-			Ledger  rewrite.Ledger  `json:"ledger"`
-		}{res.Outcome, res.Reason, res.Ledger.Whole()})
+			Outcome   rewrite.Outcome `json:"outcome"`
+			Reason    rewrite.Reason  `json:"reason,omitempty"`
+			Tools     []string        `json:"tools,omitempty"`
+			Unoffered string          `json:"unoffered,omitempty"`
+			Ledger    rewrite.Ledger  `json:"ledger"`
+		}{r.Outcome, r.Reason, offered, r.Unoffered, r.Rewrite.Ledger.Whole()})
 	}
+	res := r.Rewrite
+	res.Outcome = r.Outcome
 	screen.Rewrite(a.stderr, res, c.Full)
+	screen.Offered(a.stderr, offered, r.Unoffered)
 	return nil
 }

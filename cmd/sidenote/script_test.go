@@ -23,6 +23,7 @@ import (
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/loop/looptest"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/knowledge/extract/extracttest"
 	"sidenote/retrieval/knowledge/extract/pdf"
@@ -59,7 +60,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HEALTHY", healthy.URL)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "digest": digest, "post": post, "garble": garble, "documents": documents, "id": id},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "digest": digest, "post": post, "garble": garble, "documents": documents, "id": id, "plays": plays},
 	})
 }
 
@@ -152,6 +153,25 @@ func id(ts *testscript.TestScript, _ bool, _ []string) {
 	id, _, _ := strings.Cut(rest, "\r\n")
 	ts.Setenv("ID", id)
 }
+
+// plays FILE… starts an upstream that gives the answers in the files, as package looptest has them,
+// one after the other. It is at PLAYED.
+func plays(ts *testscript.TestScript, _ bool, args []string) {
+	d := looptest.Dialogue{Name: strings.Join(args, " ")}
+	for _, name := range args {
+		answer, err := looptest.ParseAnswer(ts.ReadFile(name))
+		ts.Check(err)
+		d.Answers = append(d.Answers, answer)
+	}
+	ts.Setenv("PLAYED", looptest.Start(played{ts}, d, looptest.Habits()[0]).URL+"/v1")
+}
+
+// A played makes a script a looptest.TB.
+type played struct{ *testscript.TestScript }
+
+func (p played) Helper()                           {}
+func (p played) Cleanup(f func())                  { p.Defer(f) }
+func (p played) Errorf(format string, args ...any) { p.Logf(format, args...) }
 
 // garble FILE writes bytes that are no text.
 func garble(ts *testscript.TestScript, _ bool, args []string) {

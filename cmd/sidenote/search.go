@@ -48,20 +48,20 @@ func (searchCmd) Help() string {
 // ready builds and indexes what the flags choose, and finds the policy: of the request whose
 // body is chat, if that is not nil. Where name is true it prints the files that could not be
 // read.
-func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, rewrite.Policy, error) {
+func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, proxy.Policy, error) {
 	cfg, err := f.load(a)
 	if err != nil {
-		return nil, rewrite.Policy{}, err
+		return nil, proxy.Policy{}, err
 	}
 	if err := checkBases(cfg); err != nil && (len(cfg.Knowledge) > 0 || !bringsChunks(chat)) {
-		return nil, rewrite.Policy{}, err
+		return nil, proxy.Policy{}, err
 	}
 	policy, err := f.policy(cfg, chat)
 	if err != nil {
-		return nil, rewrite.Policy{}, err
+		return nil, proxy.Policy{}, err
 	}
 	e, err := f.open(a, name, cfg, policy.Rewrite.Knowledge, engine.Options{})
-	return e, policy.Rewrite, err
+	return e, policy, err
 }
 
 // bringsChunks tells whether a chat has typed chunks, which become messages without any base.
@@ -216,7 +216,8 @@ func (c *searchCmd) Run(a *app) error {
 // ready is sourceFlags.ready for the policy that --policy names.
 func (c *searchCmd) ready(a *app) (*engine.Engine, rewrite.Policy, error) {
 	if c.Policy == "" {
-		return c.sourceFlags.ready(a, true, nil)
+		e, policy, err := c.sourceFlags.ready(a, true, nil)
+		return e, policy.Rewrite, err
 	}
 	if c.Tenant != "" {
 		return nil, rewrite.Policy{}, usageError{errors.New("--policy and --tenant both choose the policy; give one of them")}

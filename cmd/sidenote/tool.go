@@ -65,11 +65,12 @@ func (c *toolCmd) Run(a *app) error {
 	if err := toolbox.Name(c.Name).Check(); err != nil {
 		return usageError{err}
 	}
-	e, policy, err := c.ready(a, true, nil)
+	e, whole, err := c.ready(a, true, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = e.Close() }()
+	policy := whole.Rewrite
 	policy.Search.Deadline = max(policy.Search.Deadline, commandDeadline)
 	e.Planners.Help(&policy, planning.DryRun(&policy, c.Model, nil))
 	who := toolbox.NewCaller(&policy, e.Rewriter.Models.Model(c.Model))

@@ -12,6 +12,7 @@ import (
 	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
+	"sidenote/proxy/rounds"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
 )
@@ -27,6 +28,9 @@ type rewriteAnswer struct {
 	Answer  string          `json:"answer,omitempty"` // the answer in place of a request, under on_empty: refuse
 	Timings timings         `json:"timings_ms"`
 	Ledger  rewrite.Ledger  `json:"ledger"`
+
+	Tools     []string `json:"tools,omitempty"`     // that the model would be offered, by the names that it would read
+	Unoffered string   `json:"unoffered,omitempty"` // why it would be offered none though the policy does
 }
 
 type timings struct {
@@ -91,21 +95,22 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	h.Planners.Help(&policy, planning.DryRun(&policy, req.Model, &tenant.Budget))
 
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: tenant.OffReason(from), Edits: rewrite.StripEdits(req, policy)}
+	rep, offered := report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}, []string(nil)
 	if policy.Mode != rewrite.Off {
-		res = h.Rewriter.Rewrite(context.Background(), policy, req, asked)
+		rep, offered = rounds.DryRun(context.Background(), h.Rewriter, &tenant.Tools, policy, req, asked)
 	} else {
-		asked.Taken.Tell(&res.Ledger)
+		asked.Taken.Tell(&rep.Rewrite.Ledger)
 	}
-	rep := report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res, SwitchedFrom: from}
-	return writeDryRun(ctx, tenant, policy, &rep, req.Body)
+	rep.SwitchedFrom = from
+	return writeDryRun(ctx, tenant, policy, &rep, offered, req.Body)
 }
 
 // writeDryRun writes the answer of a dry run. The request in it is written byte for byte:
 // an encoder would change its white space.
-func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, rep *report.Report, body []byte) error {
+func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, rep *report.Report, offered []string, body []byte) error {
 	res := &rep.Rewrite
 	a := rewriteAnswer{
-		Outcome: res.Outcome, Reason: res.Reason, Mode: p.Mode.String(),
+		Outcome: rep.Outcome, Reason: rep.Reason, Mode: p.Mode.String(), Tools: offered, Unoffered: rep.Unoffered,
 		Status:  string(report.AppendStatus(nil, rep)),
 		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
 		Ledger:  res.Ledger.Whole(),

@@ -34,7 +34,7 @@ type Given struct {
 	Chunk     int     `json:"chunk"`
 	Name      string  `json:"name"`
 	Section   string  `json:"section,omitempty"`
-	Relevance float64 `json:"relevance"`
+	Relevance float64 `json:"relevance,omitempty"` // 0: it was not searched for
 }
 
 // What is kept of tools.

@@ -95,6 +95,17 @@ func (o *Offering) Protecting(p rewrite.Policy) rewrite.Policy {
 	return p
 }
 
+// UpFront returns the policy by which a request is rewritten whose model can search.
+func (o *Offering) UpFront(p rewrite.Policy) rewrite.Policy {
+	if p.Empty() == rewrite.EmptyRefuse {
+		p.OnEmpty = rewrite.EmptyPass // the model may find what this search does not
+	}
+	if !o.policy.FirstSearch {
+		p.Knowledge = nil
+	}
+	return p
+}
+
 // Join adds what goes up in this round to the edits of a rewrite.
 func (o *Offering) Join(edits []edit.Edit) []edit.Edit {
 	o.base = edits

@@ -64,6 +64,10 @@ func (u *Upstream) Requests() [][]byte {
 
 // ServeHTTP answers a request.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost { // somebody asks whether it is there
+		http.NotFound(w, r)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the client left

@@ -14,9 +14,7 @@ const argumentsWidth = 60
 
 // printTools prints what a model called tools with, what they gave, and what all rounds used.
 func printTools(w io.Writer, e *explain.Explanation) {
-	if e.Unoffered != "" {
-		fmt.Fprintf(w, "tools not offered: %s\n", console.Clean(e.Unoffered))
-	}
+	Offered(w, nil, e.Unoffered)
 	t := e.Tools
 	if t == nil {
 		return
@@ -42,6 +40,21 @@ func printTools(w io.Writer, e *explain.Explanation) {
 	}
 	for _, s := range t.Sources {
 		title := strings.Trim(s.Name+" > "+s.Section, " >")
-		fmt.Fprintf(w, "tool %-4s %s, relevance %.2f\n", console.Mark(s.ID), console.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title)), s.Relevance)
+		line := fmt.Sprintf("tool %-4s %s", console.Mark(s.ID), console.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title)))
+		if s.Relevance > 0 { // what is read by its name has none
+			line += fmt.Sprintf(", relevance %.2f", s.Relevance)
+		}
+		fmt.Fprintln(w, line)
+	}
+}
+
+// Offered prints which tools a model would be offered, or why it is offered none; nothing where its
+// policy has none.
+func Offered(w io.Writer, names []string, unoffered string) {
+	if len(names) > 0 {
+		fmt.Fprintf(w, "tools offered: %s\n", console.Clean(strings.Join(names, ", ")))
+	}
+	if unoffered != "" {
+		fmt.Fprintf(w, "tools not offered: %s\n", console.Clean(unoffered))
 	}
 }

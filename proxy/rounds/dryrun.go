@@ -1,0 +1,54 @@
+package rounds
+
+import (
+	"context"
+
+	"sidenote/proxy/report"
+	"sidenote/proxy/toolbox"
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+)
+
+// DryRun reports what becomes of a chat that is sent to nobody, and returns the names under which
+// its model would be offered the tools of a policy, in that policy's order. The result's edits are
+// those of the first round, without turns of earlier requests, which are of other callers.
+func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *toolbox.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options) (r report.Report, offered []string) {
+	var o *Offering
+	if p.Mode == rewrite.Tools {
+		o, r.Unoffered = tryOffer(rw, of, req)
+	}
+	if o != nil {
+		p = o.UpFront(o.Protecting(p))
+	}
+	res := rw.Rewrite(ctx, p, req, asked)
+	r.Outcome, r.Reason = res.Outcome, res.Reason
+	if o != nil && res.Outcome != rewrite.Refused {
+		res.Edits = o.Join(res.Edits)
+		res.Ledger.Edits = res.Edits
+		asked.Taken.Tell(&res.Ledger)
+		r.Outcome, r.Tools, offered = report.WithTools, new(report.Tools), o.offered()
+	}
+	r.Rewrite = res
+	return r, offered
+}
+
+func tryOffer(rw *rewrite.Rewriter, of *toolbox.Policy, req *chat.Request) (o *Offering, unoffered string) {
+	o, refusal := Offer(req, of, rw.Models.Model(req.Model))
+	if refusal != "" {
+		return nil, string(refusal)
+	}
+	return o, ""
+}
+
+// offered returns the names under which tools are offered.
+func (o *Offering) offered() []string {
+	names := make([]string, len(o.policy.Offer))
+	for name, tool := range o.Names {
+		for i := range names {
+			if o.policy.Offer[i] == tool {
+				names[i] = name
+			}
+		}
+	}
+	return names
+}
