@@ -15,14 +15,12 @@ func (l *stage) calls(raw []byte) (value []byte, own bool) {
 			continue
 		}
 		l.now.size += len(raw)
-		c := l.now.callOf(piece)
+		c, came := l.now.callOf(piece), piece.json()
 		c.add(piece)
 		for _, held := range release(l.Loop, c, piece) {
-			same := len(held) == len(piece) && bytes.Equal(held.json(), piece.json())
-			if !same {
-				own = true
-			}
-			theirs = append(theirs, held.json())
+			text := held.json()
+			own = own || !bytes.Equal(text, came)
+			theirs = append(theirs, text)
 		}
 	}
 	switch {
