@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"strconv"
+	"strings"
 )
 
 // calls reads pieces of calls, and returns those that are the client's.
@@ -36,10 +37,10 @@ func (l *stage) calls(raw []byte) (value []byte, own bool) {
 // number out where each piece is a whole call, or give them all the number 0.
 func (n *answer) callOf(piece object) *call {
 	id, index := piece.text("id"), piece.get("index")
-	name, _ := nameAndArguments(piece)
+	name, arguments := nameAndArguments(piece)
 	if index == nil {
-		if len(n.calls) > 0 && id == "" && name == "" {
-			return n.calls[len(n.calls)-1]
+		if last := len(n.calls) - 1; last >= 0 && name == "" && (id == "" || id == n.calls[last].id) {
+			return n.calls[last]
 		}
 		return n.newCall(len(n.calls))
 	}
@@ -52,7 +53,7 @@ func (n *answer) callOf(piece object) *call {
 		if c.number != at {
 			continue
 		}
-		if id != "" && c.id != "" && id != c.id && name != "" {
+		if id != "" && c.id != "" && id != c.id && name != "" || name != "" && strings.HasPrefix(arguments, "{") && strings.HasSuffix(c.arguments.String(), "}") {
 			break // another call by the same number
 		}
 		return c

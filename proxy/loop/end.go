@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"strings"
@@ -18,7 +19,7 @@ func (l *Loop) EndStream(next io.Writer) (Turn, error) {
 		}
 	}
 	turn := l.turn()
-	if len(rest) > 0 {
+	if len(rest) > 0 && !l.now.open {
 		var all [][]byte
 		for _, piece := range rest {
 			all = append(all, piece.json())
@@ -62,12 +63,12 @@ func (l *Loop) Continue(next io.Writer) error {
 		return err
 	}
 	for _, event := range n.tail {
-		from, to, _ := dataOf(event)
-		o, _ := objectOf(event[from:to])
+		data, _, _ := dataOf(event)
+		o, _ := objectOf(data)
 		for _, raw := range elementsOf(o.get("choices")) {
 			choice, _ := objectOf(raw)
 			delta, _ := objectOf(choice.get("delta"))
-			if text := delta.get("content"); len(textOf(text)) > 0 {
+			if text := delta.get("content"); textOf(text) != "" {
 				if err := l.emit(next, object{{"content", text}}); err != nil {
 					return err
 				}
@@ -80,7 +81,7 @@ func (l *Loop) Continue(next io.Writer) error {
 // sayRest writes what a TextReader has kept of the text.
 func (l *Loop) sayRest(next io.Writer) error {
 	n := &l.now
-	if len(n.rest) == 0 || n.body != nil {
+	if len(n.rest) == 0 || n.body != nil || n.open {
 		return nil
 	}
 	text := l.lead() + string(n.rest)
@@ -100,22 +101,25 @@ func (l *Loop) Finish(next io.Writer, vendor json.RawMessage, comment string) er
 	if err := l.sayRest(next); err != nil {
 		return err
 	}
-	if vendor != nil {
+	if vendor != nil && !n.open {
 		o := append(append(object{}, n.pattern...), member{"choices", []byte("[]")}, member{"sidenote", vendor})
 		if err := Data(next, o.json()); err != nil {
 			return err
 		}
 	}
 	reason, changed := l.finished()
-	for _, event := range n.tail {
+	for i, event := range n.tail {
 		if changed {
 			event = withReason(event, reason)
+		}
+		if i == len(n.tail)-1 && comment != "" && !ended(event) { // the upstream left out its end
+			event = append(bytes.TrimRight(event, "\r\n"), "\n\n"...)
 		}
 		if _, err := next.Write(event); err != nil {
 			return err
 		}
 	}
-	if comment != "" {
+	if comment != "" && !n.open {
 		if err := Comment(next, comment); err != nil {
 			return err
 		}
@@ -129,10 +133,10 @@ func (l *Loop) Finish(next io.Writer, vendor json.RawMessage, comment string) er
 
 // withReason puts a reason to finish in place of the one that an event has.
 func withReason(event, reason []byte) []byte {
-	from, to, ok := dataOf(event)
-	o, isObject := objectOf(event[from:to])
+	data, from, to := dataOf(event)
+	o, _ := objectOf(data)
 	choices := elementsOf(o.get("choices"))
-	if !ok || !isObject || len(choices) == 0 {
+	if len(choices) == 0 {
 		return event
 	}
 	for i := range choices {

@@ -100,13 +100,21 @@ func (t *Turn) Message() json.RawMessage {
 	if t.Text != "" {
 		o.set("content", quote(t.Text))
 	}
-	for i := range t.extra {
-		o.set(t.extra[i].name, t.extra[i].json())
+	for _, e := range t.extra {
+		if e.name == "content" && t.Text != "" { // in parts, and in one
+			e = &extra{name: e.name, raw: list(append(elementsOf(e.raw), textPart(t.Text)))}
+		}
+		o.set(e.name, e.json())
 	}
 	if len(t.calls) > 0 {
 		o.set("tool_calls", list(t.calls))
 	}
 	return o.json()
+}
+
+// textPart is a text as one of the parts of a content.
+func textPart(text string) []byte {
+	return object{{"type", []byte(`"text"`)}, {"text", quote(text)}}.json()
 }
 
 // An extra is a member of a message that is none of those that are read here, such as what a model
@@ -155,6 +163,9 @@ type answer struct {
 	finish  string
 	usage   []byte
 	began   bool     // text was passed on
+	role    bool     // an event that is hidden has the role
+	failed  bool     // an event has an error
+	open    bool     // the last event was cut, so that nothing can follow
 	hidden  [][]byte // events that go out if no round follows
 	tail    [][]byte // events from the reason to finish on
 	done    []byte   // the event [DONE]
@@ -204,7 +215,7 @@ func (l *Loop) turn() Turn {
 		n.rest, n.found = n.reader.Close()
 		n.reader = nil
 	}
-	t := Turn{Text: n.text.String(), Finish: n.finish, Ended: n.finish != "" || n.done != nil || n.body != nil, extra: n.extra, Ours: n.found}
+	t := Turn{Text: n.text.String(), Finish: n.finish, Ended: !n.failed && (n.finish != "" || n.done != nil || n.body != nil), extra: n.extra, Ours: n.found}
 	for i, c := range n.calls {
 		if c.id == "" {
 			c.id = newID()

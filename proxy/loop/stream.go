@@ -14,38 +14,39 @@ type stage struct {
 	next io.Writer
 }
 
-// dataOf returns where the data of an event stands; ok is false if it has none, or several lines of it.
-func dataOf(event []byte) (from, to int, ok bool) {
+// dataOf returns the data of an event, and where it stands; nil if it has none. Where it is written
+// on several lines, they are joined, and stand with what is between them.
+func dataOf(event []byte) (data []byte, from, to int) {
 	at := 0
 	for line := range bytes.Lines(event) {
-		if bytes.HasPrefix(line, []byte("data:")) {
-			if ok {
-				return 0, 0, false
+		if value, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			value = bytes.TrimSpace(value)
+			start := at + len("data:") + bytes.Index(line[len("data:"):], value)
+			if to = start + len(value); data == nil {
+				data, from = event[start:to:to], start
+			} else {
+				data = append(append(data, '\n'), value...)
 			}
-			ok = true
-			data := bytes.TrimSpace(line[len("data:"):])
-			from = at + len("data:") + bytes.Index(line[len("data:"):], data)
-			to = from + len(data)
 		}
 		at += len(line)
 	}
-	return from, to, ok
+	return data, from, to
 }
 
 // Write takes one event.
 func (l *stage) Write(event []byte) (int, error) {
 	n := &l.now
-	from, to, ok := dataOf(event)
-	if !ok {
+	data, from, to := dataOf(event)
+	if data == nil {
 		return l.pass(event, false)
 	}
-	data := event[from:to]
 	if string(data) == "[DONE]" {
-		n.done = clone(event)
+		n.done = append(n.done, event...)
 		return len(event), nil
 	}
 	o, ok := objectOf(data)
 	if !ok || o.get("error") != nil {
+		n.failed = n.failed || ok
 		return l.pass(event, false)
 	}
 	p := part{o: o}
@@ -58,10 +59,12 @@ func (l *stage) Write(event []byte) (int, error) {
 	if p.changed {
 		event = splice(event, from, to, p.o.json())
 	}
-	if p.ends || n.finish != "" && p.empty {
-		return len(event), l.keep(&n.tail, event)
+	hide := p.text && l.hides()
+	if p.role {
+		held := hide || n.finish != ""
+		n.role, l.role = held, !held
 	}
-	return l.pass(event, p.text && l.hides())
+	return l.pass(event, hide)
 }
 
 // read reads an event and takes out what is not for the client. It returns how many bytes it keeps.
@@ -78,12 +81,24 @@ func splice(event []byte, from, to int, data []byte) []byte {
 	return append(append(append(b, event[:from]...), data...), event[to:]...)
 }
 
-// pass hands on an event, or keeps it if it is hidden so far.
+// pass hands on an event, or keeps it if it is hidden so far, or stands behind the reason to finish.
 func (l *stage) pass(event []byte, hide bool) (int, error) {
-	if hide {
-		return len(event), l.keep(&l.now.hidden, event)
+	switch n := &l.now; {
+	case n.done != nil:
+		n.done = append(n.done, event...)
+		return len(event), l.take(len(event))
+	case n.finish != "":
+		return len(event), l.keep(&n.tail, event)
+	case hide:
+		return len(event), l.keep(&n.hidden, event)
 	}
+	l.now.open = !ended(event)
 	return l.next.Write(event)
+}
+
+// ended tells whether an event has the empty line that ends it.
+func ended(event []byte) bool {
+	return bytes.HasSuffix(event, []byte("\n\n")) || bytes.HasSuffix(event, []byte("\n\r\n"))
 }
 
 func (l *Loop) keep(in *[][]byte, event []byte) error {
@@ -99,9 +114,8 @@ type part struct {
 	o       object
 	changed bool
 	nothing bool // nothing of it is for the client
-	empty   bool // it has no choices
-	ends    bool // it has the reason to finish
 	text    bool // it has text
+	role    bool // it has the role
 }
 
 func (p *part) set(name string, value []byte) {
@@ -123,6 +137,9 @@ func (l *stage) head(p *part) {
 		if l.round > 1 && l.id != nil {
 			l.now.pattern.set("id", l.id)
 		}
+		if l.round > 1 && l.created != nil {
+			l.now.pattern.set("created", l.created)
+		}
 	}
 	if l.round > 1 {
 		if l.id != nil {
@@ -143,7 +160,6 @@ func (l *stage) head(p *part) {
 // choices reads the choices of an event, and takes out what is not for the client.
 func (l *stage) choices(p *part) {
 	all := elementsOf(p.o.get("choices"))
-	p.empty = len(all) == 0
 	changed, kept := false, all[:0:0]
 	for _, raw := range all {
 		choice, ok := objectOf(raw)
@@ -184,7 +200,7 @@ func (l *stage) choice(p *part, c *said) {
 	delta, ok := objectOf(c.choice.get("delta"))
 	finish := c.choice.get("finish_reason")
 	if finish != nil {
-		l.now.finish, p.ends = textOf(finish), true
+		l.now.finish = textOf(finish)
 	}
 	if !ok {
 		return
@@ -202,7 +218,7 @@ func (l *stage) choice(p *part, c *said) {
 	}
 	if withheld {
 		c.changed = true
-		c.nothing = finish == nil && says(shown) == 0
+		c.nothing = finish == nil && l.says(shown) == 0
 	}
 	if c.changed {
 		if shown == nil {
@@ -212,12 +228,14 @@ func (l *stage) choice(p *part, c *said) {
 	}
 }
 
-// says counts the members of a delta that are not null or empty.
-func says(delta object) (n int) {
+// says counts the members of a delta that are not null or empty, nor the role once more.
+func (l *stage) says(delta object) (n int) {
 	for _, m := range delta {
 		switch string(m.value) {
 		case "null", `""`, "[]":
-		default:
+			continue
+		}
+		if m.name != "role" || !l.role && !l.now.role {
 			n++
 		}
 	}
@@ -233,10 +251,10 @@ func (l *stage) member(m member, p *part) (value []byte, own bool) {
 	}
 	switch m.name {
 	case "role":
-		if l.role && l.round > 1 {
+		if (l.role || n.role) && l.round > 1 {
 			return nil, false
 		}
-		l.role = true
+		p.role = true
 		return m.value, false
 	case "content":
 		return l.content(m.value, p)
@@ -276,6 +294,10 @@ func (l *stage) content(raw []byte, p *part) (value []byte, own bool) {
 		return raw, false
 	}
 	p.text = true
+	if raw[0] != '"' { // parts, such as what a model thinks
+		n.join(member{"content", raw})
+		return raw, false
+	}
 	n.size += len(text)
 	n.text.WriteString(text)
 	if n.reader != nil {

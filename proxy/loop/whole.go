@@ -25,6 +25,10 @@ func (l *Loop) EndWhole(body []byte) (t Turn, ok bool) {
 		switch m.name {
 		case "role":
 		case "content":
+			if m.value[0] == '[' {
+				n.join(m)
+				continue
+			}
 			l.wholeText(m.value)
 		case "tool_calls":
 			for _, raw := range elementsOf(m.value) {
@@ -70,7 +74,11 @@ func (l *Loop) Whole(t *Turn, vendor json.RawMessage) (body []byte, changed bool
 	}
 	choice, _ := objectOf(elementsOf(n.body.get("choices"))[0])
 	message, _ := objectOf(choice.get("message"))
-	if text := l.shown + n.show.String(); text != t.Text {
+	text, parts := l.shown+n.show.String(), elementsOf(message.get("content"))
+	switch {
+	case parts != nil && text != "":
+		message.set("content", list(append([][]byte{textPart(text)}, parts...)))
+	case parts == nil && text != t.Text:
 		message.set("content", quote(text))
 	}
 	if len(n.calls) > 0 {

@@ -38,6 +38,7 @@ func Habits() []Habit {
 		with("repeating", func(h *Habit) { h.Repeats = true }),
 		with("mistral", func(h *Habit) { h.WholeCalls, h.OneDelta, h.NoIndex, h.IDPrefix, h.IDLength = true, true, true, "", 9 }),
 		with("same-index", func(h *Habit) { h.WholeCalls, h.SameIndex = true, true }),
+		with("gemini", func(h *Habit) { h.WholeCalls, h.SameIndex, h.NoIDs = true, true, true }),
 		with("no-index", func(h *Habit) { h.NoIndex = true }),
 		with("no-ids", func(h *Habit) { h.NoIDs = true }),
 		with("nothing", func(h *Habit) { h.WholeCalls, h.NoIDs, h.NoIndex = true, true, true }),
