@@ -101,6 +101,9 @@ func (t *Turn) Message() json.RawMessage {
 		o.set("content", quote(t.Text))
 	}
 	for _, e := range t.extra {
+		if string(e.raw) == "[]" { // such as annotations, which not every upstream takes
+			continue
+		}
 		if e.name == "content" && t.Text != "" { // in parts, and in one
 			e = &extra{name: e.name, raw: list(append(elementsOf(e.raw), textPart(t.Text)))}
 		}

@@ -37,7 +37,9 @@ func (l *Loop) EndWhole(body []byte) (t Turn, ok bool) {
 				}
 			}
 		default:
-			n.join(m)
+			if string(m.value) != "null" {
+				n.join(m)
+			}
 		}
 	}
 	for _, c := range n.calls {
@@ -69,7 +71,7 @@ func (l *Loop) wholeText(raw []byte) {
 // vendor is a further member of it, "sidenote"; nil for none.
 func (l *Loop) Whole(t *Turn, vendor json.RawMessage) (body []byte, changed bool) {
 	n := &l.now
-	if l.round == 1 && len(t.Ours) == 0 && vendor == nil {
+	if l.round == 1 && len(n.found) == 0 && len(n.calls) == len(t.Theirs) && vendor == nil {
 		return n.raw, false
 	}
 	choice, _ := objectOf(elementsOf(n.body.get("choices"))[0])
