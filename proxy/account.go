@@ -85,6 +85,8 @@ func (a *account) settle(o transport.Outcome) {
 		a.report.Client = report.ClientGoneStreaming
 	case transport.Closed:
 		a.report.Client, a.report.Reason = report.ClientCutShutdown, report.ReasonShutdown
+	case transport.NoRoom:
+		a.report.Outcome, a.report.Reason = report.Failed, rewrite.ReasonOverload
 	case transport.Internal:
 		a.report.Outcome, a.report.Reason = report.Failed, report.ReasonInternal
 	default:

@@ -49,7 +49,7 @@ func refusedAsTooLong(resp *transport.Answer) (t toolong.Counts, ok bool) {
 	if !toolong.MayBe(resp.Status()) { // do not delay the answer
 		return t, false
 	}
-	body, whole := resp.Peek(toolong.MaxBody)
+	body, whole := resp.Peek(toolong.MaxBody, nil)
 	if !whole {
 		return t, false
 	}

@@ -55,7 +55,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	}
 	r := rounds.New(rounds.Setup{
 		Host: toolHost{x}, Policy: &x.policy.Tools, Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
-		Take: x.Take, Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked, Check: x.checker.Whole,
+		Memory: x, Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked, Check: x.checker.Whole,
 		Tap: func(piece []byte) {
 			if x.reader != nil {
 				x.tap(piece)
@@ -69,7 +69,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	if isStream(first) {
 		how := howOf(x, first)
 		x.checker.Relay(first, &how, x, x.lines)
-		how.Through = r.Through(how.Through)
+		how.Through, how.KeepBody = r.Through(how.Through), true
 		first.Relay(x.ctx, how)
 		return nil
 	}

@@ -66,7 +66,7 @@ func peek(c *citations.Checker, answer *transport.Answer, room transport.Room) (
 		c.Skip(citations.UnreadMemory)
 		return nil, false
 	}
-	body, whole := answer.Peek(size)
+	body, whole := answer.Peek(size, nil)
 	switch {
 	case whole:
 		return body, true

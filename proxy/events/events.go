@@ -9,7 +9,7 @@ import (
 )
 
 // MaxEvent is the size of the largest event, in bytes, that is shown to stages. Larger
-// ones pass them by.
+// ones pass them by, unless Splitter.Hold says otherwise.
 const MaxEvent = 1 << 20
 
 // A Stage returns a writer of which each Write takes one whole event: in a stream, with
@@ -23,6 +23,10 @@ type Stage func(next io.Writer) io.Writer
 // all events as they came, what they write together is the answer, byte for byte.
 // Only one goroutine may use a Splitter at a time; Reset comes first.
 type Splitter struct {
+	// Hold, if it is set, takes the memory for n more bytes of an event beyond MaxEvent, which is
+	// shown to the stages then. Its errors end the answer.
+	Hold func(n int) error
+
 	stream bool
 	out    io.Writer
 	first  io.Writer // the first stage
@@ -43,7 +47,7 @@ const (
 // Reset prepares s for the next answer, which is a stream of events or a single one. What
 // the last of the stages hands on goes to out.
 func (s *Splitter) Reset(stream bool, out io.Writer, stages ...Stage) {
-	*s = Splitter{stream: stream, out: out, first: out, held: s.held[:0]}
+	*s = Splitter{Hold: s.Hold, stream: stream, out: out, first: out, held: s.held[:0]}
 	for i := len(stages) - 1; i >= 0; i-- {
 		s.first = stages[i](s.first)
 	}
@@ -92,8 +96,15 @@ func (s *Splitter) end(rest []byte) (n int, ends bool) {
 // take takes the next part of the current event, and hands the event on when it ends.
 func (s *Splitter) take(part []byte, ends bool) error {
 	to, event := s.first, part
+	large := s.large || len(s.held)+len(part) > MaxEvent
+	if large && s.Hold != nil {
+		if err := s.Hold(len(part)); err != nil {
+			return err
+		}
+		large = false
+	}
 	switch {
-	case s.large || len(s.held)+len(part) > MaxEvent:
+	case large:
 		s.large, to = !ends, s.out
 		if err := write(to, s.held); err != nil {
 			return err
@@ -105,7 +116,9 @@ func (s *Splitter) take(part []byte, ends bool) error {
 		s.held = append(s.held, part...)
 		event = s.held
 	}
-	s.held = s.held[:0]
+	if s.held = s.held[:0]; cap(s.held) > 2*MaxEvent {
+		s.held = nil
+	}
 	return write(to, event)
 }
 

@@ -2,6 +2,7 @@ package rounds
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ const (
 	givenAbove   = `{"error":"This was already given above, for the same arguments."}`
 	tooManyCalls = `{"error":"Too many calls in one turn; call again what is still needed."}`
 	noRoom       = `{"error":"There is no room for more results; answer with what is there."}`
+	unknownTool  = `{"error":"There is no tool of this name."}`
 	timeIsUp     = `{"error":"The time for searches is up; answer with what is there."}`
 )
 
@@ -43,6 +45,8 @@ func (r *Rounds) answer(calls []loop.Call) []call {
 		all[i] = call{Call: c, name: r.Offer.Names[c.Name]}
 		key := string(all[i].name) + "\x00" + canonical(c.Arguments)
 		switch {
+		case all[i].name == "":
+			all[i].result.Content = unknownTool
 		case r.given[key]:
 			all[i].result.Content = givenAbove
 		case len(run) == maxCalls:
@@ -114,7 +118,7 @@ func (r *Rounds) note(c *call) {
 	tokens, _ := r.Caller.Counter.Count(c.result.Content)
 	r.Room -= tokens
 	one := report.ToolCall{
-		Round: r.loop.Rounds(), Name: string(c.name), Arguments: c.Arguments, Hits: c.result.Hits, Tokens: tokens, Took: c.took, Outcome: outcomeOf(c),
+		Round: r.loop.Rounds(), Name: cmp.Or(string(c.name), "unknown"), Arguments: c.Arguments, Hits: c.result.Hits, Tokens: tokens, Took: c.took, Outcome: outcomeOf(c),
 	}
 	r.Report.Add(one, c.result.Sources)
 	if r.Policy.Trace {
@@ -128,7 +132,7 @@ func outcomeOf(c *call) report.ToolOutcome {
 	switch {
 	case c.result.Content == givenAbove:
 		return report.ToolRepeated
-	case wrong:
+	case wrong, c.name == "":
 		return report.ToolRefused
 	case c.result.Err != nil:
 		return report.ToolFailed

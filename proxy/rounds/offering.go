@@ -3,6 +3,7 @@ package rounds
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"sidenote/cache/turns"
 	"sidenote/proxy/loop"
@@ -71,20 +72,32 @@ func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model) (o *Offering, 
 func (o *Offering) Rules() loop.Rules {
 	r := loop.Rules{
 		HideText: o.policy.HidePreamble || !o.req.TextFormat || o.asked.Logprobs,
-		Ours:     func(name string) bool { return !o.policy.XML && o.Names[name] != "" },
+		Ours:     o.ours,
 		Starts: func(name string) bool {
 			for ours := range o.Names {
-				if len(name) <= len(ours) && ours[:len(name)] == name {
+				if strings.HasPrefix(ours, name) {
 					return !o.policy.XML
 				}
 			}
-			return false
+			return !o.policy.XML && (strings.HasPrefix(offer.Prefix, name) || strings.HasPrefix(name, offer.Prefix))
 		},
 	}
 	if o.policy.XML {
 		r.Text = func() loop.TextReader { return newElements(o.policy.Offer) }
 	}
 	return r
+}
+
+// ours tells whether calls of that name are answered here: those of our tools, and of tools that
+// there are none of where the model can only have ours in mind.
+func (o *Offering) ours(name string) bool {
+	switch {
+	case o.policy.XML || name == "":
+		return false
+	case o.Names[name] != "":
+		return true
+	}
+	return len(o.asked.Names) == 0 || strings.HasPrefix(name, offer.Prefix) && !slices.Contains(o.asked.Names, name)
 }
 
 // Protecting returns a policy under which nothing in a prompt looks like a call.

@@ -5,6 +5,7 @@
 package rounds
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -32,9 +33,9 @@ type Setup struct {
 	Policy *toolbox.Policy
 	Offer  *Offering
 	Box    *toolbox.Box
-	Caller toolbox.Caller   // FirstID is the first id that no source has
-	Room   int              // tokens that all results may have
-	Take   func(n int) bool // memory, in bytes, for what is held up
+	Caller toolbox.Caller // FirstID is the first id that no source has
+	Room   int            // tokens that all results may have
+	Memory transport.Room // for what is held up
 	Life   context.Context
 	Began  time.Time     // of the request
 	Report *report.Tools // is filled while rounds go on
@@ -55,15 +56,23 @@ type Rounds struct {
 	given    map[string]bool   // calls that were answered
 	trace    []traced
 	last     bool
+	held     int // bytes that are held up of streams
 }
 
 // New returns the rounds of a request, of which the first has been sent.
 func New(s Setup) *Rounds {
+	r := &Rounds{Setup: s, given: map[string]bool{}, deadline: s.Began.Add(s.Policy.Timeout)}
 	rules := s.Offer.Rules()
-	rules.Take = s.Take
-	r := &Rounds{Setup: s, loop: loop.New(rules), given: map[string]bool{}, deadline: s.Began.Add(s.Policy.Timeout)}
+	rules.Take = r.take
+	r.loop = loop.New(rules)
 	r.begin()
 	return r
+}
+
+// take takes memory for what is held up of streams, of which one request has MaxAnswer at most.
+func (r *Rounds) take(n int) bool {
+	r.held += n
+	return r.held <= MaxAnswer && r.Memory.Take(n)
 }
 
 func (r *Rounds) begin() {
@@ -128,12 +137,15 @@ func (r *Rounds) vendor() json.RawMessage {
 	return encode(map[string]any{"tool_calls": r.trace})
 }
 
+// encode writes JSON compactly, with < and & as they are.
 func encode(v any) json.RawMessage {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		panic("BUG: encode: " + err.Error())
 	}
-	return b
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // replaced is a body in place of the upstream's.

@@ -27,6 +27,12 @@ func (r *Rounds) Through(then func(io.Writer) io.WriteCloser) func(io.Writer) io
 			s.then = then(w)
 			s.to = s.then
 		}
+		s.splitter.Hold = func(n int) error {
+			if !r.take(n) {
+				return loop.ErrNoRoom
+			}
+			return nil
+		}
 		s.splitter.Reset(true, &s.out, r.loop.Stage)
 		return s
 	}
@@ -39,15 +45,29 @@ type stream struct {
 	then     io.WriteCloser // what is closed after it; nil for nothing
 	splitter events.Splitter
 	out      bytes.Buffer // for the client, of the current piece
-	broken   error        // the client does not take it
+	broken   error        // nothing more is written: the client does not take it, or it was told an error
 }
 
 // Write takes the next piece of the first round.
 func (s *stream) Write(piece []byte) (int, error) {
 	if _, err := s.splitter.Write(piece); err != nil {
-		return 0, err
+		return 0, s.full(err)
 	}
 	return len(piece), s.flush()
+}
+
+// full ends a stream of which more must be held up than there is memory for.
+func (s *stream) full(err error) error {
+	if s.broken != nil {
+		return s.broken
+	}
+	broken := &transport.Error{Class: transport.NoRoom, Err: err}
+	err = s.fail(s.Host.Error(broken), broken)
+	if flushErr := s.flush(); flushErr != nil {
+		return flushErr
+	}
+	s.broken = err
+	return err
 }
 
 // maxIdle is the largest buffer that is kept between two pieces, in bytes.
@@ -87,7 +107,7 @@ func (s *stream) Close() error {
 func (s *stream) rest() error {
 	for {
 		if err := s.splitter.Close(); err != nil {
-			return err
+			return s.full(err)
 		}
 		turn, err := s.loop.EndStream(&s.out)
 		if err != nil {
@@ -126,7 +146,7 @@ func (s *stream) round() error {
 	}
 	defer answer.Close()
 	if answer.Status() != fasthttp.StatusOK || !bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream")) {
-		body, _ := answer.Peek(64 << 10)
+		body, _ := answer.Peek(64<<10, nil)
 		return s.fail(body, errLater)
 	}
 	s.splitter.Reset(true, &s.out, s.loop.Stage)

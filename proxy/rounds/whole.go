@@ -18,7 +18,11 @@ const MaxAnswer = 16 << 20
 // known. It returns an error only if nothing was sent to the client.
 func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, answer *transport.Answer, how func(*transport.Answer) transport.Relay) error {
 	for {
-		body, ok := r.readWhole(answer)
+		body, ok, err := r.readWhole(answer)
+		if err != nil {
+			answer.Close()
+			return err
+		}
 		var turn loop.Turn
 		if ok {
 			turn, ok = r.loop.EndWhole(body)
@@ -46,7 +50,6 @@ func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, answer *transport.Answer, 
 		}
 		r.Tap(body)
 		answer.Close()
-		var err error
 		if answer, err = r.next(); err != nil {
 			return err
 		}
@@ -78,11 +81,26 @@ func (c *chained) Close() error {
 	return c.next.Close()
 }
 
-// readWhole reads an answer of 200, decoded.
-func (r *Rounds) readWhole(answer *transport.Answer) (body []byte, ok bool) {
+// readWhole reads an answer of 200.
+func (r *Rounds) readWhole(answer *transport.Answer) (body []byte, ok bool, err error) {
 	if answer.Status() != fasthttp.StatusOK {
-		return nil, false
+		return nil, false, nil
 	}
-	body, ok = answer.Peek(MaxAnswer)
-	return body, ok && (r.Take == nil || r.Take(len(body)))
+	memory := &memory{Room: r.Memory}
+	if body, ok = answer.Peek(MaxAnswer, memory); memory.short {
+		return nil, false, &transport.Error{Class: transport.NoRoom, Err: loop.ErrNoRoom}
+	}
+	return body, ok, nil
+}
+
+// memory notes that there was too little of it.
+type memory struct {
+	transport.Room
+	short bool
+}
+
+// Take implements transport.Room.
+func (m *memory) Take(n int) bool {
+	m.short = m.short || !m.Room.Take(n)
+	return !m.short
 }

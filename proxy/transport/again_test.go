@@ -30,7 +30,7 @@ func sendTwice(t *testing.T, u *transport.Upstream) *front {
 			t.Errorf("first: %v", err)
 			return
 		}
-		if seen, whole := answer.Peek(100); answer.Status() == 400 && whole && string(seen) == "too long" {
+		if seen, whole := answer.Peek(100, nil); answer.Status() == 400 && whole && string(seen) == "too long" {
 			answer.Close()
 			if answer, err = do(ctx, u, transport.Call{Body: [][]byte{body[:len(body)/2]}, Whole: true}); err != nil {
 				t.Errorf("second: %v", err)

@@ -46,8 +46,11 @@ func (a *Answer) Read(p []byte) (int, error) {
 // as long as pieces of it arrive, so it is for answers that are expected to be short,
 // such as errors.
 //
+// Memory beyond 64 KiB is taken from room, unless that is nil; whole is false if there is none,
+// and what is behind is lost.
+//
 // body must not be changed. It stays valid after the Answer.
-func (a *Answer) Peek(limit int) (body []byte, whole bool) {
+func (a *Answer) Peek(limit int, room Room) (body []byte, whole bool) {
 	announced := 0
 	if a.head.Kind == wire.BodyFixed {
 		if a.head.Length > int64(limit) {
@@ -55,7 +58,7 @@ func (a *Answer) Peek(limit int) (body []byte, whole bool) {
 		}
 		announced = int(a.head.Length)
 	}
-	return a.body.Peek(limit, announced)
+	return a.body.Peek(limit, announced, room)
 }
 
 // Close drops what is left of the answer. A short remainder of the body is read so that

@@ -33,8 +33,8 @@ func peeking(t testing.TB, u *transport.Upstream, limit func() int) (*front, cha
 			return
 		}
 		if n := limit(); n >= 0 {
-			body, whole := answer.Peek(n)
-			if again, still := answer.Peek(n); string(again) != string(body) || still != whole {
+			body, whole := answer.Peek(n, nil)
+			if again, still := answer.Peek(n, nil); string(again) != string(body) || still != whole {
 				t.Errorf("saw %q %v, then %q %v", body, whole, again, still)
 			}
 			glances <- glance{string(body), whole}

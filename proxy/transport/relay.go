@@ -24,6 +24,8 @@ type Relay struct {
 	// It is closed when the body has ended or was cut, to pass on the rest. As its length may
 	// change, the client is not told it.
 	Through func(w io.Writer) io.WriteCloser
+	// KeepBody keeps the memory of ReadBody until the handler returns: Through reads it.
+	KeepBody bool
 	// Done is called once, when the last byte was written to the client's connection
 	// or the relay failed: within Relay, but for an answer that switches to another
 	// protocol, which is relayed after the handler has returned. Then it must not use the
@@ -59,7 +61,7 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	if x.upload != nil && x.upload.rest != nil {
 		client.state.bodyRead = x.upload.complete()
 	}
-	if a.Sent() { // or the memory of what is still being sent is free when the handler returns
+	if a.Sent() && !how.KeepBody { // or the memory of what is still being sent is free when the handler returns
 		client.freeBody()
 	}
 	start := len(*a.text)

@@ -33,7 +33,8 @@ type requestState struct {
 // has the time wait for each 256 KiB, so a steady client may take longer in all and one
 // that trickles is cut. If the body is longer, whole is false: pass body, the part that
 // was read, on as Call.Body, and Do streams the rest after it. body is valid until
-// the handler returns, or an answer to a request of which all was sent is relayed. Its
+// the handler returns, or an answer to a request of which all was sent is relayed without
+// Relay.KeepBody. Its
 // memory beyond 64 KiB is taken from room, unless that is nil.
 // After an error, which is always an *Error, the connection will be closed: answer and
 // return. Never use ctx.PostBody, which has no bound.

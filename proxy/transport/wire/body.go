@@ -96,13 +96,14 @@ func (b *Body) readPeeked(p []byte) (n int, err error) {
 }
 
 // Peek reads until it has more than limit bytes, or until the body ends or fails. The
-// next Reads return all of that as if there had been no peek.
-func (b *Body) Peek(limit, announced int) (seen []byte, whole bool) {
+// next Reads return all of that as if there had been no peek. Memory is taken from room, see
+// BodyReader.
+func (b *Body) Peek(limit, announced int, room Room) (seen []byte, whole bool) {
 	if b.Ended() {
 		return nil, true
 	}
 	if b.peeked == nil {
-		in := BodyReader{Stream: b, Limit: limit, Announced: announced}
+		in := BodyReader{Stream: b, Limit: limit, Announced: announced, Room: room}
 		read, err := in.Read(nil)
 		b.peeked = &peeked{read, err}
 	}
