@@ -27,7 +27,7 @@ type tooling struct {
 // offerTools offers the model of a chat the tools of its policy, and returns the policy by which it
 // is rewritten. If they cannot be offered the report says why.
 func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
-	o, refusal := rounds.Offer(req, &x.policy.Tools, x.setup.rewriter.Models.Model(req.Model))
+	o, refusal := rounds.Offer(req, &x.policy.Tools, x.setup.rewriter.Models.Model(req.Model), p.Knowledge)
 	if x.setup.tools == nil {
 		refusal = offer.Unavailable
 	}

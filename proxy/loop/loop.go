@@ -35,8 +35,8 @@ type Rules struct {
 type TextReader interface {
 	// Write takes the next piece and returns what is text for certain, and no call.
 	Write(piece []byte) (text []byte)
-	// Close returns the rest, and the calls.
-	Close() (text []byte, calls []Call)
+	// Close returns the rest, the calls, and how many bytes of what was written count as said.
+	Close() (text []byte, calls []Call, said int)
 }
 
 // A Call is one that a model made.
@@ -214,10 +214,7 @@ func (l *Loop) take(n int) error {
 // turn is what was said in this round, which has ended.
 func (l *Loop) turn() Turn {
 	n := &l.now
-	if n.reader != nil {
-		n.rest, n.found = n.reader.Close()
-		n.reader = nil
-	}
+	n.endText()
 	t := Turn{Text: n.text.String(), Finish: n.finish, Ended: !n.failed && (n.finish != "" || n.done != nil || n.body != nil), extra: n.extra, Ours: n.found}
 	for i, c := range n.calls {
 		if c.id == "" {
@@ -232,6 +229,20 @@ func (l *Loop) turn() Turn {
 		}
 	}
 	return t
+}
+
+// endText ends the reading of a text. What a model makes up behind its calls does not go up again.
+func (n *answer) endText() {
+	if n.reader == nil {
+		return
+	}
+	said := 0
+	n.rest, n.found, said = n.reader.Close()
+	n.reader = nil
+	if text := n.text.String(); said < len(text) {
+		n.text.Reset()
+		n.text.WriteString(text[:said])
+	}
 }
 
 // newID makes the id of a call.

@@ -58,9 +58,8 @@ func (l *Loop) wholeText(raw []byte) {
 	n.text.WriteString(text)
 	if n.reader != nil {
 		text = string(n.reader.Write([]byte(text)))
-		n.rest, n.found = n.reader.Close()
+		n.endText()
 		text += string(n.rest)
-		n.reader = nil
 	}
 	if text != "" {
 		n.show.WriteString(l.lead() + text)

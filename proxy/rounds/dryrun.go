@@ -15,7 +15,7 @@ import (
 func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *toolbox.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options) (r report.Report, offered []string) {
 	var o *Offering
 	if p.Mode == rewrite.Tools {
-		o, r.Unoffered = tryOffer(rw, of, req)
+		o, r.Unoffered = tryOffer(rw, of, req, p.Knowledge)
 	}
 	if o != nil {
 		p = o.UpFront(o.Protecting(p))
@@ -32,8 +32,8 @@ func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *toolbox.Policy, p rew
 	return r, offered
 }
 
-func tryOffer(rw *rewrite.Rewriter, of *toolbox.Policy, req *chat.Request) (o *Offering, unoffered string) {
-	o, refusal := Offer(req, of, rw.Models.Model(req.Model))
+func tryOffer(rw *rewrite.Rewriter, of *toolbox.Policy, req *chat.Request, knowledge []string) (o *Offering, unoffered string) {
+	o, refusal := Offer(req, of, rw.Models.Model(req.Model), knowledge)
 	if refusal != "" {
 		return nil, string(refusal)
 	}

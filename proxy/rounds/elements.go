@@ -26,12 +26,12 @@ func newElements(offered []toolbox.Name) *elements {
 func (e *elements) Write(piece []byte) []byte { return e.scanner.Write(piece) }
 
 // Close implements loop.TextReader.
-func (e *elements) Close() (text []byte, calls []loop.Call) {
+func (e *elements) Close() (text []byte, calls []loop.Call, said int) {
 	text = e.scanner.Close()
 	for i, c := range e.scanner.Calls() {
 		calls = append(calls, loop.Call{Name: c.Name, Arguments: string(c.Arguments), At: i})
 	}
-	return text, calls
+	return text, calls, e.scanner.Said()
 }
 
 // lastRound is what a model is told that cannot be left without its tools.

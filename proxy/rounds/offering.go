@@ -39,7 +39,8 @@ type Offering struct {
 }
 
 // Offer offers the tools of a policy to the model of a request. If that cannot be, refusal says why.
-func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model) (o *Offering, refusal offer.Reason) {
+// knowledge are the bases that it may ask.
+func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model, knowledge []string) (o *Offering, refusal offer.Reason) {
 	o = &Offering{req: req, policy: p, asked: offer.Read(req), Names: map[string]toolbox.Name{}}
 	switch {
 	case o.asked.Refusal != "":
@@ -47,7 +48,7 @@ func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model) (o *Offering, 
 	case p.MaxRounds < 2:
 		return nil, offer.Unavailable
 	}
-	defined := toolbox.Define(p.Offer, p.Bases)
+	defined := toolbox.Define(p.Offer, slices.DeleteFunc(slices.Clone(p.Bases), func(b toolbox.Base) bool { return !slices.Contains(knowledge, b.ID) }))
 	if p.XML {
 		for _, d := range defined {
 			o.Names[string(d.Name)] = d.Name

@@ -46,6 +46,8 @@ type Scanner struct {
 	held   []byte // from the bracket that may begin a call
 	name   []byte // of the element that is held, in lower case, or of that of the reasoning
 	opened int    // length of the opening tag in held
+	read   int    // bytes of the answer
+	said   int    // those of them before a result that the model made up; -1 without one
 }
 
 // A place is where in the answer the next byte stands.
@@ -66,7 +68,7 @@ var reasoning = [...]string{"think", "thinking", "thought", "reasoning"}
 
 // Reset prepares s for the next answer of a model that was offered these tools.
 func (s *Scanner) Reset(offered []string) {
-	*s = Scanner{tools: make(map[string]string, 2*len(offered)), out: s.out[:0], held: s.held[:0], name: s.name[:0]}
+	*s = Scanner{said: -1, tools: make(map[string]string, 2*len(offered)), out: s.out[:0], held: s.held[:0], name: s.name[:0]}
 	for _, name := range offered {
 		s.tools[name], s.tools[element(name)] = name, name
 	}
@@ -77,6 +79,7 @@ func (s *Scanner) Reset(offered []string) {
 func (s *Scanner) Write(text []byte) (pass []byte) {
 	s.out = append(s.out[:0], s.split...)
 	for _, c := range text {
+		s.read++
 		s.take(c)
 	}
 	whole := len(s.out)
@@ -93,6 +96,15 @@ func (s *Scanner) Close() (pass []byte) {
 	s.split = s.split[:0]
 	s.giveUp()
 	return s.out
+}
+
+// Said returns how many bytes of the answer count: all, or those before a result that the model made
+// up.
+func (s *Scanner) Said() int {
+	if s.said >= 0 {
+		return s.said
+	}
+	return s.read
 }
 
 // Calls returns the calls found so far, in their order.
@@ -188,6 +200,7 @@ func (s *Scanner) takeTag(c byte) {
 	s.opened, s.at = len(s.held), behindTag
 	switch {
 	case string(s.name) == resultTag:
+		s.said = s.read - len(s.held)
 		s.held, s.at = s.held[:0], behindResult
 	case s.tools[string(s.name)] == "":
 		s.out = append(s.out, s.held...)
