@@ -27,7 +27,8 @@ type tooling struct {
 // offerTools offers the model of a chat the tools of its policy, and returns the policy by which it
 // is rewritten. If they cannot be offered the report says why.
 func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
-	o, refusal := rounds.Offer(req, &x.policy.Tools, x.setup.rewriter.Models.Model(req.Model), p.Knowledge)
+	m := x.setup.rewriter.Models.Model(req.Model)
+	o, refusal := rounds.Offer(req, &x.policy.Tools, m, p.Knowledge)
 	if x.setup.tools == nil {
 		refusal = offer.Unavailable
 	}
@@ -38,8 +39,8 @@ func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy
 	p = o.Protecting(p)
 	x.tools, x.report.Tools = &tooling{o, body, req, p, transport.Call{}}, new(report.Tools)
 	q := p.Query(rewrite.Model{})
-	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, turns.OwnerOf(&q))
-	return o.UpFront(p)
+	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, turns.OwnerOf(&q), x.Take)
+	return o.UpFront(o.Fitting(p, m))
 }
 
 // converse answers a chat in rounds, of which the first was answered.

@@ -93,15 +93,19 @@ func (s *Store) Keep(ctx context.Context, o Owner, k toolhistory.Key, t *toolhis
 	return nil
 }
 
+// MaxFound is how much Find finds, in bytes as Size of a turn counts them.
+const MaxFound = 512 << 10
+
 var errNone = errors.New("no such turn")
 
 // Find returns the turns of an owner with these keys, which are oldest first; nil for those that are not
-// there, or not in time: the newest are asked for first. What is found stays where it is. Nobody changes
-// what it returns.
+// there, not in time, or beyond MaxFound in all: the newest are asked for first. What is found stays
+// where it is. Nobody changes what it returns.
 func (s *Store) Find(ctx context.Context, o Owner, keys []toolhistory.Key) []*toolhistory.Turn {
 	found := make([]*toolhistory.Turn, len(keys))
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	size := 0
 	for i, k := range slices.Backward(keys) {
 		var l cache.Lookup[*toolhistory.Turn]
 		id := o.id(k)
@@ -109,6 +113,12 @@ func (s *Store) Find(ctx context.Context, o Owner, keys []toolhistory.Key) []*to
 		if !hit {
 			f, _ := s.turns.Far(ctx, id, l, cache.Search[*toolhistory.Turn]{Prompt: true, Find: none})
 			t = f.Value
+		}
+		if t == nil {
+			continue
+		}
+		if size += t.Size(); size > MaxFound {
+			break
 		}
 		found[i] = t
 	}

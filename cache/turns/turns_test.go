@@ -88,13 +88,25 @@ func TestKeepAndFind(t *testing.T) {
 	keep(t, s, acme, key(1), "another")
 	finds(t, s, acme, []toolhistory.Key{key(1)}, "another")
 	finds(t, s, acme, nil)
-	if err := s.Keep(t.Context(), acme, key(4), turn(strings.Repeat("x", toolhistory.MaxSize))); err == nil {
-		t.Error("a turn larger than any is kept")
+	if err := s.Keep(t.Context(), acme, key(4), turn(strings.Repeat("x", toolhistory.MaxSize))); !errors.Is(err, toolhistory.ErrTooLarge) {
+		t.Errorf("a turn larger than any is kept: %v", err)
 	}
 	if err := s.Keep(t.Context(), acme, key(4), &toolhistory.Turn{}); err == nil {
 		t.Error("an empty turn is kept")
 	}
 	finds(t, s, acme, []toolhistory.Key{key(4)}, "")
+}
+
+// What is found is bounded, and the newest turns are found first.
+func TestFoundIsBounded(t *testing.T) {
+	s := turns.NewStore([]cache.Tier{near(turns.NewMemory(4 << 20))}, nil)
+	large := strings.Repeat("x", turns.MaxFound*2/5)
+	for n := range byte(4) {
+		keep(t, s, acme, key(n), large)
+	}
+	finds(t, s, acme, []toolhistory.Key{key(0), key(1), key(9), key(2), key(3)}, "", "", "", large, large)
+	keep(t, s, acme, key(4), "small") // older than what was too much: not found beyond a gap
+	finds(t, s, acme, []toolhistory.Key{key(4), key(1), key(2), key(3)}, "", "", large, large)
 }
 
 // Nobody but its owner finds a turn, wherever the owner's parts end.

@@ -60,6 +60,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 		if t.Restored > 0 {
 			dst = appendCount(dst, "restored", t.Restored)
 		}
+		if t.Unkept != "" {
+			dst = appendToken(append(dst, "; unkept="...), string(t.Unkept))
+		}
 	} else if r.Unoffered != "" {
 		dst = appendToken(append(dst, "; unoffered="...), r.Unoffered)
 	}

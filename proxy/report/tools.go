@@ -50,11 +50,21 @@ type Tools struct {
 	Texts    []string              // of Sources
 	Ended    bool                  // the rest is known to the end
 	Restored int                   // turns of earlier requests that were put back
+	Unkept   TurnLoss              // why the turn that goes on in the client's next request is not kept; "" if it is, or there is none
 	nextID   int
 }
 
 // Called counts the calls.
 func (t *Tools) Called() int { return len(t.Calls) + t.Beyond }
+
+// A TurnLoss says why what a client does not see of a turn is not kept. It is of a closed list.
+type TurnLoss string
+
+// The losses.
+const (
+	TurnTooLarge TurnLoss = "size"    // it is larger than one may be
+	TurnUnsound  TurnLoss = "unsound" // as the upstream said it, no upstream would take it back
+)
 
 // StartAt sets the id of the first source that results give.
 func (t *Tools) StartAt(id int) { t.nextID = id }

@@ -2,10 +2,16 @@ package rounds
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"slices"
 
 	"sidenote/cache/turns"
 	"sidenote/proxy/loop"
+	"sidenote/proxy/report"
 	"sidenote/proxy/toolbox"
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/edit"
 	"sidenote/rewrite/offer"
 	"sidenote/rewrite/toolhistory"
@@ -18,8 +24,9 @@ type Kit struct {
 }
 
 // Restore puts back what the client of a request has not seen of turns before, and returns how many
-// turns these are. owner is whose they must be.
-func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.Owner) int {
+// turns these are. owner is whose they must be. take takes memory for them, in bytes; where there is
+// none nothing is put back.
+func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.Owner, take func(n int) bool) int {
 	if kept == nil || o.policy.XML {
 		return 0
 	}
@@ -29,6 +36,13 @@ func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.O
 		return 0
 	}
 	insertions, restored := o.history.Restore(kept.Find(ctx, owner, keys))
+	size := 0
+	for _, turn := range restored {
+		size += turn.Size()
+	}
+	if !take(2 * size) { // as it was found, and in the edits
+		return 0
+	}
 	for _, in := range insertions {
 		o.restored = append(o.restored, edit.Edit{Name: offer.EditMessages, Offset: in.Offset, Insert: in.Text})
 	}
@@ -36,6 +50,20 @@ func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.O
 		o.nextID = max(o.nextID, turn.NextID)
 	}
 	return len(restored)
+}
+
+// Fitting returns a policy under which a rewrite leaves room in the window of a model for what was
+// put back.
+func (o *Offering) Fitting(p rewrite.Policy, m rewrite.Model) rewrite.Policy {
+	if len(o.restored) == 0 || m.Window == 0 && p.Window == 0 {
+		return p
+	}
+	window := m.Window
+	if p.Window > 0 && (window == 0 || p.Window < window) {
+		window = p.Window
+	}
+	p.Window = max(1, window-int(count(m.Counter, o.restored)))
+	return p
 }
 
 // FirstID returns the id of the first source that results may give, where a prompt has n.
@@ -48,6 +76,9 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *loop.Turn, ours []cal
 		return
 	}
 	turn := toolhistory.Turn{Before: r.messages, Results: messages(ours), NextID: r.Caller.FirstID}
+	if !o.hidesText() {
+		turn.Before = withoutText(r.messages) // the client has it, in one with the text of its own message
+	}
 	for i := range ours {
 		turn.Calls = append(turn.Calls, toolhistory.Call{At: ours[i].At, JSON: ours[i].JSON})
 	}
@@ -55,6 +86,35 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *loop.Turn, ours []cal
 	for _, c := range t.Theirs {
 		theirs = append(theirs, toolhistory.AppCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
-	// What is too large is not kept: the model may ask again.
-	_ = o.kept.Keep(ctx, o.owner, o.history.KeyOfAnswer(r.loop.Shown(), theirs), &turn)
+	switch err := o.kept.Keep(ctx, o.owner, o.history.KeyOfAnswer(r.loop.Shown(), theirs), &turn); {
+	case err == nil:
+	case errors.Is(err, toolhistory.ErrTooLarge):
+		r.Report.Unkept = report.TurnTooLarge
+	default:
+		r.Report.Unkept = report.TurnUnsound
+	}
+}
+
+// withoutText returns messages of which those of the assistant say nothing beside their calls.
+func withoutText(messages []json.RawMessage) []json.RawMessage {
+	all := slices.Clone(messages)
+	for i, m := range all {
+		var role string
+		var content chat.Span
+		r := chat.NewReader(m)
+		r.Object(func(name string) {
+			switch name {
+			case "role":
+				role = r.Text()
+			case "content":
+				content = r.Span()
+			default:
+				r.Value()
+			}
+		})
+		if role == "assistant" {
+			all[i] = slices.Concat(m[:content.Start], json.RawMessage("null"), m[content.End:])
+		}
+	}
+	return all
 }

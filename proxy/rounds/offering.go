@@ -72,7 +72,7 @@ func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model, knowledge []st
 // Rules say how answers are read; the rest of them is the caller's.
 func (o *Offering) Rules() loop.Rules {
 	r := loop.Rules{
-		HideText: o.policy.HidePreamble || !o.req.TextFormat || o.asked.Logprobs,
+		HideText: o.hidesText(),
 		Ours:     o.ours,
 		Starts: func(name string) bool {
 			for ours := range o.Names {
@@ -99,6 +99,11 @@ func (o *Offering) ours(name string) bool {
 		return true
 	}
 	return len(o.asked.Names) == 0 || strings.HasPrefix(name, offer.Prefix) && !slices.Contains(o.asked.Names, name)
+}
+
+// hidesText tells whether the text of a round that another follows does not reach the client.
+func (o *Offering) hidesText() bool {
+	return o.policy.HidePreamble || !o.req.TextFormat || o.asked.Logprobs
 }
 
 // Protecting returns a policy under which nothing in a prompt looks like a call.
@@ -160,19 +165,26 @@ func (o *Offering) Next(messages []json.RawMessage, last bool) []edit.Edit {
 }
 
 // Tokens counts what goes up beside the rewritten request.
-func (o *Offering) Tokens(c retrieval.Counter) (n int64) {
-	count := func(text []byte) {
-		k, _ := c.Count(string(text))
-		n += int64(k)
-	}
-	if count([]byte(o.text)); !o.last {
-		count(o.tools.Insert)
-	}
-	for _, e := range o.restored {
-		count(e.Insert)
+func (o *Offering) Tokens(c retrieval.Counter) int64 {
+	n := count(c, o.restored) + countText(c, []byte(o.text))
+	if !o.last {
+		n += countText(c, o.tools.Insert)
 	}
 	for _, message := range o.messages {
-		count(message)
+		n += countText(c, message)
 	}
 	return n
+}
+
+// count counts what edits insert.
+func count(c retrieval.Counter, edits []edit.Edit) (n int64) {
+	for i := range edits {
+		n += countText(c, edits[i].Insert)
+	}
+	return n
+}
+
+func countText(c retrieval.Counter, text []byte) int64 {
+	n, _ := c.Count(string(text))
+	return int64(n)
 }

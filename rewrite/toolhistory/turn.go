@@ -38,8 +38,8 @@ const MaxSize = 256 << 10
 // encoding is the version of the encoding: it changes with the form of Encode.
 const encoding = 1
 
-// Encode returns the turn in a form for stores. Its error says that this is larger than MaxSize, or
-// why the turn would never be restored.
+// Encode returns the turn in a form for stores. Its error is ErrTooLarge, or says why the turn would
+// never be restored.
 //
 //	version (1 byte), NextID, the lists Before, Calls, Results
 //
@@ -58,9 +58,23 @@ func (t *Turn) Encode() ([]byte, error) {
 	}
 	b = appendList(b, t.Results)
 	if len(b) > MaxSize {
-		return nil, fmt.Errorf("turn: %d bytes, of at most %d", len(b), MaxSize)
+		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, len(b), MaxSize)
 	}
 	return b, nil
+}
+
+// Size returns the bytes of JSON in the turn, which is about what a request grows by.
+func (t *Turn) Size() (n int) {
+	for _, raw := range t.Before {
+		n += len(raw)
+	}
+	for _, c := range t.Calls {
+		n += len(c.JSON)
+	}
+	for _, raw := range t.Results {
+		n += len(raw)
+	}
+	return n
 }
 
 func appendList(b []byte, list []json.RawMessage) []byte {
@@ -131,6 +145,9 @@ func (d *decoder) list() (list []json.RawMessage) {
 	}
 	return list
 }
+
+// ErrTooLarge says that a turn is larger than MaxSize.
+var ErrTooLarge = errors.New("turn: too large")
 
 // What is wrong with a turn that is never restored.
 var (
