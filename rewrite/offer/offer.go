@@ -25,7 +25,7 @@ const (
 	Functions   Reason = "functions"   // it has functions, of the time before tools
 	Choices     Reason = "choices"     // it asks for several answers
 	Unavailable Reason = "unavailable" // there is nobody to answer them, or one round only
-	Ambiguous   Reason = "ambiguous"   // two servers could read other tools in it
+	Ambiguous   Reason = "ambiguous"   // its tools are no list
 )
 
 // A Tool is what a model is told of one.
@@ -47,23 +47,16 @@ type Request struct {
 	last     int       // behind the last message
 }
 
-// Read reads the body of a parsed request, which is sound JSON and has a message.
+// Read reads the body of a parsed request, which is sound JSON, has each member once, and a message.
 func Read(req *chat.Request) Request {
 	r := Request{last: req.Messages[len(req.Messages)-1].End}
 	if req.Choices > 1 {
 		r.Refusal = Choices
 	}
-	choice, seen := "", map[string]bool{}
+	choice := ""
 	c := chat.NewReader(req.Body)
 	c.Object(func(name string) {
 		kind := c.Kind()
-		switch name {
-		case "tools", "tool_choice":
-			if seen[name] {
-				r.refuse(Ambiguous)
-			}
-			seen[name] = true
-		}
 		switch {
 		case name == "tools":
 			start := c.Offset()

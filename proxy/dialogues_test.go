@@ -1,0 +1,359 @@
+package proxy_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"sidenote/proxy"
+	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/report"
+	"sidenote/proxy/rounds"
+	"sidenote/proxy/toolbox"
+	"sidenote/proxy/toolbox/xmlcalls"
+	"sidenote/retrieval"
+	"sidenote/retrieval/tools"
+	"sidenote/rewrite"
+)
+
+// toolPolicy is that of a policy in mode tools, with small limits: tokens are bytes here.
+func toolPolicy() toolbox.Policy {
+	return toolbox.Policy{
+		Offer: []toolbox.Name{toolbox.SearchKnowledge, toolbox.ReadKnowledge}, Bases: []toolbox.Base{{ID: "kb-acme", Description: "rules for staff"}},
+		MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute,
+	}
+}
+
+// staff is what models search in these tests: a document of three chunks. A search for "fails"
+// fails, one for "hangs" lasts until it is called off.
+type staff struct{}
+
+func (staff) chunks() (list []retrieval.Source) {
+	for i, text := range []string{"Parents get 16 weeks of leave.", "Leave is paid.", "Ask <b>HR</b> & \"others\"."} {
+		list = append(list, retrieval.Source{Type: "rag", Knowledge: "kb-acme", Doc: "leave.md", Chunk: i, Name: "Leave", Text: text, Score: 5, Relevance: 0.9})
+	}
+	return list
+}
+
+func (s staff) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	switch {
+	case strings.Contains(q.Text, "fails"):
+		return retrieval.Result{}, retrieval.ErrUnavailable
+	case strings.Contains(q.Text, "hangs"):
+		<-ctx.Done()
+		return retrieval.Result{}, ctx.Err()
+	case !strings.Contains(strings.ToLower(q.Text), "leave"):
+		return retrieval.Result{Reason: retrieval.ReasonNoMatch}, nil
+	}
+	list := s.chunks()
+	return retrieval.Result{Sources: list[:min(len(list), q.Settings.TopK)]}, nil
+}
+
+func (s staff) Passage(_ context.Context, _ retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
+	list := s.chunks()
+	if p.Knowledge != "kb-acme" || p.Doc != "leave.md" || p.First >= len(list) {
+		return nil, fmt.Errorf("%s: %w", p.Doc, retrieval.ErrNoHit)
+	}
+	return list[p.First:min(p.End, len(list))], nil
+}
+
+// newBox returns what answers calls of tools in these tests.
+func newBox() *toolbox.Box {
+	return &toolbox.Box{Knowledge: tools.Knowledge{Retriever: staff{}, Reader: staff{}, Terms: strings.Fields}}
+}
+
+// withTools starts a proxy whose only policy is in mode tools.
+func withTools(t testing.TB, base string, change func(*proxy.Policy)) proxy.Config {
+	t.Helper()
+	u, err := url.Parse(base + "/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u}}, Tools: &rounds.Kit{Box: newBox()},
+		Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+			p.Rewrite.Mode, p.Tools = rewrite.Tools, toolPolicy()
+			if change != nil {
+				change(p)
+			}
+		})},
+	}
+}
+
+// plain is the habit of dialogues whose bytes are compared: OpenAI's, with long pieces.
+func plain() looptest.Habit {
+	h := looptest.Habits()[0]
+	h.Pieces = looptest.Every(1000)
+	return h
+}
+
+// asStream is what makes a stream of a request.
+const asStream = `"stream":true,"stream_options":{"include_usage":true},`
+
+// A played is what came of a dialogue.
+type played struct {
+	upstream []string // requests
+	status   int
+	header   http.Header
+	body     string
+	err      error // of reading the body
+}
+
+// playDialogue plays a dialogue, as a stream or as its request is.
+func playDialogue(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bool) played {
+	t.Helper()
+	u := looptest.Start(t, d, h)
+	g := start(t, withTools(t, u.URL, func(p *proxy.Policy) {
+		if text := d.Others["policy"]; text != nil {
+			if err := json.Unmarshal(text, &p.Tools); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}), nil)
+	body := bytes.TrimSpace(d.Request)
+	if stream {
+		body = append([]byte("{"+asStream), body[1:]...)
+	}
+	resp, err := http.Post("http://"+g.addr+"/v1/chat/completions", "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	p := played{status: resp.StatusCode, header: resp.Header, body: string(all), err: err}
+	for _, request := range u.Requests() {
+		p.upstream = append(p.upstream, strings.Replace(string(request), asStream, "", 1))
+	}
+	return p
+}
+
+var (
+	madeID = regexp.MustCompile(`call_[a-z2-7]{24}`)
+	took   = regexp.MustCompile(`-ms=\d+`)
+)
+
+// stable replaces what is another one each time.
+func stable(text string) string {
+	var ids []string
+	text = madeID.ReplaceAllStringFunc(text, func(id string) string {
+		if !strings.ContainsAny(id[len("call_"):], "abcdefghijklmnopqrstuvwxyz") {
+			return id // the upstream's
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+		return fmt.Sprintf("call_made_%d", slices.Index(ids, id)+1)
+	})
+	return took.ReplaceAllString(text, "-ms=0")
+}
+
+// requests writes the requests of a dialogue: the first one, and of the others what is new in
+// them. What stands in them about our tools is left out.
+func (p *played) requests(t *testing.T, about string) string {
+	t.Helper()
+	var b strings.Builder
+	before, around := "", ""
+	for n, request := range p.upstream {
+		var fields struct{ Messages json.RawMessage }
+		if err := json.Unmarshal([]byte(request), &fields); err != nil {
+			t.Fatal(err)
+		}
+		messages := strings.TrimSuffix(string(fields.Messages), "]")
+		rest := strings.Replace(request, messages, "…", 1)
+		if n == 0 {
+			fmt.Fprintf(&b, "%s\n", withoutTools(request, about))
+		} else {
+			added, ok := strings.CutPrefix(messages, before)
+			if !ok {
+				t.Errorf("request %d does not begin as the one before:\n%s\n%s", n+1, messages, before)
+			}
+			fmt.Fprintf(&b, "+%s\n", strings.ReplaceAll(added, `,{"role"`, "\n  ,{\"role\""))
+			if rest != around {
+				fmt.Fprintf(&b, "= %s\n", withoutTools(rest, about))
+			}
+		}
+		before, around = messages, rest
+	}
+	return stable(b.String())
+}
+
+var ourTool = regexp.MustCompile(`\{"type":"function","function":\{"name":"((?:sidenote_)*(?:search_knowledge|read_knowledge|search_files|recall))","description"`)
+
+// withoutTools puts names in place of the definitions of our tools, and of the text about them.
+func withoutTools(request, about string) string {
+	request = strings.Replace(request, about, "[about our tools]", 1)
+	for {
+		at := ourTool.FindStringSubmatchIndex(request)
+		if at == nil {
+			return request
+		}
+		var one json.RawMessage
+		if json.NewDecoder(strings.NewReader(request[at[0]:])).Decode(&one) != nil {
+			return request
+		}
+		request = request[:at[0]] + "[our " + request[at[2]:at[3]] + "]" + request[at[0]+len(one):]
+	}
+}
+
+// answer writes what the client got.
+func (p *played) answer() string {
+	text := fmt.Sprintf("%d %s\n%s", p.status, p.header.Get(report.HeaderStatus), p.body)
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if p.err != nil {
+		text += "[cut]\n"
+	}
+	return stable(text)
+}
+
+// Each row of the tables on the page of package rounds, and whatever else can happen, has a
+// dialogue: what goes up, and what the client gets, whole and as a stream.
+func TestDialogues(t *testing.T) {
+	const folder = "testdata/dialogues"
+	for _, d := range looptest.Load(t, folder) {
+		t.Run(d.Name, func(t *testing.T) {
+			policy := toolPolicy()
+			if err := json.Unmarshal(append([]byte(nil), cmpOr(d.Others["policy"], []byte("{}"))...), &policy); err != nil {
+				t.Fatal(err)
+			}
+			about := quoted(xmlcalls.Describe(toolbox.Define(policy.Offer, policy.Bases)))
+			got := map[string]string{}
+			whole := playDialogue(t, d, plain(), false)
+			got["upstream"], got["client"] = whole.requests(t, about), whole.answer()
+			streamed := whole
+			if !bytes.Contains(d.Request, []byte(`"stream"`)) {
+				streamed = playDialogue(t, d, plain(), true)
+				got["client.stream"] = streamed.answer()
+				if diff := cmp.Diff(got["upstream"], streamed.requests(t, about)); diff != "" && !bytes.Contains(d.Request, []byte("once")) {
+					t.Errorf("as a stream another request goes up: %s", diff)
+				}
+				compareMessages(t, d, whole, streamed)
+			}
+			compareSections(t, filepath.Join(folder, d.Name+".txtar"), got)
+		})
+	}
+}
+
+func cmpOr(a, b []byte) []byte {
+	if len(a) > 0 {
+		return a
+	}
+	return b
+}
+
+// quoted is a text as it stands within a JSON string.
+func quoted(text string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(text); err != nil {
+		panic(err)
+	}
+	return strings.Trim(strings.TrimSpace(b.String()), `"`)
+}
+
+// compareSections compares sections of a file with what they should be, or writes them.
+func compareSections(t *testing.T, file string, got map[string]string) {
+	t.Helper()
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"upstream", "client", "client.stream"} {
+		text, ok := got[name]
+		at := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == name })
+		switch {
+		case ok && *update && at < 0:
+			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(text)})
+		case ok && *update:
+			archive.Files[at].Data = []byte(text)
+		case ok && at < 0:
+			t.Errorf("there is no section %s", name)
+		case ok:
+			if diff := cmp.Diff(string(archive.Files[at].Data), text); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A message is what an application reads of an answer.
+type message struct {
+	Text, Refusal, Finish string
+	Calls                 []string
+	Prompt, Tokens        int64
+}
+
+// messageOf reads an answer as the official SDK does.
+func messageOf(p played) (m message, err error) {
+	var all openai.ChatCompletion
+	if strings.HasPrefix(p.header.Get("Content-Type"), "text/event-stream") {
+		stream := ssestream.NewStream[openai.ChatCompletionChunk](ssestream.NewDecoder(&http.Response{Header: p.header, Body: io.NopCloser(strings.NewReader(p.body))}), nil)
+		var joined openai.ChatCompletionAccumulator
+		for stream.Next() {
+			if !joined.AddChunk(stream.Current()) {
+				return m, fmt.Errorf("chunk does not fit: %s", stream.Current().RawJSON())
+			}
+		}
+		if stream.Err() != nil {
+			return m, stream.Err()
+		}
+		all = joined.ChatCompletion
+	} else if err := json.Unmarshal([]byte(p.body), &all); err != nil {
+		return m, err
+	}
+	if len(all.Choices) == 0 {
+		return m, errors.New("no choices")
+	}
+	c := all.Choices[0]
+	m = message{Text: c.Message.Content, Refusal: c.Message.Refusal, Finish: c.FinishReason, Prompt: all.Usage.PromptTokens, Tokens: all.Usage.CompletionTokens}
+	for _, call := range c.Message.ToolCalls {
+		m.Calls = append(m.Calls, call.Function.Name+call.Function.Arguments)
+	}
+	return m, nil
+}
+
+// compareMessages compares what an application reads of an answer, whole and as streams by every
+// habit of servers.
+func compareMessages(t *testing.T, d looptest.Dialogue, whole, streamed played) {
+	t.Helper()
+	want, wantErr := messageOf(whole)
+	if got, err := messageOf(streamed); wantErr == nil && !cmp.Equal(got, want) {
+		t.Errorf("whole it is %+v, as a stream %+v, %v", want, got, err)
+	}
+	if wantErr != nil || whole.status != http.StatusOK || d.Others["policy"] != nil && bytes.Contains(d.Others["policy"], []byte("XML")) {
+		return
+	}
+	for _, h := range looptest.Habits() {
+		got, err := messageOf(playDialogue(t, d, h, true))
+		if h.Stop {
+			got.Finish = want.Finish
+		}
+		if err != nil || !cmp.Equal(got, want) {
+			t.Errorf("by the habit of %s: %v %s", h.Name, err, cmp.Diff(want, got))
+		}
+	}
+}
