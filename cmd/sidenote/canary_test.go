@@ -42,10 +42,12 @@ embeddings: {upstream: vectors, model: m}
 knowledge: {docs: {path: docs, embed: true, attributes_from: {front_matter: [department]}}}
 policies:
   default: {knowledge: [docs], routes: [/chat/completions, /models], models: [gpt-*]}
+  calling: {extends: default, mode: tools}
   claims: {extends: default, filters: [{type: eq, key: department, value: "${claims.department}"}]}
 identity: {jwt: {corp: {issuer: %s, audience: %s, jwks_file: keys.json}}}
 tenants:
   acme: {keys: ["%x"], policy: default}
+  agents: {keys: ["%x"], policy: calling}
   staff: {jwt: {corp: {groups: staff}}, policy: claims}
 `
 
@@ -54,7 +56,7 @@ func newCanary(t *testing.T) *canary {
 	s, up, dir := identitytest.New(t), newRecorder(t), t.TempDir()
 	c := &canary{t: t, up: up, config: filepath.Join(dir, "sidenote.yaml")}
 	c.secrets = map[string]string{
-		"key of a tenant": "sk-sidenote-canary-tenant", "unknown key": "sk-sidenote-canary-unknown", "key of the upstream": "sk-canary-up",
+		"key of a tenant": "sk-sidenote-canary-tenant", "key of agents": "sk-sidenote-canary-agents", "unknown key": "sk-sidenote-canary-unknown", "key of the upstream": "sk-canary-up",
 		"key of embeddings": "sk-canary-vectors",
 		"admin token":       "canary-admin-token", "read token": "canary-read-token", "password of Redis": "canary-redis-password",
 		"encryption key": base64.StdEncoding.EncodeToString([]byte("canary-canary-canary-canary-32-b")),
@@ -76,7 +78,7 @@ func newCanary(t *testing.T) *canary {
 		"key": c.secrets["key of the upstream"], "read": c.secrets["read token"], "keys.json": string(s.JWKS()),
 		"encryption":    "k1 " + c.secrets["encryption key"],
 		"docs/bonus.md": "---\ndepartment: hr\n---\n# Bonus\n\nThe bonus of everybody at Acme is four thousand euros.\n",
-		"sidenote.yaml": fmt.Sprintf(canaryConfig, up.URL, service.URL, identitytest.Issuer, identitytest.Audience, sha256.Sum256([]byte(c.secrets["key of a tenant"]))),
+		"sidenote.yaml": fmt.Sprintf(canaryConfig, up.URL, service.URL, identitytest.Issuer, identitytest.Audience, sha256.Sum256([]byte(c.secrets["key of a tenant"])), sha256.Sum256([]byte(c.secrets["key of agents"]))),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -159,7 +161,7 @@ func (c *canary) runs(code int, args ...string) {
 func TestT28CanarySecrets(t *testing.T) {
 	c := newCanary(t)
 	const chat = "/v1/chat/completions"
-	want := map[string]int{"key of a tenant": 200, "token": 200, "unknown key": 401, "expired token": 401, "admin token": 401, "claim": 401, "key of the upstream": 401}
+	want := map[string]int{"key of a tenant": 200, "key of agents": 200, "token": 200, "unknown key": 401, "expired token": 401, "admin token": 401, "claim": 401, "key of the upstream": 401}
 	admin := c.secrets["admin token"]
 	c.p.out.until(t, "embed passages: answered 401")
 	for name, status := range want {
@@ -189,10 +191,11 @@ func TestT28CanarySecrets(t *testing.T) {
 			c.sends(fmt.Sprintf(head, c.secrets[name]))
 		}
 	}
+	callsTools(c)
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/v1/keys", "/v1/explain", "/v1/knowledge", "/v1/modes", "/v1/vector_stores", "/", "/nothing"} {
 		c.asks("GET", c.p.admin+path, admin, "")
 	}
-	for _, tenant := range []string{"acme", "staff", "nobody"} {
+	for _, tenant := range []string{"acme", "agents", "staff", "nobody"} {
 		c.asks("POST", c.p.admin+"/v1/rewrite?tenant="+tenant, admin, bonusQuestion)
 		c.asks("POST", c.p.admin+"/v1/search?tenant="+tenant, admin, `{"query":"bonus"}`)
 	}
@@ -213,11 +216,23 @@ func TestT28CanarySecrets(t *testing.T) {
 	c.nowhere()
 }
 
+// callsTools sends chats whose model calls a tool of ours with what looks like a key.
+func callsTools(c *canary) {
+	c.t.Helper()
+	c.secrets["key that a model writes"] = "sk-canary-written-by-a-model"
+	for _, stream := range []string{"false", "true"} {
+		_, id := c.asks("POST", c.p.data+"/v1/chat/completions", c.secrets["key of agents"], `{"model":"gpt-calling","stream":`+stream+`,"messages":[{"role":"user","content":"What is the bonus?"}]}`)
+		c.explained(id)
+		c.runs(exitDone, "explain", id, "--admin", strings.TrimPrefix(c.p.admin, "http://"), "--config", c.config)
+	}
+}
+
 // nowhere looks for each secret in what was shown, which is what it should be.
 func (c *canary) nowhere() {
 	c.t.Helper()
 	text := c.shown.String()
-	for _, part := range []string{`"outcome":"failed"`, `"denied"`, "sidenote_requests_total", "four thousand euros", "api_key ***", "embed passages: answered 401", `"key":"department","value":"${claims.department}"`} {
+	for _, part := range []string{`"outcome":"failed"`, `"denied"`, "sidenote_requests_total", "four thousand euros", "api_key ***", "embed passages: answered 401", `"key":"department","value":"${claims.department}"`,
+		`"tools":{"rounds":2,"calls":1`, "sidenote-status: tools; ", `"arguments":"{\"query\":\"bonus (a key)\"}"`, `search_knowledge      1 `, `sidenote_tool_calls_total{outcome="ok",tool="search_knowledge"} `} {
 		if !strings.Contains(text, part) {
 			c.t.Errorf("%q is not shown, so that not everything was looked through", part)
 		}

@@ -83,6 +83,14 @@ func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Should-Retry", "false")
 		w.WriteHeader(http.StatusTooManyRequests)
 		fmt.Fprint(w, `{"error":{"message":"slow down","type":"requests","code":"rate_limit_exceeded","param":null}}`)
+	case req.Model == "gpt-calling" && !bytes.Contains(body, []byte(`"tool_call_id"`)):
+		call := `{"role":"assistant","content":null,"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"search_knowledge","arguments":"{\"query\":\"bonus sk-canary-written-by-a-model\"}"}}]}`
+		if req.Stream {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: {\"id\":\"c0\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n", call)
+			return
+		}
+		fmt.Fprintf(w, `{"id":"c0","object":"chat.completion","choices":[{"index":0,"message":%s,"finish_reason":"tool_calls"}]}`, call)
 	case req.Stream:
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, delta := range []string{"Six", "teen", " weeks [1]."} {
