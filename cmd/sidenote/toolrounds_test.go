@@ -92,7 +92,7 @@ func TestToolSourcesAreTold(t *testing.T) {
 // A dry run makes the bytes that the upstream gets first; and what is counted of the chat shows in
 // the metrics.
 func TestToolsDryRunIsTheFirstRound(t *testing.T) {
-	for _, policy := range []string{"", ", tools: {first_search: false}", ", tools: {protocol: xml}", ", placement: split", ", on_empty: refuse"} {
+	for _, policy := range []string{"", ", tools: {first_search: false}", ", tools: {protocol: xml}", ", placement: split", ", on_empty: refuse", ", chunks: 200"} {
 		answers := []string{readsTravel, answersIt}
 		if policy == ", tools: {protocol: xml}" {
 			answers = answers[1:]
@@ -102,8 +102,14 @@ func TestToolsDryRunIsTheFirstRound(t *testing.T) {
 		if policy == ", on_empty: refuse" {
 			question = strings.Replace(question, "How many weeks of parental leave are there?", "hi", 1)
 		}
+		if policy == ", chunks: 200" {
+			question = strings.TrimSuffix(question, "}") + `,"sidenote":{"chunks":[{"id":"s1","type":"system","content":"You book hotels."}]}}`
+		}
 		_, dry := posted(t, p.admin+"/v1/rewrite", "", question)
-		if !strings.HasPrefix(dry, `{"outcome":"tools",`) || !strings.Contains(dry, `"status":"tools; `) || !strings.Contains(dry, `"tools":["search_knowledge","read_knowledge"]`) || len(answers) == 2 && !strings.Contains(dry, `{"name":"tools","offset":`) {
+		if !strings.HasPrefix(dry, `{"outcome":"tools",`) || !strings.Contains(dry, `"status":"tools; `) || !strings.Contains(dry, `"tools":["search_knowledge","read_knowledge"]`) || len(answers) == 2 && strings.Count(dry, `{"name":"tools","offset":`) != 1 || strings.Count(dry, `{"name":"inject","offset":`) > 2 {
+			t.Errorf("%s: %s", policy, dry)
+		}
+		if chunks := policy == ", chunks: 200"; strings.Contains(dry, `{"name":"chunks","offset":`) != chunks {
 			t.Errorf("%s: %s", policy, dry)
 		}
 		_, request, _ := strings.Cut(dry, `,"request":{"model"`)

@@ -42,7 +42,8 @@ const maxBodies = 32 << 20
 // is a report.Recorder and a proxy.BodyKeeper. It leaves out what Sidenote only relayed:
 // those answers show no id. Its memory is bounded: by the constants above for bodies and
 // for what a request can make long, and to some 20 KiB for the rest of a report, most of
-// it in the entries of its sources. It is safe for concurrent use.
+// it in the entries of its sources; as much again where tools were called. It is safe for
+// concurrent use.
 type Ring struct {
 	mu        sync.Mutex
 	reports   []entry                    // a circle
