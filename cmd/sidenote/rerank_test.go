@@ -11,6 +11,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"sidenote/proxy/mcp"
 )
 
 // A judge is a service that reranks in all dialects, grades and plans. The document about snails is the
@@ -133,6 +137,7 @@ func serveReranking(t *testing.T, up *recorder, j *judge, rerank string) *proces
 upstreams: {judge: {base_url: %s, api_key: {env: JUDGE_KEY}}}
 knowledge: {docs: %q}
 state: ":memory:"
+mcp: 127.0.0.1:0
 policies: {default: {upstream: default, knowledge: [docs], rerank: %s}}
 `, up.URL, j.URL, docs, rerank))
 	return serveIn(t, func(name string) (string, bool) {
@@ -197,7 +202,7 @@ func TestRerankDialects(t *testing.T) {
 	}
 }
 
-// Tools find what a policy's reranker puts first, over the admin port as for a model, and the
+// Tools find what a policy's reranker puts first, over the admin port and by MCP as for a model, and the
 // relevance of files is by its scores.
 func TestToolsAreReranked(t *testing.T) {
 	const ask = `{"query":"What is in the garden?"}`
@@ -214,6 +219,14 @@ func TestToolsAreReranked(t *testing.T) {
 		_, hits := posted(t, p.admin+"/v1/tools/search_knowledge?tenant=default", "", ask)
 		if !strings.HasPrefix(hits, `{"hits":[{"ref_id":"docs:visitor.md:0"`) || len(j.calls()) > 0 {
 			t.Errorf("%s: %s", dialect, hits)
+		}
+		_, rest, _ := strings.Cut(p.out.until(t, mcp.Path), `"msg":"mcp","detail":"`)
+		address, _, _ := strings.Cut(rest, `"`)
+		client := connectMCP(t, &sdk.StreamableClientTransport{Endpoint: address}, "")
+		byMCP := callMCP(t, client, "search_files", map[string]any{"query": "What is in that garden?"})
+		asked := j.calls()
+		if err := client.Close(); err != nil || !strings.HasPrefix(byMCP, `{"documents":[{"path":"visitor.md","relevance":9`) || len(asked) == 0 {
+			t.Errorf("%s: %s, %v, asked %q", dialect, byMCP, err, asked)
 		}
 		// Nobody pays where no tenant asks, or nothing is searched.
 		_, plain := posted(t, p.admin+"/v1/tools/search_files", "", `{"query":"Garden, what is in it?"}`)

@@ -170,7 +170,7 @@ func (s *Server) identify(r *http.Request, now time.Time) (*Caller, error) {
 		return c, err
 	}
 	policy, _ := who.Policy.Limited(s.options.Switch, now)
-	c.Name = policy.Name
+	c.Name, c.Terms = policy.Name, &policy.Budget
 	c.Policy, err = policy.Rewrite.Narrow(asked).WithClaims(who.Claims)
 	return c, err
 }

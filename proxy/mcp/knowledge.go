@@ -11,7 +11,9 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"sidenote/proxy/meter"
 	"sidenote/proxy/panics"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/proxy/toolbox"
 	"sidenote/rewrite"
@@ -21,6 +23,8 @@ import (
 type Knowledge struct {
 	Tools  *toolbox.Box
 	Models rewrite.Models // counts for recall, as for a model that nobody names
+	// Planners are those of rerankers and graders, nil where nobody is asked. They may change.
+	Planners func() *planning.Planners
 	// Link returns the address of a document for people, as its attribute url has it; "" where
 	// it has none that a browser opens.
 	Link    func(knowledge, doc string) string
@@ -34,6 +38,7 @@ type Knowledge struct {
 // A Caller is in whose name tools are called.
 type Caller struct {
 	Policy rewrite.Policy // its filter has the values of the caller's claims
+	Terms  *meter.Terms   // what it may use; nil: nothing is limited
 	Name   string         // of the policy, for the log
 	By     report.By
 	Key    string // name of the API key; "" if it has none
@@ -98,7 +103,9 @@ func (k *Knowledge) call(ctx context.Context, c *Caller, tool string, arguments 
 		defer cancel()
 		defer panics.AfterEnd(c.life, k.Panicked, cancel)()
 	}
-	as := toolbox.NewCaller(&c.Policy, k.Models.Model(""))
+	policy := c.Policy
+	k.Planners().Help(&policy, planning.DryRun(&policy, "", c.Terms))
+	as := toolbox.NewCaller(&policy, k.Models.Model(""))
 	switch tool {
 	case Search:
 		a = k.search(ctx, as, arguments)

@@ -26,6 +26,7 @@ import (
 	"sidenote/proxy/identity"
 	"sidenote/proxy/identity/identitytest"
 	"sidenote/proxy/mcp"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport/certs/certstest"
 	"sidenote/proxy/transport/inbound"
@@ -86,7 +87,7 @@ func newRig(t *testing.T, change func(*rig)) *rig {
 	r.options = mcp.Options{
 		Knowledge: mcp.Knowledge{
 			Tools:  &toolbox.Box{Knowledge: *k, Bases: func() []toolbox.Base { return []toolbox.Base{{ID: "staff", Description: "rules of the house"}} }},
-			Models: models{counter}, Version: "test",
+			Models: models{counter}, Planners: func() *planning.Planners { return nil }, Version: "test",
 			Link: func(_, doc string) string {
 				if doc == "linked.md" {
 					return "https://example.com/canteen"

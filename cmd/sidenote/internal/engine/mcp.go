@@ -9,6 +9,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/mcp"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/requestlog"
 	"sidenote/rewrite"
 )
@@ -19,6 +20,7 @@ func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 	requests := requestlog.Verbosity(e.Config.Telemetry.Log.Requests)
 	knowledge := MCP(e)
 	knowledge.Models = runningModels{e}
+	knowledge.Planners = func() *planning.Planners { return e.admin.Load().Planners }
 	knowledge.Called = func(c mcp.Call) {
 		e.Metrics.ToolCalled(c.Caller.Policy.Tenant, c.Tool, string(c.Result), c.Took)
 		if requests == requestlog.All || requests == requestlog.Errors && c.Result != mcp.Done {
@@ -41,7 +43,10 @@ func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 // MCP is the knowledge for clients of the Model Context Protocol.
 func MCP(e *Engine) mcp.Knowledge {
 	version, _ := Version()
-	return mcp.Knowledge{Tools: e.Toolbox(), Models: e.Rewriter.Models, Link: e.catalogue.link, Version: version, Panicked: e.Panicked}
+	return mcp.Knowledge{
+		Tools: e.Toolbox(), Models: e.Rewriter.Models, Planners: func() *planning.Planners { return e.Planners },
+		Link: e.catalogue.link, Version: version, Panicked: e.Panicked,
+	}
 }
 
 // LogCall writes the line of a call: names and numbers, never an argument or a result.
