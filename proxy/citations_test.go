@@ -1,16 +1,23 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"testing"
 
 	"sidenote/proxy"
 	"sidenote/proxy/citations"
 	"sidenote/proxy/cited"
+	"sidenote/proxy/loop/looptest"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/rounds"
+	"sidenote/proxy/toolbox"
+	"sidenote/retrieval"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 )
 
@@ -223,5 +230,61 @@ func TestCitationsOfMeteredStream(t *testing.T) {
 	}
 	if r := g.reports.next(t); r.Usage.Output != 10 || r.Citations.Annotations != 1 {
 		t.Errorf("reported %+v, %+v", r.Usage, r.Citations)
+	}
+}
+
+// passages read documents of one chunk.
+type passages struct{}
+
+func (passages) Passage(_ context.Context, _ retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
+	return []retrieval.Source{{Type: "rag", Knowledge: p.Knowledge, Doc: p.Doc, Name: "Name of " + p.Doc, Text: "the only chunk"}}, nil
+}
+
+// In mode tools the answer of the last round is checked, by the sources that were put in and by those
+// that the model has read.
+func TestCitationsOfTools(t *testing.T) {
+	const text = "It is so [1], the only one [2] [3]."
+	dialogue := looptest.Dialogue{Name: "read", Answers: []looptest.Answer{
+		{Calls: []looptest.Call{{Name: "read_knowledge", Arguments: `{"refs":["kb-acme:other.md:0"]}`}}},
+		{Text: text, Finish: "stop"},
+	}}
+	for _, habit := range looptest.Habits() {
+		for _, stream := range []bool{true, false} {
+			t.Run(fmt.Sprint(habit.Name, stream), func(t *testing.T) {
+				address, err := url.Parse(looptest.Start(t, dialogue, habit).URL + "/v1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				g := openIn(t, &stubUpstream{url: address}, func(cfg *proxy.Config) {
+					cfg.Tenants.Unknown = policyOf("acme", func(p *proxy.Policy) {
+						p.Citations = cited.Policy{Annotate: true, RemoveUnknown: true}
+						p.Rewrite.Mode = rewrite.Tools
+						p.Tools = toolbox.Policy{Offer: []toolbox.Name{toolbox.ReadKnowledge}, FirstSearch: true, MaxRounds: 4, MaxTokens: 8000, Timeout: patience}
+					})
+					cfg.Documents.Terms = strings.Fields
+					cfg.Tools = &rounds.Kit{Box: &toolbox.Box{Knowledge: tools.Knowledge{Retriever: retrieval.Func(fromBases), Reader: passages{}, Terms: strings.Fields}}}
+				})
+				body := chatBody
+				if stream {
+					body = `{"stream":true,` + chatBody[1:]
+				}
+				resp, got := g.post(t, body)
+				if n := strings.Count(got, `{"type":"url_citation"`); n != 2 ||
+					!strings.Contains(got, `"start_index":9,"end_index":12,"title":"Über kb-acme","url":"sidenote://kb-acme/kb-acme.md#0"`) ||
+					!strings.Contains(got, `"start_index":27,"end_index":30,"title":"Name of other.md","url":"sidenote://kb-acme/other.md#0"`) {
+					t.Errorf("%d annotations in %s", n, got)
+				}
+				r := g.reports.next(t)
+				if c := r.Citations; c == nil || c.Annotations != 2 || c.Unknown != 1 || c.Times() != 2 {
+					t.Fatalf("reported %+v", c)
+				}
+				if e := r.Tools.Sources[0]; e.Cited != 1 || e.Support == nil || *e.Support < .6 {
+					t.Errorf("of the source that was read: %+v", e)
+				}
+				if status := resp.Header.Get("Sidenote-Status"); strings.Contains(status, "citations=2; unknown_citations=1") == stream {
+					t.Errorf("status %s", status)
+				}
+			})
+		}
 	}
 }

@@ -36,7 +36,7 @@ func appendText(dst []byte, s string) []byte {
 }
 
 // MaxJSON is the size of the longest answer, in bytes, that JSON reads.
-const MaxJSON = 4 << 20
+const MaxJSON = 1 << 20
 
 // An edit puts text in the place of a part of an answer.
 type edit struct {

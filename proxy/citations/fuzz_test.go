@@ -1,6 +1,7 @@
 package citations_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"math/rand/v2"
@@ -111,3 +112,31 @@ func BenchmarkStream(b *testing.B) {
 }
 
 type splitter struct{ *events.Splitter }
+
+// A bug costs the checking, and nothing of the answer.
+func TestPanic(t *testing.T) {
+	told := 0
+	broken := citations.Options{
+		Given:    func(int) (citations.Source, bool) { panic("broken") },
+		Panicked: func(any, []byte) { told++ },
+	}
+	for _, remove := range []bool{false, true} {
+		broken.RemoveUnknown = remove
+		answer := cutInto("A ", "[1]", ". B [2]")
+		c := citations.New(broken)
+		if got := stream(t, c, answer, 50); got != answer || c.Report().Unread != citations.UnreadBug {
+			t.Errorf("remove %v: got %s, %+v", remove, got, c.Report())
+		}
+		var out bytes.Buffer
+		if _, err := citations.New(broken).Stage(&out).Write([]byte(delta(0, `"A [1]. B [2"`))); err != nil || out.Len() == 0 {
+			t.Errorf("remove %v: the event is held, %v", remove, err)
+		}
+		c = citations.New(broken)
+		if got := string(c.JSON([]byte(whole("A [1]")))); got != whole("A [1]") || c.Report().Unread != citations.UnreadBug {
+			t.Errorf("remove %v: got %s, %+v", remove, got, c.Report())
+		}
+	}
+	if told != 6 {
+		t.Errorf("%d bugs are told", told)
+	}
+}

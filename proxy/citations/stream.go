@@ -114,6 +114,9 @@ func (s *stream) read(event []byte) {
 // if there is none.
 func (s *stream) firstUndecided() int {
 	first := s.number + 1
+	if s.checker.report.Unread != "" { // nothing is read any more
+		return first
+	}
 	for _, t := range s.checker.texts {
 		if event, ok := t.undecided(); ok {
 			first = min(first, event)
