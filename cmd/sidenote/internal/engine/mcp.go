@@ -4,8 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
-	"sort"
-	"strings"
 
 	"sidenote/proxy"
 	"sidenote/proxy/mcp"
@@ -72,16 +70,7 @@ func (m runningModels) Model(name string) rewrite.Model {
 // link returns the address of a document for people: its attribute url, if that is one of the
 // web; "" without one.
 func (c *catalogue) link(knowledge, doc string) string {
-	base := c.embedded(knowledge)
-	if base == nil || base.Content() == nil {
-		return ""
-	}
-	content := base.Content()
-	i, ok := sort.Find(content.Documents(), func(i int) int { return strings.Compare(doc, content.Held(i).ID) })
-	if !ok {
-		return ""
-	}
-	text, _ := content.Held(i).Attributes["url"].(string)
+	text := c.urlOf(knowledge, doc)
 	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return ""
 	}
