@@ -79,20 +79,14 @@ func question(model string) openai.ChatCompletionNewParams {
 	}}
 }
 
-// The official SDK, unchanged but for its base URL, gets grounded answers; what
-// the upstream is sent is what the SDK sent, with the sources in it.
-func TestSDK(t *testing.T) {
-	up := newRecorder(t)
-	p := serve(t, "--upstream", up.URL, "--knowledge", handbook(t))
-	var sent []byte
-	sdk := client(p, &sent)
-
+// scenarios are questions as apps ask them.
+func scenarios() map[string]openai.ChatCompletionNewParams {
 	with := func(change func(*openai.ChatCompletionNewParams)) openai.ChatCompletionNewParams {
 		params := question("gpt-4o")
 		change(&params)
 		return params
 	}
-	for name, params := range map[string]openai.ChatCompletionNewParams{
+	return map[string]openai.ChatCompletionNewParams{
 		"plain": question("gpt-4o"),
 		"numbers": with(func(p *openai.ChatCompletionNewParams) {
 			p.Temperature, p.TopP, p.Seed = openai.Float(0.1), openai.Float(1), openai.Int(9007199254740993)
@@ -115,7 +109,18 @@ func TestSDK(t *testing.T) {
 			})
 		}),
 		"developer": with(func(p *openai.ChatCompletionNewParams) { p.Messages[0] = openai.DeveloperMessage("Be brief.") }),
-	} {
+	}
+}
+
+// The official SDK, unchanged but for its base URL, gets grounded answers; what
+// the upstream is sent is what the SDK sent, with the sources in it.
+func TestSDK(t *testing.T) {
+	up := newRecorder(t)
+	p := serve(t, "--upstream", up.URL, "--knowledge", handbook(t))
+	var sent []byte
+	sdk := client(p, &sent)
+
+	for name, params := range scenarios() {
 		t.Run(name, func(t *testing.T) {
 			var resp *http.Response
 			answer, err := sdk.Chat.Completions.New(t.Context(), params, option.WithResponseInto(&resp))

@@ -19,8 +19,8 @@ import (
 )
 
 // A recorder is an upstream that records what it was sent and answers in the shape of OpenAI's
-// API: streams when asked to, as many choices as asked for, tool calls when it
-// is shown tools, errors for the models that are named after them.
+// API: streams when asked to, as many choices as asked for, a call of the tool weather when it
+// is shown that, errors for the models that are named after them.
 type recorder struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -70,7 +70,7 @@ func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
 		Model  string
 		Stream bool
 		N      int
-		Tools  []any
+		Tools  []struct{ Function struct{ Name string } }
 	}
 	if json.Unmarshal(body, &req) != nil && len(body) > 0 {
 		http.Error(w, "not JSON", http.StatusBadRequest)
@@ -100,7 +100,7 @@ func (u *recorder) answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	default:
 		choice := `"message":{"role":"assistant","content":"Sixteen weeks [1].","refusal":null},"finish_reason":"stop","logprobs":null`
-		if len(req.Tools) > 0 {
+		if len(req.Tools) > 0 && req.Tools[0].Function.Name == "weather" {
 			choice = `"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather","arguments":"{}"}}]},"finish_reason":"tool_calls","logprobs":null`
 		}
 		var choices []string
