@@ -42,8 +42,9 @@ func toolPolicy() toolbox.Policy {
 }
 
 // staff is what models search in these tests: a document of three chunks. A search for "fails"
-// fails, one for "hangs" lasts until it is called off.
-type staff struct{}
+// fails, one for "hangs" lasts until it is called off; hangs, if it is set, is told when it begins
+// and ends.
+type staff struct{ hangs chan error }
 
 func (staff) chunks() (list []retrieval.Source) {
 	for i, text := range []string{"Parents get 16 weeks of leave.", "Leave is paid.", "Ask <b>HR</b> & \"others\"."} {
@@ -57,7 +58,13 @@ func (s staff) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	case strings.Contains(q.Text, "fails"):
 		return retrieval.Result{}, retrieval.ErrUnavailable
 	case strings.Contains(q.Text, "hangs"):
+		if s.hangs != nil {
+			s.hangs <- nil
+		}
 		<-ctx.Done()
+		if s.hangs != nil {
+			s.hangs <- ctx.Err()
+		}
 		return retrieval.Result{}, ctx.Err()
 	case !strings.Contains(strings.ToLower(q.Text), "leave"):
 		return retrieval.Result{Reason: retrieval.ReasonNoMatch}, nil

@@ -113,6 +113,9 @@ func (r *Rounds) follow(t *loop.Turn) (goes bool) {
 
 // next sends the next round.
 func (r *Rounds) next() (*transport.Answer, error) {
+	if r.Life.Err() != nil {
+		return nil, &transport.Error{Class: transport.ClientGone, Err: transport.ErrUnsent}
+	}
 	answer, err := r.Host.Next(r.messages, r.last)
 	if err == nil {
 		r.begin()

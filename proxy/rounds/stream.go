@@ -141,6 +141,9 @@ func (s *stream) round() error {
 	if waitErr := s.alive(func() { answer, err = s.Rounds.next() }); waitErr != nil {
 		return waitErr
 	}
+	if transport.ClassOf(err) == transport.ClientGone {
+		return err
+	}
 	if err != nil {
 		return s.fail(s.Host.Error(err), &transport.Error{Class: transport.Truncated, Err: err})
 	}

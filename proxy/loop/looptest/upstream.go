@@ -1,6 +1,7 @@
 package looptest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -150,4 +151,13 @@ func (u *Upstream) wait(r *http.Request) {
 	u.waiting <- struct{}{}
 	<-r.Context().Done()
 	u.left <- struct{}{}
+}
+
+// Bytes returns the body of an answer, for servers that send it themselves, and its media type.
+func Bytes(a Answer, h Habit, stream bool) (body []byte, kind string) {
+	s := sending{a, h, 1, "m"}
+	if stream {
+		return bytes.Join(s.events(false), nil), "text/event-stream"
+	}
+	return s.whole(), "application/json"
 }
