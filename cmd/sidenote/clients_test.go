@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/openai/openai-go/v3"
+)
+
+// A told is what a client got in one answer.
+type told struct {
+	Text   string     `json:"text"`
+	Calls  []toldCall `json:"calls"`
+	Finish string     `json:"finish"`
+	Tokens int64      `json:"tokens"`
+}
+
+type toldCall struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// toolPlays are what models say that call our tools only, or the app's as well.
+var toolPlays = map[string][]string{
+	"mixed": mixedAnswers,
+	"ours":  {mixedAnswers[0], mixedAnswers[2]},
+}
+
+// play toolPlays a dialogue to its end with the SDK for Go.
+func (a *caller) play(p *process) (all []told) {
+	a.t.Helper()
+	for {
+		c := a.ask(p)
+		one := told{Text: c.Message.Content, Calls: []toldCall{}, Finish: c.FinishReason, Tokens: a.tokens}
+		a.messages = append(a.messages, c.Message.ToParam())
+		for _, call := range c.Message.ToolCalls {
+			one.Calls = append(one.Calls, toldCall{call.Function.Name, call.Function.Arguments})
+			a.messages = append(a.messages, openai.ToolMessage("It rains.", call.ID))
+		}
+		if all = append(all, one); len(one.Calls) == 0 {
+			return all
+		}
+	}
+}
+
+// The official SDKs for other languages get from a model that calls our tools what that for Go gets,
+// and with what they send of it the upstream sees the same conversation. deploy/clients.sh installs
+// them in the folder CLIENTS.
+func TestClients(t *testing.T) {
+	folder := os.Getenv("CLIENTS")
+	if folder == "" {
+		t.Skip("deploy/clients.sh runs it")
+	}
+	clients := map[string][]string{
+		"python":     {filepath.Join(folder, "python", "bin", "python"), filepath.Join("testdata", "clients", "client.py")},
+		"javascript": {"node", filepath.Join(folder, "client.mjs")},
+	}
+	for name, answers := range toolPlays {
+		for _, habit := range someHabits() {
+			bothWays(t, func(t *testing.T, a *caller) {
+				d := newDesk(t, habit, "", answers)
+				want := a.play(d.replica(""))
+				n := len(d.up.Requests())
+				for language, command := range clients {
+					if language == "python" && a.stream && habit.Repeats {
+						continue // the SDK joins the roles of all deltas, of the server itself too
+					}
+					t.Run(fmt.Sprintf("%s/%s/%s", name, habit.Name, language), func(t *testing.T) {
+						theirs := newDesk(t, habit, "", answers)
+						got := runClient(t, command, theirs.replica("").data+"/v1", a.stream)
+						if diff := cmp.Diff(want, got); diff != "" {
+							t.Error(diff)
+						}
+						if diff := cmp.Diff(d.conversation(n-1), theirs.conversation(n-1)); diff != "" {
+							t.Error(diff)
+						}
+					})
+				}
+			})
+		}
+	}
+}
+
+// runClient runs a client and returns what it prints.
+func runClient(t *testing.T, command []string, url string, stream bool) (all []told) {
+	t.Helper()
+	way := "whole"
+	if stream {
+		way = "stream"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, command[0], append(command[1:len(command):len(command)], url, way)...).Output()
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		t.Fatalf("%v: %s", err, failed.Stderr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, &all); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return all
+}
