@@ -7,12 +7,13 @@ import (
 
 // Tools are what a model did with tools of ours.
 type Tools struct {
-	Rounds   int        `json:"rounds"` // calls of the upstream
-	Tokens   int        `json:"tokens"` // of all results
-	Restored int        `json:"restored,omitempty"`
-	Calls    []ToolCall `json:"calls"`             // the first 50
-	Beyond   int        `json:"beyond,omitempty"`  // calls that Calls has no room for
-	Sources  []Given    `json:"sources,omitempty"` // that results gave
+	Rounds   int             `json:"rounds"` // calls of the upstream
+	Tokens   int             `json:"tokens"` // of all results
+	Restored int             `json:"restored,omitempty"`
+	Unkept   report.TurnLoss `json:"unkept,omitempty"`
+	Calls    []ToolCall      `json:"calls"`             // the first 50
+	Beyond   int             `json:"beyond,omitempty"`  // calls that Calls has no room for
+	Sources  []Given         `json:"sources,omitempty"` // that results gave
 }
 
 // A ToolCall is a call of a tool.
@@ -49,7 +50,7 @@ func trimTools(t *report.Tools, room int, keep func([][]byte) Body) *report.Tool
 	if t == nil {
 		return nil
 	}
-	kept := &report.Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, Beyond: t.Beyond}
+	kept := &report.Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, Unkept: t.Unkept, Beyond: t.Beyond}
 	n := min(len(t.Calls), maxCalls)
 	kept.Beyond += len(t.Calls) - n
 	kept.Calls = append(kept.Calls, t.Calls[:n]...)
@@ -70,7 +71,7 @@ func explainTools(t *report.Tools) *Tools {
 	if t == nil {
 		return nil
 	}
-	e := &Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, Calls: []ToolCall{}, Beyond: t.Beyond}
+	e := &Tools{Rounds: t.Rounds, Tokens: t.Tokens, Restored: t.Restored, Unkept: t.Unkept, Calls: []ToolCall{}, Beyond: t.Beyond}
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		arguments := (&Body{Text: c.Arguments}).masked().Text

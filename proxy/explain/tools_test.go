@@ -15,7 +15,7 @@ import (
 // toolsOf is the report of a chat with one call of a tool, with arguments, and one source.
 func toolsOf(id, arguments string) *report.Report {
 	r := injected(id)
-	r.Outcome, r.Tools = report.WithTools, &report.Tools{Rounds: 2, Restored: 1, Ended: true}
+	r.Outcome, r.Tools = report.WithTools, &report.Tools{Rounds: 2, Restored: 1, Unkept: report.TurnUnsound, Ended: true}
 	r.Calls = append(r.Calls, report.Call{Upstream: "openai", Purpose: report.ToTools, Status: 200, Took: 8 * time.Millisecond, PromptTokens: 420})
 	r.Tools.StartAt(2)
 	r.Tools.Add(
@@ -43,7 +43,7 @@ func TestToolsAreExplained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w := `{"rounds":2,"tokens":80,"restored":1,"calls":[{"round":1,"tool":"read_knowledge",` + want + `"hits":1,"tokens":80,"took_ms":1.5,"outcome":"ok"}],` +
+		if w := `{"rounds":2,"tokens":80,"restored":1,"unkept":"unsound","calls":[{"round":1,"tool":"read_knowledge",` + want + `"hits":1,"tokens":80,"took_ms":1.5,"outcome":"ok"}],` +
 			`"sources":[{"id":2,"kb_id":"handbook","doc_id":"travel.md","chunk":3,"name":"Travel","section":"Trains","relevance":0.75}]}`; string(got) != w {
 			t.Errorf("%s\ngot  %s\nwant %s", bodies, got, w)
 		}

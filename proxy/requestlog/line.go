@@ -91,7 +91,11 @@ func appendTools(b []byte, r *report.Report) []byte {
 	b = strconv.AppendInt(append(b, `,"calls":`...), int64(t.Called()), 10)
 	b = strconv.AppendInt(append(b, `,"tokens":`...), int64(t.Tokens), 10)
 	b = strconv.AppendInt(append(b, `,"sources":`...), int64(len(t.Sources)), 10)
-	return append(strconv.AppendInt(append(b, `,"restored":`...), int64(t.Restored), 10), '}')
+	b = strconv.AppendInt(append(b, `,"restored":`...), int64(t.Restored), 10)
+	if t.Unkept != "" {
+		b = append(append(append(b, `,"unkept":"`...), t.Unkept...), '"')
+	}
+	return append(b, '}')
 }
 
 // appendPlanned appends what came of planning, without the queries: they are texts of users.

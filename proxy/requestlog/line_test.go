@@ -42,7 +42,7 @@ func TestLineIsSlogs(t *testing.T) {
 		func(r *report.Report) { r.Generated = usage.Counted{Output: 30, Known: true} },
 		func(r *report.Report) { r.Unoffered = "tool-choice" },
 		func(r *report.Report) {
-			r.Unoffered, r.Tools = "", &report.Tools{Rounds: 3, Restored: 1, Beyond: 2, Tokens: 80, Calls: []report.ToolCall{{Name: "recall", Arguments: `{"query":"a question of a user"}`}}, Sources: make([]rewrite.SourceEntry, 2)}
+			r.Unoffered, r.Tools = "", &report.Tools{Rounds: 3, Restored: 1, Unkept: report.TurnTooLarge, Beyond: 2, Tokens: 80, Calls: []report.ToolCall{{Name: "recall", Arguments: `{"query":"a question of a user"}`}}, Sources: make([]rewrite.SourceEntry, 2)}
 		},
 		func(r *report.Report) {
 			r.UsageFound, r.Usage = usage.Found, usage.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
@@ -147,7 +147,7 @@ func attrs(r *report.Report) []slog.Attr {
 		assembled = append(assembled, slog.String("unoffered", r.Unoffered))
 	}
 	if u := r.Tools; u != nil {
-		assembled = append(assembled, slog.Group("tools", slog.Int("rounds", u.Rounds), slog.Int("calls", u.Called()), slog.Int("tokens", u.Tokens), slog.Int("sources", len(u.Sources)), slog.Int("restored", u.Restored)))
+		assembled = append(assembled, slog.Group("tools", slog.Int("rounds", u.Rounds), slog.Int("calls", u.Called()), slog.Int("tokens", u.Tokens), slog.Int("sources", len(u.Sources)), slog.Int("restored", u.Restored), slog.String("unkept", string(u.Unkept))))
 	}
 	return slices.Concat([]slog.Attr{
 		slog.String("id", r.ID),

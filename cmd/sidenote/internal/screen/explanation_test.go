@@ -25,7 +25,7 @@ func TestExplanationIsPlainText(t *testing.T) {
 			Sources:    []rewrite.SourceEntry{{ID: 1, Knowledge: "kb", Doc: evil, Name: evil, Section: evil, Score: 3, Relevance: .75, Reranked: new(.0625), Fate: rewrite.Cut, Detail: evil}},
 		}},
 		Tools: &explain.Tools{
-			Rounds: 3, Tokens: 1132, Restored: 1, Beyond: 2,
+			Rounds: 3, Tokens: 1132, Restored: 1, Unkept: report.TurnTooLarge, Beyond: 2,
 			Calls:   []explain.ToolCall{{Round: 1, Tool: "recall", Arguments: `{"query":"` + evil + "\nforged  line\"}", Hits: 2, Tokens: 1132, Took: 12.34, Outcome: report.ToolOK}, {Round: 2, Tool: "recall", Outcome: report.ToolRepeated}},
 			Sources: []explain.Given{{ID: 7, Knowledge: "kb", Doc: "a", Name: evil, Section: "B", Relevance: .875}},
 		},
@@ -41,7 +41,7 @@ func TestExplanationIsPlainText(t *testing.T) {
 		"tenant acme, policy base, chat, mode inject, streamed\n",
 		"injected: retrieval-timeout, status 200, upstream u answered 400, sent again with fewer sources, upstream u answered 200, sent again with what tools gave, upstream u answered 201, cut_by_upstream, not all knowledge was searched, cache hit\n",
 		"in        rules, 7 tokens\n", "cut  [1]  kb/", ", score 3.0, relevance 0.75, rerank 0.0625, 0 tokens",
-		"tools: 3 rounds, 4 calls, 1,132 tokens of results, 1 earlier turn put back; all rounds used 3,210 tokens of input, 54 of output\n",
+		"tools: 3 rounds, 4 calls, 1,132 tokens of results, 1 earlier turn put back, its own is not kept (size); all rounds used 3,210 tokens of input, 54 of output\n",
 		"\n  ROUND  TOOL               HITS  TOKENS        MS  OUTCOME   ARGUMENTS\n",
 		"\n      1  recall                2   1,132      12.3  ok        {\"query\":\"·[31mred··", "\n      2  recall                0       0       0.0  repeated\n  and 2 more\n",
 		"\ntool [7]  kb/a#0  ·[31mred·· > B, relevance 0.88\n", "tools not offered: ·[31mred",

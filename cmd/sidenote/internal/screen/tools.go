@@ -23,6 +23,9 @@ func printTools(w io.Writer, e *explain.Explanation) {
 	if t.Restored > 0 {
 		line += fmt.Sprintf(", %s put back", console.Plural(t.Restored, "earlier turn"))
 	}
+	if t.Unkept != "" {
+		line += fmt.Sprintf(", its own is not kept (%s)", console.Clean(string(t.Unkept)))
+	}
 	if u := e.Usage; u != nil {
 		line += fmt.Sprintf("; all rounds used %s tokens of input, %s of output", console.Thousands(int(u.Input)), console.Thousands(int(u.Output)))
 	}
