@@ -125,7 +125,7 @@ const (
 	Planner   Kind = "planner"   // a call that plans searches
 	Rerank    Kind = "rerank"    // a call that orders what was found
 	Grade     Kind = "grade"     // a call that grades what was found
-	Tool      Kind = "tool"      // a later round of a call with tools
+	Tool      Kind = "tools"     // a later round of a call with tools
 	Stage     Kind = "stage"     // a later stage of a staged answer
 	Other     Kind = "other"     // a client's call to another listed route
 )
