@@ -89,14 +89,20 @@ func canonical(arguments string) string {
 	return string(encode(v))
 }
 
-// run makes calls, each with its share of the room.
+// guarded calls f and recovers its panic.
+func guarded(h panics.Handler, f func()) {
+	defer panics.Recover(h, nil)
+	f()
+}
+
+// run makes calls, each with its share of the room: the last one in this goroutine, which waits for
+// the others anyway.
 func (r *Rounds) run(ctx context.Context, calls []*call) {
 	var all sync.WaitGroup
-	for _, c := range calls {
+	for i, c := range calls {
 		caller := r.Caller
 		caller.Room = r.Room / len(calls)
-		all.Add(1)
-		panics.Go(r.Panicked, func() {
+		one := func() {
 			c.result.Content, c.result.Err = noRoom, errors.New("panic")
 			began := time.Now()
 			c.result = r.Box.Call(ctx, caller, c.name, []byte(c.Arguments))
@@ -104,7 +110,13 @@ func (r *Rounds) run(ctx context.Context, calls []*call) {
 			if ctx.Err() != nil && c.result.Err != nil {
 				c.result.Content = timeIsUp
 			}
-		}, all.Done)
+		}
+		if i == len(calls)-1 {
+			guarded(r.Panicked, one)
+			continue
+		}
+		all.Add(1)
+		panics.Go(r.Panicked, one, all.Done)
 	}
 	all.Wait()
 }

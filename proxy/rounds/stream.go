@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -173,28 +174,34 @@ func (s *stream) round() error {
 
 // alive does something while comments keep the stream alive.
 func (s *stream) alive(do func()) error {
-	done := make(chan struct{})
-	panics.Go(s.Panicked, do, func() { close(done) })
-	if s.Policy.NoHeartbeat {
-		<-done
-		return nil
-	}
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-done:
-			return nil
-		case <-ticker.C:
-			if err := loop.Comment(&s.out, "sidenote tools"); err != nil {
-				return err
-			}
-			if err := s.flush(); err != nil {
-				<-done // it ends when the client has left
-				return err
-			}
+	var mu sync.Mutex // of what follows, and of what is written
+	var beats *time.Timer
+	var over bool
+	var err error
+	comment := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
+		if err = loop.Comment(&s.out, "sidenote tools"); err == nil {
+			err = s.flush()
+		}
+		if err == nil { // or the client has left, which ends what is done
+			beats.Reset(beat)
 		}
 	}
+	if !s.Policy.NoHeartbeat {
+		mu.Lock()
+		beats = panics.AfterFunc(s.Panicked, beat, comment)
+		mu.Unlock()
+		defer beats.Stop()
+	}
+	guarded(s.Panicked, do)
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
+	return err
 }
 
 // errLater says that a round behind the first was not answered as it should.
