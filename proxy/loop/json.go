@@ -24,6 +24,7 @@ func objectOf(raw []byte) (o object, ok bool) {
 	if r.Kind() != chat.KindObject {
 		return nil, false
 	}
+	o = make(object, 0, 8) // events have fewer members, mostly
 	r.Object(func(name string) { o = append(o, member{name, r.Value()}) })
 	return o, r.End() == nil
 }
@@ -110,6 +111,9 @@ func list[T ~[]byte](elements []T) []byte {
 
 // quote writes a string, with < and & as they are.
 func quote(s string) []byte {
+	if plain(s) {
+		return append(append(append(make([]byte, 0, len(s)+2), '"'), s...), '"')
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -117,6 +121,16 @@ func quote(s string) []byte {
 		panic("BUG: encode a string: " + err.Error())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// plain tells whether a string stands in JSON as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // sum adds what two usages count, member by member; a member that is no number or object is that

@@ -154,7 +154,7 @@ func (s *stream) round() error {
 		return s.fail(body, errLater)
 	}
 	s.splitter.Reset(true, &s.out, s.loop.Stage)
-	piece := make([]byte, 16<<10)
+	piece := make([]byte, 4<<10)
 	for {
 		n, err := answer.Read(piece)
 		if n > 0 {
