@@ -170,3 +170,28 @@ func (c *benchClient) askChunked(b *testing.B, request []byte) {
 		}
 	}
 }
+
+// BenchmarkToolsLeave reports how long it takes until whatever runs has ended when a client leaves:
+// the 99th percentile is wanted to be 50 ms at most.
+func BenchmarkToolsLeave(b *testing.B) {
+	for name, d := range leaveCases(b) {
+		b.Run(strings.ReplaceAll(name, " ", "_"), func(b *testing.B) {
+			var took []float64
+			for b.Loop() {
+				hangs := make(chan error)
+				u := looptest.Start(b, d, plain())
+				addr := benchServer(b, func(cfg *proxy.Config) {
+					*cfg = withTools(b, u.URL, nil)
+					cfg.Tools.Box.Retriever = staff{hangs}
+				})
+				c := dialBench(b, addr).conn
+				if _, err := io.WriteString(c, chat(weeksStream)); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, float64(leave(b, u, hangs, c.Close).Microseconds())/1000)
+			}
+			slices.Sort(took)
+			b.ReportMetric(took[len(took)*99/100], "ms-p99")
+		})
+	}
+}
