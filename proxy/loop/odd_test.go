@@ -59,6 +59,8 @@ func event(id, delta, finish string) string {
 const (
 	callDelta = `{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"search_knowledge","arguments":"{}"}}]}`
 	doneEvent = "data: [DONE]\n\n"
+	// Azure's first event.
+	aboutPrompt = `data: {"id":"","choices":[],"prompt_filter_results":[]}` + "\n\n"
 )
 
 // What servers write otherwise than most.
@@ -117,6 +119,10 @@ func TestOddStreams(t *testing.T) {
 			event("b", `{"content":[{"type":"thinking","thinking":"So."}]}`, "") + event("b", `{"content":"14."}`, "stop"),
 		}, want: event("a", `{"content":[{"type":"thinking","thinking":"Hm."}]}`, "") + event("a", `{"content":"I look."}`, "") +
 			event("a", `{"content":[{"type":"thinking","thinking":"So."}]}`, "") + event("a", `{"content":"\n\n14."}`, "stop")},
+		{name: "the first event is about the prompt, and its id is empty", streams: []string{
+			aboutPrompt + event("a", `{"role":"assistant","content":"I look."}`, "") + call, aboutPrompt + event("b", `{"role":"assistant","content":"14."}`, "stop") + doneEvent,
+		}, want: aboutPrompt + event("a", `{"role":"assistant","content":"I look."}`, "") +
+			`data: {"id":"a","choices":[],"prompt_filter_results":[]}` + "\n\n" + event("a", `{"content":"\n\n14."}`, "stop") + doneEvent},
 		{name: "a further choice", streams: []string{
 			`data: {"choices":[{"index":0,"delta":{"content":"14."}},{"index":1,"delta":{"content":"15."}}]}` + "\n\n" + doneEvent,
 		}, want: `data: {"choices":[{"index":0,"delta":{"content":"14."}},{"index":1,"delta":{"content":"15."}}]}` + "\n\n" + doneEvent},

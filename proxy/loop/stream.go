@@ -123,12 +123,14 @@ func (p *part) set(name string, value []byte) {
 	p.changed = true
 }
 
-// head gives the event the id and the time of the first one, and the sum of what was used.
+// head gives the event the id and the time of the first one that has an id, and the sum of what was
+// used. Azure's first event is about the prompt, and has an empty one.
 func (l *stage) head(p *part) {
-	if id := p.o.get("id"); l.id == nil && id != nil {
-		l.id, l.created = clone(id), clone(p.o.get("created"))
+	named := p.o.text("id") != ""
+	if l.id == nil && named {
+		l.id, l.created = clone(p.o.get("id")), clone(p.o.get("created"))
 	}
-	if l.now.pattern == nil {
+	if l.now.pattern == nil && (named || len(elementsOf(p.o.get("choices"))) > 0) {
 		for _, name := range []string{"id", "object", "created", "model"} {
 			if v := p.o.get(name); v != nil {
 				l.now.pattern = append(l.now.pattern, member{name, clone(v)})
