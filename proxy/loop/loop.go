@@ -162,7 +162,8 @@ type answer struct {
 	found   []Call // in the text
 	calls   []*call
 	extra   []*extra
-	size    int // bytes of what is kept
+	form    *form // of the event before, if it had text and nothing else
+	size    int   // bytes of what is kept
 	finish  string
 	usage   []byte
 	began   bool     // text was passed on

@@ -36,6 +36,12 @@ func dataOf(event []byte) (data []byte, from, to int) {
 // Write takes one event.
 func (l *stage) Write(event []byte) (int, error) {
 	n := &l.now
+	if out, err := l.alike(event); out != nil || err != nil {
+		if err != nil {
+			return 0, err
+		}
+		return l.pass(out, l.hides())
+	}
 	data, from, to := dataOf(event)
 	if data == nil {
 		return l.pass(event, false)
@@ -56,9 +62,11 @@ func (l *stage) Write(event []byte) (int, error) {
 	if p.nothing {
 		return len(event), nil
 	}
+	came := event
 	if p.changed {
 		event = splice(event, from, to, p.o.json())
 	}
+	n.remember(&p, came, data, event, from)
 	hide := p.text && l.hides()
 	if p.role {
 		held := hide || n.finish != ""
@@ -113,9 +121,10 @@ func (l *Loop) keep(in *[][]byte, event []byte) error {
 type part struct {
 	o       object
 	changed bool
-	nothing bool // nothing of it is for the client
-	text    bool // it has text
-	role    bool // it has the role
+	nothing bool   // nothing of it is for the client
+	text    bool   // it has text
+	role    bool   // it has the role
+	plain   []byte // the string with its text, which is as it came; nil if the event has more than that
 }
 
 func (p *part) set(name string, value []byte) {
@@ -180,6 +189,9 @@ func (l *stage) choices(p *part) {
 		}
 		kept = append(kept, raw)
 	}
+	if len(all) != 1 {
+		p.plain = nil
+	}
 	if !changed {
 		return
 	}
@@ -218,6 +230,9 @@ func (l *stage) choice(p *part, c *said) {
 		c.changed = c.changed || own
 		shown = append(shown, member{m.name, value})
 	}
+	if content := delta.get("content"); !withheld && !c.changed && finish == nil && l.now.reader == nil && l.now.began && !p.role && l.says(delta) == 1 && len(content) > 2 && content[0] == '"' {
+		p.plain = content
+	}
 	if withheld {
 		c.changed = true
 		c.nothing = finish == nil && l.says(shown) == 0
@@ -253,7 +268,7 @@ func (l *stage) member(m member, p *part) (value []byte, own bool) {
 	}
 	switch m.name {
 	case "role":
-		if (l.role || n.role) && l.round > 1 {
+		if l.role || n.role { // some servers say it with each piece
 			return nil, false
 		}
 		p.role = true

@@ -1,0 +1,73 @@
+package loop
+
+import (
+	"bytes"
+
+	"sidenote/rewrite/chat"
+)
+
+// A form is what stands around the text of an event that has a piece of text and nothing else. Nearly
+// all events of a stream are of one form, and need not be read and written as JSON: what stands
+// between the same bytes, and is one string, is a piece of text too.
+type form struct {
+	prefix, suffix []byte // around the string, as it came
+	head, tail     []byte // around it as it is passed on
+}
+
+// remember remembers the form of an event that was read, whose data stands from an offset on. out is
+// what is passed on in its place.
+func (n *answer) remember(p *part, event, data, out []byte, from int) {
+	n.form = nil
+	choices := p.o.get("choices")
+	if p.plain == nil || p.o.get("usage") != nil {
+		return
+	}
+	at := from + cap(data) - cap(p.plain) // the string is a part of data
+	if !bytes.HasPrefix(event[from:], data) {
+		return // it stood on several lines
+	}
+	f := &form{prefix: clone(event[:at]), suffix: clone(event[at+len(p.plain):])}
+	to := at
+	if p.changed { // the choices are as they came
+		to = from + p.o.offset("choices") + cap(choices) - cap(p.plain)
+	}
+	if to > len(out) || !bytes.HasPrefix(out[to:], p.plain) {
+		return // a member stands twice
+	}
+	f.head, f.tail = clone(out[:to]), clone(out[to+len(p.plain):])
+	n.form = f
+}
+
+// offset returns where the value of a member begins in json.
+func (o object) offset(name string) int {
+	at := len("{")
+	for _, m := range o {
+		at += len(quote(m.name)) + len(":")
+		if m.name == name {
+			return at
+		}
+		at += len(m.value) + len(",")
+	}
+	return at
+}
+
+// alike reads an event of the form of the one before, and returns what is passed on in its place; nil
+// if it is of another.
+func (l *stage) alike(event []byte) (out []byte, err error) {
+	n := &l.now
+	f := n.form
+	if f == nil || n.finish != "" || n.done != nil || len(event) < len(f.prefix)+len(f.suffix) || !bytes.HasPrefix(event, f.prefix) || !bytes.HasSuffix(event, f.suffix) {
+		return nil, nil
+	}
+	raw := event[len(f.prefix) : len(event)-len(f.suffix)]
+	r := chat.NewReader(raw)
+	if r.Kind() != chat.KindString || len(r.Value()) != len(raw) || len(raw) == len(`""`) {
+		return nil, nil
+	}
+	text := textOf(raw)
+	n.size += len(text)
+	n.text.WriteString(text)
+	n.show.WriteString(text)
+	out = append(append(append(make([]byte, 0, len(f.head)+len(raw)+len(f.tail)), f.head...), raw...), f.tail...)
+	return out, l.take(len(text))
+}

@@ -1,0 +1,75 @@
+package loop_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sidenote/proxy/loop"
+)
+
+// Events of the same form as the one before become what they become if each is read by itself.
+func TestAlike(t *testing.T) {
+	texts := []string{`"a"`, `"m"`, `"c1"`, `""`, `" \"quoted\" "`, `"\\"`, `"\ud83d\ude42"`, `"\ud83d"`, `"ü"`, `null`, `7`, `["p"]`, `"}],\"usage\":{}"`, `"`, `"a","refusal":"no"`, `"a" `, `"x"},"finish_reason":"stop"`}
+	shapes := []string{
+		`data: {"id":"c1","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%s},"finish_reason":null}]}` + "\n\n",
+		`data: {"id":"c2","created":2,"model":"m","choices":[{"delta":{"content":%s,"refusal":null}}],"usage":null}` + "\r\n\r\n",
+		`data: {"choices":[{"index":0,"delta":{"role":"assistant","content":%s}}],"id":"c1"}` + "\n\n",
+		`data: {"choices":null,"choices":[{"index":0,"delta":{"content":%s}}],"id":"c1"}` + "\n\n",
+		`data: {"id":"c1","choices":[{"index":0,"delta":{"content":%[1]s}},{"index":1,"delta":{"content":%[1]s}}]}` + "\n\n",
+		`data: {"id":"c1","choices":[{"index":0,"delta":{"content":%s}}],"usage":{"prompt_tokens":1}}` + "\n\n",
+		`data: {"id":"c1","choices":[{"index":0,` + "\n" + `data: "delta":{"content":%s}}]}` + "\n\n",
+		`data: {"id":"c1","choices":[{"index":0,"delta":{"content":%s,"tool_calls":[{"index":0,"id":"t","function":{"name":"search_knowledge","arguments":"{}"}}]}}]}` + "\n\n",
+		`data: {"id":"c1","choices":[{"index":0,"delta":{"content":%s},"finish_reason":"stop"}]}` + "\n\n",
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		hide := rapid.Bool().Draw(rt, "hide")
+		var loops [2]*loop.Loop
+		for i := range loops {
+			loops[i] = loop.New(loop.Rules{
+				Ours: func(name string) bool { return name == "search_knowledge" }, Starts: func(name string) bool { return strings.HasPrefix("search_knowledge", name) }, HideText: hide,
+			})
+		}
+		for range rapid.IntRange(1, 3).Draw(rt, "rounds") {
+			var out [2]bytes.Buffer
+			for _, l := range loops {
+				l.Begin(false)
+			}
+			shape := rapid.SampledFrom(shapes).Draw(rt, "shape")
+			events := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) string {
+				of := shape
+				if rapid.IntRange(0, 4).Draw(rt, "other") == 0 {
+					of = rapid.SampledFrom(shapes).Draw(rt, "other shape")
+				}
+				return fmt.Sprintf(of, rapid.SampledFrom(texts).Draw(rt, "text"))
+			}), 0, 12).Draw(rt, "events")
+			for _, event := range events {
+				for i, l := range loops {
+					if i == 1 {
+						loop.Forget(l)
+					}
+					if _, err := l.Stage(&out[i]).Write([]byte(event)); err != nil {
+						rt.Fatal(err)
+					}
+				}
+			}
+			var said [2]string
+			for i, l := range loops {
+				turn, err := l.EndStream(&out[i])
+				if err != nil {
+					rt.Fatal(err)
+				}
+				said[i] = turn.Text + " " + l.Shown() + " " + turn.Finish
+				if err := l.Continue(&out[i]); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			if out[0].String() != out[1].String() || said[0] != said[1] {
+				rt.Fatalf("by form\n%s\n%s\nby itself\n%s\n%s", out[0].String(), said[0], out[1].String(), said[1])
+			}
+		}
+	})
+}
