@@ -89,6 +89,24 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// The script that installs the SDKs, and the programs that use them, can at least be parsed.
+func TestClientsParse(t *testing.T) {
+	in := func(name string) string { return filepath.Join("testdata", "clients", name) }
+	for _, command := range [][]string{
+		{"bash", "-n", filepath.Join("..", "..", "deploy", "clients.sh")},
+		{"python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())", in("client.py")},
+		{"node", "--check", in("client.mjs")},
+	} {
+		if _, err := exec.LookPath(command[0]); err != nil {
+			t.Logf("%s is missing", command[0])
+			continue
+		}
+		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("%v: %v: %s", command, err, out)
+		}
+	}
+}
+
 // runClient runs a client and returns what it prints.
 func runClient(t *testing.T, command []string, url string, stream bool) (all []told) {
 	t.Helper()
