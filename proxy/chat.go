@@ -162,7 +162,9 @@ func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrit
 		x.retry = retry{body, req, policy, asked}
 	}
 	if x.tools != nil {
-		x.report.Outcome = report.WithTools
+		if x.report.Outcome = report.WithTools; !x.policy.Tools.FirstSearch {
+			x.report.Reason = "" // nothing was to be searched
+		}
 	}
 	x.checker = cited.NewChecker(x.policy.Citations, req, &x.report, x.server.documents, x.panicked)
 	return x.send(body, res.Edits)

@@ -53,7 +53,7 @@ func Read(req *chat.Request) Request {
 	if req.Choices > 1 {
 		r.Refusal = Choices
 	}
-	choice := ""
+	choice, asks := "", false // it says how tools are called
 	c := chat.NewReader(req.Body)
 	c.Object(func(name string) {
 		kind := c.Kind()
@@ -74,6 +74,9 @@ func Read(req *chat.Request) Request {
 		case (name == "functions" || name == "function_call") && kind != chat.KindNull:
 			r.refuse(Functions)
 			c.Value()
+		case name == "parallel_tool_calls" && kind != chat.KindNull:
+			asks = true
+			c.Value()
 		case name == "logprobs":
 			r.Logprobs = string(c.Value()) == "true"
 		default:
@@ -81,9 +84,10 @@ func Read(req *chat.Request) Request {
 		}
 		r.end = c.Offset()
 	})
-	switch {
-	case choice == "required" && len(r.Names) > 0, choice == "auto", choice == "":
-	default: // to have one called that is not there is an error, which is the upstream's to say
+	asks = asks || choice != ""
+	if choice != "" && choice != "auto" && choice != "required" || asks && len(r.Names) == 0 {
+		// To say how tools are called where there are none is an error, which is the upstream's to
+		// tell: now, and not in the last round.
 		r.refuse(ToolChoice)
 	}
 	if r.kind != chat.KindMissing && r.kind != chat.KindNull && r.kind != chat.KindArray {
