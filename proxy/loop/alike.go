@@ -12,6 +12,8 @@ import (
 type form struct {
 	prefix, suffix []byte // around the string, as it came
 	head, tail     []byte // around it as it is passed on
+	changed        bool   // these are others
+	out            []byte // the memory of what is passed on
 }
 
 // remember remembers the form of an event that was read, whose data stands from an offset on. out is
@@ -34,7 +36,7 @@ func (n *answer) remember(p *part, event, data, out []byte, from int) {
 	if to > len(out) || !bytes.HasPrefix(out[to:], p.plain) {
 		return // a member stands twice
 	}
-	f.head, f.tail = clone(out[:to]), clone(out[to+len(p.plain):])
+	f.head, f.tail, f.changed = clone(out[:to]), clone(out[to+len(p.plain):]), p.changed
 	n.form = f
 }
 
@@ -51,8 +53,8 @@ func (o object) offset(name string) int {
 	return at
 }
 
-// alike reads an event of the form of the one before, and returns what is passed on in its place; nil
-// if it is of another.
+// alike reads an event of the form of the one before, and returns what is passed on in its place, until
+// the next one; nil if it is of another.
 func (l *stage) alike(event []byte) (out []byte, err error) {
 	n := &l.now
 	f := n.form
@@ -64,10 +66,16 @@ func (l *stage) alike(event []byte) (out []byte, err error) {
 	if r.Kind() != chat.KindString || len(r.Value()) != len(raw) || len(raw) == len(`""`) {
 		return nil, nil
 	}
-	text := textOf(raw)
+	text := raw[1 : len(raw)-1]
+	if bytes.IndexByte(text, '\\') >= 0 {
+		text = []byte(textOf(raw))
+	}
 	n.size += len(text)
-	n.text.WriteString(text)
-	n.show.WriteString(text)
-	out = append(append(append(make([]byte, 0, len(f.head)+len(raw)+len(f.tail)), f.head...), raw...), f.tail...)
+	n.text.Write(text)
+	n.show.Write(text)
+	if out = event; f.changed {
+		f.out = append(append(append(f.out[:0], f.head...), raw...), f.tail...)
+		out = f.out
+	}
 	return out, l.take(len(text))
 }
