@@ -40,6 +40,9 @@ func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy
 	x.tools, x.report.Tools = &tooling{o, body, req, p, transport.Call{}}, new(report.Tools)
 	q := p.Query(rewrite.Model{})
 	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, turns.OwnerOf(&q), x.Take)
+	for _, given := range o.Given {
+		x.report.Tools.GiveAgain(given)
+	}
 	return o.UpFront(o.Fitting(p, m))
 }
 

@@ -26,7 +26,7 @@ func (c *Checker) sourceTerms() func(id int) map[string]bool {
 	}
 }
 
-// support returns the share of the statement's terms that its source has; false if it has none.
+// support returns the share of the statement's terms that its source has; false if it has none, or the source.
 // Of a clause without terms, as in "and [2]", the sentence speaks.
 func (k claim) support(terms func(string) []string, of func(id int) map[string]bool) (share float64, ok bool) {
 	said := terms(withoutMarkers(k.clause))
@@ -40,7 +40,7 @@ func (k claim) support(terms func(string) []string, of func(id int) map[string]b
 		}
 		seen[term] = true
 	}
-	if len(seen) == 0 {
+	if len(seen) == 0 || len(source) == 0 {
 		return 0, false
 	}
 	return float64(held) / float64(len(seen)), true

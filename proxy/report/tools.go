@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -89,6 +90,36 @@ func (t *Tools) Add(c ToolCall, sources []retrieval.Source) {
 			t.Texts = append(t.Texts, s.Text)
 		}
 		t.nextID++
+	}
+}
+
+// Given returns the sources that results gave, without their texts, for GiveAgain in the next request
+// of a conversation; nil if there are none.
+func (t *Tools) Given() json.RawMessage {
+	if len(t.Sources) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(t.Sources)
+	if err != nil {
+		panic("BUG: encode sources: " + err.Error())
+	}
+	return b
+}
+
+// GiveAgain adds the sources of an earlier request whose results stand in the prompt again.
+func (t *Tools) GiveAgain(given json.RawMessage) {
+	var sources []rewrite.SourceEntry
+	if json.Unmarshal(given, &sources) != nil {
+		return
+	}
+	for i := range sources {
+		s := &sources[i]
+		known := slices.ContainsFunc(t.Sources, func(e rewrite.SourceEntry) bool { return e.ID == s.ID })
+		if known || len(t.Sources) == maxToolCalls {
+			continue
+		}
+		s.Cited, s.Support = 0, nil
+		t.Sources, t.Texts = append(t.Sources, *s), append(t.Texts, "")
 	}
 }
 

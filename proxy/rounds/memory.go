@@ -48,6 +48,7 @@ func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.O
 	}
 	for _, turn := range restored {
 		o.nextID = max(o.nextID, turn.NextID)
+		o.Given = append(o.Given, turn.Sources)
 	}
 	return len(restored)
 }
@@ -75,7 +76,7 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *loop.Turn, ours []cal
 	if o.kept == nil || o.policy.XML {
 		return
 	}
-	turn := toolhistory.Turn{Before: r.messages, Results: messages(ours), NextID: r.Caller.FirstID}
+	turn := toolhistory.Turn{Before: r.messages, Results: messages(ours), NextID: r.Caller.FirstID, Sources: r.Report.Given()}
 	if !o.hidesText() {
 		turn.Before = withoutText(r.messages) // the client has it, in one with the text of its own message
 	}

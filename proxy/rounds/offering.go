@@ -21,6 +21,7 @@ import (
 // about them, and messages that its client has not seen.
 type Offering struct {
 	Names map[string]toolbox.Name // of our tools, by the names under which they are offered
+	Given []json.RawMessage       // the sources of turns that were put back, as report.Tools.Given returned them
 
 	req      *chat.Request
 	policy   *toolbox.Policy

@@ -24,6 +24,8 @@ type Turn struct {
 	Results []json.RawMessage
 	// NextID is the id of the next source that the conversation is shown.
 	NextID int
+	// Sources are those that results gave, as whoever keeps the turn wrote them; nil: none.
+	Sources json.RawMessage
 }
 
 // A Call is an element of tool_calls.
@@ -36,12 +38,12 @@ type Call struct {
 const MaxSize = 256 << 10
 
 // encoding is the version of the encoding: it changes with the form of Encode.
-const encoding = 1
+const encoding = 2
 
 // Encode returns the turn in a form for stores. Its error is ErrTooLarge, or says why the turn would
 // never be restored.
 //
-//	version (1 byte), NextID, the lists Before, Calls, Results
+//	version (1 byte), NextID, the lists Before, Calls, Results, and Sources
 //
 // Numbers are uvarints. Before a list stands its length, before each JSON text its own, before
 // that of a call At.
@@ -56,7 +58,7 @@ func (t *Turn) Encode() ([]byte, error) {
 		b = binary.AppendUvarint(b, uint64(c.At))
 		b = appendSized(b, []byte(c.JSON))
 	}
-	b = appendList(b, t.Results)
+	b = appendSized(appendList(b, t.Results), []byte(t.Sources))
 	if len(b) > MaxSize {
 		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, len(b), MaxSize)
 	}
@@ -99,6 +101,9 @@ func Decode(b []byte) (*Turn, error) {
 		t.Calls = append(t.Calls, Call{At: d.number(), JSON: d.text()})
 	}
 	t.Results = d.list()
+	if sources := d.text(); len(sources) > 0 {
+		t.Sources = sources
+	}
 	if d.failed || len(d.b) > 0 {
 		return nil, errEncoding
 	}
