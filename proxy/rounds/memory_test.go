@@ -53,7 +53,7 @@ func remembering(t *testing.T, n int) (*turns.Store, *chat.Request) {
 
 func offer(t *testing.T, req *chat.Request) *rounds.Offering {
 	t.Helper()
-	o, refusal := rounds.Offer(req, &toolbox.Policy{Offer: []toolbox.Name{toolbox.SearchKnowledge}, MaxRounds: 4}, rewrite.Model{}, nil)
+	o, refusal := rounds.Offer(req, &toolbox.Policy{Offer: []toolbox.Name{toolbox.SearchKnowledge}, MaxRounds: 4}, rewrite.Model{}, []string{"docs"})
 	if refusal != "" {
 		t.Fatal(refusal)
 	}

@@ -46,7 +46,7 @@ func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model, knowledge []st
 	switch {
 	case o.asked.Refusal != "":
 		return nil, o.asked.Refusal
-	case p.MaxRounds < 2:
+	case p.MaxRounds < 2, len(knowledge) == 0:
 		return nil, offer.Unavailable
 	}
 	defined := toolbox.Define(p.Offer, slices.DeleteFunc(slices.Clone(p.Bases), func(b toolbox.Base) bool { return !slices.Contains(knowledge, b.ID) }))

@@ -54,7 +54,7 @@ func conversation(t *testing.T, heartbeat bool, search retrieval.Func, calls ...
 		t.Fatal(err)
 	}
 	policy := &toolbox.Policy{Offer: []toolbox.Name{toolbox.SearchKnowledge}, MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute, NoHeartbeat: !heartbeat}
-	o, refusal := rounds.Offer(req, policy, rewrite.Model{}, nil)
+	o, refusal := rounds.Offer(req, policy, rewrite.Model{}, []string{"docs"})
 	if refusal != "" {
 		t.Fatal(refusal)
 	}

@@ -24,7 +24,7 @@ const (
 	ToolChoice  Reason = "tool-choice" // the request says which tool is called, or that none is
 	Functions   Reason = "functions"   // it has functions, of the time before tools
 	Choices     Reason = "choices"     // it asks for several answers
-	Unavailable Reason = "unavailable" // there is nobody to answer them, or one round only
+	Unavailable Reason = "unavailable" // there is nobody to answer them, nothing to search, or one round only
 	Ambiguous   Reason = "ambiguous"   // its tools are no list
 )
 
