@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -64,22 +65,24 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// freeAddress is one that nobody listens on at the moment.
+// freeAddress is one that nobody listens on at the moment. Its port is none of those that systems
+// give to connections, which may take it before whoever is to listen on it.
 func freeAddress() (string, error) {
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", err
+	var err error
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		if _, again := handedOut.LoadOrStore(address, true); again {
+			continue
 		}
-		address := l.Addr().String()
-		if _, again := handedOut.LoadOrStore(address, true); !again {
+		var l net.Listener
+		if l, err = net.Listen("tcp", address); err == nil {
 			return address, l.Close()
 		}
-		_ = l.Close()
 	}
+	return "", err
 }
 
-// handedOut has the addresses of freeAddress, for a port that was closed may be given again.
+// handedOut has the addresses of freeAddress.
 var handedOut sync.Map
 
 // exits CODE PROGRAM ARGS… runs a program and compares its exit code.

@@ -372,13 +372,20 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (Result, e
 		p := &got.Passages[i]
 		out.Passages[i] = Passage{p.Path(c.Query), p.Text, rounded(p.Relevance, 10)}
 	}
-	content := out.Content
-	if content == "" { // the paths that are not found are many, or few, or not told
+	absent := ""
+	for _, path := range got.Missing {
+		absent += "Not found: " + c.line(path) + "\n"
+	}
+	if n, _ := c.Counter.Count(out.Content + absent); n > room {
+		absent = "" // it is told to programs
+	}
+	content := out.Content + absent
+	if out.Content == "" { // the paths that are not found are many, or few, or not told
 		content, err = c.most(len(got.Missing), func(n int) string { out.NotFound = got.Missing[:n]; return encode(out) })
 	}
 	res := Result{Content: content, Data: out, Sources: sourcesOf(got.Passages), Hits: len(got.Passages)}
 	if len(got.Passages) > 0 {
-		res.render = func(first int) string { return c.Policy.SourceBlocks(res.Sources, first) }
+		res.render = func(first int) string { return c.Policy.SourceBlocks(res.Sources, first) + absent }
 	}
 	return res, err
 }

@@ -94,6 +94,12 @@ func TestHidden(t *testing.T) {
 			}
 		}
 	}
+	for _, doc := range []string{"secret.md", "nothere.md"} { // beside one that is there
+		got := call("recall", fmt.Sprintf(`{"query":"leave","file_paths":["leave.md","%s"]}`, doc))
+		if !strings.HasPrefix(got, "<source ") || !strings.HasSuffix(got, "</source>\nNot found: "+doc+"\n") {
+			t.Error(got)
+		}
+	}
 	if got := call("search_knowledge", `{"query":"merger with Zephyr"}`); got != `{"hits":[],"note":"Nothing relevant was found."}` {
 		t.Error(got)
 	}
