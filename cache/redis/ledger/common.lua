@@ -19,7 +19,7 @@ local MAX = 9007199254740991         -- what a double counts exactly
 local KEEP = 65 * DAY                -- a month is needed until its end
 local KEEP_CLOSED = 2 * DAY          -- renewed by the first reservation of a day
 local MAX_EXPIRED, MAX_CLOSED = 100, 256
-local KINDS = {'chat', 'embedding', 'planner', 'rerank', 'grade', 'tool', 'stage', 'other'}
+local KINDS = {'chat', 'embedding', 'planner', 'rerank', 'grade', 'tools', 'stage', 'other'}
 local floor, min, max = math.floor, math.min, math.max
 
 -- Formats of lists, as cjson reads them; what it writes is exact to 14 digits only.
