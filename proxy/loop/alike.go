@@ -13,6 +13,7 @@ type form struct {
 	prefix, suffix []byte // around the string, as it came
 	head, tail     []byte // around it as it is passed on
 	changed        bool   // these are others
+	call           *call  // of ours, whose arguments the string goes on with; nothing is passed on
 	out            []byte // the memory of what is passed on
 }
 
@@ -28,7 +29,11 @@ func (n *answer) remember(p *part, event, data, out []byte, from int) {
 	if !bytes.HasPrefix(event[from:], data) {
 		return // it stood on several lines
 	}
-	f := &form{prefix: clone(event[:at]), suffix: clone(event[at+len(p.plain):])}
+	f := &form{call: p.call, prefix: clone(event[:at]), suffix: clone(event[at+len(p.plain):])}
+	if f.call != nil {
+		n.form = f
+		return
+	}
 	to := at
 	if p.changed { // the choices are as they came
 		to = from + p.o.offset("choices") + cap(choices) - cap(p.plain)
@@ -71,6 +76,10 @@ func (l *stage) alike(event []byte) (out []byte, err error) {
 		text = []byte(textOf(raw))
 	}
 	n.size += len(text)
+	if f.call != nil {
+		f.call.arguments.Write(text)
+		return []byte{}, l.take(len(text))
+	}
 	n.text.Write(text)
 	n.show.Write(text)
 	if out = event; f.changed {

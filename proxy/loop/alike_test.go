@@ -3,6 +3,7 @@ package loop_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,6 +11,9 @@ import (
 
 	"sidenote/proxy/loop"
 )
+
+// madeID is an id that the loop makes.
+var madeID = regexp.MustCompile(`call_[a-z2-7]{24}`)
 
 // Events of the same form as the one before become what they become if each is read by itself.
 func TestAlike(t *testing.T) {
@@ -23,6 +27,10 @@ func TestAlike(t *testing.T) {
 		`data: {"id":"c1","choices":[{"index":0,"delta":{"content":%s}}],"usage":{"prompt_tokens":1}}` + "\n\n",
 		`data: {"id":"c1","choices":[{"index":0,` + "\n" + `data: "delta":{"content":%s}}]}` + "\n\n",
 		`data: {"id":"c1","choices":[{"index":0,"delta":{"content":%s,"tool_calls":[{"index":0,"id":"t","function":{"name":"search_knowledge","arguments":"{}"}}]}}]}` + "\n\n",
+		`data: {"id":"c1","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":%s}}]}}]}` + "\n\n",
+		`data: {"id":"c1","choices":[{"index":0,"delta":{"tool_calls":[{"function":{"arguments":%s}}],"content":null}}]}` + "\n\n",
+		`data: {"id":"c1","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"search_knowledge","arguments":%s}}]}}]}` + "\n\n",
+		`data: {"id":"c1","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"u","function":{"name":"weather","arguments":%s}}]}}]}` + "\n\n",
 		`data: {"id":"c1","choices":[{"index":0,"delta":{"content":%s},"finish_reason":"stop"}]}` + "\n\n",
 	}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -62,13 +70,20 @@ func TestAlike(t *testing.T) {
 				if err != nil {
 					rt.Fatal(err)
 				}
-				said[i] = turn.Text + " " + l.Shown() + " " + turn.Finish
+				for _, c := range turn.Ours {
+					said[i] += fmt.Sprint(c.Name, c.Arguments, c.At, " ")
+				}
+				for _, c := range turn.Theirs {
+					said[i] += fmt.Sprint(c.Name, c.Arguments, c.At, " ")
+				}
+				said[i] += turn.Text + " " + l.Shown() + " " + turn.Finish
 				if err := l.Continue(&out[i]); err != nil {
 					rt.Fatal(err)
 				}
 			}
-			if out[0].String() != out[1].String() || said[0] != said[1] {
-				rt.Fatalf("by form\n%s\n%s\nby itself\n%s\n%s", out[0].String(), said[0], out[1].String(), said[1])
+			byForm, byItself := madeID.ReplaceAllString(out[0].String(), "call_"), madeID.ReplaceAllString(out[1].String(), "call_")
+			if byForm != byItself || said[0] != said[1] {
+				rt.Fatalf("by form\n%s\n%s\nby itself\n%s\n%s", byForm, said[0], byItself, said[1])
 			}
 		}
 	})

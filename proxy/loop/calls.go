@@ -7,9 +7,10 @@ import (
 )
 
 // calls reads pieces of calls, and returns those that are the client's.
-func (l *stage) calls(raw []byte) (value []byte, own bool) {
+func (l *stage) calls(raw []byte, p *part) (value []byte, own bool) {
 	var theirs [][]byte
 	pieces := elementsOf(raw)
+	var last *call
 	for _, raw := range pieces {
 		piece, ok := objectOf(raw)
 		if !ok {
@@ -18,6 +19,7 @@ func (l *stage) calls(raw []byte) (value []byte, own bool) {
 		l.now.size += len(raw)
 		c, came := l.now.callOf(piece), piece.json()
 		c.add(piece)
+		last = c
 		for _, held := range release(l.Loop, c, piece) {
 			text := held.json()
 			own = own || !bytes.Equal(text, came)
@@ -26,11 +28,32 @@ func (l *stage) calls(raw []byte) (value []byte, own bool) {
 	}
 	switch {
 	case len(theirs) == 0:
+		if len(pieces) == 1 && last != nil && last.continues(l.Loop) {
+			p.arguments = argumentsAlone(pieces[0])
+			if p.arguments != nil {
+				p.call = last
+			}
+		}
 		return nil, false
 	case own || len(theirs) != len(pieces):
 		return list(theirs), true
 	}
 	return raw, false
+}
+
+// continues tells whether a call is ours for certain.
+func (c *call) continues(l *Loop) bool { return !c.theirs && len(c.held) == 0 && l.rules.Ours(c.name) }
+
+// argumentsAlone returns the arguments of a piece that says nothing else of a call, a string that is not
+// empty; nil if it does, or has none.
+func argumentsAlone(raw []byte) []byte {
+	piece, _ := objectOf(raw)
+	function, _ := objectOf(piece.get("function"))
+	arguments := function.get("arguments")
+	if piece.get("id") != nil || function.get("name") != nil || len(arguments) <= len(`""`) || arguments[0] != '"' {
+		return nil
+	}
+	return arguments
 }
 
 // callOf returns the call that a piece continues, or a new one. Servers number pieces, or leave the

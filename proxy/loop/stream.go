@@ -40,6 +40,9 @@ func (l *stage) Write(event []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
+		if len(out) == 0 { // of a call of ours
+			return len(event), nil
+		}
 		return l.pass(out, l.hides())
 	}
 	data, from, to := dataOf(event)
@@ -60,6 +63,7 @@ func (l *stage) Write(event []byte) (int, error) {
 		return 0, err
 	}
 	if p.nothing {
+		n.remember(&p, event, data, nil, from)
 		return len(event), nil
 	}
 	came := event
@@ -119,12 +123,14 @@ func (l *Loop) keep(in *[][]byte, event []byte) error {
 
 // A part is an event while it is read and changed.
 type part struct {
-	o       object
-	changed bool
-	nothing bool   // nothing of it is for the client
-	text    bool   // it has text
-	role    bool   // it has the role
-	plain   []byte // the string with its text, which is as it came; nil if the event has more than that
+	o         object
+	changed   bool
+	nothing   bool   // nothing of it is for the client
+	text      bool   // it has text
+	role      bool   // it has the role
+	call      *call  // of ours, of which the event has a piece of the arguments
+	arguments []byte // that piece
+	plain     []byte // the string with its text, which is as it came; nil if the event has more than that, or arguments
 }
 
 func (p *part) set(name string, value []byte) {
@@ -237,6 +243,9 @@ func (l *stage) choice(p *part, c *said) {
 		c.changed = true
 		c.nothing = finish == nil && l.says(shown) == 0
 	}
+	if p.call != nil && c.nothing && l.says(delta) == 1 {
+		p.plain = p.arguments
+	}
 	if c.changed {
 		if shown == nil {
 			shown = object{}
@@ -276,7 +285,7 @@ func (l *stage) member(m member, p *part) (value []byte, own bool) {
 	case "content":
 		return l.content(m.value, p)
 	case "tool_calls":
-		return l.calls(m.value)
+		return l.calls(m.value, p)
 	}
 	n.join(m)
 	p.text = true
