@@ -114,6 +114,7 @@ var mayImport = map[string][]string{
 	"proxy/samples":                           {"proxy/panics", "proxy/transport/poison"},
 	"proxy/loop":                              {"proxy/events", "rewrite/chat"},
 	"proxy/rounds":                            {"cache/turns", "proxy/events", "proxy/loop", "proxy/panics", "proxy/report", "proxy/toolbox", "proxy/transport", "proxy/toolbox/xmlcalls", "retrieval", "rewrite", "rewrite/chat", "rewrite/edit", "rewrite/offer", "rewrite/toolhistory"},
+	"rewrite/staged":                          {"retrieval", "rewrite", "rewrite/chat", "rewrite/edit", "rewrite/tags", "rewrite/tokens"},
 	"rewrite/offer":                           {"rewrite", "rewrite/chat", "rewrite/edit"},
 	"proxy/events":                            {},
 	"proxy/citations":                         {"proxy/events", "proxy/panics", "rewrite/chat"},

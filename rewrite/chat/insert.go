@@ -3,6 +3,12 @@ package chat
 // A NewMessage is a message that is put among the others.
 type NewMessage struct{ Role, Text string }
 
+// Append appends the JSON of the message.
+func (m NewMessage) Append(dst []byte) []byte {
+	dst = append(appendQuoted(append(dst, `{"role":"`...), m.Role), `","content":"`...)
+	return append(appendQuoted(dst, m.Text), `"}`...)
+}
+
 // Insert returns what is inserted so that a list, which is not empty, stands before the n-th
 // message, or behind the last one if n is their number, and the offset of the place.
 func Insert(r *Request, n int, list []NewMessage) (offset int, text []byte) {
@@ -24,8 +30,7 @@ func Insert(r *Request, n int, list []NewMessage) (offset int, text []byte) {
 		if i > 0 || behind && n > 0 {
 			text = append(text, ',')
 		}
-		text = append(appendQuoted(append(text, `{"role":"`...), list[i].Role), `","content":"`...)
-		text = append(appendQuoted(text, list[i].Text), `"}`...)
+		text = list[i].Append(text)
 	}
 	if !behind {
 		text = append(text, ',')

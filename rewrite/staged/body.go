@@ -1,0 +1,152 @@
+package staged
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/edit"
+)
+
+// A Call is what the request of a stage is made of, beside the client's.
+type Call struct {
+	Stage        *Stage
+	System, User string        // as Chain.Prompt returns them
+	Model        rewrite.Model // of the stage
+	Last         bool          // its answer goes to the client
+	Strip        []edit.Edit   // of the client's request: rewrite.StripEdits
+}
+
+// Body returns the request of a stage, made of one that is not Unfit. It has the application's
+// messages of the roles system and developer, then the stage's prompts; see the table in the
+// README for what becomes of each member.
+func Body(req *chat.Request, c Call) []byte {
+	b := builder{req: req, call: &c, body: append(make([]byte, 0, len(c.System)+len(c.User)+1024), '{'), limits: map[string]int{}}
+	for _, m := range members(req) {
+		b.member(&m)
+	}
+	if c.Stage.Model != "" && !b.hasModel {
+		b.add("model", quoted(c.Stage.Model))
+	}
+	if t := b.temperature(); t != "" {
+		b.add("temperature", []byte(t))
+	}
+	if name, n := b.limit(); n > 0 {
+		b.add(name, strconv.AppendInt(nil, int64(n), 10))
+	}
+	return append(b.body, '}')
+}
+
+// A builder writes the request of a stage.
+type builder struct {
+	req      *chat.Request
+	call     *Call
+	body     []byte
+	hasModel bool
+	limits   map[string]int // of the request, by name
+}
+
+func (b *builder) add(name string, value []byte) {
+	if len(b.body) > 1 {
+		b.body = append(b.body, ',')
+	}
+	b.body = append(append(append(b.body, quoted(name)...), ':'), value...)
+}
+
+// member writes what becomes of a member of the client's request, and keeps its limits for later.
+func (b *builder) member(m *member) {
+	switch m.name {
+	case "messages":
+		b.add(m.name, b.messages())
+	case "model":
+		b.hasModel = true
+		if own := b.call.Stage.Model; own != "" {
+			m.value = quoted(own)
+		}
+		b.add(m.name, m.value)
+	case "temperature":
+		if b.temperature() == "" && !(b.call.Model.CompletionCap && b.call.Stage.Model != "") {
+			b.add(m.name, m.value)
+		}
+	case "stream", "stream_options", "stop", "response_format", "prediction", "store", "verbosity":
+		if b.call.Last {
+			b.add(m.name, m.value)
+		}
+	case "max_tokens", "max_completion_tokens":
+		if n, err := strconv.Atoi(string(m.value)); err == nil {
+			b.limits[m.name] = n
+		}
+	case "sidenote", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call":
+	default:
+		b.add(m.name, m.value)
+	}
+}
+
+// temperature is the stage's, "" where the request's holds. Models that take only
+// max_completion_tokens reason, and refuse any temperature but their own; the request's is of its
+// own model.
+func (b *builder) temperature() string {
+	t := b.call.Stage.Temperature
+	if t == nil || b.call.Model.CompletionCap {
+		return ""
+	}
+	return strconv.FormatFloat(*t, 'g', -1, 64)
+}
+
+// limit is how long the output may be, by the name that the model takes; 0 is not said. The
+// request's own limit bounds the last stage, and those without one.
+func (b *builder) limit() (name string, n int) {
+	name, n = "max_tokens", b.call.Stage.MaxTokens
+	old, renamed := b.limits["max_tokens"], b.limits["max_completion_tokens"]
+	if b.call.Model.CompletionCap || renamed > 0 && old == 0 && b.call.Stage.Model == "" {
+		name = "max_completion_tokens"
+	}
+	for _, theirs := range [...]int{old, renamed} {
+		if theirs > 0 && (n == 0 || b.call.Last && theirs < n) {
+			n = theirs
+		}
+	}
+	return name, n
+}
+
+// messages returns the application's own messages and the stage's.
+func (b *builder) messages() []byte {
+	list, role := []byte{'['}, "system"
+	for n := range b.req.Messages {
+		if r := turnAt(b.req, n).role; operator(r) {
+			list, role = append(append(list, b.stripped(b.req.Messages[n])...), ','), r
+		}
+	}
+	user := chat.NewMessage{Role: "user", Text: b.call.User}
+	switch system := b.call.System; {
+	case system == "":
+	case b.call.Model.NoSystem:
+		user.Text = system + "\n\n" + user.Text
+	default:
+		list = append(chat.NewMessage{Role: role, Text: system}.Append(list), ',')
+	}
+	return append(user.Append(list), ']')
+}
+
+// stripped returns a message of the request without what is stripped of it.
+func (b *builder) stripped(at chat.Span) []byte {
+	var within []edit.Edit
+	for _, e := range b.call.Strip {
+		if e.Offset >= at.Start && e.Offset < at.End {
+			e.Offset -= at.Start
+			within = append(within, e)
+		}
+	}
+	return edit.Apply(nil, at.Of(b.req.Body), slices.Clip(within))
+}
+
+// quoted is text as JSON.
+func quoted(text string) []byte {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic("BUG: a text is JSON: " + err.Error())
+	}
+	return b
+}

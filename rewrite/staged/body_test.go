@@ -1,0 +1,129 @@
+package staged_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/edit"
+	"sidenote/rewrite/staged"
+)
+
+var update = flag.Bool("update", false, "rewrite the want parts of the golden files")
+
+// A golden file holds a request of a client and calls of stages, each with the body that goes up.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) { golden(t, file) })
+	}
+}
+
+func golden(t *testing.T, file string) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(bytes.TrimSpace(archive.Comment)) == 0 {
+		t.Fatal("a golden file says on top why it exists")
+	}
+	got := &txtar.Archive{Comment: archive.Comment}
+	var req *chat.Request
+	for _, f := range archive.Files {
+		switch {
+		case f.Name == "request.json":
+			req = parse(t, string(f.Data))
+			if why := staged.Unfit(req); why != "" {
+				t.Fatal(why)
+			}
+			got.Files = append(got.Files, f)
+		case strings.HasPrefix(f.Name, "call"):
+			body := staged.Body(req, readCall(t, f.Data))
+			if _, err := chat.Parse(body); err != nil {
+				t.Errorf("%v: %s", err, body)
+			}
+			got.Files = append(got.Files, f, txtar.File{Name: strings.Replace(f.Name, "call", "want", 1), Data: fmt.Appendf(nil, "%s\n", body)})
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, txtar.Format(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want, have := txtar.Format(archive), txtar.Format(got); !bytes.Equal(want, have) {
+		t.Errorf("got\n%s\nwant\n%s", have, want)
+	}
+}
+
+func readCall(t *testing.T, data []byte) (c staged.Call) {
+	t.Helper()
+	var in struct {
+		Stage                   staged.Stage
+		System, User            string
+		CompletionCap, NoSystem bool
+		Last                    bool
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		t.Fatal(err)
+	}
+	return staged.Call{
+		Stage: &in.Stage, System: in.System, User: in.User, Last: in.Last,
+		Model: rewrite.Model{CompletionCap: in.CompletionCap, NoSystem: in.NoSystem},
+	}
+}
+
+// What a rewrite strips of the application's messages does not reach a stage either.
+func TestBodyStrips(t *testing.T) {
+	const body = `{"messages":[{"role":"system","content":"Be {{sidenote}}brief."},{"role":"user","content":"Q"}],"sidenote":{"mode":"staged"}}`
+	at := strings.Index(body, "{{sidenote}}")
+	strip := []edit.Edit{{Name: "marker", Offset: at, Delete: len("{{sidenote}}")}, {Name: "strip-field", Offset: strings.Index(body, `,"sidenote"`), Delete: 29}}
+	got := staged.Body(parse(t, body), staged.Call{Stage: &staged.Stage{}, User: "P", Strip: strip})
+	if want := `{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"P"}]}`; string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// What a chain cannot carry is named; what it can is not.
+func TestUnfit(t *testing.T) {
+	const user = `"messages":[{"role":"user","content":"Q"}]`
+	for body, want := range map[string]staged.Reason{
+		user: "",
+		user + `,"tools":[],"tool_choice":"none","functions":null,"modalities":["text"],"audio":null,"logprobs":false,"top_logprobs":null,"n":1`: "",
+		user + `,"tools":[{"type":"function","function":{"name":"f"}}]`:                                                                          staged.Tools,
+		user + `,"functions":[{"name":"f"}]`:    staged.Tools,
+		user + `,"tools":{}`:                    staged.Tools,
+		user + `,"n":2`:                         staged.Choices,
+		user + `,"modalities":["text","audio"]`: staged.Audio,
+		user + `,"modalities":"audio"`:          staged.Audio,
+		user + `,"audio":{"voice":"alloy"}`:     staged.Audio,
+		user + `,"logprobs":true`:               staged.Logprobs,
+		user + `,"top_logprobs":3`:              staged.Logprobs,
+		user + `,"max_tokens":0`:                staged.BadLimits,
+		user + `,"max_completion_tokens":"5"`:   staged.BadLimits,
+		`"messages":[{"role":"user","content":[{"type":"text","text":"Q"},{"type":"image_url"}]}]`:          staged.Attachments,
+		`"messages":[{"role":"user","content":"Q"},{"role":"assistant","content":"A: "}]`:                   staged.NoQuestion,
+		`"messages":[{"role":"user","content":"Q"},{"role":"tool","content":"A"}]`:                          staged.NoQuestion,
+		`"messages":[{"role":"user","content":" "}]`:                                                        staged.NoQuestion,
+		`"messages":[{"role":"system","content":"S"}]`:                                                      staged.NoQuestion,
+		`"messages":[{"role":"user","content":"Q"},{"role":"system","content":"S"}],"stop":["x"],"seed":-1`: "",
+	} {
+		if got := staged.Unfit(parse(t, "{"+body+"}")); got != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}

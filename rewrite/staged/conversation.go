@@ -1,0 +1,112 @@
+package staged
+
+import (
+	"slices"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/tokens"
+)
+
+// historyTokens are what History has at most.
+const historyTokens = 2000
+
+// minTurn is the least of a turn, in tokens, that History shows of one that is cut.
+const minTurn = 50
+
+// A turn is a message as a chain reads it.
+type turn struct{ role, text string }
+
+// turnAt reads the n-th message. Its text is its string, or its text parts joined by line feeds.
+func turnAt(req *chat.Request, n int) (t turn) {
+	var texts []string
+	m := chat.NewReader(req.Messages[n].Of(req.Body))
+	m.Object(func(name string) {
+		switch {
+		case name == "role":
+			t.role = m.Text()
+		case name == "content" && m.Kind() == chat.KindString:
+			texts = append(texts, m.Text())
+		case name == "content":
+			m.Array(func(int) { texts = appendText(texts, &m) })
+		default:
+			m.Value()
+		}
+	})
+	t.text = strings.Join(texts, "\n")
+	return t
+}
+
+// appendText reads a part of a message, and appends its text.
+func appendText(texts []string, m *chat.Reader) []string {
+	m.Object(func(name string) {
+		if name == "text" && m.Kind() == chat.KindString {
+			texts = append(texts, m.Text())
+			return
+		}
+		m.Value()
+	})
+	return texts
+}
+
+// lastUser returns the index of the last message of the user, -1 if something else than the
+// application's own messages is behind it.
+func lastUser(req *chat.Request) int {
+	for n := len(req.Messages) - 1; n >= 0; n-- {
+		switch role := turnAt(req, n).role; {
+		case role == "user":
+			return n
+		case !operator(role):
+			return -1
+		}
+	}
+	return -1
+}
+
+// operator tells whether messages of a role are the application's own.
+func operator(role string) bool { return role == "system" || role == "developer" }
+
+// Question returns the text of the user's message that is to be answered; "" if there is none.
+func Question(req *chat.Request) string {
+	last := lastUser(req)
+	if last < 0 {
+		return ""
+	}
+	return strings.TrimSpace(turnAt(req, last).text)
+}
+
+// History returns what user and assistant said before the question, of a long conversation its
+// last 2,000 tokens. A turn begins with its role; its further lines are indented, so that none
+// looks like another turn.
+func History(req *chat.Request, counter retrieval.Counter) string {
+	var turns []string
+	room := historyTokens
+	for n := lastUser(req) - 1; n >= 0 && room > 0; n-- {
+		t := turnAt(req, n)
+		if text := strings.TrimSpace(t.text); text != "" && (t.role == "user" || t.role == "assistant") {
+			text, room = fitTurn(t.role+": "+indented(text)+"\n", room, counter)
+			turns = append(turns, text)
+		}
+	}
+	slices.Reverse(turns)
+	return strings.TrimSpace(strings.Join(turns, ""))
+}
+
+// indented puts every further line of a text two columns to the right, whatever breaks it.
+func indented(text string) string {
+	return strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ", "\u0085", "\n  ").Replace(text)
+}
+
+// fitTurn returns a turn, or what there is room for of it, and the room that is left.
+func fitTurn(text string, room int, counter retrieval.Counter) (string, int) {
+	n, _ := tokens.CountUpTo(counter, text, room)
+	if n <= room {
+		return text, room - n
+	}
+	mark, _ := counter.Count(cutMarker)
+	if room-mark < minTurn {
+		return "", 0
+	}
+	return strings.TrimRight(tokens.Cut(counter, text, room-mark), " \t\n") + cutMarker + "\n", 0
+}

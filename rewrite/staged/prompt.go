@@ -1,0 +1,174 @@
+package staged
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/tokens"
+)
+
+// stageTag is the tag around a stage's output in the prompt of another.
+const stageTag = "stage"
+
+// inputs are the placeholders that are no stages.
+var inputs = [...]string{"QUESTION", "CONTEXT", "HISTORY"}
+
+// What a placeholder stands for: the output of a stage by its index, or one of these.
+const (
+	question = -1 - iota
+	context
+	history
+)
+
+// A template is a text with placeholders: texts[i] stands before the i-th of them.
+type template struct {
+	texts  []string // one more than places
+	places []int
+}
+
+var (
+	// braces matches double braces, a placeholder in them, and the braces beside it.
+	braces = regexp.MustCompile(`\{\{+(?:([A-Za-z0-9_-]+)\}\}+)?`)
+	// tagName matches the beginning of a tag.
+	tagName = regexp.MustCompile(`<\s*/?\s*([\pL_][\pL\pN_:.-]*)`)
+)
+
+// parse refuses double braces that are no placeholder, because they would reach the model as they
+// are.
+func parse(text string, placeholder func(name string) (int, error)) (template, error) {
+	var t template
+	end := 0
+	for _, at := range braces.FindAllStringSubmatchIndex(text, -1) {
+		found, place := text[at[0]:at[1]], 0
+		var err error
+		switch {
+		case at[2] < 0:
+			err = fmt.Errorf("%q is no placeholder", shown(text[at[0]:]))
+		case found != "{{"+text[at[2]:at[3]]+"}}":
+			err = fmt.Errorf("%q has a brace beside a placeholder; put a space between them", found)
+		default:
+			place, err = placeholder(text[at[2]:at[3]])
+		}
+		if err != nil {
+			if strings.Contains(strings.TrimRight(text, "\n"), "\n") {
+				err = fmt.Errorf("line %d: %w", 1+strings.Count(text[:at[0]], "\n"), err)
+			}
+			return template{}, err
+		}
+		t.texts, t.places = append(t.texts, text[end:at[0]]), append(t.places, place)
+		end = at[1]
+	}
+	t.texts = append(t.texts, text[end:])
+	return t, nil
+}
+
+// shown is the part of text, which begins with two braces, that an error shows.
+func shown(text string) string {
+	const most = 40
+	line, _, _ := strings.Cut(text, "\n")
+	if end := strings.Index(line, "}}"); end >= 0 {
+		line = line[:end+len("}}")]
+	}
+	if runes := []rune(line); len(runes) > most {
+		line = string(runes[:most]) + "…"
+	}
+	return line
+}
+
+func (t template) uses(place int) bool { return slices.Contains(t.places, place) }
+
+func (t template) usesStage() bool {
+	return slices.ContainsFunc(t.places, func(place int) bool { return place >= 0 })
+}
+
+// fill puts a value in each place in one pass, so that placeholders in values are just text.
+func (t template) fill(value func(place int) string) string {
+	var b strings.Builder
+	for i, place := range t.places {
+		b.WriteString(t.texts[i])
+		b.WriteString(value(place))
+	}
+	b.WriteString(t.texts[len(t.texts)-1])
+	return b.String()
+}
+
+// Inputs are what prompts are made of.
+type Inputs struct {
+	Question string            // see Question
+	Context  string            // sources as a rewrite renders them, which protects Chain.Tags
+	History  string            // see History
+	Outputs  []string          // of the stages before
+	Counter  retrieval.Counter // of the model that reads the prompt
+}
+
+// What stands in a prompt in the place of nothing.
+const (
+	noSources = "(no sources)"
+	noHistory = "(none)"
+	noOutput  = "(no output)"
+)
+
+// cutMarker stands behind what was cut.
+const cutMarker = " [… cut to fit]"
+
+// Prompt returns the prompts of the i-th stage. Nothing in question, history and outputs looks
+// like a tag of the prompt, and an output stands in tags of its own, within its budget.
+func (c *Chain) Prompt(i int, in Inputs) (system, user string) {
+	return c.Stages[i].SystemPrompt, c.templates[i].fill(func(place int) string {
+		switch place {
+		case question:
+			return c.safe(in.Question)
+		case context:
+			return orElse(strings.TrimSpace(in.Context), noSources)
+		case history:
+			return orElse(c.safe(in.History), noHistory)
+		}
+		return c.quote(&c.Stages[place], in.Outputs[place], in.Counter)
+	})
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// safe neutralises a text.
+func (c *Chain) safe(text string) string {
+	text, _ = c.tags.Neutralise(text, false)
+	return strings.TrimSpace(text)
+}
+
+// quote is a stage's output as another reads it.
+func (c *Chain) quote(s *Stage, output string, counter retrieval.Counter) string {
+	return "<" + stageTag + ` name="` + s.Name + "\">\n" + orElse(c.shorten(c.safe(output), s.budget(), counter), noOutput) + "\n</" + stageTag + ">"
+}
+
+func (s *Stage) budget() int {
+	if s.Budget == 0 {
+		return DefaultBudget
+	}
+	return s.Budget
+}
+
+// shorten cuts a text to so many tokens, at the end of a sentence where it can, with a marker. A
+// cut can make a tag of code, so that the result is neutralised again.
+func (c *Chain) shorten(text string, budget int, counter retrieval.Counter) string {
+	if n, _ := tokens.CountUpTo(counter, text, budget); n <= budget {
+		return text
+	}
+	mark, _ := counter.Count(cutMarker)
+	for limit := budget - mark; limit > 0; {
+		short := c.safe(strings.TrimRight(tokens.Cut(counter, text, limit), " \t\n") + cutMarker)
+		n, _ := counter.Count(short)
+		if n <= budget {
+			return short
+		}
+		limit -= n - budget
+	}
+	return strings.TrimSpace(cutMarker)
+}

@@ -1,0 +1,216 @@
+// Package staged turns one chat request into the requests of a chain of model calls: an answer
+// is drafted from the sources, reviewed, and put into its final words.
+//
+// It is pure: it says what each stage is asked, and what a request holds that a chain cannot
+// carry. It calls nobody and knows nothing of clients, budgets or time.
+package staged
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"sidenote/rewrite/tags"
+)
+
+// MaxStages is the most stages that a chain has.
+const MaxStages = 8
+
+// DefaultBudget is the tokens of a stage's output that later stages read if it has no Budget.
+const DefaultBudget = 2000
+
+// A Policy says how chats are answered in stages. It is a value, in force where the mode of a
+// chat is staged. All limits are of one request of a client.
+type Policy struct {
+	Stages          []Stage // in order
+	Chain           *Chain  `json:"-"` // Stages, compiled
+	StageTimeout    time.Duration
+	Timeout         time.Duration // of the whole chain
+	LastUsage       bool          // usage in the answer is that of the last stage, not the sum
+	NoHeartbeat     bool          // nothing keeps a stream alive before the last stage
+	RefuseOnFailure bool          // on_failure.stage: refuse
+	RefuseUnfit     bool          // what a chain cannot carry is refused, not injected
+}
+
+// A Stage is one model call of a chain.
+type Stage struct {
+	Name         string // [a-z0-9_-]{1,64}
+	SystemPrompt string // behind the application's own; "": none
+	UserPrompt   string // a template: {{QUESTION}}, {{CONTEXT}}, {{HISTORY}}, {{earlier-stage}}
+	Temperature  *float64
+	MaxTokens    int    // of its output; 0: the request's limit
+	Model        string // "": that of the request
+	Upstream     string // "": that of the request
+	StopIf       string // first line of its output that ends the chain: the output of the stage before is the answer
+	EmptyIf      string // first line of its output by which nothing was found
+	Budget       int    // tokens of its output as others quote it; 0: DefaultBudget
+}
+
+// Stops tells whether an output of the stage ends the chain.
+func (s *Stage) Stops(output string) bool { return saysAlone(output, s.StopIf) }
+
+// FoundNothing tells whether by an output of the stage there is nothing to answer from.
+func (s *Stage) FoundNothing(output string) bool { return saysAlone(output, s.EmptyIf) }
+
+// saysAlone tells whether the first line of an output is a phrase, whatever its case and the
+// punctuation and marks of Markdown around it.
+func saysAlone(output, phrase string) bool {
+	if phrase == "" {
+		return false
+	}
+	const around = " \t\r*_`#\"'.!:"
+	line, _, _ := strings.Cut(strings.TrimSpace(output), "\n")
+	return strings.EqualFold(strings.Trim(line, around), strings.Trim(phrase, around))
+}
+
+// An Error says what is wrong with a list of stages.
+type Error struct {
+	Stage  int    // its index; -1: the list itself
+	Field  string // as in a configuration, such as "user_prompt_template"; "": the stage itself
+	Reason string // for people
+}
+
+func (e *Error) Error() string {
+	at := "stages"
+	if e.Stage >= 0 {
+		at += fmt.Sprintf("[%d]", e.Stage)
+	}
+	if e.Field != "" {
+		at += "." + e.Field
+	}
+	return at + ": " + e.Reason
+}
+
+// A Chain is a list of stages whose templates are parsed. It is safe for concurrent use.
+type Chain struct {
+	Stages    []Stage // not to be changed
+	templates []template
+	names     []string // of the tags in prompts, that no text in them may look like
+	tags      tags.Vocabulary
+}
+
+// The fields of a Stage as a configuration names them.
+const (
+	fieldName        = "name"
+	fieldSystem      = "system_prompt"
+	fieldUser        = "user_prompt_template"
+	fieldTemperature = "temperature"
+	fieldMaxTokens   = "max_tokens"
+	fieldBudget      = "budget"
+	fieldStopIf      = "stop_if"
+	fieldEmptyIf     = "empty_if"
+)
+
+var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
+
+// Compile checks stages and parses their templates. protected are names of more tags that texts
+// in prompts must not look like. The error is an *Error.
+func Compile(stages []Stage, protected ...string) (*Chain, error) {
+	switch {
+	case len(stages) == 0:
+		return nil, &Error{-1, "", "has no stage"}
+	case len(stages) > MaxStages:
+		return nil, &Error{-1, "", fmt.Sprintf("has %d stages; there are at most %d", len(stages), MaxStages)}
+	}
+	c := &Chain{Stages: slices.Clone(stages), names: append([]string{stageTag}, protected...)}
+	for i := range c.Stages {
+		if err := c.add(i); err != nil {
+			return nil, err
+		}
+	}
+	c.tags = tags.NewVocabulary(c.names...)
+	return c, nil
+}
+
+// add checks a stage behind those that were added.
+func (c *Chain) add(i int) error {
+	s := &c.Stages[i]
+	problem := func(field, format string, args ...any) error {
+		return &Error{i, field, fmt.Sprintf(format, args...)}
+	}
+	last := i == len(c.Stages)-1
+	switch {
+	case !validName.MatchString(s.Name):
+		return problem(fieldName, "%q is not a name: lower case letters, digits, _ and -, up to 64", s.Name)
+	case slices.Contains(inputs[:], strings.ToUpper(s.Name)):
+		return problem(fieldName, "%q is the placeholder {{%s}}; use another name", s.Name, strings.ToUpper(s.Name))
+	case c.index(s.Name, i) >= 0:
+		return problem(fieldName, "%q is taken by stage %d", s.Name, c.index(s.Name, i)+1)
+	case strings.Contains(s.SystemPrompt, "{{"):
+		return problem(fieldSystem, "holds {{; placeholders stand in %s only", fieldUser)
+	case s.Temperature != nil && !(*s.Temperature >= 0 && *s.Temperature <= 2):
+		return problem(fieldTemperature, "%g is out of range; use 0 to 2", *s.Temperature)
+	case s.MaxTokens < 0:
+		return problem(fieldMaxTokens, "%d is out of range", s.MaxTokens)
+	case s.Budget < 0:
+		return problem(fieldBudget, "%d is out of range", s.Budget)
+	case s.StopIf != "" && i == 0:
+		return problem(fieldStopIf, "has no stage before it, whose output would be the answer")
+	case s.StopIf != "" && last:
+		return problem(fieldStopIf, "is of the last stage, whose output goes to the client as it comes")
+	case s.EmptyIf != "" && last:
+		return problem(fieldEmptyIf, "is of the last stage, whose output goes to the client as it comes")
+	}
+	return c.addTemplate(i)
+}
+
+// addTemplate parses the template of a stage.
+func (c *Chain) addTemplate(i int) error {
+	s := &c.Stages[i]
+	t, err := parse(s.UserPrompt, func(name string) (int, error) { return c.placeholder(name, i) })
+	switch {
+	case err != nil:
+		return &Error{i, fieldUser, err.Error()}
+	case i == 0 && !t.uses(question):
+		return &Error{i, fieldUser, "does not use {{QUESTION}}; the first stage is asked it"}
+	case !t.uses(question) && !t.usesStage():
+		return &Error{i, fieldUser, "uses neither {{QUESTION}} nor the output of a stage before it"}
+	}
+	c.templates = append(c.templates, t)
+	for _, text := range []string{s.SystemPrompt, s.UserPrompt} {
+		for _, m := range tagName.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(c.names, m[1]) {
+				c.names = append(c.names, m[1])
+			}
+		}
+	}
+	return nil
+}
+
+// placeholder returns what a placeholder in the template of the i-th stage stands for.
+func (c *Chain) placeholder(name string, i int) (int, error) {
+	if n := slices.Index(inputs[:], name); n >= 0 {
+		return -1 - n, nil
+	}
+	if n := c.index(name, i); n >= 0 {
+		return n, nil
+	}
+	switch n := c.index(name, len(c.Stages)); {
+	case n == i:
+		return 0, fmt.Errorf("{{%s}} is the stage itself", name)
+	case n > i:
+		return 0, fmt.Errorf("{{%s}} is a later stage", name)
+	}
+	return 0, fmt.Errorf("%q is no placeholder; there are {{QUESTION}}, {{CONTEXT}}, {{HISTORY}} and the names of stages before", "{{"+name+"}}")
+}
+
+// index returns the index of the stage of that name among the first n, -1 if there is none.
+func (c *Chain) index(name string, n int) int {
+	return slices.IndexFunc(c.Stages[:n], func(s Stage) bool { return s.Name == name })
+}
+
+// Tags returns the names of the tags in prompts. The sources that go into prompts must have been
+// rendered by a policy that protects them (rewrite.Policy.Protecting).
+func (c *Chain) Tags() []string { return c.names }
+
+// Uses tells whether a stage reads an input: "QUESTION", "CONTEXT" or "HISTORY".
+func (c *Chain) Uses(input string) bool {
+	n := slices.Index(inputs[:], input)
+	return n >= 0 && slices.ContainsFunc(c.templates, func(t template) bool { return t.uses(-1 - n) })
+}
+
+// MarshalJSON writes the stages.
+func (c *Chain) MarshalJSON() ([]byte, error) { return json.Marshal(c.Stages) }

@@ -1,0 +1,103 @@
+package staged
+
+import (
+	"sidenote/rewrite/chat"
+)
+
+// A Reason says why a request cannot be answered in stages. It is of a closed list.
+type Reason string
+
+// The reasons.
+const (
+	Tools       Reason = "client-tools" // the client has tools or functions
+	Choices     Reason = "choices"      // it asks for several answers
+	Audio       Reason = "audio"        // it asks for something else than text
+	Logprobs    Reason = "logprobs"     // it asks how likely the tokens of its answer are
+	Attachments Reason = "attachments"  // its messages hold images, audio or files
+	NoQuestion  Reason = "no-question"  // its last message is not a text of the user
+	BadLimits   Reason = "limits"       // its limits are none that a server takes
+)
+
+// Unfit says what a request, which is sound JSON and has a message, holds that a chain cannot
+// carry; "" if nothing.
+func Unfit(req *chat.Request) Reason {
+	limits, err := chat.ReadLimits(req.Body)
+	switch {
+	case err != nil:
+		return BadLimits
+	case limits.Choices > 1:
+		return Choices
+	case req.Attachments > 0:
+		return Attachments
+	}
+	for _, m := range members(req) {
+		if why := m.unfit(); why != "" {
+			return why
+		}
+	}
+	if Question(req) == "" {
+		return NoQuestion
+	}
+	return ""
+}
+
+// A member is one of the body's top object.
+type member struct {
+	name  string
+	kind  chat.Kind
+	value []byte
+}
+
+func members(req *chat.Request) (list []member) {
+	r := chat.NewReader(req.Body)
+	r.Object(func(name string) {
+		kind := r.Kind()
+		list = append(list, member{name, kind, r.Value()})
+	})
+	return list
+}
+
+func (m *member) unfit() Reason {
+	switch m.name {
+	case "tools", "functions":
+		if !m.empty() {
+			return Tools
+		}
+	case "audio":
+		if m.kind != chat.KindNull {
+			return Audio
+		}
+	case "modalities":
+		if !m.onlyText() {
+			return Audio
+		}
+	case "logprobs":
+		if string(m.value) == "true" {
+			return Logprobs
+		}
+	case "top_logprobs":
+		if m.kind != chat.KindNull {
+			return Logprobs
+		}
+	}
+	return ""
+}
+
+// empty tells whether the value is null or an empty list.
+func (m *member) empty() bool {
+	empty := m.kind == chat.KindNull || m.kind == chat.KindArray
+	r := chat.NewReader(m.value)
+	r.Array(func(int) {
+		empty = false
+		r.Value()
+	})
+	return empty
+}
+
+// onlyText tells whether the value is null, or a list of nothing but "text".
+func (m *member) onlyText() bool {
+	only := m.kind == chat.KindNull || m.kind == chat.KindArray
+	r := chat.NewReader(m.value)
+	r.Array(func(int) { only = r.Text() == "text" && only })
+	return only
+}
