@@ -205,7 +205,7 @@ func TestModes(t *testing.T) {
 		t.Errorf("shadow: report %s, %s, %d sources", r.Outcome, r.Rewrite.Outcome, r.Sources())
 	}
 
-	for _, line := range []string{"Sidenote-Mode: staged", "Sidenote-Foo: 1", "Sidenote_Mode: off"} {
+	for _, line := range []string{"Sidenote-Mode: best", "Sidenote-Foo: 1", "Sidenote_Mode: off"} {
 		resp, body := g.post(t, chatBody, line)
 		if resp.StatusCode != 400 || resp.Header.Get("X-Should-Retry") != "false" || resp.Header.Get(report.HeaderStatus) != "refused; reason=invalid-option" {
 			t.Errorf("%s: %d, %s", line, resp.StatusCode, body)

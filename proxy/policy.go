@@ -15,6 +15,7 @@ import (
 	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport/outbound"
 	"sidenote/rewrite"
+	"sidenote/rewrite/staged"
 )
 
 // A Policy holds the settings for one tenant's requests. It is a value, found once per
@@ -34,8 +35,9 @@ type Policy struct {
 	RetryTooLong    bool        // send a request that the upstream finds too long once more, with fewer sources
 	Budget          meter.Terms // what the tenant may use
 	Rewrite         rewrite.Policy
-	Tools           toolbox.Policy `json:",omitzero"` // zero unless the mode is tools; a request or the kill switch may lower the mode
+	Tools           toolbox.Policy `json:",omitzero"` // zero unless the mode is tools or above; a request or the kill switch may lower the mode
 	Citations       cited.Policy   `json:",omitzero"` // what becomes of them in answers
+	Stages          staged.Policy  `json:",omitzero"` // zero unless the mode is staged; likewise
 }
 
 // Limited returns p with the mode that the kill switch leaves it at a time, and the mode

@@ -22,10 +22,11 @@ const (
 	Shadow             // relay at once, and rewrite for the record only
 	Inject             // merge sources into the request
 	Tools              // let the model search and read by tools that Sidenote answers
+	Staged             // answer by a chain of calls: draft, review, final answer
 )
 
 // String returns the mode's name in configuration and headers.
-func (m Mode) String() string { return [...]string{"off", "shadow", "inject", "tools"}[m] }
+func (m Mode) String() string { return [...]string{"off", "shadow", "inject", "tools", "staged"}[m] }
 
 // Placement says where in the messages the block goes.
 type Placement string
@@ -305,12 +306,12 @@ func (e *OptionError) Error() string { return e.Param + ": " + e.Reason }
 
 // ParseMode returns the mode of that name.
 func ParseMode(s string) (Mode, error) {
-	for m := Off; m <= Tools; m++ {
+	for m := Off; m <= Staged; m++ {
 		if s == m.String() {
 			return m, nil
 		}
 	}
-	return Off, fmt.Errorf("%q is not a mode; use tools, inject, shadow or off", s)
+	return Off, fmt.Errorf("%q is not a mode; use staged, tools, inject, shadow or off", s)
 }
 
 // WithClaims returns the policy for a caller whose token has these claims: its filter has

@@ -7,6 +7,7 @@ package rewrite
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,6 +61,7 @@ type Result struct {
 	Ledger    Ledger
 	Model     Model
 	Retrieval retrieval.Result
+	Block     string // under mode Staged: the text that Edits insert, without the line breaks around it
 
 	RetrieveTook, FitTook, EditTook time.Duration
 }
@@ -67,7 +69,7 @@ type Result struct {
 // Rewrite decides what is added to req under p, which was narrowed by o before.
 //
 // It does not fail: the Result tells what went wrong, and its edits are valid in any
-// case. It ignores p.Mode; in shadow mode the caller makes StripEdits instead of the
+// case. It ignores p.Mode but for Block; in shadow mode the caller makes StripEdits instead of the
 // Result's edits.
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) Result {
 	res := rw.rewrite(ctx, p, req, o)
@@ -110,6 +112,9 @@ func (rw *Rewriter) rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	res.FitTook = time.Since(start) - res.RetrieveTook
 
 	res.Edits = j.edits(res.Outcome, in)
+	if p.Mode == Staged && res.Outcome == Injected {
+		res.Block = j.block(in)
+	}
 	j.account(&res, in)
 	res.EditTook = time.Since(start) - res.RetrieveTook - res.FitTook
 	if debug {
@@ -296,6 +301,17 @@ func (j *job) safeQuery() string {
 		return ""
 	}
 	return safeBody(j.query, &j.policy)
+}
+
+// block returns the text that is inserted, all places together.
+func (j *job) block(in *fitResult) string {
+	var texts []string
+	for i, text := range in.insertions {
+		if text != nil {
+			texts = append(texts, strings.TrimSpace(j.places.at[i].Text(text)))
+		}
+	}
+	return strings.Join(texts, "\n\n")
 }
 
 // edits returns the edits that the outcome needs, sorted.

@@ -143,6 +143,7 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) config.Problems {
 	list = append(list, review.HelpersWithoutPrice(cfg)...)
 	list = append(list, review.Helpers(cfg)...)
 	list = append(list, review.Tools(cfg)...)
+	list = append(list, review.Stages(cfg)...)
 	if c.Offline {
 		return list
 	}

@@ -58,6 +58,7 @@ type cli struct {
 	Key       keyCmd       `cmd:"" help:"Make, hash and list the keys of tenants."`
 	Health    healthCmd    `cmd:"" help:"Ask a running Sidenote whether it lives, for container probes."`
 	Stub      stubCmd      `cmd:"" help:"Be an upstream for trying things out."`
+	Stages    stagesCmd    `cmd:"" help:"Show the presets of answers in stages, to read, copy and change."`
 	Models    modelsCmd    `cmd:"" help:"Show how models are counted."`
 	Version   versionCmd   `cmd:"" help:"Show version, commit and encodings."`
 

@@ -11,7 +11,7 @@ import (
 )
 
 type modeCmd struct {
-	Mode   string `arg:"" optional:"" help:"off, shadow, inject or tools; auto or reset takes back what was set. Without it, what is set is shown."`
+	Mode   string `arg:"" optional:"" help:"off, shadow, inject, tools or staged; auto or reset takes back what was set. Without it, what is set is shown."`
 	Tenant string `placeholder:"NAME" help:"One tenant (all for which nothing else is set)."`
 	For    string `placeholder:"TIME" help:"How long, as in 30m (until it is taken back)."`
 	adminFlags
@@ -26,11 +26,11 @@ func (modeCmd) Help() string {
 
 // Run sets modes, if it is told to, and shows what is set then.
 func (c *modeCmd) Run(a *app) error {
-	if known := []string{"", "off", "shadow", "inject", "tools", admin.ModeAuto, "reset"}; !slices.Contains(known, c.Mode) {
-		return usageError{fmt.Errorf("%q is not a mode; write off, shadow, inject or tools, or auto to take back what was set", c.Mode)}
+	if known := []string{"", "off", "shadow", "inject", "tools", "staged", admin.ModeAuto, "reset"}; !slices.Contains(known, c.Mode) {
+		return usageError{fmt.Errorf("%q is not a mode; write off, shadow, inject, tools or staged, or auto to take back what was set", c.Mode)}
 	}
 	if c.Mode == "" && c.Tenant+c.For != "" {
-		return usageError{errors.New("--tenant and --for need a mode: off, shadow, inject, tools or auto")}
+		return usageError{errors.New("--tenant and --for need a mode: off, shadow, inject, tools, staged or auto")}
 	}
 	at, err := c.client(a)
 	if err != nil {

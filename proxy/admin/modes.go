@@ -19,7 +19,7 @@ const ModeAuto = "auto"
 
 // A SwitchMode is the body of a POST to ModePath.
 type SwitchMode struct {
-	Mode   string `json:"mode"`             // off, shadow, inject or tools; auto takes back what was set
+	Mode   string `json:"mode"`             // off, shadow, inject, tools or staged; auto takes back what was set
 	Tenant string `json:"tenant,omitempty"` // "": every tenant for which nothing else is set
 	For    string `json:"for,omitempty"`    // a duration such as 30m; "": until it is taken back
 }
@@ -85,7 +85,7 @@ func (s switching) set(ctx *fasthttp.RequestCtx) error {
 	}
 	mode, err := rewrite.ParseMode(asked.Mode)
 	if err != nil {
-		return optionError("mode", "%q is not a mode; use off, shadow, inject or tools, or auto to take back what was set.", asked.Mode)
+		return optionError("mode", "%q is not a mode; use off, shadow, inject, tools or staged, or auto to take back what was set.", asked.Mode)
 	}
 	if asked.Tenant != "" && s.tenants.ByName(asked.Tenant) == nil {
 		return optionError("tenant", "There is no tenant %q.", asked.Tenant)

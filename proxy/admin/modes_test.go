@@ -32,8 +32,8 @@ func TestModes(t *testing.T) {
 		}
 	}
 	f("", 200, `{"object":"list","data":[]}`)
-	f(`{"mode":"on"}`, 400, `off, shadow, inject or tools`)
-	f(`{"mode":""}`, 400, `off, shadow, inject or tools`)
+	f(`{"mode":"on"}`, 400, `off, shadow, inject, tools or staged`)
+	f(`{"mode":""}`, 400, `off, shadow, inject, tools or staged`)
 	f(`{"mode":"off","tenant":"nobody"}`, 400, `There is no tenant \"nobody\"`)
 	f(`{"mode":"off","for":"soon"}`, 400, `\"soon\" is not a time`)
 	f(`{"mode":"off","for":"0s"}`, 400, `\"0s\" is not a time`)

@@ -63,6 +63,9 @@ func (r *Request) EndOf(i int) Place {
 	return Place{Offset: m.content.Start, Frame: Frame{open: `,"content":"`, close: `"`}}
 }
 
+// Text returns the text that JSON was given.
+func (f Frame) Text(json []byte) string { return decode(json[len(f.open) : len(json)-len(f.close)]) }
+
 // tail decodes the end of a message's text from its last sure seam on, a place at which
 // token counts add exactly: behind a line feed that neither a slash nor white space
 // follows. Without such a place it returns the whole text.

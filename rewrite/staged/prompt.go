@@ -13,8 +13,14 @@ import (
 // stageTag is the tag around a stage's output in the prompt of another.
 const stageTag = "stage"
 
-// inputs are the placeholders that are no stages.
-var inputs = [...]string{"QUESTION", "CONTEXT", "HISTORY"}
+// The placeholders that are no stages.
+const (
+	PlaceQuestion = "QUESTION"
+	PlaceContext  = "CONTEXT"
+	PlaceHistory  = "HISTORY"
+)
+
+var inputs = [...]string{PlaceQuestion, PlaceContext, PlaceHistory}
 
 // What a placeholder stands for: the output of a stage by its index, or one of these.
 const (

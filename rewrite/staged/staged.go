@@ -206,7 +206,7 @@ func (c *Chain) index(name string, n int) int {
 // rendered by a policy that protects them (rewrite.Policy.Protecting).
 func (c *Chain) Tags() []string { return c.names }
 
-// Uses tells whether a stage reads an input: "QUESTION", "CONTEXT" or "HISTORY".
+// Uses tells whether a stage reads an input: PlaceQuestion, PlaceContext or PlaceHistory.
 func (c *Chain) Uses(input string) bool {
 	n := slices.Index(inputs[:], input)
 	return n >= 0 && slices.ContainsFunc(c.templates, func(t template) bool { return t.uses(-1 - n) })

@@ -133,6 +133,7 @@ func checkTreatment(c checker, key string, t Treatment) {
 	checkRerank(c, key+".rerank", t.Rerank)
 	checkGrade(c, key, t)
 	checkAnnotations(c, key+".annotations", t.Annotations)
+	checkStages(c, key, t)
 	typed.Check(t.Renderers, c.problem, func(i int) string { return key + ".renderers[" + itoa(i) + "]" })
 	names := map[Name]bool{"sources": true}
 	for i, part := range t.Components {

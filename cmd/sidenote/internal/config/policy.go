@@ -8,6 +8,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/helpers"
 	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/config/pattern"
+	"sidenote/cmd/sidenote/internal/config/stageset"
 	"sidenote/cmd/sidenote/internal/config/toolset"
 	"sidenote/cmd/sidenote/internal/config/typed"
 	"sidenote/proxy/report"
@@ -32,7 +33,7 @@ type Policy struct {
 
 // A Treatment is what becomes of a chat. Overrides of a policy can change it.
 type Treatment struct {
-	Mode               string             `yaml:"mode" of:"off|shadow|inject|tools"`
+	Mode               string             `yaml:"mode" of:"off|shadow|inject|tools|staged"`
 	Placement          rewrite.Placement  `yaml:"placement" of:"system|last_user|split|marker"`
 	ContextTokens      Count              `yaml:"context_tokens" min:"1" max:"10M"`
 	ReserveOutput      Count              `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
@@ -53,7 +54,8 @@ type Treatment struct {
 	Retrieval          Retrieval          `yaml:"retrieval"`
 	Rerank             Rerank             `yaml:"rerank"`
 	Grade              Grade              `yaml:"grade"`
-	Tools              toolset.Tools      `yaml:"tools"` // of mode tools
+	Tools              toolset.Tools      `yaml:"tools"`  // of mode tools
+	Stages             stageset.Stages    `yaml:"stages"` // of mode staged
 	OnEmpty            rewrite.OnEmpty    `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
 	EmptyAnswer        string             `yaml:"empty_answer"`
 	OnFailure          OnFailure          `yaml:"on_failure"`
@@ -139,6 +141,7 @@ type OnFailure struct {
 	Retrieval     string `yaml:"retrieval" of:"pass|refuse"`     // the search failed, and nothing was found
 	Partial       string `yaml:"partial" of:"pass|refuse"`       // it failed in part, and something was found
 	ContextLength string `yaml:"context_length" of:"retry|pass"` // the upstream finds the request too long
+	Stage         string `yaml:"stage" of:"degrade|refuse"`      // a stage of mode staged fails
 }
 
 // DefaultPolicy is the policy where none is configured.
@@ -167,8 +170,9 @@ func DefaultPolicy() Policy {
 		Rerank:      helpers.DefaultRerank(),
 		Grade:       helpers.DefaultGrade(),
 		Tools:       toolset.Default(),
+		Stages:      stageset.Default(),
 		EmptyAnswer: p.EmptyAnswer,
-		OnFailure:   OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry"},
+		OnFailure:   OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry", Stage: "degrade"},
 		Expose:      report.ExposeNames,
 	}}
 }

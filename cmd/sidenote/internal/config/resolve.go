@@ -69,8 +69,12 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	out.Rewrite.Grade = p.Grade.Settings(addressOf(c, p.Grade.Upstream))
 	out.Rewrite.Planner.Replan = p.Grade.Replans()
 	out.Rewrite.Search.Thresholds = Thresholds(c.Knowledge, p.Knowledge)
-	if out.Rewrite.Mode == rewrite.Tools {
+	if out.Rewrite.Mode >= rewrite.Tools {
 		out.Tools = p.Tools.Policy(ToolBases(c.Knowledge, p.Knowledge))
+	}
+	if out.Rewrite.Mode == rewrite.Staged {
+		out.Stages = p.Stages.Policy(p.Template.TagNames())
+		out.Stages.RefuseOnFailure = p.OnFailure.Stage == "refuse"
 	}
 	return out
 }

@@ -180,7 +180,7 @@ func replaced(t *testing.T, s spot, value string) string {
 // P2: whatever is blank, empty, zero, negative or not a number is refused at its
 // own key, wherever it stands.
 func TestEveryValueIsChecked(t *testing.T) {
-	text := []string{"empty_answer", "text", "issuer", "audience", "model", "query_prefix", "passage_prefix", "subtype", "action", "tool", "*"} // where any words will do
+	text := []string{"empty_answer", "system_prompt", "stop_if", "empty_if", "text", "issuer", "audience", "model", "query_prefix", "passage_prefix", "subtype", "action", "tool", "*"} // where any words will do
 	files := []string{"env", "file", "path"}
 	for i, s := range paths(t, example(t)) {
 		for j, bad := range []string{"null", "''", "{}", "[]", "0", "-1", ".nan", ".inf", "1e400"} {

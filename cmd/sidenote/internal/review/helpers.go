@@ -66,6 +66,11 @@ func keylessHelpers(cfg *config.Config) (list config.Problems) {
 		if s := p.Rewrite.Planner; s.MaxQueries > 0 && s.Upstream != "" && keyless(s.Upstream) {
 			list = append(list, policyProblem(cfg, &p, "planner.upstream", reason, s.Upstream))
 		}
+		for i, s := range p.Stages.Stages {
+			if s.Upstream != "" && keyless(s.Upstream) {
+				list = append(list, policyProblem(cfg, &p, fmt.Sprintf("stages.chain[%d].upstream", i), reason, s.Upstream))
+			}
+		}
 		if s := p.Rewrite.Rerank; s.Documents > 0 && keyless(s.Upstream) {
 			list = append(list, policyProblem(cfg, &p, "rerank.upstream", reason, s.Upstream))
 		}

@@ -18,6 +18,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/meter"
 	"sidenote/retrieval"
+	"sidenote/rewrite"
 )
 
 // Tenant prints what a tenant's requests get, with all that is inherited, and where
@@ -144,7 +145,8 @@ func helpers(w io.Writer, p proxy.Policy) {
 		fmt.Fprintf(w, "           grader %s on %s reads questions and the texts of sources: relevant from %g, irrelevant below %g, %s\n",
 			s.Model, s.Upstream, s.Relevant, s.Irrelevant, s.Timeout)
 	}
-	if t := p.Tools; len(t.Offer) > 0 {
+	stages(w, &p.Stages)
+	if t := p.Tools; p.Rewrite.Mode == rewrite.Tools {
 		fmt.Fprintf(w, "           models have %s: %s and %d tokens of results at most, %s\n",
 			strings.Join(config.Texts(t.Offer), ", "), console.Plural(t.MaxRounds, "round"), t.MaxTokens, t.Timeout)
 	}

@@ -14,26 +14,26 @@ import (
 
 // Tools warns of tools that no chat has, and of models that cannot call any.
 func Tools(cfg *config.Config) config.Problems {
-	return slices.Concat(idleTools(cfg), modelsWithoutFunctions(cfg))
+	return slices.Concat(idle(cfg, "tools", rewrite.Tools), modelsWithoutFunctions(cfg))
 }
 
-// idleTools lists what policies say of tools that no chat of theirs has.
-func idleTools(cfg *config.Config) (list config.Problems) {
-	const reason = "has no effect: only chats under mode: tools have them"
+// idle lists what policies say under a key that only chats of a mode have, and none of theirs does.
+func idle(cfg *config.Config, key string, mode rewrite.Mode) (list config.Problems) {
+	reason := "has no effect: only chats under mode: " + mode.String() + " have them"
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
-		inUse := p.Rewrite.Mode == rewrite.Tools
+		inUse := p.Rewrite.Mode >= mode
 		for i, o := range p.Overrides {
-			setting := fmt.Sprintf("overrides[%d].tools", i)
-			if o.Policy.Rewrite.Mode == rewrite.Tools {
+			setting := fmt.Sprintf("overrides[%d].%s", i, key)
+			if o.Policy.Rewrite.Mode >= mode {
 				inUse = true
 			} else if _, _, written := config.Written(cfg, "policies."+p.Name+"."+setting); written {
-				list = append(list, policyProblem(cfg, &p, setting, reason))
+				list = append(list, policyProblem(cfg, &p, setting, "%s", reason))
 			}
 		}
 		for policy := config.Name(p.Name); policy != "" && !inUse; policy = cfg.Policies[policy].Extends {
-			if _, _, written := config.Written(cfg, "policies."+string(policy)+".tools"); written {
-				list = append(list, policyProblem(cfg, &p, "tools", reason))
+			if _, _, written := config.Written(cfg, "policies."+string(policy)+"."+key); written {
+				list = append(list, policyProblem(cfg, &p, key, "%s", reason))
 				break
 			}
 		}
@@ -49,7 +49,7 @@ func modelsWithoutFunctions(cfg *config.Config) (list config.Problems) {
 		p, _ := cfg.Tenant(name)
 		add := func(setting string, models proxy.Models, of *proxy.Policy) {
 			for _, model := range models {
-				if len(of.Tools.Offer) > 0 && !of.Tools.XML && refusesTools(table, model) {
+				if of.Rewrite.Mode == rewrite.Tools && !of.Tools.XML && refusesTools(table, model) {
 					list = append(list, policyProblem(cfg, &p, setting, "%s cannot call functions, and its upstream answers tools with an error; tools: {protocol: xml} does without", model))
 				}
 			}

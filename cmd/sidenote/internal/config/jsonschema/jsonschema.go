@@ -17,9 +17,11 @@ import (
 	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/cmd/sidenote/internal/config/filter"
 	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/config/stageset"
 	"sidenote/cmd/sidenote/internal/config/toolset"
 	"sidenote/cmd/sidenote/internal/config/typed"
 	"sidenote/rewrite"
+	"sidenote/rewrite/staged"
 )
 
 // An object is a schema, or a part of one.
@@ -108,6 +110,13 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 	case reflect.TypeFor[toolset.Tools]():
 		whole := b.structure(key, t)
 		return object{"anyOf": []object{b.value(key+".offer", schema.Fields(t)[0].Type, schema.Fields(t)[0].Tag), whole}}
+	case reflect.TypeFor[stageset.Stages]():
+		whole := b.structure(key, t)
+		return object{"anyOf": []object{b.value(key+".chain", reflect.TypeFor[stageset.Chain](), ""), whole}}
+	case reflect.TypeFor[stageset.Chain]():
+		list := b.value(key, reflect.TypeFor[[]stageset.Stage](), "")
+		list["maxItems"] = staged.MaxStages
+		return object{"anyOf": []object{{"enum": staged.Presets()}, ref("variable"), list}}
 	case reflect.TypeFor[callers.Values]():
 		one := object{"type": []string{"string", "number", "boolean"}}
 		return object{"anyOf": []object{one, {"type": "array", "minItems": 1, "items": one}}}
@@ -188,6 +197,8 @@ func scalar(t reflect.Type, tag reflect.StructTag) object {
 		return object{"type": []string{"string", "integer"}, "pattern": duration + "|^[+-]?0$", "minimum": 0, "maximum": 0}
 	case reflect.TypeFor[config.Priority]():
 		return object{"anyOf": []object{{"enum": priorities()}, limited(`^\+?[0-9]+$`, limit{0, 100, true})}}
+	case reflect.TypeFor[stageset.Temperature]():
+		return object{"type": []string{"number", "string"}, "minimum": 0, "maximum": 2, "pattern": `^[0-9.eE+_xXpPa-fA-F-]+$`}
 	case reflect.TypeFor[config.Weight]():
 		return object{"type": []string{"number", "string"}, "exclusiveMinimum": 0, "maximum": 1, "pattern": `^(auto|[0-9.eE+_xXpPa-fA-F-]+)$`}
 	case reflect.TypeFor[config.Threshold](), reflect.TypeFor[config.Relevance]():

@@ -111,6 +111,7 @@ func TestSchemaTakesEachForm(t *testing.T) {
 		"upstream: http://u.test\nstate: ':memory:'\nredis: redis://h.test", "upstream: http://u.test\nconcurrency: '2 k'\ncache: {memory: 64 MiB, ttl: 1h30m}",
 		"upstream: http://u.test\npolicies: {default: {context_tokens: {env: SIZE}, sources: low, components: [{name: 1, text: 2, priority: '3'}], retrieval: {score_threshold: 1e-3}}}",
 		"upstream: http://u.test\npolicies: {default: {mode: tools, tools: [recall]}, b: {tools: {offer: [recall, search_files], max_rounds: '2', max_tokens: 8k}}}",
+		"upstream: http://u.test\npolicies: {default: {mode: staged, stages: careful}, b: {stages: {chain: {env: CHAIN, default: brief}}}, c: {stages: [{name: a, user_prompt_template: '{{QUESTION}}', temperature: '.5', max_tokens: 1k}]}}",
 		"upstream: http://u.test\nshutdown_delay: 0\nexplain: 5\ntimeouts: {idle: 1.5s}", "upstream: http://u.test\ninclude: [{path: 'x/*.yaml', optional: true}]",
 		"upstream: http://u.test\nknowledge: {1: ./a, b: {engine: embedded, relevance_threshold: .5}, c: {path: ~/c, attributes: {a: 1, b: [x]}}}",
 	} {

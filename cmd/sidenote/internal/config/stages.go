@@ -1,0 +1,40 @@
+package config
+
+import (
+	"errors"
+	"strings"
+
+	"sidenote/rewrite"
+	"sidenote/rewrite/staged"
+)
+
+// checkStages refuses a chain that cannot run, where it is written.
+func checkStages(c checker, policy string, t Treatment) {
+	s, key := t.Stages, policy+".stages"
+	_, written := c.places[key+".chain"]
+	switch {
+	case len(s.Chain) > 0 && written:
+	case len(s.Chain) == 0 && t.Mode == rewrite.Staged.String():
+		c.problem(key, "is missing; name a preset, %s, or list the stages", strings.Join(staged.Presets(), ", "))
+		return
+	default:
+		return
+	}
+	_, err := s.Compile(t.Template.TagNames())
+	if wrong := (*staged.Error)(nil); errors.As(err, &wrong) {
+		at := key + ".chain"
+		if wrong.Stage >= 0 {
+			at += "[" + itoa(wrong.Stage) + "]"
+		}
+		if wrong.Field != "" {
+			at += "." + wrong.Field
+		}
+		c.problem(at, "%s", wrong.Reason)
+	}
+	for i, stage := range s.Chain {
+		at := key + ".chain[" + itoa(i) + "]"
+		if stage.Upstream != "" && known(c.Config, at+".upstream", "upstream", stage.Upstream, c.upstreams()) && stage.Model == "" {
+			c.problem(at+".model", "is missing; name the model of upstream %q that the stage asks", stage.Upstream)
+		}
+	}
+}
