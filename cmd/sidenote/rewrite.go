@@ -6,19 +6,23 @@ import (
 	"io"
 	"os"
 
+	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/proxy"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/proxy/rounds"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
+	"sidenote/rewrite/staged"
 )
 
 type rewriteCmd struct {
 	File string `arg:"" optional:"" help:"A chat request in JSON; stdin when absent."`
 	sourceFlags
-	Full bool `help:"Show everything that is out, not the first three only."`
-	JSON bool `name:"json" help:"Print the ledger as JSON, with everything that is out."`
+	Stages bool `help:"Print the prompts of all stages of mode staged, with placeholders for what only a model can say."`
+	Full   bool `help:"Show everything that is out, not the first three only."`
+	JSON   bool `name:"json" help:"Print the ledger as JSON, with everything that is out."`
 }
 
 // Help shows how rewrite is used.
@@ -62,6 +66,9 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	policy.CountWhole = true
 	e.Planners.Help(&policy, planning.DryRun(&policy, req.Model, nil))
+	if c.Stages {
+		return c.stages(a, e, &whole, policy, req, asked)
+	}
 	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
 	if policy.Mode != rewrite.Off {
 		rep, offered := rounds.DryRun(a.ctx, e.Rewriter, &whole.Tools, policy, req, asked)
@@ -74,6 +81,15 @@ func (c *rewriteCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if err := notSent(&res, &policy); err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(rewrite.Apply(nil, req.Body, res.Edits))
+	return err
+}
+
+// notSent is why a request would not go up; nil if it would.
+func notSent(res *rewrite.Result, p *rewrite.Policy) error {
 	switch res.Outcome {
 	case rewrite.Refused:
 		if res.Ambiguity != nil {
@@ -81,10 +97,31 @@ func (c *rewriteCmd) Run(a *app) error {
 		}
 		return fmt.Errorf("the request would be refused: %s", res.Reason)
 	case rewrite.Answered:
-		return fmt.Errorf("the request would not be sent but answered: %s", policy.EmptyAnswer)
+		return fmt.Errorf("the request would not be sent but answered: %s", p.EmptyAnswer)
 	}
-	_, err = a.stdout.Write(rewrite.Apply(nil, req.Body, res.Edits))
-	return err
+	return nil
+}
+
+// stages prints what each stage would be asked.
+func (c *rewriteCmd) stages(a *app, e *engine.Engine, whole *proxy.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options) error {
+	if p.Mode != rewrite.Staged {
+		return fmt.Errorf("the request would not be answered in stages: the mode is %s", p.Mode)
+	}
+	if why := staged.Unfit(req); why != "" {
+		return fmt.Errorf("the request would not be answered in stages: %s", why)
+	}
+	chain := whole.Stages.Chain
+	res := e.Rewriter.Rewrite(a.ctx, p.Protecting(chain.Tags()), req, asked)
+	if err := c.ledger(a, &report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}, nil); err != nil {
+		return err
+	}
+	if err := notSent(&res, &p); err != nil {
+		return err
+	}
+	counter := res.Model.Counter
+	in := staged.Inputs{Question: staged.Question(req), Context: res.Block, History: staged.History(req, counter), Counter: counter}
+	screen.Prompts(a.stdout, chain, in)
+	return nil
 }
 
 // maxFile is the largest request, in bytes, that a dry run reads.
