@@ -1,0 +1,45 @@
+package staged_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/staged"
+)
+
+// Whatever a request that is fit holds, the request of a stage is sound and asks the stage's prompt
+// last; reading it never panics.
+func FuzzBody(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no golden files: %v", err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(archive.Files[0].Data, true)
+	}
+	f.Add([]byte(`{"\u006dodel":"m","messages":[{"role":"user","content":"a\ud83d\ude42\u2028b"}],"stop":null}`), false)
+	stage := &staged.Stage{Name: "s", Model: "m", MaxTokens: 7}
+	f.Fuzz(func(t *testing.T, body []byte, last bool) {
+		req, err := chat.Parse(body)
+		if err != nil || staged.Unfit(req) != "" {
+			return
+		}
+		staged.History(req, words{})
+		out := staged.Body(req, staged.Call{Stage: stage, System: "S", User: staged.Question(req), Last: last})
+		got, err := chat.Parse(out)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if text := staged.Question(got); got.Model != "m" || got.MaxTokens == 0 || got.MaxTokens > 7 || strings.TrimSpace(text) != staged.Question(req) {
+			t.Fatalf("%q, %d: %s", got.Model, got.MaxTokens, out)
+		}
+	})
+}
