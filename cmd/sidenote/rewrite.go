@@ -84,6 +84,11 @@ func (c *rewriteCmd) Run(a *app) error {
 	if err := notSent(&res, &policy); err != nil {
 		return err
 	}
+	if policy.Mode == rewrite.Staged {
+		if err := c.inStages(a, staged.Unfit(req), &whole.Stages); err != nil {
+			return err
+		}
+	}
 	_, err = a.stdout.Write(rewrite.Apply(nil, req.Body, res.Edits))
 	return err
 }
@@ -98,6 +103,20 @@ func notSent(res *rewrite.Result, p *rewrite.Policy) error {
 		return fmt.Errorf("the request would be refused: %s", res.Reason)
 	case rewrite.Answered:
 		return fmt.Errorf("the request would not be sent but answered: %s", p.EmptyAnswer)
+	}
+	return nil
+}
+
+// inStages says that what is printed is not what goes up first; unfit is why it is nevertheless.
+func (c *rewriteCmd) inStages(a *app, unfit staged.Reason, of *staged.Policy) error {
+	switch {
+	case unfit != "" && of.RefuseUnfit:
+		return fmt.Errorf("the request would be refused: a chain of stages cannot carry it: %s", unfit)
+	case c.JSON:
+	case unfit != "":
+		fmt.Fprintf(a.stderr, "stages: none, %s\n", unfit)
+	default:
+		fmt.Fprintln(a.stderr, "stages: the request is answered in stages, whose prompts --stages prints; this is what goes up where they fail")
 	}
 	return nil
 }
