@@ -126,7 +126,7 @@ const (
 	Rerank    Kind = "rerank"    // a call that orders what was found
 	Grade     Kind = "grade"     // a call that grades what was found
 	Tool      Kind = "tools"     // a later round of a call with tools
-	Stage     Kind = "stage"     // a later stage of a staged answer
+	Stage     Kind = "stage"     // a stage of a staged answer, the first one too
 	Other     Kind = "other"     // a client's call to another listed route
 )
 

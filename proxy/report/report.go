@@ -114,6 +114,8 @@ type Report struct {
 
 	Unoffered string            // why no tools were offered though the policy does; of a closed list
 	Tools     *Tools            // what its model did with tools of ours; nil where it was offered none
+	Unstaged  string            // why the chat was not answered in stages though the policy wants it; of a closed list
+	Stages    *Stages           // what became of its stages; nil where it was not answered in any
 	Citations *citations.Report // of the answer; nil where they were not checked
 
 	Budget Budget // what was reserved and charged; zero where nothing is limited

@@ -66,7 +66,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	} else if r.Unoffered != "" {
 		dst = appendToken(append(dst, "; unoffered="...), r.Unoffered)
 	}
-	dst = appendCitations(dst, r.Citations)
+	dst = appendCitations(appendStaged(dst, r), r.Citations)
 	if !r.Injected() {
 		dst = appendDegraded(dst, r)
 		dst = appendStages(dst, r)

@@ -162,9 +162,9 @@ func plus(a, b budget.Amount) budget.Amount {
 }
 
 // Injected tells whether sources or other components were added to the prompt that went up, with
-// tools or without.
+// tools, in stages, or without.
 func (r *Report) Injected() bool {
-	return r.Outcome == rewrite.Injected || r.Outcome == WithTools && r.Rewrite.Outcome == rewrite.Injected
+	return r.Outcome == rewrite.Injected || (r.Outcome == WithTools || r.Outcome == Staged) && r.Rewrite.Outcome == rewrite.Injected
 }
 
 // injectedTokens names the tokens that were added to the prompt. Of a chat with tools, tokens are
@@ -179,7 +179,7 @@ func injectedTokens(r *Report) string {
 // AppendAllSources appends the value of Sidenote-Sources: the sources in the prompt, and those that
 // results of tools gave, as far as they are known by now.
 func AppendAllSources(dst []byte, r *Report) []byte {
-	if r.Outcome != rewrite.Injected && r.Outcome != WithTools {
+	if r.Outcome != rewrite.Injected && r.Outcome != WithTools && r.Outcome != Staged {
 		return dst
 	}
 	all := r.Rewrite.Ledger.Sources
