@@ -60,9 +60,10 @@ type Call struct {
 type upstreamCall struct {
 	up     *Upstream
 	head   *Head
-	watch  *watch        // of the client that it is made for; nil if there is none
-	now    time.Duration // clock when it began, or when a connection was dialed for it
-	stop   func() bool   // ends the wait for the end of a context that is not watch itself; else nil
+	watch  *watch          // of the client that it is made for; nil if there is none
+	now    time.Duration   // clock when it began, or when a connection was dialed for it
+	ctx    context.Context // that is not watch itself; else nil
+	stop   func() bool     // ends the wait for its end; nil without one
 	answer Answer
 	sent   bool // a part of the request may have been; for the caller of Do alone
 
@@ -81,8 +82,8 @@ type progress struct {
 }
 
 // Do sends a request to the upstream and waits for the head of the answer. When ctx ends,
-// the connection to the upstream is closed at once; every context that ends counts as a
-// client that left. (The end of Watch's parent is not noticed here: Close ends the calls of an
+// the connection to the upstream is closed at once; a context that ends with
+// context.DeadlineExceeded as its cause counts as an upstream that is late, and every other that ends as a client that left. (The end of Watch's parent is not noticed here: Close ends the calls of an
 // Upstream.) Every error is an *Error. The caller must close each Answer; those of
 // calls with a context of Watch are closed when the handler has returned, if not before.
 //
@@ -91,6 +92,7 @@ func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
 	x := newCall(ctx)
 	x.up, x.head, x.now = u, c.Head, tcp.Clock()
 	if x.watch != ctx {
+		x.ctx = ctx
 		x.stop = panics.AfterEnd(ctx, u.config.Panicked, x.abort)
 	}
 	text := u.heads.Get().(*[]byte)
@@ -176,10 +178,10 @@ func (x *upstreamCall) source(c Call) (rest io.Reader, length int64) {
 func oneChunk(body [][]byte) [][]byte {
 	n := wire.Size(body)
 	if n == 0 {
-		return [][]byte{[]byte(lastChunk)}
+		return [][]byte{[]byte(wire.LastChunk)}
 	}
 	framed := append(make([][]byte, 0, len(body)+2), fmt.Appendf(nil, "%x\r\n", n))
-	return append(append(framed, body...), []byte("\r\n"+lastChunk))
+	return append(append(framed, body...), []byte("\r\n"+wire.LastChunk))
 }
 
 // connect takes a connection from the pool or dials one, and fails if the context ends
@@ -313,6 +315,10 @@ func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 		return upload.fault
 	case x.up.closed(): // which may also end the context
 		return &Error{Closed, net.ErrClosed}
+	case aborted && x.late() && !x.sent:
+		return &Error{timeout, ErrUnsent}
+	case aborted && x.late():
+		return &Error{timeout, context.DeadlineExceeded}
 	case aborted && !x.sent:
 		return &Error{ClientGone, ErrUnsent}
 	case aborted:
@@ -325,6 +331,11 @@ func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 		return &Error{timeout, err}
 	}
 	return &Error{otherwise, wire.UnexpectedEOF(err)}
+}
+
+// late tells whether a deadline has ended the call.
+func (x *upstreamCall) late() bool {
+	return x.ctx != nil && errors.Is(context.Cause(x.ctx), context.DeadlineExceeded)
 }
 
 // abort is called when the context has ended, and cancels what is under way.

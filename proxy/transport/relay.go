@@ -57,16 +57,7 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 		return
 	}
 	x, client := a.x, clientOf(ctx)
-	client.flush = x.up.config.ClientWrite
-	if x.upload != nil && x.upload.rest != nil {
-		client.state.bodyRead = x.upload.complete()
-	}
-	if a.Sent() && !how.KeepBody { // or the memory of what is still being sent is free when the handler returns
-		client.freeBody()
-	}
-	start := len(*a.text)
-	*a.text = a.head.Append(*a.text, how.Replace)
-	head := ReplyHead{Status: a.head.Status, Lines: (*a.text)[start:], Length: -1, NoBody: a.head.Kind == wire.BodyNone}
+	head := a.replyHead(client, &how)
 	if a.head.Kind == wire.BodyFixed && how.Through == nil {
 		head.Length = a.head.Length
 	}
@@ -81,6 +72,36 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	})
 	x.end(err == nil && keep)
 	how.done(client.guard.options.Panicked, Outcome{client.state.reply.bytes, x.relayError(err, readErr)})
+}
+
+// replyHead makes the head for the client, of a body whose length is not known.
+func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
+	x := a.x
+	client.flush = x.up.config.ClientWrite
+	if x.upload != nil && x.upload.rest != nil {
+		client.state.bodyRead = x.upload.complete()
+	}
+	if a.Sent() && !how.KeepBody { // or the memory of what is still being sent is free when the handler returns
+		client.freeBody()
+	}
+	start := len(*a.text)
+	*a.text = a.head.Append(*a.text, how.Replace)
+	return ReplyHead{Status: a.head.Status, Lines: (*a.text)[start:], Length: -1, NoBody: a.head.Kind == wire.BodyNone}
+}
+
+// Lead makes the head of the answer that of ctx's request, and sends it at once. write makes the
+// body: it may read the answer, must close it, and may make other calls. Of how, Tap and Through are not called.
+// Call it last in the handler, like Relay.
+func (a *Answer) Lead(ctx *fasthttp.RequestCtx, how Relay, write func(w io.Writer) error) {
+	x, client := a.x, clientOf(ctx)
+	err := Reply(ctx, a.replyHead(client, &how), func(w *ReplyWriter) error {
+		if err := w.flush(); err != nil {
+			return err
+		}
+		return write(w)
+	})
+	a.Close()
+	how.done(client.guard.options.Panicked, Outcome{client.state.reply.bytes, x.relayError(err, nil)})
 }
 
 // relayError returns what ended a relay as an *Error. readErr is that of reading the
@@ -142,15 +163,15 @@ func (a *Answer) copyPieces(w *ReplyWriter, how *Relay, readErr *error) error {
 func (a *Answer) copyPiece(w *ReplyWriter, how *Relay, readErr *error) (n int, err error) {
 	piece := w.client.guard.pieces.Get().(*[]byte)
 	defer putBuffer(&w.client.guard.pieces, piece)
-	n, err = a.body.Read(dataOf(*piece))
+	n, err = a.body.Read(wire.DataOf(*piece))
 	if n > 0 {
 		if how.Tap != nil {
-			how.Tap(dataOf(*piece)[:n])
+			how.Tap(wire.DataOf(*piece)[:n])
 		}
 		var passErr error
 		if how.through == nil {
 			passErr = w.pass(*piece, n, a.body.Ended() && !a.body.HasTrailer())
-		} else if _, passErr = how.through.Write(dataOf(*piece)[:n]); passErr == nil {
+		} else if _, passErr = how.through.Write(wire.DataOf(*piece)[:n]); passErr == nil {
 			passErr = w.flush() // the head does not wait for a whole event
 		}
 		if passErr != nil {

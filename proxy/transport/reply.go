@@ -7,6 +7,7 @@ import (
 
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport/tcp"
+	"sidenote/proxy/transport/wire"
 )
 
 // A ReplyHead is the head of an answer. Framing and Connection are added to it.
@@ -94,7 +95,7 @@ func (w *ReplyWriter) Write(p []byte) (n int, err error) {
 	piece := w.client.guard.pieces.Get().(*[]byte)
 	defer putBuffer(&w.client.guard.pieces, piece)
 	for n < len(p) {
-		part := copy(dataOf(*piece), p[n:])
+		part := copy(wire.DataOf(*piece), p[n:])
 		if err := w.pass(*piece, part, false); err != nil {
 			return n, err
 		}
@@ -106,11 +107,11 @@ func (w *ReplyWriter) Write(p []byte) (n int, err error) {
 // pass writes the n bytes of data in piece, see dataOf. last says that the body ends
 // after them.
 func (w *ReplyWriter) pass(piece []byte, n int, last bool) error {
-	out := piece[frameRoom : frameRoom+n]
+	out := piece[wire.FrameRoom : wire.FrameRoom+n]
 	if w.framing == replyChunked {
-		out = chunkIn(piece, n)
+		out = wire.ChunkIn(piece, n)
 		if last {
-			out, w.ended = append(out, lastChunk...), true
+			out, w.ended = append(out, wire.LastChunk...), true
 		}
 	}
 	if len(w.head) > 0 && len(w.head)+len(out) <= maxCopied {
@@ -147,24 +148,4 @@ func (w *ReplyWriter) end(trailer []byte) error {
 		w.head = append(append(append(w.head, "0\r\n"...), trailer...), "\r\n"...)
 	}
 	return w.flush()
-}
-
-// What a buffer for a piece of a body has room for beside the data.
-const (
-	lastChunk = "0\r\n\r\n"
-	frameRoom = len("7fff\r\n")         // before the data: the size line of a chunk
-	frameEnd  = len("\r\n" + lastChunk) // after it
-)
-
-// dataOf returns the part of a buffer that is for data.
-func dataOf(piece []byte) []byte { return piece[frameRoom : len(piece)-frameEnd] }
-
-// chunkIn makes a chunk of the first n bytes of data in piece.
-func chunkIn(piece []byte, n int) []byte {
-	var size [8]byte
-	line := append(strconv.AppendInt(size[:0], int64(n), 16), "\r\n"...)
-	start := frameRoom - len(line)
-	copy(piece[start:], line)
-	copy(piece[frameRoom+n:], "\r\n")
-	return piece[start : frameRoom+n+len("\r\n")]
 }

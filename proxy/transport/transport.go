@@ -48,8 +48,8 @@ const (
 // errPanic ends a call that met a panic. The log has its stack.
 var errPanic = &Error{Internal, errors.New("panic")}
 
-// ErrUnsent is the cause of a ClientGone where the upstream had not been reached yet.
-var ErrUnsent = errors.New("client hung up before anything was sent")
+// ErrUnsent is the cause where a context ended before the upstream had been reached.
+var ErrUnsent = errors.New("given up before anything was sent")
 
 // An Error is the type of the errors that this package returns.
 type Error struct {

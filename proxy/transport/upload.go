@@ -126,7 +126,7 @@ func (u *upload) copy(body [][]byte) (err error) {
 	}
 	if u.length == chunked {
 		u.last.Store(true)
-		return u.write([]byte(lastChunk))
+		return u.write([]byte(wire.LastChunk))
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (u *upload) pass(r io.Reader, piece []byte, sent int64, before func() error
 		if err := before(); err != nil {
 			return total, err
 		}
-		n, readErr := r.Read(dataOf(piece))
+		n, readErr := r.Read(wire.DataOf(piece))
 		if n > 0 {
 			total += int64(n)
 			u.last.Store(sent+total == u.length)
@@ -176,9 +176,9 @@ func (u *upload) pass(r io.Reader, piece []byte, sent int64, before func() error
 // framed returns the first n bytes of data in piece in the framing of the body.
 func (u *upload) framed(piece []byte, n int) []byte {
 	if u.length != chunked {
-		return dataOf(piece)[:n]
+		return wire.DataOf(piece)[:n]
 	}
-	return chunkIn(piece, n)
+	return wire.ChunkIn(piece, n)
 }
 
 func (u *upload) write(p []byte) error {
