@@ -70,8 +70,12 @@ func (b *builder) member(m *member) {
 		if b.temperature() == "" && !(b.call.Model.CompletionCap && b.call.Stage.Model != "") {
 			b.add(m.name, m.value)
 		}
-	case "stream", "stream_options", "stop", "response_format", "prediction", "store", "verbosity":
+	case "stream", "stream_options", "prediction", "store":
 		if b.call.Last {
+			b.add(m.name, m.value)
+		}
+	case "stop", "response_format", "verbosity":
+		if b.answers() {
 			b.add(m.name, m.value)
 		}
 	case "max_tokens", "max_completion_tokens":
@@ -95,8 +99,11 @@ func (b *builder) temperature() string {
 	return strconv.FormatFloat(*t, 'g', -1, 64)
 }
 
+// answers tells whether the output can be the answer, to which the request says how it is to be.
+func (b *builder) answers() bool { return b.call.Last || b.call.Stage.Draft }
+
 // limit is how long the output may be, by the name that the model takes; 0 is not said. The
-// request's own limit bounds the last stage, and those without one.
+// request's own limit bounds stages whose output can be the answer, and those without one.
 func (b *builder) limit() (name string, n int) {
 	name, n = "max_tokens", b.call.Stage.MaxTokens
 	old, renamed := b.limits["max_tokens"], b.limits["max_completion_tokens"]
@@ -104,7 +111,7 @@ func (b *builder) limit() (name string, n int) {
 		name = "max_completion_tokens"
 	}
 	for _, theirs := range [...]int{old, renamed} {
-		if theirs > 0 && (n == 0 || b.call.Last && theirs < n) {
+		if theirs > 0 && (n == 0 || b.answers() && theirs < n) {
 			n = theirs
 		}
 	}

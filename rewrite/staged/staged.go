@@ -46,6 +46,7 @@ type Stage struct {
 	Upstream     string // "": that of the request
 	StopIf       string // first line of its output that ends the chain: the output of the stage before is the answer
 	EmptyIf      string // first line of its output by which nothing was found
+	Draft        bool   // its output can be the answer; Compile sets it where the next stage has a StopIf
 	Budget       int    // tokens of its output as others quote it; 0: DefaultBudget
 }
 
@@ -120,6 +121,9 @@ func Compile(stages []Stage, protected ...string) (*Chain, error) {
 		if err := c.add(i); err != nil {
 			return nil, err
 		}
+	}
+	for i := range c.Stages[1:] {
+		c.Stages[i].Draft = c.Stages[i].Draft || c.Stages[i+1].StopIf != ""
 	}
 	c.tags = tags.NewVocabulary(c.names...)
 	return c, nil
