@@ -1,13 +1,13 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/answers"
 	"sidenote/proxy/apierror"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -172,7 +172,7 @@ func (x *exchange) forward(r transport.Call) error {
 // howOf says how an answer is relayed that the client gets.
 func howOf(x *exchange, answer *transport.Answer) transport.Relay {
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
-	if isStream(answer) {
+	if answers.Stream(answer) {
 		x.beginStream()
 	}
 	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
@@ -181,10 +181,6 @@ func howOf(x *exchange, answer *transport.Answer) transport.Relay {
 	}
 	hideUsage(x, answer, &how)
 	return how
-}
-
-func isStream(answer *transport.Answer) bool {
-	return bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream"))
 }
 
 // call makes one call to the upstream, now, and reports it.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sidenote/cache/turns"
+	"sidenote/proxy/answers"
 	"sidenote/proxy/apierror"
 	"sidenote/proxy/report"
 	"sidenote/proxy/rounds"
@@ -70,7 +71,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 			return string(report.AppendClosing(nil, &x.report))
 		},
 	})
-	if isStream(first) {
+	if answers.Stream(first) {
 		how := howOf(x, first)
 		x.checker.Relay(first, &how, x, x.lines)
 		how.Through, how.KeepBody = r.Through(how.Through), true

@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/answers"
 	"sidenote/proxy/loop/looptest"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
-	"sidenote/proxy/rounds"
 )
 
 // talking is a dialogue of answers.
@@ -224,7 +224,7 @@ func TestToolsKeepTheBody(t *testing.T) {
 
 // What is held up of an answer is bounded, and beyond that the client gets an error.
 func TestToolsHeldUp(t *testing.T) {
-	huge := strings.Repeat("x", rounds.MaxAnswer)
+	huge := strings.Repeat("x", answers.MaxWhole)
 	call := func(arguments string) looptest.Answer {
 		return looptest.Answer{Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: arguments}}}
 	}
@@ -275,7 +275,7 @@ func TestToolsHeldUp(t *testing.T) {
 func TestToolsWholeAnswersHaveTheirShare(t *testing.T) {
 	limitMemory(t)
 	const many = 8
-	huge := looptest.Answer{Text: strings.Repeat("x", rounds.MaxAnswer-1<<20), Finish: "stop"}
+	huge := looptest.Answer{Text: strings.Repeat("x", answers.MaxWhole-1<<20), Finish: "stop"}
 	body, kind := looptest.Bytes(huge, plain(), false)
 	release := make(chan struct{})
 	u := newUpstream(t, func(_ seen, w io.Writer) {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 
+	"sidenote/proxy/answers"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
@@ -23,7 +24,7 @@ func (a *account) readAlong(answer *transport.Answer) {
 		return
 	}
 	a.reader = a.server.readers.Get()
-	a.reader.Reset(a.report.Route, isStream(answer), string(answer.Header("Content-Encoding")))
+	a.reader.Reset(a.report.Route, answers.Stream(answer), string(answer.Header("Content-Encoding")))
 	if a.counter != nil {
 		a.reader.KeepText(maxText)
 	}

@@ -36,6 +36,12 @@ func Go(h Handler, f, over func()) {
 	}()
 }
 
+// Guard calls f and recovers its panic.
+func Guard(h Handler, f func()) {
+	defer Recover(h, nil)
+	f()
+}
+
 // AfterFunc is time.AfterFunc, but recovers a panic of f.
 func AfterFunc(h Handler, wait time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(wait, func() {

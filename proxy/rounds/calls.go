@@ -89,12 +89,6 @@ func canonical(arguments string) string {
 	return string(encode(v))
 }
 
-// guarded calls f and recovers its panic.
-func guarded(h panics.Handler, f func()) {
-	defer panics.Recover(h, nil)
-	f()
-}
-
 // run makes calls, each with its share of the room: the last one in this goroutine, which waits for
 // the others anyway.
 func (r *Rounds) run(ctx context.Context, calls []*call) {
@@ -112,7 +106,7 @@ func (r *Rounds) run(ctx context.Context, calls []*call) {
 			}
 		}
 		if i == len(calls)-1 {
-			guarded(r.Panicked, one)
+			panics.Guard(r.Panicked, one)
 			continue
 		}
 		all.Add(1)

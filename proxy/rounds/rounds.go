@@ -8,9 +8,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"time"
 
+	"sidenote/proxy/answers"
 	"sidenote/proxy/loop"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -69,10 +69,10 @@ func New(s Setup) *Rounds {
 	return r
 }
 
-// take takes memory for what is held up of streams, of which one request has MaxAnswer at most.
+// take takes memory for what is held up of streams, of which one request has answers.MaxWhole at most.
 func (r *Rounds) take(n int) bool {
 	r.held += n
-	return r.held <= MaxAnswer && r.Memory.Take(n)
+	return r.held <= answers.MaxWhole && r.Memory.Take(n)
 }
 
 func (r *Rounds) begin() {
@@ -149,19 +149,4 @@ func encode(v any) json.RawMessage {
 		panic("BUG: encode: " + err.Error())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// replaced is a body in place of the upstream's.
-type replaced struct {
-	to   io.Writer
-	body []byte
-}
-
-// Write implements io.Writer: what the upstream says is dropped.
-func (w *replaced) Write(p []byte) (int, error) { return len(p), nil }
-
-// Close writes the body.
-func (w *replaced) Close() error {
-	_, err := w.to.Write(w.body)
-	return err
 }

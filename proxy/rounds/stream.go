@@ -5,19 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"sync"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/answers"
 	"sidenote/proxy/events"
 	"sidenote/proxy/loop"
-	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 )
-
-// beat is how often a stream that has nothing to say is kept alive.
-const beat = 5 * time.Second
 
 // Through returns what the stream of the first round passes through on its way to the client: it
 // writes all rounds. It is closed when that stream has ended.
@@ -149,7 +144,7 @@ func (s *stream) round() error {
 		return s.fail(s.Host.Error(err), &transport.Error{Class: transport.Truncated, Err: err})
 	}
 	defer answer.Close()
-	if answer.Status() != fasthttp.StatusOK || !bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream")) {
+	if answer.Status() != fasthttp.StatusOK || !answers.Stream(answer) {
 		body, _ := answer.Peek(64<<10, nil)
 		return s.fail(body, errLater)
 	}
@@ -174,34 +169,16 @@ func (s *stream) round() error {
 
 // alive does something while comments keep the stream alive.
 func (s *stream) alive(do func()) error {
-	var mu sync.Mutex // of what follows, and of what is written
-	var beats *time.Timer
-	var over bool
-	var err error
-	comment := func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if over {
-			return
+	comment := func() error {
+		if err := loop.Comment(&s.out, "sidenote tools"); err != nil {
+			return err
 		}
-		if err = loop.Comment(&s.out, "sidenote tools"); err == nil {
-			err = s.flush()
-		}
-		if err == nil { // or the client has left, which ends what is done
-			beats.Reset(beat)
-		}
+		return s.flush()
 	}
-	if !s.Policy.NoHeartbeat {
-		mu.Lock()
-		beats = panics.AfterFunc(s.Panicked, beat, comment)
-		mu.Unlock()
-		defer beats.Stop()
+	if s.Policy.NoHeartbeat {
+		comment = nil
 	}
-	guarded(s.Panicked, do)
-	mu.Lock()
-	defer mu.Unlock()
-	over = true
-	return err
+	return answers.While(s.Panicked, comment, do)
 }
 
 // errLater says that a round behind the first was not answered as it should.

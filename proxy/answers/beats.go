@@ -1,0 +1,45 @@
+package answers
+
+import (
+	"sync"
+	"time"
+
+	"sidenote/proxy/panics"
+)
+
+// beat is how often a stream that has nothing to say is kept alive: idle timeouts of clients and
+// proxies are ten seconds or more.
+const beat = 5 * time.Second
+
+// While does something, and calls comment every few seconds meanwhile, which writes something that
+// clients pass over; nil: nothing is written. The two never run at the same time with what follows
+// While. If comment fails it is not called again, and its error is returned.
+func While(panicked panics.Handler, comment func() error, do func()) error {
+	if comment == nil {
+		panics.Guard(panicked, do)
+		return nil
+	}
+	var mu sync.Mutex // of what follows, and of what is written
+	var beats *time.Timer
+	var over bool
+	var err error
+	tick := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
+		if err = comment(); err == nil { // or the client has left, which ends what is done
+			beats.Reset(beat)
+		}
+	}
+	mu.Lock()
+	beats = panics.AfterFunc(panicked, beat, tick)
+	mu.Unlock()
+	defer beats.Stop()
+	panics.Guard(panicked, do)
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
+	return err
+}
