@@ -17,6 +17,7 @@ type Rung string
 
 // The rungs.
 const (
+	NoStages       Rung = "no_stages"       // a request of mode staged is answered as under inject
 	FewerSources   Rung = "fewer_sources"   // half as many sources, in half the context tokens
 	ShorterSources Rung = "shorter_sources" // half as many sources, in a quarter of the context tokens
 	NoPlanner      Rung = "no_planner"      // nothing is planned
@@ -26,7 +27,7 @@ const (
 )
 
 // Rungs lists all rungs but Refuse, in the usual order.
-func Rungs() []Rung { return []Rung{FewerSources, ShorterSources, NoPlanner, NoSources} }
+func Rungs() []Rung { return []Rung{NoStages, FewerSources, ShorterSources, NoPlanner, NoSources} }
 
 // Terms are what a policy says of budgets. The zero Terms limit nothing.
 type Terms struct {

@@ -26,7 +26,7 @@ func TestLimitsRefused(t *testing.T) {
 		"policies: {default: {ladder: [refuse, no_sources]}}":                                   "policies.default.ladder[0]: refuse ends the ladder, so nothing may follow it",
 		"policies: {default: {ladder: [no_sources]}}":                                           "policies.default.ladder: must end with refuse, as limits hold",
 		"policies: {default: {grounding: strict, ladder: [fewer_sources, no_sources, refuse]}}": "c.yaml:2:65: policies.default.ladder[1]: no_sources would answer without the sources that grounding: strict rests on; leave it out",
-		"policies: {default: {ladder: [no_reranker, refuse]}}":                                  `c.yaml:2:31: policies.default.ladder[0]: "no_reranker" is none of fewer_sources, shorter_sources, no_planner, no_sources, refuse`,
+		"policies: {default: {ladder: [no_reranker, refuse]}}":                                  `c.yaml:2:31: policies.default.ladder[0]: "no_reranker" is none of no_stages, fewer_sources, shorter_sources, no_planner, no_sources, refuse`,
 		"policies: {default: {ladder: [no_sources, no_sources, refuse]}}":                       "listed twice",
 		"prices: [{match: a, input: -1, output: 2}]":                                            "c.yaml:2:28: prices[0].input: ",
 		"prices: [{match: a, input: .nan, output: 2}]":                                          "c.yaml:2:28: prices[0].input: ",

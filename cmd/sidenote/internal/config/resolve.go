@@ -61,9 +61,9 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 		p.Ladder = limits.Grounded(p.Ladder)
 	}
 	out.Budget = p.Terms(c.Budgets, limits.Table(c.Prices))
-	if out.Rewrite.Planner.MaxQueries == 0 { // there is nothing to leave out
-		out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r meter.Rung) bool { return r == meter.NoPlanner })
-	}
+	out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r meter.Rung) bool { // where there is nothing to leave out
+		return r == meter.NoPlanner && out.Rewrite.Planner.MaxQueries == 0 || r == meter.NoStages && out.Rewrite.Mode != rewrite.Staged
+	})
 	out.Metered, out.OutputCap = out.Budget.Tokens(), int(p.MaxOutput)
 	out.Rewrite.Rerank = p.Rerank.Settings(addressOf(c, p.Rerank.Upstream))
 	out.Rewrite.Grade = p.Grade.Settings(addressOf(c, p.Grade.Upstream))

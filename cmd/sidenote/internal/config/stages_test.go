@@ -129,6 +129,36 @@ func TestStagesOffAreAsBefore(t *testing.T) {
 	}
 }
 
+// The rung no_stages is first on the ladder that nobody wrote, and on no ladder of a policy that has
+// no stages to leave out, whose hash stays what it was.
+func TestLadderOfStages(t *testing.T) {
+	const all = "[no_stages fewer_sources shorter_sources no_planner no_sources]"
+	for policy, want := range map[string]string{
+		"mode: staged, stages: brief, planner: auto":                                           all,
+		"mode: staged, stages: brief":                                                          strings.Replace(all, "no_planner ", "", 1),
+		"mode: staged, stages: brief, grounding: strict":                                       "[no_stages fewer_sources shorter_sources]",
+		"mode: staged, stages: brief, ladder: [refuse]":                                        "[]",
+		"mode: staged, stages: brief, ladder: [fewer_sources, no_stages, refuse]":              "[fewer_sources no_stages]",
+		"mode: inject, stages: brief, ladder: [no_stages, fewer_sources, refuse]":              "[fewer_sources]",
+		"mode: tools, stages: brief, planner: auto":                                            strings.Replace(all, "no_stages ", "", 1),
+		"stages: brief, ladder: [no_stages, refuse], overrides: [{models: [m], mode: staged}]": "[] [no_stages]",
+	} {
+		p := loadPolicy(t, "default: {limits: {tokens_per_day: 9k}, "+policy+"}")
+		got := fmt.Sprint(p.Budget.Ladder)
+		for _, o := range p.Overrides {
+			got += fmt.Sprint(" ", o.Policy.Budget.Ladder)
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", policy, got, want)
+		}
+	}
+	const limited = "limits: {tokens_per_day: 9k}"
+	before := loadPolicy(t, "default: {"+limited+", ladder: [fewer_sources, shorter_sources, no_planner, no_sources, refuse]}").Hash
+	if now := loadPolicy(t, "default: {"+limited+"}").Hash; now != before {
+		t.Errorf("a policy without stages has hash %s, and had %s", now, before)
+	}
+}
+
 // A chain that cannot run is refused where it is written.
 func TestStagesRefused(t *testing.T) {
 	const first = "{name: a, user_prompt_template: '{{QUESTION}}'"

@@ -106,14 +106,18 @@ func decimal(s string) (int64, error) {
 type Spending struct {
 	Limits Limits `yaml:"limits,omitempty"`
 	// Ladder is what is tried before a request is refused.
-	Ladder       []string    `yaml:"ladder,omitempty,flow" of:"fewer_sources|shorter_sources|no_planner|no_sources|refuse"`
+	Ladder       []string    `yaml:"ladder,omitempty,flow" of:"no_stages|fewer_sources|shorter_sources|no_planner|no_sources|refuse"`
 	MaxOutput    value.Count `yaml:"max_output_tokens,omitempty" min:"1" max:"10M"` // of one answer; absent: what its model can write
 	DefaultPrice Prices      `yaml:"default_price,omitempty"`                       // of models that prices does not have
 }
 
 // DefaultLadder is that of a policy that has none.
 func DefaultLadder() []string {
-	return []string{string(meter.FewerSources), string(meter.ShorterSources), string(meter.NoPlanner), string(meter.NoSources), string(meter.Refuse)}
+	ladder := make([]string, 0, len(meter.Rungs())+1)
+	for _, rung := range meter.Rungs() {
+		ladder = append(ladder, string(rung))
+	}
+	return append(ladder, string(meter.Refuse))
 }
 
 // Grounded is a ladder for answers that rest on sources: without the rung that leaves them out.
