@@ -25,6 +25,7 @@ const (
 	Planned    Kind = "plans"      // what a planner answered
 	Scored     Kind = "scores"     // what a reranker answered
 	Turns      Kind = "turns"      // what a client does not see of a turn with tools
+	Outputs    Kind = "outputs"    // what a stage before the last one answered
 
 	Calibration Kind = "calibration" // how an upstream counts a model's tokens; no search results
 )

@@ -46,7 +46,8 @@ const (
 // if that misses, one search. A flight goes on when the caller that began it leaves;
 // its late value is still written to the tiers.
 //
-// Only Observe and Size may be nil. The fields do not change once it is in use.
+// Only Observe, Size and Left may be nil, and Empty where there is Left. The fields do not change
+// once it is in use.
 type Of[V any] struct {
 	Kind  Kind
 	Tiers []Tier // nearest first; a value found in a far one is written to the nearer ones
@@ -54,6 +55,9 @@ type Of[V any] struct {
 	Encode func(Key, V) []byte          // the value in its sealed form (see Seal); nil if it is too large to keep
 	Decode func(Key, []byte) (V, error) // what Encode was given; anything else is a Mismatch
 	Empty  func(V) bool                 // whether a value is kept for the EmptyTTL of a tier
+	// Left is how long a value may still be kept, whatever its tiers say; where that is nothing, it is
+	// a miss. nil: the tiers decide.
+	Left func(V) time.Duration
 	// Size is about the memory that a value takes as Far returns it, to remember it beside the
 	// nearest tier; negative: not to be remembered.
 	Size func(V) int
@@ -153,6 +157,20 @@ func (c *Of[V]) Put(ctx context.Context, tenant string, id []byte, v V) {
 	}
 }
 
+var errNotKept = errors.New("not kept")
+
+// Kept returns what a tier has under id, which is that of Near. Where none has it in time, nothing
+// is searched.
+func (c *Of[V]) Kept(ctx context.Context, tenant string, id []byte) (v V, ok bool) {
+	var l Lookup[V]
+	if v, hit := c.Near(ctx, tenant, id, &l); hit {
+		return v, true
+	}
+	none := func(context.Context) (v V, whole bool, err error) { return v, false, errNotKept }
+	f, landed := c.Far(ctx, id, l, Search[V]{Prompt: true, Find: none})
+	return f.Value, landed && f.Hit
+}
+
 // remember keeps a value beside the nearest tier, as long as that has it.
 func (c *Of[V]) remember(id []byte, l *Lookup[V], v V) {
 	size := len(l.value)
@@ -207,6 +225,7 @@ func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, e
 				outdated = !wrong
 			}
 		}
+		outdated = outdated || err == nil && c.Left != nil && c.Left(v) <= 0
 	}
 	var mismatch Mismatch
 	broken := false
@@ -243,10 +262,18 @@ func (c *Of[V]) keep(ctx context.Context, end int, l Lookup[V], v V) {
 		if l.unwritable&(1<<at) != 0 {
 			continue
 		}
-		if err := tier.set(ctx, l.name, l.value, c.Empty(v)); err != nil && !errors.Is(err, ErrSkipped) {
+		if err := tier.set(ctx, l.name, l.value, c.lifetime(tier, v)); err != nil && !errors.Is(err, ErrSkipped) {
 			c.observe(Event{Tier: tier.Name, Result: SetError, Err: fmt.Errorf("cache set: %w", err)})
 		}
 	}
+}
+
+// lifetime returns how long a tier is to keep v.
+func (c *Of[V]) lifetime(t *Tier, v V) time.Duration {
+	if c.Left != nil {
+		return c.Left(v)
+	}
+	return t.lifetime(c.Empty(v))
 }
 
 func (c *Of[V]) observe(e Event) {

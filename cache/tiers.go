@@ -42,11 +42,16 @@ func (t *Tier) get(ctx context.Context, name string) (value []byte, err error) {
 	return t.Store.Get(ctx, name)
 }
 
-func (t *Tier) set(ctx context.Context, name string, value []byte, empty bool) (err error) {
+func (t *Tier) set(ctx context.Context, name string, value []byte, ttl time.Duration) (err error) {
 	defer recovered(&err)
+	return t.Store.Set(ctx, name, value, ttl)
+}
+
+// lifetime returns how long a value is kept.
+func (t *Tier) lifetime(empty bool) time.Duration {
 	ttl := t.TTL
 	if empty {
 		ttl = t.EmptyTTL
 	}
-	return t.Store.Set(ctx, name, value, ttl+time.Duration(jitter*(2*rand.Float64()-1)*float64(ttl)))
+	return ttl + time.Duration(jitter*(2*rand.Float64()-1)*float64(ttl))
 }

@@ -6,7 +6,6 @@ package turns
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"time"
 
@@ -96,8 +95,6 @@ func (s *Store) Keep(ctx context.Context, o Owner, k toolhistory.Key, t *toolhis
 // MaxFound is how much Find finds, in bytes as Size of a turn counts them.
 const MaxFound = 512 << 10
 
-var errNone = errors.New("no such turn")
-
 // Find returns the turns of an owner with these keys, which are oldest first; nil for those that are not
 // there, not in time, or beyond MaxFound in all: the newest are asked for first. What is found stays
 // where it is. Nobody changes what it returns.
@@ -107,14 +104,8 @@ func (s *Store) Find(ctx context.Context, o Owner, keys []toolhistory.Key) []*to
 	defer cancel()
 	size := 0
 	for i, k := range slices.Backward(keys) {
-		var l cache.Lookup[*toolhistory.Turn]
-		id := o.id(k)
-		t, hit := s.turns.Near(ctx, o.Tenant, id, &l)
-		if !hit {
-			f, _ := s.turns.Far(ctx, id, l, cache.Search[*toolhistory.Turn]{Prompt: true, Find: none})
-			t = f.Value
-		}
-		if t == nil {
+		t, ok := s.turns.Kept(ctx, o.Tenant, o.id(k))
+		if !ok {
 			continue
 		}
 		if size += t.Size(); size > MaxFound {
@@ -124,9 +115,6 @@ func (s *Store) Find(ctx context.Context, o Owner, keys []toolhistory.Key) []*to
 	}
 	return found
 }
-
-// none is what is found where no tier has a turn.
-func none(context.Context) (*toolhistory.Turn, bool, error) { return nil, false, errNone }
 
 // bounded ends when far tiers have had their time.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -73,6 +73,7 @@ var mayImport = map[string][]string{
 	"cache/budget/budgettest":                 {"cache/budget"},
 	"cache/redis":                             {"cache", "cache/budget"},
 	"cache/turns":                             {"cache", "retrieval", "rewrite/toolhistory"},
+	"cache/outputs":                           {"cache"},
 	"cache/redis/redistest":                   {},
 	"proxy/killswitch":                        {"rewrite"},
 	"proxy/apierror":                          {"proxy/transport", "proxy/meter", "proxy/report", "retrieval", "retrieval/filter", "rewrite"},

@@ -1,0 +1,243 @@
+package outputs_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sidenote/cache"
+	"sidenote/cache/cachetest"
+	"sidenote/cache/outputs"
+	"sidenote/cache/turns"
+)
+
+// near is the tier of this process.
+func near() cache.Tier { return cache.Tier{Name: "memory", Store: turns.NewMemory(1 << 20)} }
+
+// far is the tier that replicas share.
+func far(s cache.Store, wait time.Duration) cache.Tier {
+	return cache.Tier{Name: "redis", Store: s, Wait: wait}
+}
+
+// replica returns a memory with a tier of its own before one that others share.
+func replica(shared cache.Store) *outputs.Memory {
+	return outputs.New([]cache.Tier{near(), far(shared, time.Minute)}, nil)
+}
+
+// finds fails unless a memory has exactly that under a key; "" is nothing.
+func finds(t *testing.T, m *outputs.Memory, key, want string) {
+	t.Helper()
+	if got, ok := m.Get(t.Context(), key); string(got) != want || ok != (want != "") {
+		t.Errorf("found %q, %t, want %q", got, ok, want)
+	}
+}
+
+var key = outputs.Key("acme", "api", []byte(`{"model":"m"}`))
+
+// The last output of a key counts. What is empty or too large changes nothing.
+func TestPutAndGet(t *testing.T) {
+	m := outputs.New([]cache.Tier{near()}, nil)
+	finds(t, m, key, "")
+	for _, answer := range []string{"one", "two", string(make([]byte, outputs.MaxSize))} {
+		m.Put(t.Context(), key, []byte(answer), time.Minute)
+		finds(t, m, key, answer)
+		finds(t, m, key, answer)
+	}
+	m.Put(t.Context(), key, []byte("kept"), time.Minute)
+	m.Put(t.Context(), key, nil, time.Minute)
+	m.Put(t.Context(), key, make([]byte, outputs.MaxSize+1), time.Minute)
+	m.Put(t.Context(), key, []byte("no time"), 0)
+	finds(t, m, key, "kept")
+}
+
+// Outputs meet only where everything they depend on is the same, wherever its parts end.
+func TestKeysDoNotMeet(t *testing.T) {
+	m := outputs.New([]cache.Tier{near()}, nil)
+	body := `{"model":"m","temperature":0}`
+	all := [][3]string{
+		{"acme", "api", body}, {"umbrella", "api", body}, {"acme", "other", body}, {"acme", "api", body + " "},
+		{"acme", "ap", "i" + body}, {"acmea", "pi", body}, {"", "acmeapi", body}, {"acme", "", "api" + body},
+	}
+	for i, of := range all {
+		k := outputs.Key(of[0], of[1], []byte(of[2]))
+		finds(t, m, k, "")
+		m.Put(t.Context(), k, fmt.Append(nil, i), time.Minute)
+	}
+	for i, of := range all {
+		finds(t, m, outputs.Key(of[0], of[1], []byte(of[2])), fmt.Sprint(i))
+	}
+}
+
+// What is kept ends when it is said to, also where another replica took it from the shared store later,
+// and where that store keeps it longer.
+func TestExpiry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := turns.NewMemory(1 << 20)
+		a, b := replica(shared), replica(forever{shared})
+		a.Put(t.Context(), key, []byte("one"), time.Minute)
+		<-time.After(30 * time.Second)
+		finds(t, b, key, "one")
+		<-time.After(30*time.Second - time.Millisecond)
+		finds(t, a, key, "one")
+		finds(t, b, key, "one")
+		<-time.After(time.Millisecond)
+		finds(t, a, key, "")
+		finds(t, b, key, "")
+
+		c := outputs.New([]cache.Tier{near(), far(forever{shared}, time.Minute)}, nil)
+		b.Put(t.Context(), key, []byte("two"), time.Minute)
+		<-time.After(time.Minute)
+		finds(t, c, key, "")
+		b.Put(t.Context(), key, []byte("three"), time.Minute)
+		finds(t, c, key, "three")
+	})
+}
+
+// forever is a store that forgets nothing.
+type forever struct{ cache.Store }
+
+func (f forever) Set(ctx context.Context, key string, val []byte, _ time.Duration) error {
+	return f.Store.Set(ctx, key, val, 1000*time.Hour)
+}
+
+// Whichever call of the shared store fails or panics, nobody hears of it, and the replica that kept an
+// output finds it.
+func TestFaultsOfTheSharedStore(t *testing.T) {
+	for _, fail := range []func() error{func() error { return errors.New("injected") }, func() error { panic("injected") }} {
+		for failAt := 1; ; failAt++ {
+			calls := 0
+			shared := cachetest.Faulty{Store: turns.NewMemory(1 << 20), Before: func(context.Context, cachetest.Op, string) error {
+				if calls++; calls == failAt {
+					return fail()
+				}
+				return nil
+			}}
+			a, b := replica(shared), replica(shared)
+			a.Put(t.Context(), key, []byte("one"), time.Minute)
+			finds(t, a, key, "one")
+			want := "one"
+			if failAt <= 2 {
+				want = ""
+			}
+			finds(t, b, key, want)
+			if calls < failAt {
+				if failAt != 3 { // one that keeps, one that finds
+					t.Errorf("%d calls", calls)
+				}
+				break
+			}
+		}
+	}
+}
+
+// hanging is a store that never answers.
+var hanging = cachetest.Faulty{Before: func(ctx context.Context, _ cachetest.Op, _ string) error {
+	<-ctx.Done()
+	return ctx.Err()
+}}
+
+// A shared store that hangs costs its wait, and what this process kept is found at once.
+func TestSharedStoreHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 50 * time.Millisecond
+		m := outputs.New([]cache.Tier{near(), far(hanging, wait)}, nil)
+		takes := func(what string, want time.Duration, do func()) {
+			start := time.Now()
+			if do(); time.Since(start) != want {
+				t.Errorf("%s takes %v, want %v", what, time.Since(start), want)
+			}
+		}
+		takes("a miss", wait, func() { finds(t, m, key, "") })
+		takes("to keep", wait, func() { m.Put(t.Context(), key, []byte("one"), time.Minute) })
+		takes("a hit", 0, func() { finds(t, m, key, "one") })
+		<-time.After(time.Second) // look-ups that began last end
+	})
+}
+
+// A caller that has left waits for nothing.
+func TestCallerLeaves(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := outputs.New([]cache.Tier{near(), far(hanging, time.Hour)}, nil)
+	m.Put(ctx, key, []byte("one"), time.Minute)
+	finds(t, m, key, "one")
+	if got, ok := m.Get(ctx, outputs.Key("acme", "api", nil)); ok {
+		t.Errorf("found %q", got)
+	}
+}
+
+// Whatever else the shared store returns is a miss and is counted.
+func TestValuesThatAreNotTheKeys(t *testing.T) {
+	sealed := func(value []byte, body string) []byte { // with the key's own digest and tenant
+		return cache.Seal(cache.Key{Kind: cache.Outputs, Tenant: "acme", Digest: [32]byte(value[4:36])}, []byte(body))
+	}
+	for name, change := range map[string]func(value, other []byte) []byte{
+		"another tenant's":   func(_, other []byte) []byte { return other },
+		"nothing":            func(_, _ []byte) []byte { return []byte{} },
+		"cut":                func(value, _ []byte) []byte { return value[:len(value)/2] },
+		"damaged":            func(value, _ []byte) []byte { return append(slices.Clone(value[:len(value)-1]), value[len(value)-1]^1) },
+		"no end":             func(value, _ []byte) []byte { return sealed(value, "") },
+		"no text":            func(value, _ []byte) []byte { return sealed(value, "12345678") },
+		"larger than is put": func(value, _ []byte) []byte { return sealed(value, string(make([]byte, outputs.MaxSize+9))) },
+		"huge":               func(_, _ []byte) []byte { return make([]byte, 64<<20) },
+	} {
+		var mu sync.Mutex
+		mismatches := 0
+		observe := func(e cache.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Result == cache.Mismatched && e.Kind == cache.Outputs {
+				mismatches++
+			}
+		}
+		values := &lying{values: map[string][]byte{}}
+		other := func() *outputs.Memory {
+			return outputs.New([]cache.Tier{near(), far(cache.NewCodecStore(values, nil), time.Minute)}, observe)
+		}
+		other().Put(t.Context(), outputs.Key("umbrella", "api", []byte(`{"model":"m"}`)), []byte("theirs"), time.Minute)
+		theirs := values.values[values.last]
+		other().Put(t.Context(), key, []byte("ours"), time.Minute)
+		finds(t, other(), key, "ours")
+		values.values[values.last] = change(values.values[values.last], theirs)
+		finds(t, other(), key, "")
+		if mismatches != 1 {
+			t.Errorf("%s: %d mismatches", name, mismatches)
+		}
+	}
+}
+
+// lying is a store whose values a test changes.
+type lying struct {
+	values map[string][]byte
+	last   string
+}
+
+func (l *lying) Get(_ context.Context, key string) ([]byte, error) { return l.values[key], nil }
+
+func (l *lying) Set(_ context.Context, key string, val []byte, _ time.Duration) error {
+	l.values[key], l.last = val, key
+	return nil
+}
+
+// However much is kept, this process holds no more than its tier may.
+func TestMemoryIsBounded(t *testing.T) {
+	const limit = 1 << 20
+	held := turns.NewMemory(limit)
+	m := outputs.New([]cache.Tier{{Name: "memory", Store: held}}, nil)
+	text := bytes.Repeat([]byte("x"), outputs.MaxSize)
+	last := ""
+	for n := range 20 {
+		last = outputs.Key("acme", "api", fmt.Append(nil, n))
+		m.Put(t.Context(), last, text, time.Hour)
+		if n := held.Bytes(); n <= outputs.MaxSize || n > limit {
+			t.Fatalf("%d bytes are held of %d", n, limit)
+		}
+	}
+	finds(t, m, last, string(text))
+}
