@@ -29,6 +29,7 @@ type Policy struct {
 	Chain           *Chain  `json:"-"` // Stages, compiled
 	StageTimeout    time.Duration
 	Timeout         time.Duration // of the whole chain
+	Cache           time.Duration `json:",omitzero"` // how long outputs of stages before the last are remembered; 0: they are not
 	LastUsage       bool          // usage in the answer is that of the last stage, not the sum
 	NoHeartbeat     bool          // nothing keeps a stream alive before the last stage
 	RefuseOnFailure bool          // on_failure.stage: refuse

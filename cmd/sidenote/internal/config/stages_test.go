@@ -38,6 +38,10 @@ func TestStages(t *testing.T) {
 	if !p.LastUsage || !p.NoHeartbeat || !p.RefuseUnfit || !p.RefuseOnFailure || first.Temperature == nil || *first.Temperature != 0 || first.MaxTokens != 1000 || p.Stages[1].Temperature != nil {
 		t.Errorf("%+v", p)
 	}
+	remembered := loadPolicy(t, "default: {mode: staged, stages: {chain: brief, cache: 10m}, overrides: [{models: [m], stages: {cache: 0}}]}")
+	if a, b := remembered.Stages.Cache, remembered.Overrides[0].Policy.Stages.Cache; a != 10*time.Minute || b != 0 || p.Cache != 0 {
+		t.Errorf("remembered for %v, %v under an override, %v by default", a, b, p.Cache)
+	}
 	over := loadPolicy(t, "default: {stages: careful, overrides: [{models: [a], mode: staged}, {models: [b], mode: staged, stages: brief}]}")
 	if a, b := shownStages(over.Overrides[0].Policy.Stages), shownStages(over.Overrides[1].Policy.Stages); a != "draft critique final 1m0s 3m0s" || b != "evidence answer 1m0s 3m0s" {
 		t.Errorf("overrides: %s, %s", a, b)
@@ -117,7 +121,7 @@ func TestStagesOffAreAsBefore(t *testing.T) {
 	seen := map[string]string{plain.Hash: "inject"}
 	for _, policy := range []string{
 		"stages: brief", "stages: careful", "stages: " + two, "stages: {chain: " + two + ", timeout: 9s}", "stages: {chain: " + two + ", stage_timeout: 9s}",
-		"stages: {chain: " + two + ", usage: last}", "stages: {chain: " + two + ", heartbeat: off}", "stages: {chain: " + two + ", unfit: refuse}",
+		"stages: {chain: " + two + ", cache: 10m}", "stages: {chain: " + two + ", cache: 11m}", "stages: {chain: " + two + ", usage: last}", "stages: {chain: " + two + ", heartbeat: off}", "stages: {chain: " + two + ", unfit: refuse}",
 		"stages: " + two + ", on_failure: {stage: refuse}", "stages: " + strings.Replace(two, "temperature: 0,", "", 1),
 		"stages: " + strings.Replace(two, "Q {{", "R {{", 1), "stages: " + strings.Replace(two, "name: final", "name: last", 1),
 	} {
@@ -181,6 +185,7 @@ func TestStagesRefused(t *testing.T) {
 		"stages: [" + first + ", upstream: other, model: m}]":             `c.yaml:2:79: policies.default.stages.chain[0].upstream: no upstream is named "other"`,
 		"stages: [" + first + ", upstream: default}]":                     `policies.default.stages.chain[0].model: is missing; name the model of upstream "default"`,
 		"stages: {chian: medical}":                                        "policies.default.stages.chian: unknown key; did you mean chain?",
+		"stages: {cache: 25h}":                                            "policies.default.stages.cache: 25h is out of range; use 0s to 24h",
 		"stages: {timeout: 0s}":                                           "policies.default.stages.timeout: 0s is out of range",
 		"stages: {usage: all}":                                            `policies.default.stages.usage: "all" is none of sum, last`,
 		"on_failure: {stage: pass}":                                       `policies.default.on_failure.stage: "pass" is none of degrade, refuse`,

@@ -23,6 +23,7 @@ type Stages struct {
 	Chain        Chain         `yaml:"chain,omitempty"`
 	StageTimeout time.Duration `yaml:"stage_timeout" min:"1ms" max:"1h"` // of one stage
 	Timeout      time.Duration `yaml:"timeout" min:"1ms" max:"1h"`       // of all of a request
+	Cache        time.Duration `yaml:"cache" min:"0s" max:"24h"`         // how long outputs before the last one are remembered; 0: they are not
 	Usage        string        `yaml:"usage" of:"sum|last"`              // what the answer says it used
 	Heartbeat    string        `yaml:"heartbeat" of:"on|off"`            // comments in a stream before the last stage
 	Unfit        string        `yaml:"unfit" of:"inject|refuse"`         // requests that a chain cannot carry
@@ -156,7 +157,7 @@ func (s *Stages) Policy(protected []string) staged.Policy {
 		panic("BUG: stages were not checked: " + err.Error())
 	}
 	return staged.Policy{
-		Stages: chain.Stages, Chain: chain, StageTimeout: s.StageTimeout, Timeout: s.Timeout,
+		Stages: chain.Stages, Chain: chain, StageTimeout: s.StageTimeout, Timeout: s.Timeout, Cache: s.Cache,
 		LastUsage: s.Usage == "last", NoHeartbeat: s.Heartbeat == "off", RefuseUnfit: s.Unfit == "refuse",
 	}
 }
