@@ -13,15 +13,24 @@ import (
 // sendFixedAnswer answers with the policy's fixed text, in the shape that the
 // request asked for. No upstream is called.
 func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
-	ctx, r := x.ctx, &x.report
+	r := &x.report
+	x.answerItself(completion.Append(nil, r.ID, r.Time, req.Model, req.Body, req.Stream, text), req.Stream)
+}
+
+// answerItself answers with a body that no upstream sent, a stream of events or not.
+func (x *exchange) answerItself(body []byte, stream bool) {
+	r, h := &x.report, &x.ctx.Response.Header
 	r.Status = fasthttp.StatusOK
-	ctx.Response.Header.Set(report.HeaderID, r.ID)
-	ctx.Response.Header.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
-	ctx.Response.Header.SetContentType("application/json")
-	if req.Stream {
-		ctx.Response.Header.SetContentType("text/event-stream; charset=utf-8")
-		ctx.Response.Header.Set("Cache-Control", "no-cache")
+	h.Set(report.HeaderID, r.ID)
+	h.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
+	if sources := report.AppendAllSources(nil, r); len(sources) > 0 {
+		h.SetBytesV(report.HeaderSources, sources)
 	}
-	ctx.Response.SetBodyRaw(completion.Append(nil, r.ID, r.Time, req.Model, req.Body, req.Stream, text))
+	h.SetContentType("application/json")
+	if stream {
+		h.SetContentType("text/event-stream; charset=utf-8")
+		h.Set("Cache-Control", "no-cache")
+	}
+	x.ctx.Response.SetBodyRaw(body)
 	r.TTFB = time.Since(r.Time)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
@@ -15,11 +16,16 @@ import (
 // reserve reserves what the request takes of its tenant's budget, if that is limited. If there
 // is no room cheaper is asked on the rungs of the policy's ladder.
 func reserve(x *exchange, of spend.Demand, cheaper func(meter.Rung) (spend.Demand, bool)) error {
+	return reserveKind(x, "", of, cheaper)
+}
+
+// reserveKind reserves for a call of that kind, "" for that of the route.
+func reserveKind(x *exchange, kind budget.Kind, of spend.Demand, cheaper func(meter.Rung) (spend.Demand, bool)) error {
 	terms := &x.policy.Budget
 	if !terms.Limited() {
 		return nil
 	}
-	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Route: x.target.Route, Body: x.metered, Row: x.row}
+	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Route: x.target.Route, Body: x.metered, Row: x.row}
 	s, rung, err := spend.Reserve(x.life, x.server.budgets, terms, r, of, cheaper)
 	if err != nil {
 		return budgetError(x.life, err)

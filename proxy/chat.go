@@ -29,6 +29,7 @@ type chat struct {
 	planner    *planning.Planner // plans what is searched; nil if nothing is planned
 	chunks     *rewrite.Chunks   // what became of typed chunks; nil without any
 	tools      *tooling          // of a chat whose model is offered tools of ours; else nil
+	staging    *staging          // of a chat that is answered in stages; else nil
 	sampled    bool              // the upstream's token count of this request is compared with ours
 }
 
@@ -41,7 +42,7 @@ func (c *chat) free(s *Server) {
 	}
 	c.compressed = nil
 	c.metered, c.limits, c.row, c.window = nil, metered.Request{}, "", 0
-	c.planner, c.chunks, c.tools = nil, nil, nil
+	c.planner, c.chunks, c.tools, c.staging = nil, nil, nil, nil
 	clear(c.outgoing)
 	c.outgoing = c.outgoing[:0]
 }
@@ -133,6 +134,10 @@ func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrit
 	if policy.Mode == rewrite.Tools {
 		policy = offerTools(x, body, req, policy)
 	}
+	inStages, err := fitStages(x, req, &policy)
+	if err != nil {
+		return err
+	}
 	res := &x.report.Rewrite
 	*res = x.setup.rewriter.Rewrite(x.life, policy, req, asked)
 	if x.life.Err() != nil {
@@ -154,6 +159,9 @@ func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrit
 		}
 		x.sendFixedAnswer(req, policy.EmptyAnswer)
 		return nil
+	}
+	if inStages {
+		return answerInStages(x, body, req, policy, asked)
 	}
 	if err := reserveRewritten(x, policy, req, asked); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"sidenote/proxy/meter"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/rounds"
+	"sidenote/proxy/stages"
 	"sidenote/proxy/transport"
 )
 
@@ -24,6 +25,7 @@ type Config struct {
 	Bodies      BodyKeeper         // is shown the bodies of chats; nil: nobody is
 	Documents   cited.Documents    // of which citations are checked
 	Planners    *planning.Planners // plan what is searched, where policies want it; nil: nothing is planned
+	Outputs     stages.Outputs     // remembers what stages said, where policies want that; nil: nothing is remembered
 	Tools       *rounds.Kit        // answers the calls of models, where policies offer them tools; nil: none are offered
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections

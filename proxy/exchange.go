@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -185,8 +186,13 @@ func howOf(x *exchange, answer *transport.Answer) transport.Relay {
 
 // call makes one call to the upstream, now, and reports it.
 func (x *exchange) call(r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
-	answer, err := x.upstream.client.Do(x.life, r)
-	c := report.Call{Upstream: x.upstream.name, Purpose: why, Took: time.Since(now)}
+	return x.callOn(x.life, x.upstream, r, why, now)
+}
+
+// callOn makes one call to an upstream, now, and reports it.
+func (x *exchange) callOn(ctx context.Context, to *backend, r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
+	answer, err := to.client.Do(ctx, r)
+	c := report.Call{Upstream: to.name, Purpose: why, Took: time.Since(now)}
 	if err == nil {
 		c.Status = answer.Status()
 	}
@@ -209,7 +215,7 @@ func (x *exchange) refuse(e *Error) {
 	}
 	r.Status, r.Reason, r.Outcome = e.Status(), e.Reason, rewrite.Refused
 	switch e.Reason {
-	case report.ReasonUpstreamBroken, report.ReasonUpstreamConnect, report.ReasonUpstreamTimeout, report.ReasonInternal:
+	case report.ReasonUpstreamBroken, report.ReasonUpstreamConnect, report.ReasonUpstreamTimeout, report.ReasonStage, report.ReasonStageTimeout, report.ReasonInternal:
 		r.Outcome = report.Failed
 		x.server.log.Warn("request failed", "id", r.ID, "upstream", r.Upstream, "error", e)
 	case report.ReasonLedger:

@@ -25,13 +25,17 @@ func measure(x *exchange, body []byte) error {
 	if x.parser == nil { // on routes other than chat
 		x.parser = x.server.parsers.Get().(*rewrite.Parser)
 	}
-	r := &x.limits
-	if err := r.ReadBy(x.parser, spend.RouteOf(x.target.Route), body); err != nil {
+	return meterBody(x, &x.limits, x.parser, body, x.upstream)
+}
+
+// meterBody makes a body that goes to an upstream ready to be metered in r, which p reads.
+func meterBody(x *exchange, r *metered.Request, p *rewrite.Parser, body []byte, to *backend) error {
+	if err := r.ReadBy(p, spend.RouteOf(x.target.Route), body); err != nil {
 		return err
 	}
 	m := x.setup.rewriter.Models.Model(r.ModelName())
 	r.Caps = metered.Caps{Tenant: x.policy.OutputCap, Model: cmp.Or(m.MaxOutput, rewrite.ReservedOutput(m)), Default: int(x.policy.Budget.DefaultOutput()), Completion: m.CompletionCap}
-	r.IncludeUsage = !x.upstream.noUsage
+	r.IncludeUsage = !to.noUsage
 	x.metered, x.row, x.window = r, m.Row, m.Window
 	if x.target.Route != route.Embeddings { // these have no text
 		x.counter = m.Counter

@@ -7,6 +7,7 @@ import (
 
 	"sidenote/proxy/planning"
 	"sidenote/proxy/rounds"
+	"sidenote/proxy/stages"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/outbound"
 	"sidenote/rewrite"
@@ -20,6 +21,7 @@ type setup struct {
 	rewriter  *rewrite.Rewriter
 	planners  *planning.Planners // nil: nothing is planned
 	tools     *rounds.Kit        // nil: no tools are offered
+	outputs   stages.Outputs     // nil: none are remembered
 }
 
 // A backend is a configured upstream with its client.
@@ -92,7 +94,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 
 // newSetup checks cfg. It takes the clients of old that need not change; old may be nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
-	next := &setup{tenants: NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools}
+	next := &setup{tenants: NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs}
 	for name, u := range cfg.Upstreams {
 		var before *backend
 		if old != nil {
@@ -107,6 +109,11 @@ func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup,
 	for tenant, p := range next.tenants.Policies() {
 		if next.upstreams[p.Upstream] == nil {
 			return nil, fmt.Errorf("tenant %q: upstream %q is not configured", tenant, p.Upstream)
+		}
+		for _, s := range p.Stages.Stages {
+			if s.Upstream != "" && next.upstreams[s.Upstream] == nil {
+				return nil, fmt.Errorf("tenant %q: upstream %q of stage %q is not configured", tenant, s.Upstream, s.Name)
+			}
 		}
 	}
 	return next, checkBudgets(next.tenants.Policies(), s.budgets)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"sidenote/cache/budget"
 	"sidenote/cache/turns"
 	"sidenote/proxy/answers"
 	"sidenote/proxy/apierror"
@@ -96,7 +97,9 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 	endRound(x.exchange)
 	t := x.tools
 	edits := t.Next(messages, last)
-	if err := reserveRound(x.exchange); err != nil {
+	of := demandOf(x.exchange, t.policy, t.req)
+	of.Injected += int64(x.report.Tools.Tokens)
+	if err := reserveLater(x.exchange, budget.Tool, of); err != nil {
 		return nil, err
 	}
 	x.outgoing = rewrite.Pieces(nil, t.body, allEdits(x.exchange, edits))
@@ -133,14 +136,12 @@ func endRound(x *exchange) {
 	x.report.EndRound(&x.before)
 }
 
-// reserveRound reserves for a further round.
-func reserveRound(x *exchange) error {
+// reserveLater reserves for a call behind the first one of a request.
+func reserveLater(x *exchange, kind budget.Kind, of spend.Demand) error {
 	if x.metered == nil || !x.policy.Budget.Limited() {
 		return nil
 	}
-	of := demandOf(x, x.tools.policy, x.tools.req)
-	of.Injected += int64(x.report.Tools.Tokens)
-	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Round: x.report.Tools.Rounds, Route: x.target.Route, Body: x.metered, Row: x.row}
+	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Route: x.target.Route, Body: x.metered, Row: x.row}
 	s, _, err := spend.Reserve(x.life, x.server.budgets, &x.policy.Budget, r, of, asItIs)
 	if err != nil {
 		return budgetError(x.life, err)

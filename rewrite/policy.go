@@ -188,6 +188,7 @@ type Policy struct {
 	MinTruncatedTokens int // a cut that leaves less is not made
 	OnEmpty            OnEmpty
 	EmptyAnswer        string // the answer under EmptyRefuse
+	FoundNothing       bool   `json:"-"` // of one request: nothing is searched, as what was found is irrelevant
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and found nothing
 	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part and found something
 

@@ -210,6 +210,8 @@ func utf8In(messages *cost.Messages) chat.Validity {
 // it, and the caller decides by the policy.
 func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
 	switch {
+	case j.policy.FoundNothing:
+		return retrieval.Result{Reason: retrieval.ReasonIrrelevant, Cache: retrieval.CacheOff}
 	case len(j.policy.Knowledge) == 0:
 		return retrieval.Result{Reason: retrieval.ReasonNoKnowledge, Cache: retrieval.CacheOff}
 	case j.query == "":

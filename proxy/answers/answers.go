@@ -5,6 +5,7 @@ package answers
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 
 	"github.com/valyala/fasthttp"
@@ -82,4 +83,16 @@ func (c *chained) Close() error {
 		return err
 	}
 	return c.next.Close()
+}
+
+// Fail writes an event that has the error of a body, and says that the answer broke off if that has
+// none.
+func Fail(next io.Writer, body []byte) error {
+	var said struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &said) == nil && len(said.Error) > 0 {
+		return loop.Data(next, append(append([]byte(`{"error":`), said.Error...), '}'))
+	}
+	return loop.Data(next, []byte(`{"error":{"code":"upstream_broken","message":"The answer broke off between two calls; try again.","param":null,"type":"server_error"}}`))
 }

@@ -68,7 +68,7 @@ func answerTo(reason rewrite.Reason) answer {
 	case rewrite.ReasonTooLarge:
 		return answer{status: 413, kind: TypeRequest}
 	case report.ReasonCredentials, report.ReasonPath, report.ReasonBodyRead, rewrite.ReasonOption, rewrite.ReasonNotJSON,
-		rewrite.ReasonNotChat, rewrite.ReasonAmbiguous, rewrite.ReasonTooDeep, rewrite.ReasonEncoded:
+		rewrite.ReasonNotChat, report.ReasonUnfit, rewrite.ReasonAmbiguous, rewrite.ReasonTooDeep, rewrite.ReasonEncoded:
 		return answer{status: 400, kind: TypeRequest}
 	case report.ReasonBodySlow:
 		return answer{status: 408, kind: TypeRequest, retryAfter: 1}
@@ -90,6 +90,10 @@ func answerTo(reason rewrite.Reason) answer {
 		// It is not known whether the model ran, so we neither retry nor advise the
 		// client against it.
 		return answer{status: 502, kind: TypeServer, retryAfter: 1}
+	case report.ReasonStage:
+		return answer{status: 502, kind: TypeServer, retryAfter: 1}
+	case report.ReasonStageTimeout:
+		return answer{status: 504, kind: TypeServer, code: "stage_failed", retryAfter: 1}
 	case report.ReasonUpstreamTimeout:
 		return answer{status: 504, kind: TypeServer, retryAfter: 1}
 	}

@@ -22,15 +22,7 @@ func (c *Checker) Relay(answer *transport.Answer, how *transport.Relay, room tra
 	case !coding.Plain(string(answer.Header("Content-Encoding"))):
 		c.Skip(citations.UnreadEncoded)
 	case bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream")):
-		c.stream = true
-		before := how.Through
-		how.Through = func(w io.Writer) io.WriteCloser {
-			checked := c.Through(w)
-			if before == nil {
-				return checked
-			}
-			return &chain{before(checked), checked}
-		}
+		c.Streamed(how)
 		return
 	default:
 		if body, ok := peek(c.Checker, answer, room); ok {
@@ -41,6 +33,22 @@ func (c *Checker) Relay(answer *transport.Answer, how *transport.Relay, room tra
 	}
 	c.tell()
 	how.Replace = lines()
+}
+
+// Streamed lets a stream pass c behind what it passes through already.
+func (c *Checker) Streamed(how *transport.Relay) {
+	if c == nil {
+		return
+	}
+	c.stream = true
+	before := how.Through
+	how.Through = func(w io.Writer) io.WriteCloser {
+		checked := c.Through(w)
+		if before == nil {
+			return checked
+		}
+		return &chain{before(checked), checked}
+	}
 }
 
 // Whole checks an answer that is no stream and was read already.

@@ -27,6 +27,8 @@ type Rules struct {
 	// Text returns what reads the text of an answer, as it comes, for calls that stand in it; nil:
 	// there are none.
 	Text func() TextReader
+	// LastUsage says that what the rounds before the last one used is not told.
+	LastUsage bool
 	// Take takes memory for what is held up, in bytes, and tells whether there is any; nil: there is.
 	Take func(n int) bool
 }
@@ -183,7 +185,7 @@ func New(r Rules) *Loop { return &Loop{rules: r} }
 
 // Begin begins a round. In the last one calls of ours are not answered any more.
 func (l *Loop) Begin(last bool) {
-	if l.now.usage != nil {
+	if l.now.usage != nil && !l.rules.LastUsage {
 		l.usage = sum(l.usage, l.now.usage)
 	}
 	l.round++

@@ -47,6 +47,9 @@ const (
 	ReasonUpstreamConnect rewrite.Reason = "upstream-connect"      // nothing was sent
 	ReasonUpstreamTimeout rewrite.Reason = "upstream-timeout"      // no answer in time
 	ReasonUpstreamBroken  rewrite.Reason = "upstream-broken"       // closed or unreadable before an answer
+	ReasonUnfit           rewrite.Reason = "unfit-for-stages"      // it cannot be answered in stages, as it must be
+	ReasonStage           rewrite.Reason = "stage-failed"          // a stage of the answer failed, and nothing may take its place
+	ReasonStageTimeout    rewrite.Reason = "stage-timeout"         // the same, as it took too long
 	ReasonInternal        rewrite.Reason = "internal"              // a bug in Sidenote
 )
 

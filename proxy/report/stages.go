@@ -74,6 +74,19 @@ func (s *Stages) Failed() *Stage {
 	return nil
 }
 
+// used notes what the last call used.
+func (s *Stages) used(u usage.Usage) {
+	if s == nil {
+		return
+	}
+	for i := len(s.Called) - 1; i >= 0; i-- {
+		if s.Called[i].Calls > 0 {
+			s.Called[i].Usage = u
+			return
+		}
+	}
+}
+
 // appendStaged appends what came of the stages, as far as it is known.
 func appendStaged(dst []byte, r *Report) []byte {
 	s := r.Stages

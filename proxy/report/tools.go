@@ -136,7 +136,8 @@ func (r *Report) EndRound(before *Rounds) {
 	u := &before.usage
 	u.Input, u.CachedInput = u.Input+r.Usage.Input, u.CachedInput+r.Usage.CachedInput
 	u.Output, u.Reasoning = u.Output+r.Usage.Output, u.Reasoning+r.Usage.Reasoning
-	before.unknown = before.unknown || !r.Usage.Known
+	before.unknown = before.unknown || r.UsageFound != "" && !r.Usage.Known // of a call without an answer nothing is to be told
+	r.Stages.used(r.Usage)
 	before.charged = plus(before.charged, r.Budget.Charged)
 	before.n++
 	r.Usage, r.UsageFound, r.Generated, r.Budget.Charged = usage.Usage{}, "", usage.Counted{}, budget.Amount{}
@@ -145,14 +146,15 @@ func (r *Report) EndRound(before *Rounds) {
 // AddRounds adds what the rounds before the last one used.
 func (r *Report) AddRounds(before *Rounds) {
 	if before.n == 0 {
+		r.Stages.used(r.Usage)
 		return
 	}
-	last := r.Usage
+	unknown := r.UsageFound != "" && !r.Usage.Known
 	r.EndRound(before)
 	r.Usage, r.Budget.Charged = before.usage, before.charged
 	r.Usage.Known = !before.unknown
 	r.UsageFound = usage.Found
-	if before.unknown || !last.Known {
+	if before.unknown || unknown {
 		r.UsageFound = usage.Partial
 	}
 }

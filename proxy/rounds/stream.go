@@ -2,7 +2,6 @@ package rounds
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 
@@ -186,13 +185,7 @@ var errLater = &transport.Error{Class: transport.Truncated, Err: errors.New("a f
 
 // fail ends a stream that has begun: with an event that has the upstream's error, if there is one.
 func (s *stream) fail(body []byte, err error) error {
-	var said struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if json.Unmarshal(body, &said) != nil || len(said.Error) == 0 {
-		said.Error = encode(map[string]any{"message": "The answer broke off between two rounds; try again.", "type": "server_error", "param": nil, "code": "upstream_broken"})
-	}
-	if writeErr := loop.Data(&s.out, encode(said)); writeErr != nil {
+	if writeErr := answers.Fail(&s.out, body); writeErr != nil {
 		return writeErr
 	}
 	return err

@@ -23,8 +23,9 @@ import (
 // A Request is what is known of a request whose tenant has limits.
 type Request struct {
 	Tenant string
-	ID     string // of the request; unique
-	Round  int    // behind the first call of the request, of which the later ones are no requests of the client; 0 for the first
+	ID     string      // of the request; unique
+	Round  int         // behind the first call of the request, of which the later ones are no requests of the client; 0 for the first
+	Kind   budget.Kind // "": that of the route
 	Route  route.Kind
 	Body   *metered.Request // nil on routes whose answers have no tokens
 	Row    string           // of the model table, for the model that Body names
@@ -68,8 +69,8 @@ func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request,
 	}
 	s.round = r.Round
 	call := meter.Call{Tenant: r.Tenant, ID: r.ID + ":" + strconv.Itoa(r.Round+1), Kind: kindOf(r.Route), Estimate: s.estimate(r.Body, of)}
-	if r.Round > 0 {
-		call.Kind = budget.Tool
+	if r.Kind != "" {
+		call.Kind = r.Kind
 	}
 	hold, rung, err := m.Reserve(ctx, terms, call, func(rung meter.Rung) (budget.Amount, bool) {
 		of, ok := cheaper(rung)

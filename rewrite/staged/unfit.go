@@ -18,6 +18,25 @@ const (
 	BadLimits   Reason = "limits"       // its limits are none that a server takes
 )
 
+// Explained returns the reason for people.
+func (r Reason) Explained() string {
+	switch r {
+	case Tools:
+		return "it has tools or functions"
+	case Choices:
+		return "it asks for several answers"
+	case Audio:
+		return "it asks for something else than text"
+	case Logprobs:
+		return "it asks for logprobs"
+	case Attachments:
+		return "its messages hold images, audio or files"
+	case NoQuestion:
+		return "it does not end with a text of the user"
+	}
+	return "its limits are none that a server takes"
+}
+
 // Unfit says what a request, which is sound JSON and has a message, holds that a chain cannot
 // carry; "" if nothing.
 func Unfit(req *chat.Request) Reason {

@@ -1,0 +1,90 @@
+package loop
+
+// Drop forgets what this round said, of which the client has got nothing.
+func (l *Loop) Drop() {
+	l.role, l.id, l.created, l.now = false, nil, nil, answer{}
+}
+
+// Said tells whether this round said anything: a text, what a model thought or refused, or a call.
+func (l *Loop) Said() bool {
+	n := &l.now
+	if n.text.Len() > 0 || len(n.calls) > 0 {
+		return true
+	}
+	for _, e := range n.extra {
+		if raw := string(e.json()); raw != `""` && raw != "[]" && raw != "{}" {
+			return true
+		}
+	}
+	return false
+}
+
+// Refusal returns why a model does not answer, in its words; "" if it does.
+func (t *Turn) Refusal() string {
+	for _, e := range t.extra {
+		if e.name == "refusal" {
+			return textOf(e.json())
+		}
+	}
+	return ""
+}
+
+// Return ends the rounds with the answer of an earlier one, whole, and returns it as the client is to
+// get it.
+func (l *Loop) Return(body []byte) []byte {
+	l.Begin(true)
+	t, ok := l.EndWhole(body)
+	if !ok {
+		panic("BUG: an answer that was read is none")
+	}
+	if n := &l.now; n.usage != nil && !l.rules.LastUsage {
+		n.usage = []byte(`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`) // it is in the sum
+	}
+	body, _ = l.Whole(&t, nil)
+	return body
+}
+
+// Events returns a whole answer as the events of a stream: its message, the reason to finish, and
+// what was used if the client asked for that, but for [DONE].
+func Events(body []byte, usage bool) []byte {
+	o, _ := objectOf(body)
+	head := object{}
+	for _, m := range o {
+		switch m.name {
+		case "choices", "usage", "sidenote":
+		case "object":
+			head = append(head, member{m.name, []byte(`"chat.completion.chunk"`)})
+		default:
+			head = append(head, m)
+		}
+	}
+	var events []byte
+	event := func(choices [][]byte, used []byte) {
+		e := append(append(object{}, head...), member{"choices", list(choices)})
+		if usage {
+			e = append(e, member{"usage", used})
+		}
+		events = append(append(append(events, "data: "...), e.json()...), "\n\n"...)
+	}
+	null := []byte("null")
+	for _, raw := range elementsOf(o.get("choices")) {
+		choice, _ := objectOf(raw)
+		index := choice.get("index")
+		if index == nil {
+			index = []byte("0")
+		}
+		delta, finish := choice.get("message"), choice.get("finish_reason")
+		if finish == nil {
+			finish = null
+		}
+		event([][]byte{object{{"index", index}, {"delta", delta}, {"finish_reason", null}}.json()}, null)
+		event([][]byte{object{{"index", index}, {"delta", []byte("{}")}, {"finish_reason", finish}}.json()}, null)
+	}
+	if used := o.get("usage"); usage && used != nil {
+		event(nil, used)
+	}
+	return events
+}
+
+// Done is the event that ends a stream.
+const Done = "data: [DONE]\n\n"

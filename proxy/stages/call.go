@@ -1,0 +1,225 @@
+package stages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/answers"
+	"sidenote/proxy/coding"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/proxy/transport"
+)
+
+// A flight is a stage while it is called.
+type flight struct {
+	report.Stage
+	call    *Call
+	began   time.Time
+	key     string // under which its answer is remembered; "" if it is not
+	answer  *transport.Answer
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer
+	lowered bool // the limits have room for no stages
+	err     error
+}
+
+// patient lets a stage take as long as it wants from now on.
+func (f *flight) patient() {
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+}
+
+func (f *flight) end() {
+	if f.cancel != nil {
+		f.patient()
+		f.cancel(nil)
+	}
+}
+
+// ErrLowered is the error of a Host where the limits of a tenant have room for the request without
+// stages only, and that is reserved.
+var ErrLowered = errors.New("there is no room for stages")
+
+// An Unmade is the error of a Host for a call that it may not make.
+type Unmade struct {
+	Outcome report.StageOutcome
+	Err     error
+}
+
+// Error is that of the cause.
+func (e *Unmade) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Unmade) Unwrap() error { return e.Err }
+
+// call sends the request of a stage, and waits for the head of its answer.
+func (r *Stages) call(f *flight) report.StageOutcome {
+	left := time.Until(r.deadline)
+	if left <= 0 {
+		return report.StageTimeout
+	}
+	f.ctx, f.cancel = context.WithCancelCause(r.Life)
+	f.timer = panics.AfterFunc(r.Panicked, min(left, r.Policy.StageTimeout), func() { f.cancel(context.DeadlineExceeded) })
+	r.send(f)
+	if f.call.Again = r.again(f); f.call.Again {
+		r.send(f)
+	}
+	outcome := r.outcome(f)
+	if outcome != report.StageOK {
+		r.close(f)
+	}
+	return outcome
+}
+
+func (r *Stages) send(f *flight) {
+	f.Calls++
+	f.answer, f.err = r.Host.Call(f.ctx, f.call)
+}
+
+// again tells whether a request that did no work is sent once more: nothing of it was sent, or it was
+// too long, and is shorter now.
+func (r *Stages) again(f *flight) bool {
+	switch {
+	case f.err != nil:
+		return unsent(f.err) && f.ctx.Err() == nil
+	case f.answer.Status() == fasthttp.StatusOK:
+		return false
+	}
+	sources, ok := r.Host.Shorter(f.answer)
+	if ok {
+		f.answer.Close()
+		f.call.Make(sources)
+	}
+	return ok
+}
+
+// unsent tells whether nothing of a request has reached the upstream.
+func unsent(err error) bool {
+	switch transport.ClassOf(err) {
+	case transport.ConnectFailed, transport.ConnectTimeout, transport.TLSFailed:
+		return true
+	}
+	return false
+}
+
+// outcome says what the head of an answer is, or its error.
+func (r *Stages) outcome(f *flight) report.StageOutcome {
+	if f.err != nil {
+		return unanswered(f)
+	}
+	f.Status = f.answer.Status()
+	switch status := f.Status; {
+	case status == fasthttp.StatusTooManyRequests:
+		return report.StageLimited
+	case status/100 == 4:
+		return report.StageRefused
+	case status != fasthttp.StatusOK:
+		return report.StageServer
+	case !coding.Plain(string(f.answer.Header(fasthttp.HeaderContentEncoding))):
+		return report.StageInvalid // it was asked not to
+	}
+	return report.StageOK
+}
+
+// unanswered says what an error of a Host is.
+func unanswered(f *flight) report.StageOutcome {
+	if f.lowered = errors.Is(f.err, ErrLowered); f.lowered {
+		return report.StageBudget
+	}
+	if unmade, ok := errors.AsType[*Unmade](f.err); ok {
+		f.Calls--
+		return unmade.Outcome
+	}
+	broken, ok := errors.AsType[*transport.Error](f.err)
+	switch {
+	case late(f):
+		return report.StageTimeout
+	case unsent(f.err):
+		return report.StageConnect
+	case ok && broken.Timeout():
+		return report.StageTimeout
+	}
+	return report.StageBroken
+}
+
+// late tells whether a stage has taken too long.
+func late(f *flight) bool {
+	return f.ctx != nil && errors.Is(context.Cause(f.ctx), context.DeadlineExceeded)
+}
+
+// read reads the answer of a stage, whole. That of the last one is what the client is to get.
+func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
+	r.loop.Begin(f.call.Last)
+	body, whole, err := answers.ReadWhole(f.answer, r.Memory)
+	switch {
+	case err != nil:
+		f.err = err
+		return nil, report.StageNoMemory
+	case late(f):
+		return nil, report.StageTimeout
+	case !whole:
+		return nil, report.StageBroken
+	}
+	if !f.call.Last || r.streams {
+		r.Tap(body)
+	}
+	turn, ok := r.loop.EndWhole(body)
+	if !ok {
+		return nil, report.StageInvalid
+	}
+	outcome = report.StageOK
+	if f.Output, f.Finish = turn.Text, turn.Finish; turn.Text == "" {
+		outcome = report.StageSilent
+	}
+	if f.call.Last {
+		if turn.Refusal() != "" {
+			outcome = report.StageOK
+		}
+		body, _ = r.loop.Whole(&turn, nil)
+		return body, outcome
+	}
+	if err := r.loop.Continue(io.Discard); err != nil {
+		panic("BUG: nothing is written of a stage: " + err.Error())
+	}
+	return body, outcome
+}
+
+// An Error says that a stage has failed, and nothing takes its place.
+type Error struct {
+	Stage report.Stage
+	Of    int // stages
+	Err   error
+}
+
+// Error says which stage, and why.
+func (e *Error) Error() string {
+	why := "failed: " + string(e.Stage.Outcome)
+	switch e.Stage.Outcome {
+	case report.StageConnect:
+		why = "could not be sent to its upstream"
+	case report.StageLimited, report.StageRefused, report.StageServer:
+		why = fmt.Sprintf("was answered with status %d by its upstream", e.Stage.Status)
+	case report.StageTimeout:
+		why = "took too long"
+	case report.StageBroken:
+		why = "broke off"
+	case report.StageInvalid:
+		why = "got no answer to a chat from its upstream"
+	case report.StageSilent:
+		why = "got an answer without text"
+	case report.StageNoMemory:
+		why = "had no memory for its answer"
+	}
+	return fmt.Sprintf("Stage %d of %d, %s, %s.", e.Stage.At, e.Of, e.Stage.Name, why)
+}
+
+// Unwrap returns the cause; nil if it is an answer.
+func (e *Error) Unwrap() error { return e.Err }

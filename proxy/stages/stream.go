@@ -1,0 +1,324 @@
+package stages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/answers"
+	"sidenote/proxy/events"
+	"sidenote/proxy/loop"
+	"sidenote/proxy/report"
+	"sidenote/proxy/transport"
+)
+
+// Stream calls the other stages behind Start, and writes the answer as a stream to a client whose
+// head was sent. usage tells whether the client asked what was used.
+func (r *Stages) Stream(to io.Writer, usage bool) error {
+	s := &stream{Stages: r, to: to, usage: usage}
+	r.streams = true
+	s.splitter.Hold = func(n int) error {
+		if !r.take(n) {
+			return loop.ErrNoRoom
+		}
+		return nil
+	}
+	r.wait = s.alive
+	err := s.run()
+	if s.broken != nil {
+		return s.broken
+	}
+	return err
+}
+
+// A stream writes the events of the answer.
+type stream struct {
+	*Stages
+	to       io.Writer
+	usage    bool
+	splitter events.Splitter
+	out      bytes.Buffer // events that the client is to get
+	said     bool         // the client has got something of the answer
+	broken   error        // the client takes nothing any more
+}
+
+// comment writes the stage that is called.
+func (s *stream) comment() error {
+	var b bytes.Buffer
+	if err := loop.Comment(&b, fmt.Sprintf("sidenote stage %d/%d %s", s.at+1, len(s.chain.Stages), s.chain.Stages[s.at].Name)); err != nil {
+		return err
+	}
+	_, err := s.to.Write(b.Bytes())
+	return err
+}
+
+// alive does something while comments keep the stream alive.
+func (s *stream) alive(do func()) {
+	if s.broken != nil {
+		return
+	}
+	comment := s.comment
+	if s.Policy.NoHeartbeat {
+		comment = nil
+	}
+	if err := answers.While(s.Panicked, comment, do); err != nil {
+		s.broken = err
+	}
+}
+
+// run calls stages until the last one's answer begins, and writes that, or what takes its place.
+func (s *stream) run() error {
+	if err := s.announce(); err != nil {
+		return err
+	}
+	for {
+		if f := s.flight; s.last() && answers.Stream(f.answer) {
+			s.flight = nil
+			return s.pass(f)
+		}
+		if end, over := s.finish(); over {
+			return s.end(end)
+		}
+		for s.flight == nil {
+			if err := s.announce(); err != nil {
+				return err
+			}
+			if _, end, over := s.begin(); over {
+				return s.end(end)
+			}
+			if s.broken != nil {
+				return s.broken
+			}
+		}
+	}
+}
+
+// announce says which stage begins.
+func (s *stream) announce() error {
+	if s.Policy.NoHeartbeat {
+		return nil
+	}
+	return s.comment()
+}
+
+// pass passes on the answer of the last stage, which is a stream.
+func (s *stream) pass(f *flight) error {
+	ended, err := s.copy(f)
+	s.close(f)
+	switch {
+	case s.broken != nil:
+		f.Outcome = report.StageLeft
+		s.note(f, f.Name)
+		return s.broken
+	case !s.said:
+		f.Outcome = why(f, err, ended)
+		s.out.Reset()
+		s.loop.Drop()
+		return s.end(s.failed(f))
+	case err != nil:
+		f.Outcome = why(f, err, ended)
+		s.note(f, f.Name)
+		return err
+	}
+	f.Outcome = report.StageOK
+	s.note(f, f.Name)
+	return s.finishStream()
+}
+
+// copy copies the stream of a last call, but for its end, which ended says that there is. If it says
+// nothing the client has got nothing of it.
+func (s *stream) copy(f *flight) (ended bool, err error) {
+	s.loop.Begin(true)
+	s.splitter.Reset(true, &s.out, s.loop.Stage)
+	if err = s.readEvents(f); err == nil {
+		err = s.splitter.Close()
+	}
+	turn, endErr := s.loop.EndStream(&s.out)
+	if err == nil {
+		err = endErr
+	}
+	f.Output, f.Finish = turn.Text, turn.Finish
+	if s.said = s.said || err == nil && s.loop.Said(); s.said {
+		if flushErr := s.flush(); err == nil {
+			err = flushErr
+		}
+	}
+	return turn.Ended, err
+}
+
+// why says why nothing came of a stream.
+func why(f *flight, err error, ended bool) report.StageOutcome {
+	switch {
+	case late(f):
+		return report.StageTimeout
+	case errors.Is(err, loop.ErrNoRoom):
+		return report.StageNoMemory
+	case err != nil:
+		f.err = err
+		return report.StageBroken
+	case !ended:
+		return report.StageInvalid
+	}
+	return report.StageSilent
+}
+
+// readEvents reads the stream to its end. Until it says something its time is limited, and comments keep the
+// client's alive.
+func (s *stream) readEvents(f *flight) (err error) {
+	piece := make([]byte, 4<<10)
+	for more := true; more && err == nil; {
+		one := func() { more, err = s.piece(f, piece) }
+		if s.said {
+			one()
+			continue
+		}
+		s.alive(func() {
+			for more && err == nil && !s.loop.Said() {
+				one()
+			}
+		})
+		if s.broken != nil {
+			return s.broken
+		}
+		if s.loop.Said() && err == nil {
+			s.said = true
+			f.patient()
+			err = s.flush()
+		}
+	}
+	return err
+}
+
+// piece reads the next piece of the stream.
+func (s *stream) piece(f *flight, piece []byte) (more bool, err error) {
+	n, err := f.answer.Read(piece)
+	if n > 0 {
+		s.Tap(piece[:n])
+		if _, writeErr := s.splitter.Write(piece[:n]); writeErr != nil {
+			return false, writeErr
+		}
+	}
+	if s.said {
+		if flushErr := s.flush(); flushErr != nil {
+			return false, flushErr
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, nil
+}
+
+// maxIdle is the largest buffer that is kept between two pieces, in bytes.
+const maxIdle = 4 << 10
+
+func (s *stream) flush() error {
+	if s.out.Len() == 0 {
+		return nil
+	}
+	_, err := s.to.Write(s.out.Bytes())
+	if err != nil {
+		s.broken = err
+	}
+	if s.out.Reset(); s.out.Cap() > maxIdle {
+		s.out = bytes.Buffer{}
+	}
+	return err
+}
+
+func (s *stream) finishStream() error {
+	if err := s.loop.Finish(&s.out, nil, s.Closing()); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// end writes what takes the place of the last stage's stream.
+func (s *stream) end(end End) error {
+	if s.broken != nil {
+		return s.broken
+	}
+	switch end {
+	case ByNobody:
+		return &transport.Error{Class: transport.ClientGone, Err: s.Life.Err()}
+	case ByError:
+		return s.fail(s.Error(s.Err), s.Err)
+	case ByLast, ByBody:
+		return s.whole(s.Body)
+	}
+	return s.instead(end == ByBare)
+}
+
+// whole writes a whole answer as events.
+func (s *stream) whole(body []byte) error {
+	s.out.Write(Events(body, s.usage, s.Closing()))
+	return s.flush()
+}
+
+// Events returns a whole answer as a stream, with what was used if usage asks for that, and a comment
+// at its end.
+func Events(body []byte, usage bool, comment string) []byte {
+	var b bytes.Buffer
+	b.Write(loop.Events(body, usage))
+	_ = loop.Comment(&b, comment) // a buffer takes everything
+	b.WriteString(loop.Done)
+	return b.Bytes()
+}
+
+// instead sends the request without stages, and passes on its answer.
+func (s *stream) instead(bare bool) error {
+	c := &Call{Bare: bare, Last: true}
+	f := &flight{call: c, ctx: s.Life}
+	s.alive(func() { f.answer, f.err = s.Host.Call(s.Life, c) })
+	switch {
+	case s.broken != nil:
+		return s.broken
+	case f.err != nil && s.Life.Err() != nil:
+		return s.end(ByNobody)
+	case f.err != nil:
+		return s.fail(s.Error(f.err), f.err)
+	}
+	defer f.answer.Close()
+	if f.answer.Status() != fasthttp.StatusOK {
+		body, _ := f.answer.Peek(64<<10, nil)
+		return s.fail(body, errRefused)
+	}
+	if !answers.Stream(f.answer) {
+		body, _ := s.Stages.read(f)
+		if body == nil {
+			return s.fail(nil, errRefused)
+		}
+		return s.whole(body)
+	}
+	_, err := s.copy(f)
+	switch {
+	case s.broken != nil:
+		return s.broken
+	case err != nil && s.said:
+		return err
+	case err != nil:
+		return s.fail(nil, err)
+	}
+	return s.finishStream() // it may say nothing
+}
+
+// errRefused says that an upstream refused what takes the place of stages.
+var errRefused = errors.New("the request was refused")
+
+// fail ends a stream with an error.
+func (s *stream) fail(body []byte, err error) error {
+	s.out.Reset()
+	if writeErr := answers.Fail(&s.out, body); writeErr != nil {
+		return writeErr
+	}
+	if flushErr := s.flush(); flushErr != nil {
+		return flushErr
+	}
+	return &transport.Error{Class: transport.Truncated, Err: err}
+}
