@@ -63,12 +63,17 @@ type Stages struct {
 	Ended  bool   // the rest is known to the end
 }
 
-// Failed returns the stage that failed; nil if none did.
-func (s *Stages) Failed() *Stage {
+// Last returns the stage that was called last; nil if none was.
+func (s *Stages) Last() *Stage {
 	if s == nil || len(s.Called) == 0 {
 		return nil
 	}
-	if last := &s.Called[len(s.Called)-1]; last.Outcome.Failed() {
+	return &s.Called[len(s.Called)-1]
+}
+
+// Failed returns the stage that failed; nil if none did.
+func (s *Stages) Failed() *Stage {
+	if last := s.Last(); last != nil && last.Outcome.Failed() {
 		return last
 	}
 	return nil
@@ -100,19 +105,29 @@ func appendStaged(dst []byte, r *Report) []byte {
 		return appendCount(dst, "stages", s.Of)
 	}
 	dst = appendCount(dst, "stages", len(s.Called))
-	if len(s.Called) == 0 {
+	last := s.Last()
+	if last == nil {
 		return dst
 	}
-	switch last := &s.Called[len(s.Called)-1]; {
+	switch {
 	case last.Outcome.Failed():
-		dst = appendToken(append(dst, "; failed="...), last.Name)
+		dst = appendStageName(append(dst, "; failed="...), last.Name)
 		dst = appendToken(append(dst, "; failure="...), string(last.Outcome))
 	case last.Outcome != StageOK:
 		dst = appendToken(append(dst, "; "...), string(last.Outcome))
-		dst = appendToken(append(dst, '='), last.Name)
+		dst = appendStageName(append(dst, '='), last.Name)
 	}
-	if s.Answer != "" && s.Answer != s.Called[len(s.Called)-1].Name {
-		dst = appendToken(append(dst, "; answered="...), s.Answer)
+	if s.Answer != "" && s.Answer != last.Name {
+		dst = appendStageName(append(dst, "; answered="...), s.Answer)
 	}
 	return dst
+}
+
+// appendStageName appends a stage's name as a token if it begins like one, with a letter, else as a
+// String: parsers would take the first digit of "2nd" for a number.
+func appendStageName(dst []byte, name string) []byte {
+	if name == "" || name[0]|0x20 < 'a' || name[0]|0x20 > 'z' {
+		return appendString(dst, name)
+	}
+	return appendToken(dst, name)
 }
