@@ -278,14 +278,14 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// wire is what the code can say of a request: its constants of the types Reason and
-// Outcome, the codes of errors that come before there is a request, and the names of
+// wire is what the code can say of a request: its constants of the types Reason, Outcome and
+// StageOutcome, the codes of errors that come before there is a request, and the names of
 // headers.
-type wire struct{ reasons, early, outcomes, headers map[string]bool }
+type wire struct{ reasons, early, outcomes, stages, headers map[string]bool }
 
 func readWire(t *testing.T) wire {
 	t.Helper()
-	w := wire{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	w := wire{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, dir := range []string{"retrieval", "rewrite", "proxy"} {
 		sources(t, dir, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -312,8 +312,8 @@ func readWire(t *testing.T) wire {
 		}
 		return true
 	})
-	if len(w.early) < 5 || len(w.reasons) < 30 || len(w.outcomes) < 7 || len(w.headers) < 7 {
-		t.Fatalf("found %d and %d reasons, %d outcomes, %d headers", len(w.early), len(w.reasons), len(w.outcomes), len(w.headers))
+	if len(w.early) < 5 || len(w.reasons) < 30 || len(w.outcomes) < 7 || len(w.stages) < 10 || len(w.headers) < 7 {
+		t.Fatalf("found %d and %d reasons, %d outcomes and %d of stages, %d headers", len(w.early), len(w.reasons), len(w.outcomes), len(w.stages), len(w.headers))
 	}
 	maps.Copy(w.reasons, w.early)
 	return w
@@ -331,15 +331,17 @@ func (w wire) constant(spec *ast.ValueSpec) {
 			w.reasons[text] = true
 		case kind == "Outcome":
 			w.outcomes[text] = true
+		case kind == "StageOutcome":
+			w.stages[text] = true
 		}
 	}
 }
 
-// The page of the wire names every outcome, every reason and every header.
+// The page of the wire names every outcome, of stages too, every reason and every header.
 func TestPagesNameTheWire(t *testing.T) {
 	w := readWire(t)
 	_, page := readPage(t, "proxy/README.md")
-	for _, list := range []map[string]bool{w.reasons, w.outcomes, w.headers} {
+	for _, list := range []map[string]bool{w.reasons, w.outcomes, w.stages, w.headers} {
 		for word := range list {
 			if !strings.Contains(strings.ToLower(page), "`"+word+"`") {
 				t.Errorf("proxy/README.md does not name %s", word)
@@ -376,7 +378,7 @@ func TestPagesWireIsTrue(t *testing.T) {
 			}
 		}
 		for _, r := range rows(name, prose) {
-			if r.head == "reason" && !w.reasons[r.code] || r.head == "outcome" && !w.outcomes[r.code] {
+			if r.head == "failure" && !w.stages[r.code] || r.head == "reason" && !w.reasons[r.code] || r.head == "outcome" && !w.outcomes[r.code] {
 				t.Errorf("%s: there is no %s %s", name, r.head, r.code)
 			}
 		}

@@ -28,6 +28,7 @@ type Names struct {
 	Tenants   []string
 	Upstreams []string
 	Knowledge []string
+	Stages    []string // of answers
 	Version   string
 	Commit    string
 }
@@ -61,6 +62,7 @@ type Metrics struct {
 	mcpMetrics
 	usageMetrics
 	toolMetrics
+	answerStageMetrics
 }
 
 // New returns metrics in a registry of their own. See startAtZero for the
@@ -103,6 +105,7 @@ func New(n Names) *Metrics {
 	m.mcpMetrics = newMCPMetrics(f, m.tenants)
 	m.usageMetrics = newUsageMetrics(f, m.upstreams)
 	m.toolMetrics = newToolMetrics(f)
+	m.answerStageMetrics = newAnswerStageMetrics(f, newNames(n.Stages, overflow))
 	m.fixed = newFixed(m.stages, m.excluded)
 	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")
 	build.WithLabelValues(n.Version, n.Commit, runtime.Version()).Set(1)
@@ -202,6 +205,9 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	if why := r.RerankFailed(); why != "" {
 		m.degraded.WithLabelValues(string(retrieval.StageRerank), string(why)).Inc()
 	}
+	if why := r.StageFailed(); why != "" {
+		m.degraded.WithLabelValues("stages", string(why)).Inc()
+	}
 	if by := res.Ledger.Reranked; by != nil {
 		m.reranked.WithLabelValues(string(by.Reason)).Inc()
 		if by.Documents > 0 && by.Reason != retrieval.RerankDisabled {
@@ -211,6 +217,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	recordGraded(m, r)
 	recordCitations(m, r.Citations)
 	m.recordTools(r)
+	m.recordStages(r)
 	if c := res.Ledger.Chunks; c != nil {
 		m.chunks.WithLabelValues("in").Add(float64(c.In))
 		for i := range c.Excluded {
@@ -287,7 +294,7 @@ func outcomeLabel(r *report.Report) string {
 	switch {
 	case r.Outcome == rewrite.Refused:
 		return "refused_" + strings.ReplaceAll(string(r.Reason), "-", "_")
-	case r.Degraded() && (r.Outcome == rewrite.Injected || r.Outcome == rewrite.Untouched || r.Outcome == report.WithTools):
+	case r.Degraded() && (r.Outcome == rewrite.Injected || r.Outcome == rewrite.Untouched || r.Outcome == report.WithTools || r.Outcome == report.Staged):
 		return "degraded"
 	}
 	return string(r.Outcome)

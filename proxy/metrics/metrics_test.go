@@ -43,6 +43,7 @@ func TestJunkAddsNoSeries(t *testing.T) {
 		r.Rewrite.Ledger.Model = name
 		r.Calls, r.Overhead = answered(code), time.Millisecond
 		r.Rewrite.Retrieval.Excluded = []retrieval.Excluded{{Reason: retrieval.ExcludeReason(name)}}
+		r.Stages = &report.Stages{Called: []report.Stage{{Name: name, Outcome: report.StageOK, Calls: 1}}}
 		m.Record(r)
 		m.Searched(name, retrieval.ReasonNone)
 		m.Knowledge(name, 1, 1, 1, time.Unix(1, 0))
@@ -84,6 +85,10 @@ func TestOutcomes(t *testing.T) {
 	f("tools", func(r *report.Report) { r.Outcome = report.WithTools })
 	f("degraded", func(r *report.Report) {
 		r.Outcome, r.Rewrite.Outcome, r.Rewrite.Reason = report.WithTools, rewrite.Untouched, rewrite.ReasonTimeout
+	})
+	f("staged", func(r *report.Report) { r.Outcome = report.Staged })
+	f("degraded", func(r *report.Report) {
+		r.Outcome, r.Rewrite.Outcome, r.Rewrite.Reason = report.Staged, rewrite.Untouched, rewrite.ReasonTimeout
 	})
 	f("failed", func(r *report.Report) { r.Outcome, r.Reason = report.Failed, report.ReasonUpstreamConnect })
 }

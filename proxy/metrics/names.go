@@ -47,5 +47,6 @@ func (m *Metrics) Add(n Names) {
 	m.tenants.add(n.Tenants)
 	m.upstreams.add(n.Upstreams)
 	m.baseMetrics.names.add(n.Knowledge)
+	m.answerStageMetrics.names.add(n.Stages)
 	m.startTenants(n.Tenants)
 }

@@ -92,6 +92,16 @@ func (s *Stages) used(u usage.Usage) {
 	}
 }
 
+// StageFailed says why the stage failed without which a request went on; "" if none did. A limit of
+// the tenant's is no failure, nor is a client that left.
+func (r *Report) StageFailed() StageOutcome {
+	s := r.Stages.Failed()
+	if s == nil || s.Outcome == StageLeft || s.Outcome == StageBudget || r.Outcome == rewrite.Refused || r.Outcome == Failed {
+		return ""
+	}
+	return s.Outcome
+}
+
 // appendStaged appends what came of the stages, as far as it is known.
 func appendStaged(dst []byte, r *Report) []byte {
 	s := r.Stages

@@ -82,7 +82,16 @@ func TestStageFailures(t *testing.T) {
 		if failed := s.Failed(); (failed != nil) != want || want && failed.Name != "final" {
 			t.Errorf("%s: %+v", outcome, failed)
 		}
-		got := string(report.AppendStatus(nil, &report.Report{Outcome: report.Staged, Stages: s}))
+		r := &report.Report{Outcome: report.Staged, Stages: s}
+		if goesOn := want && outcome != report.StageLeft && outcome != report.StageBudget; (r.StageFailed() == outcome) != goesOn || !goesOn && r.StageFailed() != "" {
+			t.Errorf("%s: goes on without %q", outcome, r.StageFailed())
+		}
+		for _, ended := range []rewrite.Outcome{report.Failed, rewrite.Refused} {
+			if why := (&report.Report{Outcome: ended, Stages: s}).StageFailed(); why != "" {
+				t.Errorf("%s goes on without %q", ended, why)
+			}
+		}
+		got := string(report.AppendStatus(nil, r))
 		if said := strings.Contains(got, "; failed=final; failure="+string(outcome)); said != want {
 			t.Errorf("%s: %s", outcome, got)
 		}

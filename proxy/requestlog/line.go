@@ -48,7 +48,7 @@ func appendLine(dst []byte, r *report.Report) []byte {
 		b = strconv.AppendInt(append(b, `,"total":`...), int64(c.Total), 10)
 		b = append(strconv.AppendInt(append(b, `,"token_count":`...), int64(c.Tokens), 10), '}')
 	}
-	b = appendTools(b, r)
+	b = appendStages(appendTools(b, r), r)
 	b = append(append(b, `,"exact":"`...), ledger.Exactness...)
 	b = append(append(b, `","cache":"`...), r.Rewrite.Retrieval.Cache...)
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {
@@ -96,6 +96,47 @@ func appendTools(b []byte, r *report.Report) []byte {
 		b = append(append(append(b, `,"unkept":"`...), t.Unkept...), '"')
 	}
 	return append(b, '}')
+}
+
+// appendStages appends what came of the stages of a chat, in the words of its status, and of each of
+// them, without what it was asked and said. Nothing is appended where the policy has none.
+func appendStages(b []byte, r *report.Report) []byte {
+	if r.Unstaged != "" {
+		b = append(append(append(b, `,"unstaged":"`...), r.Unstaged...), '"')
+	}
+	s := r.Stages
+	if s == nil {
+		return b
+	}
+	b = strconv.AppendInt(append(b, `,"stages":{"of":`...), int64(s.Of), 10)
+	switch last := s.Last(); {
+	case last == nil || last.Outcome == report.StageOK:
+	case last.Outcome.Failed():
+		b = appendText(append(b, `,"failed":`...), last.Name)
+		b = append(append(append(b, `,"failure":"`...), last.Outcome...), '"')
+	default:
+		b = appendText(append(append(append(b, `,"`...), last.Outcome...), `":`...), last.Name)
+	}
+	if s.Answer != "" {
+		b = appendText(append(b, `,"answered":`...), s.Answer)
+	}
+	b = append(b, `,"called":[`...)
+	for i := range s.Called {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendStage(b, &s.Called[i])
+	}
+	return append(b, "]}"...)
+}
+
+func appendStage(b []byte, s *report.Stage) []byte {
+	b = appendText(append(b, `{"stage":`...), s.Name)
+	b = append(append(b, `,"outcome":"`...), s.Outcome...)
+	b = strconv.AppendInt(append(b, `","calls":`...), int64(s.Calls), 10)
+	b = appendMilliseconds(append(b, `,"duration_ms":`...), s.Took)
+	b = strconv.AppendInt(append(b, `,"input_tokens":`...), s.Usage.Input, 10)
+	return append(strconv.AppendInt(append(b, `,"output_tokens":`...), s.Usage.Output, 10), '}')
 }
 
 // appendPlanned appends what came of planning, without the queries: they are texts of users.

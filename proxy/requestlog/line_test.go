@@ -44,6 +44,23 @@ func TestLineIsSlogs(t *testing.T) {
 		func(r *report.Report) {
 			r.Unoffered, r.Tools = "", &report.Tools{Rounds: 3, Restored: 1, Unkept: report.TurnTooLarge, Beyond: 2, Tokens: 80, Calls: []report.ToolCall{{Name: "recall", Arguments: `{"query":"a question of a user"}`}}, Sources: make([]rewrite.SourceEntry, 2)}
 		},
+		func(r *report.Report) { r.Unstaged, r.Tools = "client-tools", nil },
+		func(r *report.Report) {
+			r.Unstaged, r.Stages = "", &report.Stages{Of: 4, Answer: "draft", Called: []report.Stage{
+				{Name: "draft", Outcome: report.StageOK, Calls: 1, Took: 1234567 * time.Nanosecond, Usage: usage.Usage{Input: 900, Output: 120}, Request: []byte("a question of a user"), Output: "an answer"},
+				{Name: "critic", Outcome: report.StageTimeout, Calls: 2, Took: time.Minute},
+			}}
+		},
+		func(r *report.Report) {
+			r.Stages = &report.Stages{Of: 2, Called: []report.Stage{{Name: "evidence", Outcome: report.StageEmpty}}}
+		},
+		func(r *report.Report) {
+			r.Stages = &report.Stages{Of: 2, Answer: "a", Called: []report.Stage{{Name: "a"}, {Name: "b", Outcome: report.StageStopped}}}
+		},
+		func(r *report.Report) {
+			r.Stages = &report.Stages{Of: 1, Answer: "a", Called: []report.Stage{{Name: "a", Outcome: report.StageOK}}}
+		},
+		func(r *report.Report) { r.Stages = &report.Stages{Of: 1} },
 		func(r *report.Report) {
 			r.UsageFound, r.Usage = usage.Found, usage.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
 		},
@@ -66,7 +83,8 @@ func TestLineIsSlogs(t *testing.T) {
 		reports = append(reports, r)
 	}
 	var direct, through bytes.Buffer
-	lines := &requestlog.Log{Lines: &direct}
+	lines := &requestlog.Log{Lines: &direct, Logger: slog.New(slog.DiscardHandler)}
+	defer lines.Close()
 	slogs := slog.New(slog.NewJSONHandler(&through, nil))
 	for _, r := range reports {
 		direct.Reset()
@@ -122,6 +140,39 @@ func TestLineTimes(t *testing.T) {
 	})
 }
 
+// stagesOf returns what r's line must hold of its stages.
+func stagesOf(r *report.Report) (list []slog.Attr) {
+	if r.Unstaged != "" {
+		list = append(list, slog.String("unstaged", r.Unstaged))
+	}
+	s := r.Stages
+	if s == nil {
+		return list
+	}
+	type stage struct {
+		Name    string  `json:"stage"`
+		Outcome string  `json:"outcome"`
+		Calls   int     `json:"calls"`
+		Took    float64 `json:"duration_ms"`
+		Input   int64   `json:"input_tokens"`
+		Output  int64   `json:"output_tokens"`
+	}
+	called, in := []stage{}, []any{slog.Int("of", s.Of)}
+	for _, c := range s.Called {
+		called = append(called, stage{c.Name, string(c.Outcome), c.Calls, milliseconds(c.Took), c.Usage.Input, c.Usage.Output})
+		switch c.Outcome {
+		case report.StageTimeout:
+			in = append(in, slog.String("failed", c.Name), slog.String("failure", "timeout"))
+		case report.StageEmpty, report.StageStopped:
+			in = append(in, slog.String(string(c.Outcome), c.Name))
+		}
+	}
+	if s.Answer != "" {
+		in = append(in, slog.String("answered", s.Answer))
+	}
+	return append(list, slog.Group("stages", append(in, slog.Any("called", called))...))
+}
+
 // attrs returns what r's line must hold, in its order.
 func attrs(r *report.Report) []slog.Attr {
 	l := &r.Rewrite.Ledger
@@ -149,6 +200,7 @@ func attrs(r *report.Report) []slog.Attr {
 	if u := r.Tools; u != nil {
 		assembled = append(assembled, slog.Group("tools", slog.Int("rounds", u.Rounds), slog.Int("calls", u.Called()), slog.Int("tokens", u.Tokens), slog.Int("sources", len(u.Sources)), slog.Int("restored", u.Restored), slog.String("unkept", string(u.Unkept))))
 	}
+	assembled = append(assembled, stagesOf(r)...)
 	return slices.Concat([]slog.Attr{
 		slog.String("id", r.ID),
 		slog.String("tenant", r.Tenant),

@@ -71,6 +71,9 @@ func (l *Log) Record(r *report.Report) {
 	if why := r.GradeFailed(); why != "" {
 		l.degraded(degradation{"grade", rewrite.Reason(why)})
 	}
+	if why := r.StageFailed(); why != "" {
+		l.degraded(degradation{"stages", rewrite.Reason(why)})
+	}
 	if r.Reason == rewrite.ReasonRoute {
 		l.note(r.Route)
 	}

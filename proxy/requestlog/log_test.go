@@ -85,6 +85,11 @@ func TestDegradationsAreCounted(t *testing.T) {
 		said("requests go on without it")
 		l.Close()
 		said("requests=1")
+		without := reporttest.Injected()
+		without.Stages = &report.Stages{Called: []report.Stage{{Name: "critic", Outcome: report.StageTimeout}}}
+		l.Record(without)
+		said("requests go on without it\" stage=stages reason=timeout")
+		l.Close()
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 // New returns metrics that know a few names.
 func New() *metrics.Metrics {
 	return metrics.New(metrics.Names{
-		Tenants: []string{"acme", "beta"}, Upstreams: []string{"openai"}, Knowledge: []string{"handbook"},
+		Tenants: []string{"acme", "beta"}, Upstreams: []string{"openai"}, Knowledge: []string{"handbook"}, Stages: []string{"draft", "final"},
 		Version: "v1", Commit: "abc",
 	})
 }
