@@ -28,6 +28,12 @@ func ends(pieces [][]byte) Body {
 	return Body{size, text.String()}
 }
 
+// endsOf is ends of a text.
+func endsOf(text string) Body { return ends([][]byte{[]byte(text)}) }
+
+// lengthOf is what is kept of a text where bodies are redacted.
+func lengthOf(text string) Body { return Body{len(text), fmt.Sprintf("(%d bytes)", len(text))} }
+
 // writeRange writes the bytes from..to of what the pieces are together.
 func writeRange(w *strings.Builder, pieces [][]byte, from, to int) {
 	for _, p := range pieces {

@@ -38,12 +38,16 @@ const (
 // bodies go first; the reports of their requests stay.
 const maxBodies = 32 << 20
 
+// maxBodiesOf is how many a request has in the most: one that came, two where a shorter one was
+// sent again, and those of its stages.
+const maxBodiesOf = 4
+
 // A Ring keeps the last reports and, if it is told to, the bodies of their requests. It
 // is a report.Recorder and a proxy.BodyKeeper. It leaves out what Sidenote only relayed:
 // those answers show no id. Its memory is bounded: by the constants above for bodies and
 // for what a request can make long, and to some 20 KiB for the rest of a report, most of
-// it in the entries of its sources; as much again where tools were called. It is safe for
-// concurrent use.
+// it in the entries of its sources; as much again where tools were called. What stages were
+// asked and said counts as bodies. It is safe for concurrent use.
 type Ring struct {
 	mu        sync.Mutex
 	reports   []entry                    // a circle
@@ -52,6 +56,7 @@ type Ring struct {
 	bodies    []body                     // in their order
 	bodyBytes int                        // of all bodies
 	copy      func(pieces [][]byte) Body // nil: no bodies are kept
+	copyText  func(text string) Body     // likewise, of a text that is no JSON
 	texts     bool                       // of users are kept
 }
 
@@ -63,11 +68,30 @@ type entry struct {
 	fallen    []byte // of the ledger, see appendFallen; empty where that has it itself
 }
 
-// A body is a copy of one that a request had.
+// A body is a copy of one that a request had, or of those of its stages.
 type body struct {
 	id, tenant string
-	sent       bool // as it went upstream
-	Body
+	of         bodyKind
+	Body                // zero of stages
+	stages     []spoken // by their order in the report
+}
+
+// A bodyKind says what a body is of.
+type bodyKind int
+
+const (
+	received bodyKind = iota
+	sent              // as it went upstream
+	ofStages
+)
+
+// size is how many bytes count.
+func (b *body) size() int {
+	n := len(b.Text)
+	for i := range b.stages {
+		n += b.stages[i].size()
+	}
+	return n
 }
 
 // New returns a Ring that keeps the last n reports, and bodies as it is told. n is at
@@ -76,9 +100,9 @@ func New(n int, bodies Bodies) *Ring {
 	r := &Ring{reports: make([]entry, n)}
 	switch bodies {
 	case BodiesRedacted:
-		r.copy = redacted
+		r.copy, r.copyText = redacted, lengthOf
 	case BodiesFull:
-		r.copy, r.texts = ends, true
+		r.copy, r.copyText, r.texts = ends, endsOf, true
 	}
 	return r
 }
@@ -87,6 +111,9 @@ func New(n int, bodies Bodies) *Ring {
 func (r *Ring) Record(of *report.Report) {
 	if of.Outcome == report.Relayed {
 		return
+	}
+	if of.Stages != nil && r.copy != nil {
+		r.keep(body{id: of.ID, tenant: of.Tenant, of: ofStages, stages: r.spoken(of.Stages)})
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +159,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	case len(l.Fallen) > room:
 		l.Fallen = slices.Clone(l.Fallen[:room])
 	}
-	r.Tools = trimTools(r.Tools, room, keep)
+	r.Tools, r.Stages = trimTools(r.Tools, room, keep), trimStages(r.Stages)
 	l.Chunks = l.Chunks.First(maxChunks)
 	l.Notes = slices.Clone(l.Notes[:min(len(l.Notes), maxNotes)])
 	for i := range l.Notes {
@@ -153,22 +180,25 @@ func short(text string) string {
 }
 
 // Received implements proxy.BodyKeeper.
-func (r *Ring) Received(of *report.Report, text []byte) { r.keepBody(of, false, [][]byte{text}) }
+func (r *Ring) Received(of *report.Report, text []byte) { r.keepBody(of, received, [][]byte{text}) }
 
 // Sent implements proxy.BodyKeeper.
-func (r *Ring) Sent(of *report.Report, pieces [][]byte) { r.keepBody(of, true, pieces) }
+func (r *Ring) Sent(of *report.Report, pieces [][]byte) { r.keepBody(of, sent, pieces) }
 
-func (r *Ring) keepBody(of *report.Report, sent bool, pieces [][]byte) {
-	if r.copy == nil {
-		return
+func (r *Ring) keepBody(of *report.Report, as bodyKind, pieces [][]byte) {
+	if r.copy != nil {
+		r.keep(body{id: of.ID, tenant: of.Tenant, of: as, Body: r.copy(pieces)})
 	}
-	b := r.copy(pieces)
+}
+
+// keep adds a body, and drops the oldest for which there is no more room.
+func (r *Ring) keep(b body) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bodies = append(r.bodies, body{of.ID, of.Tenant, sent, b})
-	r.bodyBytes += len(b.Text)
-	for len(r.bodies) > 3*len(r.reports) || r.bodyBytes > maxBodies { // one that came, and two where a shorter one was sent again
-		r.bodyBytes -= len(r.bodies[0].Text)
+	r.bodies = append(r.bodies, b)
+	r.bodyBytes += b.size()
+	for len(r.bodies) > maxBodiesOf*len(r.reports) || r.bodyBytes > maxBodies {
+		r.bodyBytes -= r.bodies[0].size()
 		r.bodies[0] = body{} // its memory is free from now on
 		r.bodies = r.bodies[1:]
 	}
@@ -177,16 +207,28 @@ func (r *Ring) keepBody(of *report.Report, sent bool, pieces [][]byte) {
 // Find returns what is known of the request with that id. If it is not kept, or not yet,
 // have says how many others are, of at most keep.
 func (r *Ring) Find(id string) (e *Explanation, have, keep int) {
-	of, received, sent, have := r.find(id)
+	of, bodies, have := r.find(id)
 	if of == nil {
 		return nil, have, len(r.reports)
 	}
 	e = newExplanation(of) // takes some time, so not while others wait
-	e.Received, e.Sent = received.masked(), sent.masked()
+	e.Received, e.Sent = bodies.text(received), bodies.text(sent)
+	e.Stages.say(bodies[ofStages])
 	return e, have, len(r.reports)
 }
 
-func (r *Ring) find(id string) (of *entry, received, sent *Body, have int) {
+// bodiesOf are the last bodies of a request by kind, nil where one is not kept.
+type bodiesOf [ofStages + 1]*body
+
+// text returns a body without what looks like a key.
+func (b *bodiesOf) text(of bodyKind) *Body {
+	if b[of] == nil {
+		return nil
+	}
+	return b[of].masked()
+}
+
+func (r *Ring) find(id string) (of *entry, bodies bodiesOf, have int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.reports {
@@ -194,18 +236,21 @@ func (r *Ring) find(id string) (of *entry, received, sent *Body, have int) {
 			of = new(entry)
 			*of = *found
 			of.edits, of.Calls, of.fallen = append([]Edit{}, found.edits...), slices.Clone(found.Calls), slices.Clone(found.fallen)
-			return of, r.body(of, false), r.body(of, true), r.have
+			for kind := range bodies {
+				bodies[kind] = r.body(of, bodyKind(kind))
+			}
+			return of, bodies, r.have
 		}
 	}
-	return nil, nil, nil, r.have
+	return nil, bodies, r.have
 }
 
 // body returns a body of a request, nil if it is not kept. The tenant is compared too,
 // so that no mistake about ids shows a tenant's text as another's.
-func (r *Ring) body(of *entry, sent bool) *Body {
+func (r *Ring) body(of *entry, as bodyKind) *body {
 	for _, b := range slices.Backward(r.bodies) {
-		if b.id == of.ID && b.tenant == of.Tenant && b.sent == sent {
-			return &b.Body
+		if b.id == of.ID && b.tenant == of.Tenant && b.of == as {
+			return &b
 		}
 	}
 	return nil

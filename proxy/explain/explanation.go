@@ -44,6 +44,8 @@ type Explanation struct {
 	Citations *citations.Report    `json:"citations,omitempty"` // nil where they were not checked
 	Unoffered string               `json:"unoffered,omitempty"` // why no tools were offered though the policy does
 	Tools     *Tools               `json:"tools,omitempty"`     // nil where none were offered
+	Unstaged  string               `json:"unstaged,omitempty"`  // why the chat was not answered in stages though the policy wants it
+	Stages    *Stages              `json:"stages,omitempty"`    // nil where it was not answered in any
 	Timings   Timings              `json:"timings_ms"`
 
 	// Of a chat, if bodies are kept. Received is as it came, or uncompressed; Sent as it
@@ -120,7 +122,7 @@ func newExplanation(r *entry) *Explanation {
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
 		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
-		Unoffered: r.Unoffered, Tools: explainTools(r.Tools), Citations: r.Citations,
+		Unoffered: r.Unoffered, Tools: explainTools(r.Tools), Unstaged: r.Unstaged, Stages: explainStages(r.Stages), Citations: r.Citations,
 		Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,
 		Timings: Timings{
 			Overhead: report.Milliseconds(r.Overhead), Retrieve: report.Milliseconds(res.RetrieveTook), Fit: report.Milliseconds(res.FitTook), Edit: report.Milliseconds(res.EditTook),
