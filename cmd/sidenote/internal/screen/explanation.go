@@ -30,6 +30,7 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 	printCitations(w, e.Citations)
 	printLedger(w, e)
 	printTools(w, e)
+	printStages(w, e)
 	for _, b := range []struct {
 		name string
 		*explain.Body
@@ -74,7 +75,7 @@ func ending(e *explain.Explanation) []string {
 		if c.Purpose == report.ToTools {
 			parts = append(parts, "sent again with what tools gave")
 		}
-		if c.Status != 0 {
+		if c.Status != 0 && c.Purpose != report.ToStage { // a stage tells its own
 			parts = append(parts, fmt.Sprintf("upstream %s answered %d", c.Upstream, c.Status))
 		}
 	}

@@ -1,0 +1,100 @@
+package screen
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/proxy/explain"
+)
+
+// printStages prints what each stage of an answer took, used and came to, and below it what it was
+// asked and said, as far as that is kept.
+func printStages(w io.Writer, e *explain.Explanation) {
+	Unstaged(w, e.Unstaged)
+	s := e.Stages
+	if s == nil {
+		return
+	}
+	line := fmt.Sprintf("stages: %d of %d", len(s.Called), s.Of)
+	if s.Answer != "" {
+		line += ", the answer is that of " + console.Clean(s.Answer)
+	}
+	if u := e.Usage; u != nil {
+		line += fmt.Sprintf("; all used %s tokens of input, %s of output", console.Thousands(int(u.Input)), console.Thousands(int(u.Output)))
+	}
+	fmt.Fprintln(w, line)
+	if len(s.Called) > 0 {
+		fmt.Fprintf(w, "  %5s  %-24s  %5s  %6s  %9s  %8s  %8s  %-12s  %s\n", "STAGE", "NAME", "CALLS", "STATUS", "MS", "INPUT", "OUTPUT", "OUTCOME", "MODEL")
+	}
+	for i := range s.Called {
+		printStage(w, &s.Called[i])
+	}
+}
+
+func printStage(w io.Writer, s *explain.Stage) {
+	status, input, output := "-", "-", "-"
+	if s.Status > 0 {
+		status = fmt.Sprint(s.Status)
+	}
+	if u := s.Usage; u != nil {
+		input, output = console.Thousands(int(u.Input)), console.Thousands(int(u.Output))
+	}
+	outcome := string(s.Outcome)
+	if s.Finish != "" && s.Finish != "stop" {
+		outcome += " (" + s.Finish + ")"
+	}
+	model := s.Model
+	if s.Upstream != "" {
+		model += " on " + s.Upstream
+	}
+	row := fmt.Sprintf("  %5d  %-24s  %5d  %6s  %9.1f  %8s  %8s  %-12s  %s", s.At, console.Clean(s.Name), s.Calls, status, s.Took, input, output, console.Clean(outcome), console.Clean(model))
+	fmt.Fprintln(w, strings.TrimRight(row, " "))
+	if b := s.Request; b != nil {
+		fmt.Fprintf(w, "         asked, %s bytes\n", console.Thousands(b.Bytes))
+		printIndented(w, messages(b.Text))
+	}
+	if b := s.Output; b != nil {
+		fmt.Fprintf(w, "         said, %s bytes\n", console.Thousands(b.Bytes))
+		printIndented(w, b.Text)
+	}
+}
+
+// printIndented prints a text behind a bar, so that no line of it looks like one of ours.
+func printIndented(w io.Writer, text string) {
+	for line := range strings.Lines(strings.TrimRight(strings.Map(visible, text), "\n")) {
+		fmt.Fprintf(w, "         | %s\n", strings.TrimRight(line, "\n"))
+	}
+}
+
+// messages returns the messages of a request as people read them, or its whole text if that is cut
+// or has none.
+func messages(request string) string {
+	var body struct {
+		Messages []struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+	}
+	if json.Unmarshal([]byte(request), &body) != nil || len(body.Messages) == 0 {
+		return request
+	}
+	var b strings.Builder
+	for _, m := range body.Messages {
+		content := ""
+		if json.Unmarshal(m.Content, &content) != nil {
+			content = string(m.Content)
+		}
+		fmt.Fprintf(&b, "%s:\n%s\n", m.Role, content)
+	}
+	return b.String()
+}
+
+// Unstaged prints why a chat is not answered in stages; nothing where there is no reason.
+func Unstaged(w io.Writer, why string) {
+	if why != "" {
+		fmt.Fprintf(w, "not answered in stages: %s\n", console.Clean(why))
+	}
+}
