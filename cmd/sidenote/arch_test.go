@@ -124,7 +124,8 @@ var mayImport = map[string][]string{
 	"proxy/cited":                             {"proxy/citations", "proxy/coding", "proxy/panics", "proxy/report", "proxy/transport", "retrieval", "rewrite", "rewrite/chat"},
 	"proxy/usage":                             {"proxy/coding", "proxy/events", "proxy/route"},
 	"proxy/explain":                           {"proxy/citations", "proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
-	"proxy/admin":                             {"rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions", "proxy/rounds"},
+	"proxy/dryrun":                            {"proxy", "proxy/report", "proxy/rounds", "rewrite", "rewrite/staged"},
+	"proxy/admin":                             {"rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions", "proxy/dryrun"},
 	"cmd/":                                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},

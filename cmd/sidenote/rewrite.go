@@ -6,15 +6,11 @@ import (
 	"io"
 	"os"
 
-	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/screen"
-	"sidenote/proxy"
+	"sidenote/proxy/dryrun"
 	"sidenote/proxy/planning"
-	"sidenote/proxy/report"
-	"sidenote/proxy/rounds"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
-	"sidenote/rewrite/staged"
 )
 
 type rewriteCmd struct {
@@ -66,80 +62,48 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	policy.CountWhole = true
 	e.Planners.Help(&policy, planning.DryRun(&policy, req.Model, nil))
+	r := dryrun.Of(a.ctx, e.Rewriter, &whole, policy, req, asked, rewrite.ReasonOff)
+	if err := c.ledger(a, &r); err != nil {
+		return err
+	}
+	if err := notSent(&r, &policy); err != nil {
+		return err
+	}
 	if c.Stages {
-		return c.stages(a, e, &whole, policy, req, asked)
+		return printPrompts(a, &r, policy.Mode)
 	}
-	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, policy)}
-	if policy.Mode != rewrite.Off {
-		rep, offered := rounds.DryRun(a.ctx, e.Rewriter, &whole.Tools, policy, req, asked)
-		res = rep.Rewrite
-		err = c.ledger(a, &rep, offered)
-	} else {
-		asked.Taken.Tell(&res.Ledger)
-		err = c.ledger(a, &report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}, nil)
+	if r.Stages != nil && !c.JSON {
+		fmt.Fprintln(a.stderr, "stages: the request is answered in stages, whose prompts --stages prints; this is what goes up where they fail")
 	}
-	if err != nil {
-		return err
-	}
-	if err := notSent(&res, &policy); err != nil {
-		return err
-	}
-	if policy.Mode == rewrite.Staged {
-		if err := c.inStages(a, staged.Unfit(req), &whole.Stages); err != nil {
-			return err
-		}
-	}
-	_, err = a.stdout.Write(rewrite.Apply(nil, req.Body, res.Edits))
+	_, err = a.stdout.Write(rewrite.Apply(nil, req.Body, r.Rewrite.Edits))
 	return err
 }
 
 // notSent is why a request would not go up; nil if it would.
-func notSent(res *rewrite.Result, p *rewrite.Policy) error {
-	switch res.Outcome {
-	case rewrite.Refused:
-		if res.Ambiguity != nil {
-			return fmt.Errorf("the request would be refused: %w", res.Ambiguity)
-		}
-		return fmt.Errorf("the request would be refused: %s", res.Reason)
-	case rewrite.Answered:
-		return fmt.Errorf("the request would not be sent but answered: %s", p.EmptyAnswer)
-	}
-	return nil
-}
-
-// inStages says that what is printed is not what goes up first; unfit is why it is nevertheless.
-func (c *rewriteCmd) inStages(a *app, unfit staged.Reason, of *staged.Policy) error {
+func notSent(r *dryrun.Result, p *rewrite.Policy) error {
+	res := &r.Rewrite
 	switch {
-	case unfit != "" && of.RefuseUnfit:
-		return fmt.Errorf("the request would be refused: a chain of stages cannot carry it: %s", unfit)
-	case c.JSON:
-	case unfit != "":
-		fmt.Fprintf(a.stderr, "stages: none, %s\n", unfit)
-	default:
-		fmt.Fprintln(a.stderr, "stages: the request is answered in stages, whose prompts --stages prints; this is what goes up where they fail")
+	case res.Outcome == rewrite.Answered:
+		return fmt.Errorf("the request would not be sent but answered: %s", p.EmptyAnswer)
+	case res.Outcome != rewrite.Refused:
+		return nil
+	case r.Unstaged != "":
+		return fmt.Errorf("the request would be refused: a chain of stages cannot carry it: %s", r.Unstaged)
+	case res.Ambiguity != nil:
+		return fmt.Errorf("the request would be refused: %w", res.Ambiguity)
 	}
-	return nil
+	return fmt.Errorf("the request would be refused: %s", res.Reason)
 }
 
-// stages prints what each stage would be asked.
-func (c *rewriteCmd) stages(a *app, e *engine.Engine, whole *proxy.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options) error {
-	if p.Mode != rewrite.Staged {
-		return fmt.Errorf("the request would not be answered in stages: the mode is %s", p.Mode)
+// printPrompts prints what each stage would be asked.
+func printPrompts(a *app, r *dryrun.Result, mode rewrite.Mode) error {
+	switch {
+	case mode != rewrite.Staged:
+		return fmt.Errorf("the request would not be answered in stages: the mode is %s", mode)
+	case r.Stages == nil:
+		return fmt.Errorf("the request would not be answered in stages: %s", r.Unstaged)
 	}
-	if why := staged.Unfit(req); why != "" {
-		return fmt.Errorf("the request would not be answered in stages: %s", why)
-	}
-	chain := whole.Stages.Chain
-	res := e.Rewriter.Rewrite(a.ctx, p.Protecting(chain.Tags()), req, asked)
-	if err := c.ledger(a, &report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}, nil); err != nil {
-		return err
-	}
-	if err := notSent(&res, &p); err != nil {
-		return err
-	}
-	counter := res.Model.Counter
-	in := staged.Inputs{Question: staged.Question(req), Context: res.Block, History: staged.History(req, counter), Counter: counter}
-	screen.Prompts(a.stdout, chain, in)
+	screen.Prompts(a.stdout, r.Stages)
 	return nil
 }
 
@@ -166,20 +130,22 @@ func (c *rewriteCmd) read(a *app) ([]byte, error) {
 	return body, nil
 }
 
-// ledger prints what becomes of the request, whose model would be offered tools by some names.
-func (c *rewriteCmd) ledger(a *app, r *report.Report, offered []string) error {
+// ledger prints what becomes of the request.
+func (c *rewriteCmd) ledger(a *app, r *dryrun.Result) error {
 	if c.JSON {
 		return printJSON(a.stderr, struct {
 			Outcome   rewrite.Outcome `json:"outcome"`
 			Reason    rewrite.Reason  `json:"reason,omitempty"`
 			Tools     []string        `json:"tools,omitempty"`
 			Unoffered string          `json:"unoffered,omitempty"`
+			Unstaged  string          `json:"unstaged,omitempty"`
 			Ledger    rewrite.Ledger  `json:"ledger"`
-		}{r.Outcome, r.Reason, offered, r.Unoffered, r.Rewrite.Ledger.Whole()})
+		}{r.Outcome, r.Reason, r.Tools, r.Unoffered, r.Unstaged, r.Rewrite.Ledger.Whole()})
 	}
 	res := r.Rewrite
 	res.Outcome = r.Outcome
 	screen.Rewrite(a.stderr, res, c.Full)
-	screen.Offered(a.stderr, offered, r.Unoffered)
+	screen.Offered(a.stderr, r.Tools, r.Unoffered)
+	screen.Unstaged(a.stderr, r.Unstaged)
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/dryrun"
 	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
-	"sidenote/proxy/rounds"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
 )
@@ -31,6 +31,22 @@ type rewriteAnswer struct {
 
 	Tools     []string `json:"tools,omitempty"`     // that the model would be offered, by the names that it would read
 	Unoffered string   `json:"unoffered,omitempty"` // why it would be offered none though the policy does
+
+	Stages   []stagePrompt `json:"stages,omitempty"`   // what each would be asked; the request is what goes up where they fail
+	Unstaged string        `json:"unstaged,omitempty"` // why there are none though the policy wants them
+}
+
+// A stagePrompt is what a stage would be asked, with placeholders for what only a model can say.
+type stagePrompt struct {
+	Name        string   `json:"stage"`
+	Model       string   `json:"model,omitempty"`    // the stage's own
+	Upstream    string   `json:"upstream,omitempty"` // likewise
+	Temperature *float64 `json:"temperature,omitempty"`
+	MaxTokens   int      `json:"max_tokens,omitempty"` // of its output; the request may ask for less
+	StopIf      string   `json:"stop_if,omitempty"`
+	EmptyIf     string   `json:"empty_if,omitempty"`
+	System      string   `json:"system,omitempty"` // behind the application's own messages
+	User        string   `json:"user"`
 }
 
 type timings struct {
@@ -94,24 +110,18 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	// The caller's credential is for this port, so only keys of Sidenote's go to helpers.
 	h.Planners.Help(&policy, planning.DryRun(&policy, req.Model, &tenant.Budget))
 
-	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: tenant.OffReason(from), Edits: rewrite.StripEdits(req, policy)}
-	rep, offered := report.Report{Outcome: res.Outcome, Reason: res.Reason, Rewrite: res}, []string(nil)
-	if policy.Mode != rewrite.Off {
-		rep, offered = rounds.DryRun(context.Background(), h.Rewriter, &tenant.Tools, policy, req, asked)
-	} else {
-		asked.Taken.Tell(&rep.Rewrite.Ledger)
-	}
-	rep.SwitchedFrom = from
-	return writeDryRun(ctx, tenant, policy, &rep, offered, req.Body)
+	r := dryrun.Of(context.Background(), h.Rewriter, tenant, policy, req, asked, tenant.OffReason(from))
+	r.SwitchedFrom = from
+	return writeDryRun(ctx, tenant, policy, &r, req.Body)
 }
 
 // writeDryRun writes the answer of a dry run. The request in it is written byte for byte:
 // an encoder would change its white space.
-func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, rep *report.Report, offered []string, body []byte) error {
-	res := &rep.Rewrite
+func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, r *dryrun.Result, body []byte) error {
+	res := &r.Rewrite
 	a := rewriteAnswer{
-		Outcome: rep.Outcome, Reason: rep.Reason, Mode: p.Mode.String(), Tools: offered, Unoffered: rep.Unoffered,
-		Status:  string(report.AppendStatus(nil, rep)),
+		Outcome: r.Outcome, Reason: r.Reason, Mode: p.Mode.String(), Tools: r.Tools, Unoffered: r.Unoffered, Stages: stagePrompts(r.Stages), Unstaged: r.Unstaged,
+		Status:  string(report.AppendStatus(nil, &r.Report)),
 		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
 		Ledger:  res.Ledger.Whole(),
 		Timings: timings{planTook(res), report.Milliseconds(res.RetrieveTook), rerankTook(res), gradeTook(res), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
@@ -133,6 +143,13 @@ func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Polic
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(out)
 	return nil
+}
+
+func stagePrompts(of []dryrun.Prompt) (list []stagePrompt) {
+	for _, p := range of {
+		list = append(list, stagePrompt{p.Name, p.Model, p.Upstream, p.Temperature, p.MaxTokens, p.StopIf, p.EmptyIf, p.System, p.User})
+	}
+	return list
 }
 
 func planTook(res *rewrite.Result) float64 {

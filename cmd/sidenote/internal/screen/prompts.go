@@ -4,20 +4,18 @@ import (
 	"fmt"
 	"io"
 
+	"sidenote/proxy/dryrun"
 	"sidenote/rewrite/staged"
 )
 
-// Prompts prints the prompts of a chain. What a stage would say stands there as its placeholder.
-func Prompts(w io.Writer, c *staged.Chain, in staged.Inputs) {
-	for i := range c.Stages {
-		s := &c.Stages[i]
-		fmt.Fprintf(w, "=== stage %d/%d %s%s\n", i+1, len(c.Stages), s.Name, settings(s))
-		system, user := c.Prompt(i, in)
-		if system != "" {
-			fmt.Fprintf(w, "--- system\n%s\n", system)
+// Prompts prints what each stage of a chain would be asked.
+func Prompts(w io.Writer, list []dryrun.Prompt) {
+	for i, p := range list {
+		fmt.Fprintf(w, "=== stage %d/%d %s%s\n", i+1, len(list), p.Name, settings(p.Stage))
+		if p.System != "" {
+			fmt.Fprintf(w, "--- system\n%s\n", p.System)
 		}
-		fmt.Fprintf(w, "--- user\n%s\n\n", user)
-		in.Outputs = append(in.Outputs, "{{"+s.Name+"}}")
+		fmt.Fprintf(w, "--- user\n%s\n\n", p.User)
 	}
 }
 

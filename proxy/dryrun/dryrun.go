@@ -1,0 +1,74 @@
+// Package dryrun says what would become of a chat. It sends nothing to the chat's upstream, and makes
+// up nothing that only a model can say.
+package dryrun
+
+import (
+	"context"
+
+	"sidenote/proxy"
+	"sidenote/proxy/report"
+	"sidenote/proxy/rounds"
+	"sidenote/rewrite"
+	"sidenote/rewrite/staged"
+)
+
+// A Result is what would become of a chat.
+type Result struct {
+	report.Report          // its Rewrite has the edits of what goes up first; in stages, of what goes up where they fail
+	Tools         []string // that its model would be offered, by the names that it would read
+	Stages        []Prompt // what each stage would be asked; nil where there are none, or nothing is asked
+}
+
+// A Prompt is what a stage would be asked. In the place of what an earlier stage would say stands its
+// placeholder, such as {{draft}}.
+type Prompt struct {
+	*staged.Stage
+	System, User string
+}
+
+// Of says what would become of a request under p, which is of's policy of rewriting as the request
+// and its options leave it. off is the reason under mode off.
+func Of(ctx context.Context, rw *rewrite.Rewriter, of *proxy.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options, off rewrite.Reason) (r Result) {
+	switch p.Mode {
+	case rewrite.Off:
+		r.Outcome, r.Reason = rewrite.Untouched, off
+		r.Rewrite = rewrite.Result{Outcome: r.Outcome, Reason: off, Edits: rewrite.StripEdits(req, p)}
+		asked.Taken.Tell(&r.Rewrite.Ledger)
+	case rewrite.Staged:
+		inStages(ctx, &r, rw, &of.Stages, p, req, asked)
+	default:
+		r.Report, r.Tools = rounds.DryRun(ctx, rw, &of.Tools, p, req, asked)
+	}
+	return r
+}
+
+func inStages(ctx context.Context, r *Result, rw *rewrite.Rewriter, of *staged.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options) {
+	unfit := staged.Unfit(req)
+	if r.Unstaged = string(unfit); unfit != "" && of.RefuseUnfit {
+		r.Outcome, r.Rewrite.Outcome = rewrite.Refused, rewrite.Refused
+		return
+	}
+	if unfit == "" {
+		p = p.Protecting(of.Chain.Tags())
+	}
+	res := rw.Rewrite(ctx, p, req, asked)
+	r.Rewrite, r.Outcome, r.Reason = res, res.Outcome, res.Reason
+	if unfit != "" || res.Outcome == rewrite.Refused || res.Outcome == rewrite.Answered {
+		return
+	}
+	r.Outcome, r.Report.Stages = report.Staged, &report.Stages{Of: len(of.Chain.Stages)}
+	r.Stages = prompts(of.Chain, staged.Inputs{
+		Question: staged.Question(req), Context: res.Block, History: staged.History(req, res.Model.Counter), Counter: res.Model.Counter,
+	})
+}
+
+func prompts(c *staged.Chain, in staged.Inputs) []Prompt {
+	list := make([]Prompt, len(c.Stages))
+	for i := range list {
+		s := &c.Stages[i]
+		list[i].Stage = s
+		list[i].System, list[i].User = c.Prompt(i, in)
+		in.Outputs = append(in.Outputs, "{{"+s.Name+"}}")
+	}
+	return list
+}
