@@ -21,6 +21,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/proxy/metrics"
@@ -346,6 +347,18 @@ func TestPagesNameTheWire(t *testing.T) {
 			if !strings.Contains(strings.ToLower(page), "`"+word+"`") {
 				t.Errorf("proxy/README.md does not name %s", word)
 			}
+		}
+	}
+}
+
+// The page of the wire names every kind of call that usage is told by.
+func TestPagesKinds(t *testing.T) {
+	_, page := readPage(t, "proxy/README.md")
+	_, list, _ := strings.Cut(page, "by kind of call")
+	list, _, _ = strings.Cut(list, "\n\n")
+	for _, kind := range budget.Kinds() {
+		if !strings.Contains(list, "`"+string(kind)+"`") {
+			t.Errorf("proxy/README.md does not name the kind %s", kind)
 		}
 	}
 }

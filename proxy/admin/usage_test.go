@@ -2,9 +2,11 @@ package admin_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +71,34 @@ func TestUsage(t *testing.T) {
 	}
 	if got != "200 acme beta true; 200 gamma false; " {
 		t.Error(got)
+	}
+}
+
+// Each kind of call is told apart, stages of answers too.
+func TestUsageByKind(t *testing.T) {
+	ledger := budget.NewMemory(time.Now)
+	limits := budget.Limits{budget.TokensPerDay: 1000}
+	for i, kind := range budget.Kinds() {
+		r := budget.Reservation{Tenant: "acme", ID: string(kind), Kind: kind, Estimate: budget.Amount{Requests: 1, Tokens: 100}, Limits: limits, Lease: time.Minute}
+		if d, err := ledger.Reserve(t.Context(), r); err != nil || !d.Granted {
+			t.Fatal(d, err)
+		}
+		if _, err := ledger.Settle(t.Context(), budget.Settlement{Ticket: r.Ticket(), Actual: budget.Amount{Requests: 1, Tokens: int64(i + 1)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, body := call(t, "GET", usageServer(t, ledger, limits)+admin.TenantUsagePath("acme"), "")
+	var got admin.Usage
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatal(err)
+	}
+	for i, kind := range budget.Kinds() {
+		if of := got.Day.Kinds[string(kind)]; of.Tokens != int64(i+1) || of.Requests != 1 {
+			t.Errorf("%s: %+v of %s", kind, of, body)
+		}
+	}
+	if !slices.Contains(budget.Kinds(), budget.Stage) || len(got.Month.Kinds) != len(budget.Kinds()) {
+		t.Errorf("%d kinds: %s", len(got.Month.Kinds), body)
 	}
 }
 

@@ -33,6 +33,22 @@ requests and tokens of today, US dollars of this month (UTC)
 	}
 }
 
+// What a tenant used is told by kind of call, by their names.
+func TestUsageKinds(t *testing.T) {
+	kinds := map[string]admin.UsageAmount{"stage": {Requests: 3, Tokens: 4410, USD: "0.5"}, "chat": {Requests: 1, Tokens: 312, Injected: 246, USD: "0"}}
+	var w strings.Builder
+	TenantUsage(&w, admin.Usage{ID: "acme", Day: admin.UsagePeriod{Kinds: kinds, Spent: admin.UsageAmount{USD: "0.5"}, Held: admin.UsageAmount{USD: "0"}}})
+	const want = `
+                REQUESTS          TOKENS        INJECTED             USD
+  chat                 1             312             246               0
+  stage                3           4,410               0             0.5
+  spent                0               0               0             0.5
+`
+	if !strings.Contains(w.String(), want) {
+		t.Errorf("got\n%s\nwant\n%s", w.String(), want)
+	}
+}
+
 func TestUsageNumbers(t *testing.T) {
 	for _, c := range []struct{ window, n, want string }{
 		{"tokens_per_day", "5000000", "5,000,000"}, {"tokens_per_day", "0", "0"},
