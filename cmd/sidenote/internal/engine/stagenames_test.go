@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
+)
+
+// Metrics know the stages of the configuration by name, and those of a later one from its reload on.
+func TestStageNamesReachMetrics(t *testing.T) {
+	load := func(stage string) *config.Config {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "sidenote.yaml")
+		yaml := "upstream: http://127.0.0.1:9\npolicies: {default: {mode: staged, stages: [{name: " + stage + ", user_prompt_template: '{{QUESTION}}'}]}}\n"
+		if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.Load(config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	e, err := New(t.Context(), load("first"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	count := func(stage string) {
+		e.Metrics.Record(&report.Report{Route: route.Chat, Tenant: "default", Outcome: report.Staged, Stages: &report.Stages{Called: []report.Stage{{Name: stage, Outcome: report.StageOK}}}})
+	}
+	count("first")
+	count("second") // not known yet
+	if _, err := e.DataServer(e.Metrics, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	e.AdminServer(slog.New(slog.DiscardHandler))
+	if err := e.Reload(t.Context(), load("second")); err != nil {
+		t.Fatal(err)
+	}
+	count("first")
+	count("second")
+	for stage, want := range map[string]float64{"first": 2, "second": 1, "other": 1} {
+		if got := metricstest.Count(t, e.Metrics, "sidenote_answer_stages_total", stage); got != want {
+			t.Errorf("%s: %v, want %v", stage, got, want)
+		}
+	}
+}
