@@ -29,7 +29,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(name string) (string, bool)
-	reports        report.Recorder // gets the report of each request of demo; nil for other commands
+	reports        report.Recorder // gets the report of each request that serve answers; nil: nobody does
 
 	redisShown bool // --redis was given on the command line, and does not come from the environment
 }

@@ -18,6 +18,7 @@ import (
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/output"
 	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/knowledge"
@@ -67,7 +68,8 @@ func (c *demoCmd) Run(a *app) error {
 	out := output.New(log, e.Config.Telemetry.Log)
 	defer out.Close()
 	var told error // not returned by begin: the server below ends without an error when it is stopped
-	served := (&app{ctx: ctx, reports: reports}).serve(out, e, ls, func(ctx context.Context) error {
+	parts := serving.Parts{Engine: e, Ports: ls, Output: out, Reports: reports}
+	served := serving.Serve(ctx, parts, func(ctx context.Context) error {
 		story, err := c.tell(ctx, e, stub, ls.Data[0].Addr().String(), reports)
 		if err == nil {
 			err = c.show(a, story)

@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
@@ -18,8 +14,8 @@ import (
 	"sidenote/cmd/sidenote/internal/ports"
 	"sidenote/cmd/sidenote/internal/reload"
 	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/proxy/panics"
-	"sidenote/proxy/report"
 )
 
 type serveCmd struct{ configFlags }
@@ -72,7 +68,7 @@ func (c *serveCmd) Run(a *app) error {
 	again.Check = func(ctx context.Context, cfg *config.Config) error { return ports.Refuse(ctx, cfg, ls) }
 	e.Reloader = again
 	again.Show(e.Metrics)
-	return a.serve(out, e, ls, func(ctx context.Context) error {
+	return serving.Serve(a.ctx, serving.Parts{Engine: e, Ports: ls, Output: out, Reports: a.reports}, func(ctx context.Context) error {
 		defer panics.Recover(e.Panicked, nil) // requests are still served
 		reloads := make(chan struct{})
 		panics.Go(e.Panicked, func() { again.Serve(ctx, hangups) }, func() { close(reloads) })
@@ -87,73 +83,6 @@ func (c *serveCmd) Run(a *app) error {
 		e.Bases.Serve(ctx, out.Indexed, func() { out.AnnounceLimits(ctx, e) })
 		return nil
 	})
-}
-
-// serve answers on all ports and runs begin beside it, until the process is asked to stop
-// or one of them fails. Then answers that are open may end within shutdown_grace.
-func (a *app) serve(out *output.Output, e *engine.Engine, ls ports.Listeners, begin func(context.Context) error) error {
-	signal.Ignore(syscall.SIGPIPE) // when the reader of the log is gone its lines are dropped and counted
-	e.Metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
-		func() float64 { return float64(out.Dropped()) })
-	records := report.Recorders{out.Recorder}
-	if a.reports != nil {
-		records = append(records, a.reports)
-	}
-	data, err := e.DataServer(records, out.Logger)
-	if err != nil {
-		return err
-	}
-	admin, telemetry := e.AdminServer(out.Logger), e.TelemetryServer(out.Logger)
-	group, ctx := errgroup.WithContext(a.ctx)
-	answer := func(serve func(net.Listener) error, l net.Listener) {
-		if l == nil {
-			return
-		}
-		group.Go(func() error {
-			if err := serve(l); ctx.Err() == nil {
-				return err
-			}
-			return nil // it was stopped, whatever the error
-		})
-	}
-	for _, l := range ls.Data {
-		answer(data.Serve, l)
-	}
-	answer(admin.Serve, ls.Admin)
-	answer(telemetry.Serve, ls.Telemetry)
-	stopMCP := func(context.Context) error { return nil }
-	if ls.MCP != nil {
-		server := engine.MCPServer(e, out.Logger)
-		answer(server.Serve, ls.MCP)
-		stopMCP = server.Shutdown
-	}
-	group.Go(func() error {
-		if err := begin(ctx); ctx.Err() == nil {
-			return err
-		}
-		return nil
-	})
-	group.Go(func() error {
-		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Running().ShutdownGrace)
-		defer cancel()
-		e.Stopping() // /readyz answers 503 from now on
-		if a.ctx.Err() != nil && e.Running().ShutdownDelay > 0 {
-			out.Tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Running().ShutdownDelay.String())
-			data.Drain()
-			_ = engine.Pause(grace, e.Running().ShutdownDelay) // ends early when the grace is over
-		}
-		// A server that was stopped before it began to serve does not close its
-		// listener. Probes and scrapes go on until the last answer has ended.
-		defer ls.Close()
-		err := errors.Join(data.Shutdown(grace), stopMCP(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
-		if errors.Is(err, context.DeadlineExceeded) { // the grace is over, as configured
-			out.Logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", e.Running().ShutdownGrace.String())
-			return nil
-		}
-		return err
-	})
-	return group.Wait()
 }
 
 // outliveHangups keeps the process alive on SIGHUP, and returns a channel of these signals:

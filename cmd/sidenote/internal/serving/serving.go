@@ -1,0 +1,94 @@
+// Package serving answers on the ports of a configuration until the process is asked to stop.
+package serving
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/output"
+	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/proxy/report"
+)
+
+// Parts are what Serve puts together.
+type Parts struct {
+	Engine  *engine.Engine
+	Ports   ports.Listeners
+	Output  *output.Output
+	Reports report.Recorder // gets the report of each request beside Output; nil: nobody
+}
+
+// Serve answers on all ports and runs begin beside it, until ctx ends or one of them fails. Then
+// answers that are open may end within shutdown_grace.
+func Serve(ctx context.Context, p Parts, begin func(context.Context) error) error {
+	signal.Ignore(syscall.SIGPIPE) // when the reader of the log is gone its lines are dropped and counted
+	e, out := p.Engine, p.Output
+	e.Metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
+		func() float64 { return float64(out.Dropped()) })
+	records := report.Recorders{out.Recorder}
+	if p.Reports != nil {
+		records = append(records, p.Reports)
+	}
+	data, err := e.DataServer(records, out.Logger)
+	if err != nil {
+		return err
+	}
+	admin, telemetry := e.AdminServer(out.Logger), e.TelemetryServer(out.Logger)
+	group, running := errgroup.WithContext(ctx)
+	answer := func(serve func(net.Listener) error, l net.Listener) {
+		if l == nil {
+			return
+		}
+		group.Go(func() error {
+			if err := serve(l); running.Err() == nil {
+				return err
+			}
+			return nil // it was stopped, whatever the error
+		})
+	}
+	for _, l := range p.Ports.Data {
+		answer(data.Serve, l)
+	}
+	answer(admin.Serve, p.Ports.Admin)
+	answer(telemetry.Serve, p.Ports.Telemetry)
+	stopMCP := func(context.Context) error { return nil }
+	if p.Ports.MCP != nil {
+		server := engine.MCPServer(e, out.Logger)
+		answer(server.Serve, p.Ports.MCP)
+		stopMCP = server.Shutdown
+	}
+	group.Go(func() error {
+		if err := begin(running); running.Err() == nil {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-running.Done()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(running), e.Running().ShutdownGrace)
+		defer cancel()
+		e.Stopping() // /readyz answers 503 from now on
+		if ctx.Err() != nil && e.Running().ShutdownDelay > 0 {
+			out.Tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Running().ShutdownDelay.String())
+			data.Drain()
+			_ = engine.Pause(grace, e.Running().ShutdownDelay) // ends early when the grace is over
+		}
+		// A server that was stopped before it began to serve does not close its
+		// listener. Probes and scrapes go on until the last answer has ended.
+		defer p.Ports.Close()
+		err := errors.Join(data.Shutdown(grace), stopMCP(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
+		if errors.Is(err, context.DeadlineExceeded) { // the grace is over, as configured
+			out.Logger.Warn("shut down: answers that were still open were cut", "shutdown_grace", e.Running().ShutdownGrace.String())
+			return nil
+		}
+		return err
+	})
+	return group.Wait()
+}
