@@ -19,13 +19,15 @@ type sentence struct {
 	at       int // order in the prompt
 }
 
-// Answer quotes the two sentences of different sources in text that share most
-// words with question, each with its source's id.
-func Answer(text, question string) string {
+// sourceElement matches a source in a prompt: its id and what is in it.
+var sourceElement = regexp.MustCompile(`(?s)<source id="(\d+)"[^>]*>\n(.*?)\n</source>`)
+
+// relevant returns of each source in text the sentence that shares most words with question, best
+// first. Sources that share hardly any are left out.
+func relevant(text, question string) []sentence {
 	asked := words(question)
 	var found []sentence
-	source := regexp.MustCompile(`(?s)<source id="(\d+)"[^>]*>\n(.*?)\n</source>`) // its id and what is in it
-	for _, src := range source.FindAllStringSubmatch(text, -1) {
+	for _, src := range sourceElement.FindAllStringSubmatch(text, -1) {
 		id, body := src[1], html.UnescapeString(src[2])
 		var best sentence
 		for _, s := range sentences(body) {
@@ -43,16 +45,30 @@ func Answer(text, question string) string {
 			found = append(found, best)
 		}
 	}
+	slices.SortStableFunc(found, func(a, b sentence) int { return cmp.Compare(b.shared, a.shared) })
+	return found
+}
+
+// Answer quotes the two sentences of different sources in text that share most
+// words with question, each with its source's id.
+func Answer(text, question string) string {
+	return quoted(relevant(text, question))
+}
+
+// quoted quotes the first two sentences.
+func quoted(found []sentence) string {
 	if len(found) == 0 {
 		return NoAnswer
 	}
-	slices.SortStableFunc(found, func(a, b sentence) int { return cmp.Compare(b.shared, a.shared) })
 	var parts []string
 	for _, s := range found[:min(2, len(found))] {
-		parts = append(parts, strings.TrimRight(s.text, ".!?")+" ["+s.id+"].")
+		parts = append(parts, cite(s))
 	}
 	return strings.Join(parts, " ")
 }
+
+// cite is a sentence with its source's id.
+func cite(s sentence) string { return strings.TrimRight(s.text, ".!?") + " [" + s.id + "]." }
 
 // sentences cuts Markdown into sentences, leaving out headings.
 func sentences(text string) []string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -14,18 +15,43 @@ import (
 const MaxRequest = 32 << 20
 
 // A Stub is an upstream in the shape of OpenAI's API. It knows nothing but the
-// <source> elements in the messages that it is sent. The zero value is ready;
+// <source> elements in the messages that it is sent, and plays the stages of the presets. The zero value is ready;
 // it is safe for concurrent use.
 type Stub struct {
 	mu   sync.Mutex
-	last []byte
+	kept []Exchange
 }
 
-// LastRequest is the body of the latest chat request as it arrived.
+// An Exchange is a chat that a Stub answered.
+type Exchange struct {
+	Part    Part
+	Request []byte // its body as it arrived
+	Answer  string
+}
+
+// maxKept is how many chats a Stub remembers.
+const maxKept = 16
+
+// LastRequest is the body of the latest chat that was answered, as it arrived.
 func (s *Stub) LastRequest() []byte {
+	kept := s.Exchanges()
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept[len(kept)-1].Request
+}
+
+// Exchanges are the latest chats that were answered, in their order.
+func (s *Stub) Exchanges() []Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last
+	return slices.Clone(s.kept)
+}
+
+func (s *Stub) keep(e Exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept[max(0, len(s.kept)-maxKept+1):], e)
 }
 
 // ServeHTTP answers POST /v1/chat/completions, streaming or not, and GET
@@ -94,9 +120,6 @@ func (s *Stub) chat(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusRequestEntityTooLarge, "request_too_large", "The request could not be read whole.")
 		return
 	}
-	s.mu.Lock()
-	s.last = body
-	s.mu.Unlock()
 	var req chatRequest
 	if err := json.Unmarshal(body, &req); err != nil {
 		writeError(w, http.StatusBadRequest, "invalid_json", "We could not parse the JSON body of your request.")
@@ -113,7 +136,8 @@ func (s *Stub) chat(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, "integer_above_max_value", "n is at most 128.")
 		return
 	}
-	answer := Answer(req.texts())
+	part, answer := play(req.texts())
+	s.keep(Exchange{part, body, answer})
 	usage := req.usage(answer)
 	if req.Stream {
 		stream(w, req, answer, usage)

@@ -74,16 +74,20 @@ func (c *Chain) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
 	if name == "" {
 		return // it has been reported
 	}
-	text, ok := staged.Preset(name)
+	chain, ok := Preset(name)
 	if !ok {
 		d.Problem(n, key, "no preset is named %q; there are %s%s", name, strings.Join(staged.Presets(), ", "), spelling.DidYouMean(name, staged.Presets()))
 		return
 	}
-	*c = preset(name, text)
+	*c = chain
 }
 
-// preset reads the stages of a preset, whose file is a configuration with a policy of that name.
-func preset(name string, text []byte) Chain {
+// Preset returns the stages of a preset, whose file is a configuration with a policy of that name.
+func Preset(name string) (chain Chain, ok bool) {
+	text, ok := staged.Preset(name)
+	if !ok {
+		return nil, false
+	}
 	var file struct {
 		Policies map[value.Name]struct {
 			Mode   string `yaml:"mode"`
@@ -98,11 +102,11 @@ func preset(name string, text []byte) Chain {
 		}
 		d.Part(part, reflect.ValueOf(&file).Elem())
 	}
-	chain := file.Policies[value.Name(name)].Stages.Chain
+	chain = file.Policies[value.Name(name)].Stages.Chain
 	if len(problems) > 0 || len(chain) == 0 {
 		panic(fmt.Sprintf("BUG: preset %s: %v", name, problems))
 	}
-	return chain
+	return chain, true
 }
 
 // A Temperature is from 0 to 2, or is not given.
