@@ -208,6 +208,11 @@ func (c *Config) problem(key, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Place: c.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)})
 }
 
+// refused tells whether there is a problem with a key already.
+func refused(c *Config, key string) bool {
+	return slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Key == key })
+}
+
 // Place is where a key's value stands; of a key that is not written, where the
 // nearest above it stands. The zero Place is a value that nobody wrote.
 func (c *Config) Place(key string) Place {

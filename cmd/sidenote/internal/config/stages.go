@@ -14,7 +14,7 @@ func checkStages(c checker, policy string, t Treatment) {
 	_, written := c.places[key+".chain"]
 	switch {
 	case len(s.Chain) > 0 && written:
-	case len(s.Chain) == 0 && t.Mode == rewrite.Staged.String():
+	case len(s.Chain) == 0 && t.Mode == rewrite.Staged.String() && !refused(c.Config, key) && !refused(c.Config, key+".chain"):
 		c.problem(key, "is missing; name a preset, %s, or list the stages", strings.Join(staged.Presets(), ", "))
 		return
 	default:
@@ -29,12 +29,17 @@ func checkStages(c checker, policy string, t Treatment) {
 		if wrong.Field != "" {
 			at += "." + wrong.Field
 		}
-		c.problem(at, "%s", wrong.Reason)
+		if !refused(c.Config, at) { // as a prompt that is missing
+			c.problem(at, "%s", wrong.Reason)
+		}
 	}
 	for i, stage := range s.Chain {
 		at := key + ".chain[" + itoa(i) + "]"
 		if stage.Upstream != "" && known(c.Config, at+".upstream", "upstream", stage.Upstream, c.upstreams()) && stage.Model == "" {
 			c.problem(at+".model", "is missing; name the model of upstream %q that the stage asks", stage.Upstream)
+		}
+		if _, written := c.places[at+".draft"]; written && !stage.Draft && i+1 < len(s.Chain) && s.Chain[i+1].StopIf != "" {
+			c.problem(at+".draft", "is false, and the output is the answer where stop_if of stage %q ends the chain", s.Chain[i+1].Name)
 		}
 	}
 }

@@ -81,6 +81,28 @@ func shownStages(p staged.Policy) string {
 	return fmt.Sprintf("%s %s %s", strings.Join(names, " "), p.StageTimeout, p.Timeout)
 }
 
+// An output can be the answer where a stage says so, or the next one may stop the chain.
+func TestDrafts(t *testing.T) {
+	const chain = "[{name: a, user_prompt_template: '{{QUESTION}}'}, {name: b, user_prompt_template: '{{a}}'}, {name: c, user_prompt_template: '{{b}}'}]"
+	for stages, want := range map[string]string{
+		chain: "[false false false]",
+		strings.Replace(chain, "name: a,", "name: a, draft: true,", 1):                         "[true false false]",
+		strings.Replace(chain, "name: a,", "name: a, draft: false,", 1):                        "[false false false]",
+		strings.Replace(chain, "name: b,", "name: b, stop_if: FINE,", 1):                       "[true false false]",
+		strings.NewReplacer("name: b,", "name: b, stop_if: FINE, draft: true,").Replace(chain): "[true true false]",
+		"medical": "[false true false false]", "careful": "[true false false]", "brief": "[false false]",
+	} {
+		p := loadPolicy(t, "default: {mode: staged, stages: "+stages+"}")
+		var got []bool
+		for _, s := range p.Stages.Chain.Stages {
+			got = append(got, s.Draft)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, want %s", stages, got, want)
+		}
+	}
+}
+
 // The presets are what the page says of them. A copy of one is the same chain.
 func TestPresets(t *testing.T) {
 	type stage struct {
@@ -135,7 +157,7 @@ func TestStagesOffAreAsBefore(t *testing.T) {
 		"stages: brief", "stages: careful", "stages: " + two, "stages: {chain: " + two + ", timeout: 9s}", "stages: {chain: " + two + ", stage_timeout: 9s}",
 		"stages: {chain: " + two + ", cache: 10m}", "stages: {chain: " + two + ", cache: 11m}", "stages: {chain: " + two + ", usage: last}", "stages: {chain: " + two + ", heartbeat: off}", "stages: {chain: " + two + ", unfit: refuse}",
 		"stages: " + two + ", on_failure: {stage: refuse}", "stages: " + strings.Replace(two, "temperature: 0,", "", 1),
-		"stages: " + strings.Replace(two, "Q {{", "R {{", 1), "stages: " + strings.Replace(two, "name: final", "name: last", 1),
+		"stages: " + strings.Replace(two, "name: draft,", "name: draft, draft: true,", 1), "stages: " + strings.Replace(two, "Q {{", "R {{", 1), "stages: " + strings.Replace(two, "name: final", "name: last", 1),
 	} {
 		hash := loadPolicy(t, "default: {mode: staged, "+policy+"}").Hash
 		if other, twice := seen[hash]; twice {
@@ -193,15 +215,16 @@ func TestStagesRefused(t *testing.T) {
 		"stages: [" + first + ", temperature: -1}]":                       "policies.default.stages.chain[0].temperature: -1 is not a temperature",
 		"stages: [" + first + ", max_tokens: 0}]":                         "c.yaml:2:91: policies.default.stages.chain[0].max_tokens: 0 is out of range; use 1 to 10M",
 		"stages: [" + first + ", budget: 15}]":                            "policies.default.stages.chain[0].budget: 15 is out of range",
-		"stages: [" + first + ", stop_if: X}]":                            "policies.default.stages.chain[0].stop_if: has no stage before it",
-		"stages: [" + first + ", upstream: other, model: m}]":             `c.yaml:2:79: policies.default.stages.chain[0].upstream: no upstream is named "other"`,
-		"stages: [" + first + ", upstream: default}]":                     `policies.default.stages.chain[0].model: is missing; name the model of upstream "default"`,
-		"stages: {chian: medical}":                                        "policies.default.stages.chian: unknown key; did you mean chain?",
-		"stages: {cache: 25h}":                                            "policies.default.stages.cache: 25h is out of range; use 0s to 24h",
-		"stages: {timeout: 0s}":                                           "policies.default.stages.timeout: 0s is out of range",
-		"stages: {usage: all}":                                            `policies.default.stages.usage: "all" is none of sum, last`,
-		"on_failure: {stage: pass}":                                       `policies.default.on_failure.stage: "pass" is none of degrade, refuse`,
-		"overrides: [{models: [m], mode: staged}]":                        "policies.default.overrides[0].stages: is missing",
+		"stages: [" + first + ", draft: false}, {name: b, user_prompt_template: '{{a}}', stop_if: X}, {name: c, user_prompt_template: '{{b}}'}]": "c.yaml:2:79: policies.default.stages.chain[0].draft: is false, and the output is the answer where stop_if of stage \"b\"",
+		"stages: [" + first + ", stop_if: X}]":                "policies.default.stages.chain[0].stop_if: has no stage before it",
+		"stages: [" + first + ", upstream: other, model: m}]": `c.yaml:2:79: policies.default.stages.chain[0].upstream: no upstream is named "other"`,
+		"stages: [" + first + ", upstream: default}]":         `policies.default.stages.chain[0].model: is missing; name the model of upstream "default"`,
+		"stages: {chian: medical}":                            "policies.default.stages.chian: unknown key; did you mean chain?",
+		"stages: {cache: 25h}":                                "policies.default.stages.cache: 25h is out of range; use 0s to 24h",
+		"stages: {timeout: 0s}":                               "policies.default.stages.timeout: 0s is out of range",
+		"stages: {usage: all}":                                `policies.default.stages.usage: "all" is none of sum, last`,
+		"on_failure: {stage: pass}":                           `policies.default.on_failure.stage: "pass" is none of degrade, refuse`,
+		"overrides: [{models: [m], mode: staged}]":            "policies.default.overrides[0].stages: is missing",
 		"overrides: [{models: [m], stages: [{name: a, user_prompt_template: '{{QUESTION}} {{c}}'}]}]": "policies.default.overrides[0].stages.chain[0].user_prompt_template: \"{{c}}\"",
 	} {
 		_, err := config.Load(disk{"c.yaml": up + "policies: {default: {" + policy + "}}"}.source("c.yaml"))
@@ -212,6 +235,12 @@ func TestStagesRefused(t *testing.T) {
 	_, err := config.Load(disk{"c.yaml": up + "policies: {base: {stages: [{name: a, user_prompt_template: x}]}, default: {extends: base, mode: staged}}"}.source("c.yaml"))
 	if err == nil || strings.Count(err.Error(), "\n") > 0 {
 		t.Errorf("a chain that is inherited is refused as\n%v", err)
+	}
+	for _, once := range []string{"mode: staged, stages: []", "mode: staged, stages: {chain: []}", "stages: [{name: a}]"} {
+		_, err := config.Load(disk{"c.yaml": up + "policies: {default: {" + once + "}}"}.source("c.yaml"))
+		if err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s is refused twice:\n%v", once, err)
+		}
 	}
 	if time.Minute != config.DefaultPolicy().Stages.StageTimeout {
 		t.Error("the default of stage_timeout is another than the page says")

@@ -44,6 +44,7 @@ type Stage struct {
 	Upstream     value.Name  `yaml:"upstream,omitempty"`                     // that has the model; absent: that of the policy
 	StopIf       string      `yaml:"stop_if,omitempty"`                      // first line of its output that ends the chain
 	EmptyIf      string      `yaml:"empty_if,omitempty"`                     // first line of its output by which nothing was found
+	Draft        bool        `yaml:"draft,omitempty"`                        // its output can be the answer; absent: where the next stage has a stop_if
 	Budget       value.Count `yaml:"budget,omitempty" min:"16" max:"1M"`     // tokens of its output that other stages read
 }
 
@@ -139,7 +140,7 @@ func (s *Stages) stages() []staged.Stage {
 	for i, from := range s.Chain {
 		list[i] = staged.Stage{
 			Name: string(from.Name), SystemPrompt: from.SystemPrompt, UserPrompt: from.UserPrompt, MaxTokens: int(from.MaxTokens),
-			Model: string(from.Model), Upstream: string(from.Upstream), StopIf: from.StopIf, EmptyIf: from.EmptyIf, Budget: int(from.Budget),
+			Model: string(from.Model), Upstream: string(from.Upstream), StopIf: from.StopIf, EmptyIf: from.EmptyIf, Draft: from.Draft, Budget: int(from.Budget),
 		}
 		if from.Temperature.Given {
 			list[i].Temperature = &from.Temperature.Value
