@@ -133,7 +133,7 @@ var mayImport = map[string][]string{
 	"cmd/sidenote/internal/evaluation":                  {"retrieval", "retrieval/analysis", "retrieval/eval", "retrieval/followup", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/folder", "retrieval/knowledge/library", "rewrite", "proxy", "proxy/planning", "cmd/internal/console", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/spelling", "cmd/sidenote/internal/engine", "cmd/sidenote/internal/engine/embedding"},
 
 	"cmd/sidenote/internal/engine/background": {"cache", "cache/redis", "cmd/sidenote/internal/config", "proxy/metrics", "proxy/panics", "retrieval", "retrieval/knowledge/folder"},
-	"cmd/sidenote/internal/engine/caching":    {"cache", "cache/redis", "cache/turns", "cmd/sidenote/internal/config", "cmd/sidenote/internal/engine/background", "retrieval", "retrieval/embed"},
+	"cmd/sidenote/internal/engine/caching":    {"cache", "cache/outputs", "cache/redis", "cache/turns", "cmd/sidenote/internal/config", "cmd/sidenote/internal/engine/background", "retrieval", "retrieval/embed"},
 	"cmd/sidenote/internal/engine/exchange":   {"cache", "rewrite/calibration"},
 	"cmd/sidenote/internal/engine/planners":   {"cache", "cache/budget", "cmd/sidenote/internal/config", "proxy", "proxy/meter", "proxy/metrics", "proxy/planning", "retrieval", "retrieval/llm", "retrieval/rerank", "rewrite"},
 	"cmd/sidenote/internal/engine/models":     {"retrieval/recent", "rewrite", "rewrite/tokens"},

@@ -16,6 +16,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/budget"
+	"sidenote/cache/outputs"
 	"sidenote/cache/turns"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/modelrows"
@@ -74,6 +75,8 @@ type Engine struct {
 	// Turns returns what keeps the parts of turns that clients do not see. It is one store, which the
 	// first call makes: before the first request, since Redis is used from when it has answered.
 	Turns func() *turns.Store
+	// Outputs returns what remembers outputs of stages. It is one memory, made as that of Turns.
+	Outputs func() *outputs.Memory
 
 	catalogue *catalogue
 	view      *storeView
@@ -127,7 +130,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if e.caches, err = caching.New(cfg, m); err != nil {
 		return nil, err
 	}
-	e.Turns = sync.OnceValue(e.caches.Turns)
+	e.Turns, e.Outputs = sync.OnceValue(e.caches.Turns), sync.OnceValue(e.caches.Outputs)
 	e.tasks = background.NewTasks(ctx, m.Panicked)
 	if o.Keep {
 		e.openModes()

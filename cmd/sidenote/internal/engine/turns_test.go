@@ -60,17 +60,23 @@ func turnsOn(t *testing.T, url, more string) *Engine {
 func awaitTurns(t *testing.T, e *Engine) {
 	t.Helper()
 	e.Turns()
+	awaitRedis(t, e, cache.Turns)
+}
+
+// awaitRedis waits until Redis is asked for what is of a kind.
+func awaitRedis(t *testing.T, e *Engine, kind cache.Kind) {
+	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); skipsTurns(t, e); <-tick.C {
+	for end := time.Now().Add(20 * time.Second); skipsRedis(t, e, kind); <-tick.C {
 		if time.Now().After(end) {
 			t.Fatal("Redis is never asked")
 		}
 	}
 }
 
-// skipsTurns tells whether Redis is not asked for turns; true too where there is no such metric.
-func skipsTurns(t *testing.T, e *Engine) bool {
+// skipsRedis tells whether Redis is not asked for a kind; true too where there is no such metric.
+func skipsRedis(t *testing.T, e *Engine, kind cache.Kind) bool {
 	t.Helper()
 	families, err := e.Metrics.Registry().Gather()
 	if err != nil {
@@ -78,7 +84,7 @@ func skipsTurns(t *testing.T, e *Engine) bool {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "sidenote_breaker_open" && m.GetLabel()[0].GetValue() == "redis/turns" {
+			if f.GetName() == "sidenote_breaker_open" && m.GetLabel()[0].GetValue() == "redis/"+string(kind) {
 				return m.GetGauge().GetValue() != 0
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sidenote/cache"
+	"sidenote/cache/outputs"
 	"sidenote/cache/redis"
 	"sidenote/cache/turns"
 	"sidenote/cmd/sidenote/internal/config"
@@ -93,14 +94,26 @@ func (c *Caches) Questions(client *embed.Client) (*cache.Questions, error) {
 // offers tools. What is kept is on Redis before the client has its part, which it sends to any
 // replica.
 func (c *Caches) Turns() *turns.Store {
+	return turns.NewStore(c.latest(cache.Turns, turns.Lifetime), c.monitor.Cached)
+}
+
+// Outputs remembers what stages before the last one said. It is called once, where some policy wants
+// that.
+func (c *Caches) Outputs() *outputs.Memory {
+	return outputs.New(c.latest(cache.Outputs, 0), c.monitor.Cached) // each has a lifetime of its own
+}
+
+// latest makes the tiers of a kind, of which the latest are kept in memory. What is set is on Redis
+// before whoever sets it goes on.
+func (c *Caches) latest(kind cache.Kind, ttl time.Duration) []cache.Tier {
 	memory := turns.NewMemory(int64(c.cfg.Cache.Memory) / 8)
-	c.watchBytes(cache.Turns, memory.Bytes)
-	tiers := []cache.Tier{{Name: background.TierMemory, Store: memory, TTL: turns.Lifetime, EmptyTTL: turns.Lifetime}}
+	c.watchBytes(kind, memory.Bytes)
+	tiers := []cache.Tier{{Name: background.TierMemory, Store: memory, TTL: ttl, EmptyTTL: ttl}}
 	if c.DB != nil {
-		_, shared := c.openShared(cache.Turns)
-		tiers = append(tiers, cache.Tier{Name: background.TierRedis, Store: shared, TTL: turns.Lifetime, EmptyTTL: turns.Lifetime, Wait: c.cfg.Redis.Timeout})
+		_, shared := c.openShared(kind)
+		tiers = append(tiers, cache.Tier{Name: background.TierRedis, Store: shared, TTL: ttl, EmptyTTL: ttl, Wait: c.cfg.Redis.Timeout})
 	}
-	return turns.NewStore(tiers, c.monitor.Cached)
+	return tiers
 }
 
 // questionTTL is how long the vector of a question is kept: it never changes.
