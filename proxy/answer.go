@@ -14,11 +14,11 @@ import (
 // request asked for. No upstream is called.
 func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
 	r := &x.report
-	x.answerItself(completion.Append(nil, r.ID, r.Time, req.Model, req.Body, req.Stream, text), req.Stream)
+	answerItself(x, completion.Append(nil, r.ID, r.Time, req.Model, req.Body, req.Stream, text), req.Stream)
 }
 
 // answerItself answers with a body that no upstream sent, a stream of events or not.
-func (x *exchange) answerItself(body []byte, stream bool) {
+func answerItself(x *exchange, body []byte, stream bool) {
 	r, h := &x.report, &x.ctx.Response.Header
 	r.Status = fasthttp.StatusOK
 	h.Set(report.HeaderID, r.ID)

@@ -53,7 +53,7 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 	switch {
 	case err != nil:
 		return nil, "", x.server.transportError(err)
-	case !whole && x.policy.readsBodies():
+	case !whole && x.policy.ReadsBodies():
 		ctx.SetConnectionClose() // the rest of the body must not be read as a request
 		return nil, "", tooLarge(limit)
 	case !whole:
@@ -78,11 +78,11 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 func (q *request) undecodable(body []byte, encoding string, limit int, err error) ([]byte, rewrite.Reason, error) {
 	large := errors.Is(err, coding.ErrTooLong)
 	switch {
-	case large && q.policy.readsBodies():
+	case large && q.policy.ReadsBodies():
 		return nil, "", tooLarge(limit)
 	case large:
 		return body, rewrite.ReasonTooLarge, nil
-	case q.policy.readsBodies():
+	case q.policy.ReadsBodies():
 		return nil, "", &Error{
 			Reason: rewrite.ReasonEncoded, Param: "Content-Encoding", Err: err,
 			Message: fmt.Sprintf("The body cannot be read as Content-Encoding %q; send it as gzip, deflate, br, zstd, or uncompressed.", encoding),

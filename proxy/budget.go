@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/spend"
+	"sidenote/proxy/tenancy"
 	"sidenote/rewrite"
 )
 
@@ -55,7 +56,7 @@ func budgetError(life context.Context, err error) error {
 	}
 	if unpriced, ok := errors.AsType[*spend.PriceError](err); ok {
 		return &Error{Reason: report.ReasonNoPrice, Param: "model", Message: fmt.Sprintf(
-			"What the model `%s` costs is not known here, and what you may spend is limited; use a model that has a price.", shortened(unpriced.Model))}
+			"What the model `%s` costs is not known here, and what you may spend is limited; use a model that has a price.", tenancy.Shortened(unpriced.Model))}
 	}
 	return &Error{Reason: report.ReasonLedger, Message: "What you may still use cannot be looked up at the moment; try again.", Err: err}
 }

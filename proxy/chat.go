@@ -129,6 +129,24 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	return injectSources(x, body, req, policy, asked)
 }
 
+// chooseOverride puts the override that fits a chat in place of its policy.
+func chooseOverride(x *exchange, body []byte) error {
+	if len(x.policy.Overrides) == 0 {
+		return nil
+	}
+	if err := x.checkQuery(); err != nil {
+		return err
+	}
+	p, err := x.policy.ForChat(x.target.Path, body)
+	if err != nil {
+		return err
+	}
+	if p != x.policy {
+		x.usePolicy(p)
+	}
+	return nil
+}
+
 // injectSources rewrites a chat whose policy injects, and sends or answers it as that turns out.
 func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrite.Policy, asked rewrite.Options) error {
 	if policy.Mode == rewrite.Tools {
@@ -226,7 +244,7 @@ func noSources(res *rewrite.Result) *Error {
 // refuses the request.
 func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Policy, err error) error {
 	bodyErr, ok := errors.AsType[*rewrite.BodyError](err)
-	if !ok || p.Strict() || x.policy.strict() {
+	if !ok || p.Strict() || x.policy.Strict() {
 		return err
 	}
 	if err := reserveUnread(x); err != nil {

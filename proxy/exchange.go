@@ -50,7 +50,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}()
 	defer panics.Recover(x.panicked, func() { x.refuse(apierror.As(errPanic)) })
 	x.request.begin(s, ctx)
-	x.report.Route, x.report.Address = x.target.Route, x.setup.tenants.addressOf(ctx)
+	x.report.Route, x.report.Address = x.target.Route, x.setup.tenants.AddressOf(ctx)
 	if err := x.serve(); err != nil {
 		x.refuse(apierror.As(err))
 	}
@@ -186,11 +186,11 @@ func howOf(x *exchange, answer *transport.Answer) transport.Relay {
 
 // call makes one call to the upstream, now, and reports it.
 func (x *exchange) call(r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
-	return x.callOn(x.life, x.upstream, r, why, now)
+	return callOn(x.life, x, x.upstream, r, why, now)
 }
 
 // callOn makes one call to an upstream, now, and reports it.
-func (x *exchange) callOn(ctx context.Context, to *backend, r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
+func callOn(ctx context.Context, x *exchange, to *backend, r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
 	answer, err := to.client.Do(ctx, r)
 	c := report.Call{Upstream: to.name, Purpose: why, Took: time.Since(now)}
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/headeroptions"
+	"sidenote/proxy/tenancy"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
 )
@@ -31,7 +32,7 @@ func TestM31CredentialAmongOthers(t *testing.T) {
 		{"", []string{"Api: k1", "Key: k1", "Api-Kez: k1", "Api-Key2: k1", "XApi-Key: k1", "Api+Key: k1", "Authorizatio: k1", "X-Api-Keys: k1"}},
 		{"", []string{"Api\rKey: k1"}},
 	} {
-		if got, err := proxy.Credential(head(t, c.lines...)); err != nil || got != c.want {
+		if got, err := tenancy.Credential(head(t, c.lines...)); err != nil || got != c.want {
 			t.Errorf("%q: %q, %v, want %q", c.lines, got, err, c.want)
 		}
 	}
@@ -45,7 +46,7 @@ func TestM31CredentialAmongOthers(t *testing.T) {
 		{"authorization", []string{"Authorization: Basic dTpw", "authorization: Bearer k1"}},
 		{"X-Api-Key", []string{"Authorization: Bearer k1", "X-A: b", "X-Api-Key: k12"}},
 	} {
-		got, err := proxy.Credential(head(t, c.lines...))
+		got, err := tenancy.Credential(head(t, c.lines...))
 		var e *proxy.Error
 		if got != "" || !errors.As(err, &e) || e.Param != c.param || !strings.Contains(e.Message, c.param) {
 			t.Errorf("%q: %q, %v, want an error of %s", c.lines, got, err, c.param)

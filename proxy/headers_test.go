@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy/apierror"
 	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenancy"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
 )
@@ -39,7 +40,7 @@ func head(t testing.TB, lines ...string) *fasthttp.RequestHeader {
 func TestCredential(t *testing.T) {
 	ok := func(want string, lines ...string) {
 		t.Helper()
-		got, err := proxy.Credential(head(t, lines...))
+		got, err := tenancy.Credential(head(t, lines...))
 		if err != nil || got != want {
 			t.Errorf("%q: got %q, %v; want %q", lines, got, err, want)
 		}
@@ -56,7 +57,7 @@ func TestCredential(t *testing.T) {
 
 	refused := func(lines ...string) {
 		t.Helper()
-		got, err := proxy.Credential(head(t, lines...))
+		got, err := tenancy.Credential(head(t, lines...))
 		var e *proxy.Error
 		if !errors.As(err, &e) || e.Reason != report.ReasonCredentials || e.Status() != 400 {
 			t.Errorf("%q: got %q, %v", lines, got, err)

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -13,53 +12,6 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
-
-// Models lists the models that requests may name: each by its name, or many by a prefix
-// that ends in '*'. Letter case counts. A nil list allows every model, an empty one none.
-type Models []string
-
-// Has tells whether the list allows a model.
-func (m Models) Has(name string) bool {
-	if m == nil {
-		return true
-	}
-	for _, pattern := range m {
-		if prefix, ok := strings.CutSuffix(pattern, "*"); ok && strings.HasPrefix(name, prefix) || name == pattern {
-			return true
-		}
-	}
-	return false
-}
-
-// Allow returns an *Error for the first of names that the list does not have: the one with
-// which OpenAI refuses models that do not exist.
-func (m Models) Allow(names ...string) error {
-	for _, name := range names {
-		if !m.Has(name) {
-			return modelError("The model `%s` does not exist or you do not have access to it.", shortened(name))
-		}
-	}
-	return nil
-}
-
-// maxShownModel is how many bytes of a model's name an error shows: a body may hold a
-// long one.
-const maxShownModel = 128
-
-func shortened(name string) string {
-	if len(name) <= maxShownModel {
-		return name
-	}
-	return strings.ToValidUTF8(name[:maxShownModel], "") + "…"
-}
-
-func modelError(format string, args ...any) *Error {
-	return &Error{Reason: report.ReasonModel, Message: fmt.Sprintf(format, args...)}
-}
-
-// readsBodies tells whether a request whose body cannot be read is refused rather than
-// relayed.
-func (p *Policy) readsBodies() bool { return p.Models != nil || p.strict() }
 
 // checkTargetModels refuses a request whose path names a model that its policy does not
 // allow, or whose query could name one.
@@ -92,7 +44,7 @@ func (q *request) checkModels(body []byte) error {
 		return err
 	}
 	if len(names) == 0 && len(q.target.PathModels()) == 0 {
-		return modelError("The request names no model, and your key is for some models only; name one in the field model.")
+		return &Error{Reason: report.ReasonModel, Message: "The request names no model, and your key is for some models only; name one in the field model."}
 	}
 	return q.policy.Models.Allow(names...)
 }

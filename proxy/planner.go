@@ -41,7 +41,7 @@ func bare(x *exchange, p rewrite.Policy, req *rewrite.Request) budget.Amount {
 // credentials are those with which the caller's own request goes to its upstream, copied; nil if
 // that has a key of Sidenote's or is shown none.
 func credentials(q *request) http.Header {
-	if q.upstream.replace != nil || q.caller.By == report.ByJWT || q.caller.drop {
+	if q.upstream.replace != nil || q.caller.By == report.ByJWT || q.caller.Drop {
 		return nil
 	}
 	var h http.Header

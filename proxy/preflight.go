@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/tenancy"
 	"sidenote/proxy/transport"
 )
 
@@ -13,7 +14,7 @@ func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 	if !h.IsOptions() || h.ContentLength() > 0 || h.ContentLength() == -1 || len(h.Peek(fasthttp.HeaderOrigin)) == 0 {
 		return nil
 	}
-	if key, err := Credential(h); key != "" || err != nil {
+	if key, err := tenancy.Credential(h); key != "" || err != nil {
 		return nil
 	}
 	return h.Peek(fasthttp.HeaderAccessControlRequestMethod)
@@ -25,18 +26,18 @@ func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 func (x *exchange) preflight(method []byte) (err error) {
 	p := x.setup.tenants.ByKey("", x.report.Time)
 	if tenant := transport.PeerOf(x.ctx).Tenant; tenant != "" {
-		p = x.setup.tenants.byName[tenant]
+		p = x.setup.tenants.ByName(tenant)
 	}
 	if p != nil {
-		if err := checkPage(senderOf(x.ctx), &x.setup.tenants.keyless); err != nil {
+		if err := x.setup.tenants.CheckPage(senderOf(x.ctx)); err != nil {
 			return err // it is not known whether the request to come will have a key
 		}
 		if x.usePolicy(p); x.upstream.replace != nil {
 			err = x.checkRoute(method, p.Routes)
 		}
-	} else if err = noKey(); len(x.setup.upstreams) == 1 {
-		if x.setup.tenants.trusts(senderOf(x.ctx)) { // the request to come may need no key
-			if err := checkPage(senderOf(x.ctx), &x.setup.tenants.keyless); err != nil {
+	} else if err = tenancy.NoKey(); len(x.setup.upstreams) == 1 {
+		if x.setup.tenants.Trusts(senderOf(x.ctx)) { // the request to come may need no key
+			if err := x.setup.tenants.CheckPage(senderOf(x.ctx)); err != nil {
 				return err
 			}
 		}

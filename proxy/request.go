@@ -66,7 +66,7 @@ func (s *Server) noRoom() *Error {
 // identify finds the caller's policy and upstream and checks that this request
 // may go there.
 func (x *exchange) identify() error {
-	caller, err := x.setup.tenants.identify(senderOf(x.ctx), x.head.Addressed(), x.report.Time)
+	caller, err := x.setup.tenants.IdentifyBy(senderOf(x.ctx), x.head.Addressed(), x.report.Time)
 	x.caller, x.report.Denied = caller, caller.Denied()
 	if err != nil {
 		return err
@@ -79,14 +79,10 @@ func (x *exchange) identify() error {
 		}
 		return x.checkTargetModels()
 	}
-	if x.target.Ambiguous && x.target.Route == route.Chat && (x.policy.Overrides != nil || x.policy.strict()) {
+	if x.target.Ambiguous && x.target.Route == route.Chat && (x.policy.Overrides != nil || x.policy.Strict()) {
 		return x.ambiguous()
 	}
 	return nil
-}
-
-func noKey() error {
-	return &Error{Reason: report.ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
 }
 
 // usePolicy makes this a request of p's tenant.
@@ -115,3 +111,19 @@ func (q *request) checkRoute(method []byte, routes []string) error {
 func (q *request) ambiguous() error {
 	return &Error{Reason: report.ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", q.target.Path)}
 }
+
+func senderOf(ctx *fasthttp.RequestCtx) Sender {
+	return Sender{Header: &ctx.Request.Header, Peer: transport.PeerOf(ctx), Remote: ctx.RemoteAddr(), Local: ctx.LocalAddr()}
+}
+
+// replacements returns the header lines in place of the client's: Sidenote's key for the
+// upstream, or nothing in place of a credential that is for Sidenote. nil leaves all as they are.
+func (q *request) replacements() []transport.Header {
+	if q.upstream.replace == nil && (q.caller.By == report.ByJWT || q.caller.Drop) {
+		return withoutCredentials
+	}
+	return q.upstream.replace
+}
+
+// withoutCredentials removes credentials. It is never changed.
+var withoutCredentials = []transport.Header{{Name: "Authorization"}, {Name: "Api-Key"}, {Name: "X-Api-Key"}}

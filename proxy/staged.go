@@ -20,6 +20,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/spend"
 	"sidenote/proxy/stages"
+	"sidenote/proxy/tenancy"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
@@ -146,7 +147,7 @@ func endInStages(x *exchange, end stages.End) error {
 		if g.req.Stream {
 			body = stages.Events(body, g.usage, string(report.AppendClosing(nil, &x.report)))
 		}
-		x.answerItself(body, g.req.Stream)
+		answerItself(x, body, g.req.Stream)
 		return nil
 	}
 	endStages(x)
@@ -233,7 +234,7 @@ func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer,
 		x.report.Overhead = max(began.Sub(x.report.Time)-x.readTook, 1)
 	}
 	replace := append(slices.Clip(credentialsFor(&x.request, to)), transport.Header{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"})
-	answer, err := x.callOn(ctx, to, transport.Call{Head: x.head, Without: KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, NoUpgrade: true}, why, began)
+	answer, err := callOn(ctx, x.exchange, to, transport.Call{Head: x.head, Without: KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, NoUpgrade: true}, why, began)
 	if err != nil {
 		x.spending.Failed(err)
 		return nil, err
@@ -375,7 +376,7 @@ func stageKey(x *exchange, upstream string) string {
 	if to != x.upstream || to.replace != nil {
 		return to.name
 	}
-	key, _ := Credential(&x.ctx.Request.Header)
+	key, _ := tenancy.Credential(&x.ctx.Request.Header)
 	digest := sha256.Sum256([]byte(key))
 	return to.name + " " + hex.EncodeToString(digest[:])
 }

@@ -59,7 +59,7 @@ func (l *Loop) Continue(next io.Writer) error {
 		n.show.Reset()
 		return nil
 	}
-	if err := l.sayRest(next); err != nil {
+	if err := sayRest(l, next); err != nil {
 		return err
 	}
 	for _, event := range n.tail {
@@ -79,7 +79,7 @@ func (l *Loop) Continue(next io.Writer) error {
 }
 
 // sayRest writes what a TextReader has kept of the text.
-func (l *Loop) sayRest(next io.Writer) error {
+func sayRest(l *Loop, next io.Writer) error {
 	n := &l.now
 	if len(n.rest) == 0 || n.body != nil || n.open {
 		return nil
@@ -98,7 +98,7 @@ func (l *Loop) Finish(next io.Writer, vendor json.RawMessage, comment string) er
 			return err
 		}
 	}
-	if err := l.sayRest(next); err != nil {
+	if err := sayRest(l, next); err != nil {
 		return err
 	}
 	if vendor != nil && !n.open {

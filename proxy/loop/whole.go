@@ -29,7 +29,7 @@ func (l *Loop) EndWhole(body []byte) (t Turn, ok bool) {
 				n.join(m)
 				continue
 			}
-			l.wholeText(m.value)
+			wholeText(l, m.value)
 		case "tool_calls":
 			for _, raw := range elementsOf(m.value) {
 				if piece, ok := objectOf(raw); ok {
@@ -49,7 +49,7 @@ func (l *Loop) EndWhole(body []byte) (t Turn, ok bool) {
 }
 
 // wholeText reads the text of a whole answer.
-func (l *Loop) wholeText(raw []byte) {
+func wholeText(l *Loop, raw []byte) {
 	n := &l.now
 	text := textOf(raw)
 	if string(raw) == "null" {

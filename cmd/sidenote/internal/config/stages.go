@@ -1,9 +1,9 @@
 package config
 
 import (
-	"errors"
 	"strings"
 
+	"sidenote/cmd/sidenote/internal/config/schema"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
 )
@@ -20,18 +20,8 @@ func checkStages(c checker, policy string, t Treatment) {
 	default:
 		return
 	}
-	_, err := s.Compile(t.Template.TagNames())
-	if wrong := (*staged.Error)(nil); errors.As(err, &wrong) {
-		at := key + ".chain"
-		if wrong.Stage >= 0 {
-			at += "[" + itoa(wrong.Stage) + "]"
-		}
-		if wrong.Field != "" {
-			at += "." + wrong.Field
-		}
-		if !refused(c.Config, at) { // as a prompt that is missing
-			c.problem(at, "%s", wrong.Reason)
-		}
+	if at, why := s.Wrong(t.Template.TagNames()); why != "" && !refused(c.Config, schema.Join(key, at)) { // as a prompt that is missing
+		c.problem(schema.Join(key, at), "%s", why)
 	}
 	for i, stage := range s.Chain {
 		at := key + ".chain[" + itoa(i) + "]"

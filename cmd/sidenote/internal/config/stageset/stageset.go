@@ -2,6 +2,7 @@
 package stageset
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -153,6 +154,22 @@ func (s *Stages) stages() []staged.Stage {
 // error is a *staged.Error.
 func (s *Stages) Compile(protected []string) (*staged.Chain, error) {
 	return staged.Compile(s.stages(), protected...)
+}
+
+// Wrong says what is wrong with the chain, and in which of its keys; nothing if it is sound.
+func (s *Stages) Wrong(protected []string) (key, why string) {
+	_, err := s.Compile(protected)
+	wrong, ok := errors.AsType[*staged.Error](err)
+	if !ok {
+		return "", ""
+	}
+	if key = "chain"; wrong.Stage >= 0 {
+		key += "[" + strconv.Itoa(wrong.Stage) + "]"
+	}
+	if wrong.Field != "" {
+		key = schema.Join(key, wrong.Field)
+	}
+	return key, wrong.Reason
 }
 
 // Policy is what package staged reads, of a chain that was checked.

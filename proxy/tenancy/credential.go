@@ -1,4 +1,4 @@
-package proxy
+package tenancy
 
 import (
 	"bytes"
@@ -7,12 +7,13 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/apierror"
 	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/report"
 )
 
 // Credential returns the API key that a request carries: Authorization's bearer
-// token, api-key (Azure) or x-api-key; "" if there is none. It returns an *Error for
+// token, api-key (Azure) or x-api-key; "" if there is none. It returns an *apierror.Error for
 // keys that differ, as an upstream that reads another header than we do would see
 // another caller. It also returns one for a header that stands twice and for a name
 // with '_' for '-', which some servers take for the same header.
@@ -26,7 +27,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 			continue
 		}
 		if seen[which] || bytes.ContainsRune(name, '_') {
-			return "", &Error{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The header %s stands twice or is spelled with '_'; send your API key once.", name)}
+			return "", &apierror.Error{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The header %s stands twice or is spelled with '_'; send your API key once.", name)}
 		}
 		seen[which] = true
 		if which == 0 {
@@ -36,7 +37,7 @@ func Credential(h *fasthttp.RequestHeader) (string, error) {
 		}
 		value = bytes.TrimSpace(value)
 		if key != nil && !bytes.Equal(key, value) {
-			return "", &Error{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The key in %s differs from another one in this request; send one API key.", name)}
+			return "", &apierror.Error{Reason: report.ReasonCredentials, Param: string(name), Message: fmt.Sprintf("The key in %s differs from another one in this request; send one API key.", name)}
 		}
 		key = value
 	}

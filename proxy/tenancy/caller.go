@@ -1,4 +1,4 @@
-package proxy
+package tenancy
 
 import (
 	"bytes"
@@ -12,10 +12,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/address"
+	"sidenote/proxy/apierror"
 	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/identity"
 	"sidenote/proxy/report"
-	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/inbound"
 )
 
@@ -42,9 +42,9 @@ type Caller struct {
 	// the caller was recognised by anything else. Nobody may change them.
 	Claims map[string][]string
 
-	// drop says that the credential is for Sidenote, though it does not name the caller, and
+	// Drop says that the credential is for Sidenote, though it does not name the caller, and
 	// so does not go up.
-	drop   bool
+	Drop   bool
 	denied identity.Denial // why, if Policy is nil
 }
 
@@ -59,29 +59,25 @@ type Sender struct {
 	Remote, Local net.Addr
 }
 
-func senderOf(ctx *fasthttp.RequestCtx) Sender {
-	return Sender{&ctx.Request.Header, transport.PeerOf(ctx), ctx.RemoteAddr(), ctx.LocalAddr()}
-}
-
 // Identify finds out who sends a request, and refuses those who may send none: whom nothing
 // names, unless there is a tenant for them, and pages of other sites without a secret. The
-// error is an *Error.
+// error is an *apierror.Error.
 func (d *Directory) Identify(s Sender, now time.Time) (Caller, error) {
-	return d.identify(s, true, now)
+	return d.IdentifyBy(s, true, now)
 }
 
-// identify is Identify; addressed tells whether the request has any header Sidenote-*.
-func (d *Directory) identify(s Sender, addressed bool, now time.Time) (Caller, error) {
+// IdentifyBy is Identify; addressed tells whether the request has any header Sidenote-*.
+func (d *Directory) IdentifyBy(s Sender, addressed bool, now time.Time) (Caller, error) {
 	c, sent, err := d.callerOf(s, addressed, now)
 	switch {
 	case err != nil:
 	case c.Policy == nil && !sent:
-		err = noKey()
+		err = NoKey()
 	case c.Policy == nil:
 		// Whatever is wrong, it is said in the same words: they must not help to guess.
-		err = &Error{Reason: report.ReasonKey, Message: "What you sent to say who you are (an API key, a token or Sidenote-Tenant) is not known here, or it is not valid now."}
+		err = &apierror.Error{Reason: report.ReasonKey, Message: "What you sent to say who you are (an API key, a token or Sidenote-Tenant) is not known here, or it is not valid now."}
 	case !c.proven():
-		err = checkPage(s, &d.keyless)
+		err = d.CheckPage(s)
 	}
 	return c, err
 }
@@ -90,7 +86,7 @@ func (d *Directory) identify(s Sender, addressed bool, now time.Time) (Caller, e
 func (c *Caller) Denied() string { return string(c.denied) }
 
 // callerOf finds out who sends a request. sent tells whether the request names anybody. The
-// error is an *Error about credentials that cannot be read in one way.
+// error is an *apierror.Error about credentials that cannot be read in one way.
 func (d *Directory) callerOf(s Sender, addressed bool, now time.Time) (c Caller, sent bool, err error) {
 	var key string
 	if tenant := s.Peer.Tenant; tenant != "" {
@@ -104,7 +100,7 @@ func (d *Directory) callerOf(s Sender, addressed bool, now time.Time) (c Caller,
 	}
 	if addressed {
 		if name, lines := tenantHeader(s.Header); lines > 0 {
-			return d.named(name, lines, d.trusts(s), d.recognise(key, now)), true, nil
+			return d.named(name, lines, d.Trusts(s), d.recognise(key, now)), true, nil
 		}
 	}
 	return d.recognise(key, now), key != "", nil
@@ -153,10 +149,10 @@ func (d *Directory) ofListener(tenant string, h *fasthttp.RequestHeader, now tim
 	}
 	sum := sha256.Sum256([]byte(key))
 	if _, ours := d.keys[sum]; ours {
-		c.drop = true
+		c.Drop = true
 	} else if key != "" && d.tokens != nil {
 		_, why := d.tokens.Verify(key, sum, now)
-		c.drop = why != identity.Foreign
+		c.Drop = why != identity.Foreign
 	}
 	return c, nil
 }
@@ -205,17 +201,17 @@ func tenantHeader(h *fasthttp.RequestHeader) (value []byte, lines int) {
 	return value, lines
 }
 
-// trusts tells whether the peer of a request's connection may name a tenant. What a peer
+// Trusts tells whether the peer of a request's connection may name a tenant. What a peer
 // says of an address in front of it does not count.
-func (d *Directory) trusts(s Sender) bool {
+func (d *Directory) Trusts(s Sender) bool {
 	if len(d.certificates) > 0 && slices.ContainsFunc(s.Peer.Certificates(), d.trustsCertificate) {
 		return true
 	}
 	return len(d.trusted) > 0 && address.Within(d.trusted, address.Of(s.Remote))
 }
 
-// addressOf returns the address of a request's client.
-func (d *Directory) addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
+// AddressOf returns the address of a request's client.
+func (d *Directory) AddressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	peer := address.Of(ctx.RemoteAddr())
 	if len(d.proxies) == 0 || !address.Within(d.proxies, peer) {
 		return peer
@@ -227,14 +223,7 @@ func (d *Directory) addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 // tenant.
 func (d *Directory) trustsCertificate(name string) bool { return slices.Contains(d.certificates, name) }
 
-// replacements returns the header lines in place of the client's: Sidenote's key for the
-// upstream, or nothing in place of a credential that is for Sidenote. nil leaves all as they are.
-func (q *request) replacements() []transport.Header {
-	if q.upstream.replace == nil && (q.caller.By == report.ByJWT || q.caller.drop) {
-		return withoutCredentials
-	}
-	return q.upstream.replace
+// NoKey refuses a request that names nobody.
+func NoKey() error {
+	return &apierror.Error{Reason: report.ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
 }
-
-// withoutCredentials removes credentials. It is never changed.
-var withoutCredentials = []transport.Header{{Name: "Authorization"}, {Name: "Api-Key"}, {Name: "X-Api-Key"}}

@@ -1,4 +1,4 @@
-package proxy
+package tenancy
 
 import (
 	"crypto/sha256"

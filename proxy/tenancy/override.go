@@ -1,10 +1,11 @@
-package proxy
+package tenancy
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"sidenote/proxy/apierror"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
 )
@@ -35,9 +36,9 @@ func (p *Policy) All(yield func(*Policy) bool) {
 	}
 }
 
-// strict tells whether the policy, or what an override makes of it, is strict. Of a body that
+// Strict tells whether the policy, or what an override makes of it, is strict. Of a body that
 // cannot be read it is not known which of them holds.
-func (p *Policy) strict() bool {
+func (p *Policy) Strict() bool {
 	for one := range p.All {
 		if one.Metered || one.Rewrite.Strict() {
 			return true
@@ -64,8 +65,8 @@ func (p *Policy) ForChat(path string, body []byte) (*Policy, error) {
 	chosen := p.override(path, names[0])
 	for _, name := range names[1:] {
 		if p.override(path, name) != chosen {
-			return nil, &Error{Reason: rewrite.ReasonAmbiguous, Param: "model", Message: fmt.Sprintf(
-				"The request names the models %q and %q, to which different rules apply; name one.", shortened(names[0]), shortened(name))}
+			return nil, &apierror.Error{Reason: rewrite.ReasonAmbiguous, Param: "model", Message: fmt.Sprintf(
+				"The request names the models %q and %q, to which different rules apply; name one.", Shortened(names[0]), Shortened(name))}
 		}
 	}
 	return chosen, nil
@@ -78,22 +79,4 @@ func (p *Policy) override(path, model string) *Policy {
 		}
 	}
 	return p
-}
-
-// chooseOverride puts the override that fits a chat in place of its policy.
-func chooseOverride(x *exchange, body []byte) error {
-	if len(x.policy.Overrides) == 0 {
-		return nil
-	}
-	if err := x.checkQuery(); err != nil {
-		return err
-	}
-	p, err := x.policy.ForChat(x.target.Path, body)
-	if err != nil {
-		return err
-	}
-	if p != x.policy {
-		x.usePolicy(p)
-	}
-	return nil
 }
