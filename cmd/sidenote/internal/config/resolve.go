@@ -186,19 +186,6 @@ func (c *Config) UpstreamNames() []Name { return sortedKeys(c.upstreams()) }
 // KnowledgeNames lists the bases by name.
 func (c *Config) KnowledgeNames() []Name { return sortedKeys(c.Knowledge) }
 
-// StageNames lists the stages of all tenants' answers by name.
-func StageNames(c *Config) []string {
-	names := map[Name]bool{}
-	for _, tenant := range c.tenants {
-		for p := range tenant.All {
-			for _, s := range p.Stages.Stages {
-				names[Name(s.Name)] = true
-			}
-		}
-	}
-	return Texts(sortedKeys(names))
-}
-
 // Limited tells whether some tenant has limits.
 func Limited(c *Config) bool {
 	for _, p := range c.tenants {

@@ -48,18 +48,6 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// The stages of all tenants and their overrides are listed, each once; those that no chat has are not.
-func TestStageNames(t *testing.T) {
-	c, err := config.Load(disk{"c.yaml": up + "policies: {own: {mode: staged, stages: " + two + "}, default: {stages: medical, overrides: [{models: [b], mode: staged, stages: brief}, {models: [c], mode: staged, stages: " + two + "}]}}\n" +
-		"tenants: {t: {policy: own, keys: [{sha256: " + strings.Repeat("5c", 32) + "}]}, u: {keys: [{sha256: " + strings.Repeat("6c", 32) + "}]}}"}.source("c.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(config.StageNames(c), " "); got != "answer draft evidence final" {
-		t.Error(got)
-	}
-}
-
 func loadPolicy(t *testing.T, policies string) proxy.Policy {
 	t.Helper()
 	c, err := config.Load(disk{"c.yaml": up + "policies: {" + policies + "}"}.source("c.yaml"))

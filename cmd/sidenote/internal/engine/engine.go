@@ -112,7 +112,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	version, commit := Version()
 	m := background.Monitor{Tell: o.Tell, Metrics: metrics.New(metrics.Names{
-		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: config.StageNames(cfg),
+		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
 		Version: version, Commit: commit,
 	})}
 	reader.neutralised = m.Neutralised

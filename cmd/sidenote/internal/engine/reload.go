@@ -33,7 +33,7 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	e.Metrics.Add(metrics.Names{
-		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: config.StageNames(cfg),
+		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
 	})
 	rw := e.admin.Load().Rewriter
 	if !reflect.DeepEqual(cfg.Models, e.Running().Models) {
