@@ -38,9 +38,9 @@ const (
 // bodies go first; the reports of their requests stay.
 const maxBodies = 32 << 20
 
-// maxBodiesOf is how many a request has in the most: one that came, two where a shorter one was
-// sent again, and those of its stages.
-const maxBodiesOf = 4
+// maxBodiesOf is how many a request has: one that came, the last one that was sent, and those of its
+// stages.
+const maxBodiesOf = 3
 
 // A Ring keeps the last reports and, if it is told to, the bodies of their requests. It
 // is a report.Recorder and a proxy.BodyKeeper. It leaves out what Sidenote only relayed:
@@ -195,13 +195,35 @@ func (r *Ring) keepBody(of *report.Report, as bodyKind, pieces [][]byte) {
 func (r *Ring) keep(b body) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bodies = append(r.bodies, b)
 	r.bodyBytes += b.size()
+	if before := r.sentBefore(&b); before != nil {
+		r.bodyBytes -= before.size()
+		*before = b
+	} else {
+		r.bodies = append(r.bodies, b)
+	}
 	for len(r.bodies) > maxBodiesOf*len(r.reports) || r.bodyBytes > maxBodies {
 		r.bodyBytes -= r.bodies[0].size()
 		r.bodies[0] = body{} // its memory is free from now on
 		r.bodies = r.bodies[1:]
 	}
+}
+
+// sentBefore returns the body that a request sent before b, which is not shown any more; nil if there
+// is none.
+func (r *Ring) sentBefore(b *body) *body {
+	if b.of != sent {
+		return nil
+	}
+	for i := range slices.Backward(r.bodies) {
+		if old := &r.bodies[i]; old.id == b.id && old.tenant == b.tenant {
+			if old.of == sent {
+				return old
+			}
+			return nil // as the request came
+		}
+	}
+	return nil
 }
 
 // Find returns what is known of the request with that id. If it is not kept, or not yet,
