@@ -63,7 +63,7 @@ func TestDryRunOfStages(t *testing.T) {
 	}
 
 	got = dry(strings.Replace(chatBody, `"x": 1.0`, `"n": 2`, 1))
-	if got.Outcome != "refused" || got.Status != "refused; unstaged=choices" || got.Unstaged != "choices" || got.Stages != nil || string(got.Request) != "null" {
+	if got.Outcome != "refused" || got.Status != "refused; reason=unfit-for-stages; unstaged=choices" || got.Unstaged != "choices" || got.Stages != nil || string(got.Request) != "null" {
 		t.Errorf("unfit: %+v", got)
 	}
 	if got = dry(chatBody, "Sidenote-Mode: inject"); got.Outcome != "injected" || got.Mode != "inject" || got.Stages != nil {

@@ -45,7 +45,8 @@ func Of(ctx context.Context, rw *rewrite.Rewriter, of *proxy.Policy, p rewrite.P
 func inStages(ctx context.Context, r *Result, rw *rewrite.Rewriter, of *staged.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options) {
 	unfit := staged.Unfit(req)
 	if r.Unstaged = string(unfit); unfit != "" && of.RefuseUnfit {
-		r.Outcome, r.Rewrite.Outcome = rewrite.Refused, rewrite.Refused
+		r.Outcome, r.Reason = rewrite.Refused, report.ReasonUnfit
+		r.Rewrite.Outcome, r.Rewrite.Reason = r.Outcome, r.Reason
 		return
 	}
 	if unfit == "" {

@@ -108,7 +108,7 @@ func TestNoStages(t *testing.T) {
 		same       bool // the request is not changed
 	}{
 		{"unfit", chat("How long?", `,"n":2`), nil, rewrite.Injected, "", "choices", false},
-		{"unfit and refused", chat("How long?", `,"n":2`), func(p *proxy.Policy) { p.Stages.RefuseUnfit = true }, rewrite.Refused, "", "choices", true},
+		{"unfit and refused", chat("How long?", `,"n":2`), func(p *proxy.Policy) { p.Stages.RefuseUnfit = true }, rewrite.Refused, report.ReasonUnfit, "choices", true},
 		{"answered", chat("nothing", ""), func(p *proxy.Policy) { p.Rewrite.OnEmpty = rewrite.EmptyRefuse }, rewrite.Answered, rewrite.ReasonNoMatch, "", true},
 		{"refused", chat("fail", ""), func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = true }, rewrite.Refused, rewrite.ReasonTimeout, "", true},
 		{"injected", chat("How long?", `,"sidenote":{"mode":"inject"}`), nil, rewrite.Injected, "", "", false},
