@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -81,10 +82,7 @@ type Look struct {
 // look.Full.
 func Render(s Story, look Look) string {
 	p := painter{look: look}
-	p.line("Sidenote demo: everything on this machine, no key, no network")
-	p.line("")
-	indexed := fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", console.Thousands(s.Documents), console.Thousands(s.Chunks))
-	p.line("%s%s", pad(indexed, 80), console.Short(s.Index, 0.1))
+	p.beginning(s.Documents, s.Chunks, s.Index)
 	p.line("2  upstream   built-in stub, answers only from what it is shown")
 	p.line("3  question   %q", s.Question)
 	p.line("")
@@ -104,6 +102,14 @@ func Render(s Story, look Look) string {
 type painter struct {
 	b    strings.Builder
 	look Look
+}
+
+// beginning shows what this is and what was indexed.
+func (p *painter) beginning(documents, chunks int, took time.Duration) {
+	p.line("Sidenote demo: everything on this machine, no key, no network")
+	p.line("")
+	indexed := fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", console.Thousands(documents), console.Thousands(chunks))
+	p.line("%s%s", pad(indexed, 80), console.Short(took, 0.1))
 }
 
 // line writes one line, cut to the width with an ellipsis.
@@ -140,20 +146,31 @@ func (p *painter) answer(s Story) {
 		}
 		p.line("   %s%s", pad(label, 11), line)
 	}
-	var cited []string
+	var cited []int
 	for _, src := range s.Ledger.Sources {
-		if mark := fmt.Sprintf("[%d]", src.ID); src.ID > 0 && strings.Contains(s.Answer, mark) {
-			cited = append(cited, mark+" "+place(src))
+		if strings.Contains(s.Answer, fmt.Sprintf("[%d]", src.ID)) {
+			cited = append(cited, src.ID)
 		}
 	}
-	if len(cited) > 0 {
-		p.line("   %s", strings.Join(cited, "   "))
-	}
+	p.cited(s.Ledger.Sources, cited)
 	again := "Asked again: " + console.Short(s.Again, 0.1)
 	if s.Cached {
 		again = "Asked again: cache=hit, " + console.Short(s.Again, 0.1)
 	}
 	p.line("   time       search %s, fit %s, edit %s.  %s", console.Short(s.Search, 0.1), console.Short(s.Fit, 0.1), console.Short(s.Edit, 0.1), again)
+}
+
+// cited lists the sources of these ids.
+func (p *painter) cited(sources []rewrite.SourceEntry, ids []int) {
+	var places []string
+	for _, src := range sources {
+		if src.ID > 0 && slices.Contains(ids, src.ID) {
+			places = append(places, console.Mark(src.ID)+" "+place(src))
+		}
+	}
+	if len(places) > 0 {
+		p.line("   %s", strings.Join(places, "   "))
+	}
 }
 
 func place(src rewrite.SourceEntry) string {
