@@ -122,7 +122,7 @@ func newExplanation(r *entry) *Explanation {
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
 		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
-		Unoffered: r.Unoffered, Tools: explainTools(r.Tools), Unstaged: r.Unstaged, Stages: explainStages(r.Stages), Citations: r.Citations,
+		Unoffered: r.Unoffered, Tools: explainTools(r.Tools), Unstaged: r.Unstaged, Stages: explainStages(r.Stages, r.Upstream), Citations: r.Citations,
 		Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,
 		Timings: Timings{
 			Overhead: report.Milliseconds(r.Overhead), Retrieve: report.Milliseconds(res.RetrieveTook), Fit: report.Milliseconds(res.FitTook), Edit: report.Milliseconds(res.EditTook),

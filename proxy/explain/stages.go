@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"strings"
 
 	"sidenote/proxy/report"
@@ -83,8 +84,9 @@ func trimStages(s *report.Stages) *report.Stages {
 	return kept
 }
 
-// explainStages says what is kept of stages.
-func explainStages(s *report.Stages) *Stages {
+// explainStages says what is kept of stages. upstream is that of the chat, which stages without their
+// own ask.
+func explainStages(s *report.Stages, upstream string) *Stages {
 	if s == nil {
 		return nil
 	}
@@ -92,7 +94,7 @@ func explainStages(s *report.Stages) *Stages {
 	for i := range s.Called {
 		c := &s.Called[i]
 		stage := Stage{
-			Name: c.Name, At: c.At, Upstream: c.Upstream, Model: c.Model, Calls: c.Calls, Status: c.Status,
+			Name: c.Name, At: c.At, Upstream: cmp.Or(c.Upstream, upstream), Model: c.Model, Calls: c.Calls, Status: c.Status,
 			Took: report.Milliseconds(c.Took), Outcome: c.Outcome, Finish: c.Finish,
 		}
 		if u := c.Usage; u != (usage.Usage{}) {

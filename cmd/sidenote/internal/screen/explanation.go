@@ -35,7 +35,7 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 		name string
 		*explain.Body
 	}{{"received", e.Received}, {"sent", e.Sent}} {
-		if b.Body != nil {
+		if b.Body != nil && !(b.Body == e.Sent && sentByStage(e)) {
 			fmt.Fprintf(w, "\n%s %s bytes\n%s\n", b.name, console.Thousands(b.Bytes), strings.TrimRight(strings.Map(visible, b.Text), "\n"))
 		}
 	}

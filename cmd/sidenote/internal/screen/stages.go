@@ -8,6 +8,7 @@ import (
 
 	"sidenote/cmd/internal/console"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
 )
 
 // printStages prints what each stage of an answer took, used and came to, and below it what it was
@@ -33,6 +34,9 @@ func printStages(w io.Writer, e *explain.Explanation) {
 		printStage(w, &s.Called[i])
 	}
 }
+
+// sentByStage tells whether the last request that went up is that of a stage, which tells its own.
+func sentByStage(e *explain.Explanation) bool { return e.Stages != nil && e.Outcome == report.Staged }
 
 func printStage(w io.Writer, s *explain.Stage) {
 	status, input, output := "-", "-", "-"

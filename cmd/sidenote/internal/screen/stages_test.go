@@ -6,6 +6,7 @@ import (
 
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
+	"sidenote/rewrite"
 )
 
 // Each stage is a line; below it stands what it was asked and said, as a person reads it. No text of
@@ -15,6 +16,7 @@ func TestExplanationOfStages(t *testing.T) {
 		ID: "a", Outcome: report.Staged, Status: 200, Client: report.ClientCompleted,
 		Calls: []explain.Call{{Upstream: "u", Purpose: report.ToStage, Status: 200}, {Upstream: "u", Purpose: report.ToStage, Status: 429}},
 		Usage: &explain.Usage{Input: 12900, Output: 120},
+		Sent:  &explain.Body{Text: "the last of the stages' requests"},
 		Stages: &explain.Stages{Of: 4, Answer: "answer_generator", Called: []explain.Stage{
 			{
 				Name: "answer_generator", At: 2, Upstream: "u", Model: "gpt-5-mini", Calls: 1, Status: 200, Took: 1512.34, Outcome: report.StageOK, Finish: "length",
@@ -49,6 +51,11 @@ stages: 3 of 4, the answer is that of answer_generator; all used 12,900 tokens o
 `
 	if _, got, _ := strings.Cut(w.String(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	w.Reset()
+	e.Outcome = rewrite.Injected // in the place of the stages
+	if Explanation(&w, e); !strings.Contains(w.String(), "\nsent 0 bytes\nthe last of") {
+		t.Errorf("no sign of what was sent:\n%s", w.String())
 	}
 	w.Reset()
 	Explanation(&w, &explain.Explanation{Unstaged: "choices\x1b"})
