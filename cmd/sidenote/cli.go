@@ -42,6 +42,7 @@ func (a *app) panicked(value any, stack []byte) {
 type cli struct {
 	Serve     serveCmd     `cmd:"" help:"Relay requests and put sources into chat requests."`
 	Demo      demoCmd      `cmd:"" help:"Show it all on this machine: no key, no network."`
+	Ask       askCmd       `cmd:"" help:"Ask a question by a policy, and see the answer come."`
 	Ingest    ingestCmd    `cmd:"" help:"Read folders of documents into the state folder."`
 	Knowledge knowledgeCmd `cmd:"" help:"List, make, fill and delete knowledge bases."`
 	Search    searchCmd    `cmd:"" help:"Search knowledge bases as a request would."`

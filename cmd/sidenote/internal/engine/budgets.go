@@ -26,7 +26,8 @@ type budgets struct {
 // budgetsFolder is where the state folder keeps what tenants used.
 const budgetsFolder = "budgets"
 
-func openBudgets(running func() *config.Config, db *redis.DB, m background.Monitor, tasks *background.Tasks) (*budgets, error) {
+// openBudgets opens what counts them; keep says that the count outlives this process.
+func openBudgets(running func() *config.Config, db *redis.DB, keep bool, m background.Monitor, tasks *background.Tasks) (*budgets, error) {
 	cfg := running()
 	b, watch := new(budgets), m.Metrics.NewBudgets()
 	options := budget.QueueOptions{Lost: watch.Lost}
@@ -44,7 +45,7 @@ func openBudgets(running func() *config.Config, db *redis.DB, m background.Monit
 		b.queue = budget.NewQueue(fallback, options)
 		b.meter, b.reporter = meter.New(fallback, shared, b.queue, watch), shared
 	} else {
-		memory, err := openLocal(cfg, m)
+		memory, err := openLocal(cfg, keep, m)
 		if err != nil {
 			return nil, err
 		}
@@ -73,8 +74,8 @@ func (a atOnce) Settle(s budget.Settlement) {
 
 // openLocal opens the ledger of this process. Where another process keeps the state folder's,
 // or nothing is kept there, it ends with this process.
-func openLocal(cfg *config.Config, m background.Monitor) (*budget.Memory, error) {
-	if cfg.State.Path == config.StateMemory || cfg.State.Follow {
+func openLocal(cfg *config.Config, keep bool, m background.Monitor) (*budget.Memory, error) {
+	if !keep || cfg.State.Path == config.StateMemory || cfg.State.Follow {
 		return budget.NewMemory(nil), nil
 	}
 	ledger, err := budget.OpenFile(filepath.Join(cfg.State.Path, budgetsFolder), nil)

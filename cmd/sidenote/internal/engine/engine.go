@@ -54,6 +54,7 @@ type Options struct {
 	Keep    bool   // bases are written to the state folder, or followed there
 	Address string // of the admin port, for others that want to write the state folder
 	Vectors bool   // the state folder is written, for vectors only: see Vectors
+	Serve   bool   // requests are served though nothing is kept: limits count in this process, and for it alone
 
 	// Tell hears of what goes wrong beside requests, and when it is over; it may be nil.
 	Tell func(level slog.Level, line string)
@@ -134,7 +135,9 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e.tasks = background.NewTasks(ctx, m.Panicked)
 	if o.Keep {
 		e.openModes()
-		if e.budgets, err = openBudgets(e.Running, e.caches.DB, m, e.tasks); err != nil {
+	}
+	if o.Keep || o.Serve {
+		if e.budgets, err = openBudgets(e.Running, e.caches.DB, o.Keep, m, e.tasks); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}

@@ -1,0 +1,261 @@
+package screen
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sidenote/cmd/internal/console"
+	"sidenote/cmd/sidenote/internal/chatclient"
+	"sidenote/proxy/report"
+	"sidenote/proxy/usage"
+	"sidenote/rewrite"
+)
+
+// An Asked shows a person how an answer comes about. The answer goes to Out, and everything else to
+// Err, so that the answer alone can be piped. It is safe for concurrent use.
+type Asked struct {
+	Out, Err io.Writer
+	Terminal bool              // Out is one, which foreign text must not change
+	Live     *console.Progress // of what goes on, on Err; nil: it is not shown
+	Stages   bool              // the text of each stage is shown, before the answer
+	Now      func() time.Time
+
+	mu     sync.Mutex
+	chain  []string // names of the stages; nil where none are expected
+	at     int      // stage that goes on, from 1; 0: none
+	since  time.Time
+	wrote  string // the last of the answer that was written
+	silent bool   // nothing goes on any more, or the answer shows it
+}
+
+// Begin says that a question is asked, which a chain of stages may answer.
+func (s *Asked) Begin(chain []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chain, s.since = chain, s.Now()
+	s.at = min(1, len(chain))
+}
+
+// tick is how often what goes on is shown.
+const tick = 200 * time.Millisecond
+
+// Run shows what goes on until ctx ends.
+func (s *Asked) Run(ctx context.Context) {
+	ticks := time.NewTicker(tick)
+	defer ticks.Stop()
+	for {
+		s.show()
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Asked) show() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.silent || s.since.IsZero() {
+		return
+	}
+	name := "waiting for the answer"
+	if s.at > 0 {
+		name = s.stage()
+	}
+	s.Live.Show(console.Work{Name: name, Note: seconds(s.Now().Sub(s.since))})
+}
+
+// stage is how the stage that goes on is called.
+func (s *Asked) stage() string {
+	return fmt.Sprintf("stage %d/%d  %s", s.at, len(s.chain), console.Clean(s.chain[s.at-1]))
+}
+
+// Follow is what shows an answer while it comes.
+func (s *Asked) Follow() chatclient.Follow {
+	return chatclient.Follow{Head: s.head, Stage: s.next, Text: s.text}
+}
+
+// head forgets the chain where it does not answer.
+func (s *Asked) head(status string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !strings.HasPrefix(status, string(report.Staged)) {
+		s.at = 0
+	}
+}
+
+// next writes a line about the stage that has ended.
+func (s *Asked) next(at, of int, _ string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at <= s.at || of != len(s.chain) || at > of {
+		return // it goes on, or nobody knows of it
+	}
+	s.over()
+	s.at, s.since = at, s.Now()
+}
+
+// over writes a line about the stage that goes on no more, or answers.
+func (s *Asked) over() {
+	s.Live.Clear()
+	switch s.at {
+	case 0:
+	case len(s.chain):
+		fmt.Fprintln(s.Err, s.stage())
+	default:
+		fmt.Fprintf(s.Err, "%s  %s\n", s.stage(), seconds(s.Now().Sub(s.since)))
+	}
+}
+
+// text writes more of the answer, unless the stages are to be shown before it.
+func (s *Asked) text(more string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.Stages {
+		s.write(more)
+	}
+}
+
+func (s *Asked) write(text string) {
+	if text == "" {
+		return
+	}
+	if !s.silent {
+		s.silent = true
+		s.over()
+	}
+	if s.Terminal {
+		text = strings.Map(visible, text)
+	}
+	fmt.Fprint(s.Out, text)
+	s.wrote = text
+}
+
+// End shows the rest of what is known: of an answer that broke off, the text.
+func (s *Asked) End(a *chatclient.Answer, whole bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = true
+	s.Live.Clear()
+	if s.Stages {
+		s.stages(a.Report.Stages)
+		s.write(a.Text)
+	}
+	if s.wrote != "" && !strings.HasSuffix(s.wrote, "\n") {
+		fmt.Fprintln(s.Out)
+	}
+	if whole {
+		s.sources(a)
+		if of := a.Report.Stages; of != nil && !s.Stages && chainEnd(of) != "" {
+			fmt.Fprintln(s.Err, chainEnd(of))
+		}
+		fmt.Fprintln(s.Err, strings.Join(summary(a), ", "))
+	}
+}
+
+// stages prints what each stage said. That of the last is the answer.
+func (s *Asked) stages(of *report.Stages) {
+	if of == nil {
+		return
+	}
+	for i := range of.Called {
+		stage := &of.Called[i]
+		parts := []string{console.Clean(stage.Model), seconds(stage.Took)}
+		if stage.Calls == 0 && stage.Outcome == report.StageOK {
+			parts[1] = "remembered"
+		}
+		parts = append(parts, used(stage.Usage)...)
+		if stage.Outcome != report.StageOK {
+			parts = append(parts, string(stage.Outcome))
+		}
+		parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+		fmt.Fprintf(s.Err, "=== stage %d/%d %s: %s\n", stage.At, of.Of, stage.Name, strings.Join(parts, ", "))
+		if stage.Name != of.Answer || i < len(of.Called)-1 {
+			fmt.Fprintf(s.Err, "%s\n\n", strings.TrimSpace(strings.Map(visible, stage.Output)))
+		}
+	}
+	if end := chainEnd(of); end != "" {
+		fmt.Fprintln(s.Err, "=== "+end)
+	}
+}
+
+// chainEnd says how a chain ended before its last stage had answered; "" if it did not.
+func chainEnd(of *report.Stages) string {
+	last := of.Last()
+	answer := "; the answer is that of an ordinary chat"
+	if of.Answer != "" {
+		answer = "; the answer is what " + of.Answer + " said"
+	}
+	switch {
+	case last == nil || last.Outcome == report.StageOK:
+		return ""
+	case last.Outcome == report.StageEmpty:
+		return last.Name + " found nothing" + answer
+	case last.Outcome == report.StageStopped:
+		return last.Name + " ended the chain" + answer
+	}
+	return fmt.Sprintf("%s failed: %s%s", last.Name, last.Outcome, answer)
+}
+
+// sources lists the sources that the answer cites.
+func (s *Asked) sources(a *chatclient.Answer) {
+	cited, shown := chatclient.Cited(a.Text), a.Sources()
+	fmt.Fprintln(s.Err)
+	for _, id := range cited {
+		at := slices.IndexFunc(shown, func(e rewrite.SourceEntry) bool { return e.ID == id })
+		if at < 0 {
+			fmt.Fprintf(s.Err, "%s is the id of no source\n", console.Mark(id))
+			continue
+		}
+		fmt.Fprintf(s.Err, "%s %s\n", console.Mark(id), document(shown[at]))
+	}
+	if len(cited) == 0 && len(shown) > 0 {
+		fmt.Fprintf(s.Err, "the answer cites none of %s\n", console.Plural(len(shown), "source"))
+	}
+}
+
+// document is where a source stands.
+func document(e rewrite.SourceEntry) string {
+	text := e.Doc
+	if e.Section != "" {
+		text += ", " + e.Section
+	}
+	return console.Clean(text)
+}
+
+// summary says what came of a question in a line.
+func summary(a *chatclient.Answer) []string {
+	r := &a.Report
+	parts := []string{string(r.Outcome)}
+	if r.Reason != "" {
+		parts[0] += ": " + string(r.Reason)
+	}
+	if of := r.Stages; of != nil {
+		parts = append(parts, console.Plural(len(of.Called), "stage"))
+	} else if r.Unstaged != "" {
+		parts = append(parts, "not in stages: "+r.Unstaged)
+	}
+	parts = append(parts, console.Plural(len(a.Sources()), "source"), seconds(a.Took))
+	return append(parts, used(r.Usage)...)
+}
+
+func used(u usage.Usage) []string {
+	if !u.Known {
+		return nil
+	}
+	return []string{console.Thousands(int(u.Input)) + " tokens in", console.Thousands(int(u.Output)) + " out"}
+}
+
+// seconds is a time that a person waits.
+func seconds(d time.Duration) string {
+	if d < time.Second {
+		return console.Short(d, 1)
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
