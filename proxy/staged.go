@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,7 +22,6 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/spend"
 	"sidenote/proxy/stages"
-	"sidenote/proxy/tenancy"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
@@ -366,19 +367,22 @@ func stageError(x *exchange, err error) *Error {
 	return &Error{Reason: reason, Message: failed.Error() + " Try again.", Err: failed.Err}
 }
 
-// stageKey names an upstream, and tells apart the credentials that it is asked with where they are the
-// caller's own.
+// stageKey tells apart whom a stage is asked of: the upstream, the path on it, which may name a model, and
+// the credentials where they are the caller's own.
 func stageKey(x *exchange, upstream string) string {
 	to := x.upstream
 	if upstream != "" {
 		to = x.setup.upstreams[upstream]
 	}
-	if to != x.upstream || to.replace != nil {
-		return to.name
+	sum := sha256.New()
+	_, _ = fmt.Fprintf(sum, "%q %q %q", to.name, to.of.BaseURL, transport.TargetOn(to.of.BaseURL, x.ctx.Request.Header.RequestURI()))
+	if to == x.upstream {
+		own := credentials(&x.request)
+		for _, name := range slices.Sorted(maps.Keys(own)) {
+			_, _ = fmt.Fprintf(sum, " %q %q", name, own[name])
+		}
 	}
-	key, _ := tenancy.Credential(&x.ctx.Request.Header)
-	digest := sha256.Sum256([]byte(key))
-	return to.name + " " + hex.EncodeToString(digest[:])
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // credentialsFor replaces the client's credentials for an upstream: they go to its own only.
