@@ -194,14 +194,22 @@ func (r *Stages) make(c *Call) {
 	c.Body = staged.Body(r.Request, staged.Call{Stage: c.Stage, System: system, User: user, Model: c.Model, Last: c.Last, Strip: r.Strip})
 }
 
-// remembered returns the answer that a stage got before.
+// remembered returns the answer that a stage got before. What is remembered and is none is left alone.
 func (r *Stages) remembered(c *Call, f *flight) (answer []byte, ok bool) {
 	if r.Policy.Cache == 0 || r.Outputs == nil || c.Last {
 		return nil, false
 	}
 	f.key = r.Key(c.Stage.Upstream, c.Body)
 	r.wait(func() { answer, ok = r.Outputs.Get(r.Life, f.key) })
-	return answer, ok
+	if !ok {
+		return nil, false
+	}
+	turn, ok := loop.New(loop.Rules{Ours: func(string) bool { return false }}).EndWhole(answer)
+	if !ok || turn.Text == "" {
+		return nil, false
+	}
+	f.Output, f.Finish = turn.Text, turn.Finish
+	return answer, true
 }
 
 // finish reads the answer of the stage that is called, and tells whether the chain has ended.
@@ -230,13 +238,6 @@ func (r *Stages) finish() (end End, over bool) {
 // judge says whether the chain goes on behind a stage that has an answer.
 func (r *Stages) judge(f *flight, answer []byte) (end End, over bool) {
 	s := f.call.Stage
-	if f.Calls == 0 { // it was remembered
-		turn, ok := loop.New(loop.Rules{Ours: func(string) bool { return false }}).EndWhole(answer)
-		if !ok {
-			panic("BUG: what was remembered is no answer")
-		}
-		f.Output, f.Finish = turn.Text, turn.Finish
-	}
 	switch {
 	case s.Stops(f.Output):
 		f.Outcome = report.StageStopped
