@@ -247,7 +247,7 @@ func (e *Engine) Shared(ctx context.Context) string { return e.caches.Describe(c
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
 	cfg, all := e.Config.Proxy(), report.Recorders{records}
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
-	cfg.Switch, cfg.Planners, cfg.Tools = e.modes, e.Planners, kitOf(e, cfg.Tenants)
+	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants)
 	cfg.Documents = cited.Documents{URL: e.catalogue.urlOf, Terms: analysis.Terms}
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
