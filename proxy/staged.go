@@ -17,6 +17,7 @@ import (
 	"sidenote/cache/outputs"
 	"sidenote/proxy/answers"
 	"sidenote/proxy/apierror"
+	"sidenote/proxy/cited"
 	"sidenote/proxy/completion"
 	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
@@ -90,6 +91,7 @@ func answerInStages(x *exchange, body []byte, req *rewrite.Request, p rewrite.Po
 			return completion.Append(nil, x.report.ID, x.report.Time, req.Model, req.Body, false, p.EmptyAnswer)
 		}
 	}
+	x.checker = cited.NewChecker(x.policy.Citations, req, &x.report, x.server.documents, x.panicked)
 	g.Stages = stages.New(setup)
 	end, over := g.Start()
 	if !over && req.Stream {
@@ -188,8 +190,11 @@ func instead(x *exchange, bare bool) ([]rewrite.Edit, error) {
 		*res = x.setup.rewriter.Rewrite(x.life, p, g.req, g.asked)
 	}
 	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
-	if g.lowered {
+	switch {
+	case g.lowered: // it is reserved
 		return res.Edits, nil
+	case g.made == 0: // it is the client's request, still
+		return res.Edits, reserve(x, demandOf(x, g.policy, g.req), asItIs)
 	}
 	return res.Edits, reserveLater(x, budget.Chat, demandOf(x, g.policy, g.req))
 }
@@ -260,14 +265,17 @@ func makeReady(x *exchange, c *stages.Call, to *backend) error {
 		x.spending.SentAgain(func() spend.Demand { return demandOfStage(x, c) })
 		return nil
 	}
-	g.made++
-	if g.made > 1 {
-		return unmade(reserveLater(x, budget.Stage, demandOfStage(x, c)))
+	var err error
+	if g.made > 0 {
+		err = reserveLater(x, budget.Stage, demandOfStage(x, c))
+	} else {
+		err = reserveKind(x, budget.Stage, demandOfStage(x, c), func(r meter.Rung) (spend.Demand, bool) { return stageOnRung(x, c, to, r) })
 	}
-	if err := reserveKind(x, budget.Stage, demandOfStage(x, c), func(r meter.Rung) (spend.Demand, bool) { return stageOnRung(x, c, to, r) }); err != nil {
+	if err != nil {
+		g.lowered = false // no rung had room
 		return unmade(err)
 	}
-	if g.lowered {
+	if g.made++; g.lowered {
 		x.report.Stages = nil // there are none
 		return stages.ErrLowered
 	}

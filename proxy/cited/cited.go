@@ -58,7 +58,7 @@ func NewChecker(p Policy, req *rewrite.Request, r *report.Report, d Documents, p
 
 // gives tells whether the model is given sources, or may have some by tools.
 func gives(r *report.Report) bool {
-	return r.Outcome == rewrite.Injected || r.Outcome == report.WithTools
+	return r.Outcome == rewrite.Injected || r.Outcome == report.WithTools || r.Outcome == report.Staged
 }
 
 // given returns the source that the model was given under an id, as far as the caller may know it.
