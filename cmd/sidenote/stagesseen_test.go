@@ -39,7 +39,7 @@ func serveStages(t *testing.T, answers ...string) (p *process, asked func() [][]
 	t.Cleanup(up.Close)
 	dir := writeFiles(t, map[string][]byte{"c.yaml": fmt.Appendf(nil, "upstream: %s/v1\nknowledge: {docs: %q}\ntelemetry: {log: {format: json}}\npolicies:\n  default:\n    mode: staged\n    stages:\n"+
 		"      - {name: draft, system_prompt: Draft it., user_prompt_template: '{{CONTEXT}} <q>{{QUESTION}}</q>'}\n"+
-		"      - {name: critic, user_prompt_template: '{{draft}} {{CONTEXT}}', stop_if: FINE}\n"+
+		"      - {name: critic, user_prompt_template: '{{draft}} {{CONTEXT}}', when: {stop_if: FINE}}\n"+
 		"      - {name: final, user_prompt_template: '{{draft}} {{critic}} {{QUESTION}}'}\n", up.URL, handbook(t))})
 	return serve(t, "--config", filepath.Join(dir, "c.yaml"), "--state", ":memory:"), func() [][]byte {
 		mu.Lock()

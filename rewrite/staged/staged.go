@@ -102,8 +102,8 @@ const (
 	fieldTemperature = "temperature"
 	fieldMaxTokens   = "max_tokens"
 	fieldBudget      = "budget"
-	fieldStopIf      = "stop_if"
-	fieldEmptyIf     = "empty_if"
+	fieldStopIf      = "when.stop_if"
+	fieldEmptyIf     = "when.empty_if"
 )
 
 var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)

@@ -28,7 +28,7 @@ func checkStages(c checker, policy string, t Treatment) {
 		if stage.Upstream != "" && known(c.Config, at+".upstream", "upstream", stage.Upstream, c.upstreams()) && stage.Model == "" {
 			c.problem(at+".model", "is missing; name the model of upstream %q that the stage asks", stage.Upstream)
 		}
-		if _, written := c.places[at+".draft"]; written && !stage.Draft && i+1 < len(s.Chain) && s.Chain[i+1].StopIf != "" {
+		if _, written := c.places[at+".draft"]; written && !stage.Draft && i+1 < len(s.Chain) && s.Chain[i+1].When.StopIf != "" {
 			c.problem(at+".draft", "is false, and the output is the answer where stop_if of stage %q ends the chain", s.Chain[i+1].Name)
 		}
 	}

@@ -74,10 +74,10 @@ func TestDrafts(t *testing.T) {
 	const chain = "[{name: a, user_prompt_template: '{{QUESTION}}'}, {name: b, user_prompt_template: '{{a}}'}, {name: c, user_prompt_template: '{{b}}'}]"
 	for stages, want := range map[string]string{
 		chain: "[false false false]",
-		strings.Replace(chain, "name: a,", "name: a, draft: true,", 1):                         "[true false false]",
-		strings.Replace(chain, "name: a,", "name: a, draft: false,", 1):                        "[false false false]",
-		strings.Replace(chain, "name: b,", "name: b, stop_if: FINE,", 1):                       "[true false false]",
-		strings.NewReplacer("name: b,", "name: b, stop_if: FINE, draft: true,").Replace(chain): "[true true false]",
+		strings.Replace(chain, "name: a,", "name: a, draft: true,", 1):                                 "[true false false]",
+		strings.Replace(chain, "name: a,", "name: a, draft: false,", 1):                                "[false false false]",
+		strings.Replace(chain, "name: b,", "name: b, when: {stop_if: FINE},", 1):                       "[true false false]",
+		strings.NewReplacer("name: b,", "name: b, when: {stop_if: FINE}, draft: true,").Replace(chain): "[true true false]",
 		"medical": "[false true false false]", "careful": "[true false false]", "brief": "[false false]",
 	} {
 		p := loadPolicy(t, "default: {mode: staged, stages: "+stages+"}")
@@ -203,8 +203,8 @@ func TestStagesRefused(t *testing.T) {
 		"stages: [" + first + ", temperature: -1}]":                       "policies.default.stages.chain[0].temperature: -1 is not a temperature",
 		"stages: [" + first + ", max_tokens: 0}]":                         "c.yaml:2:91: policies.default.stages.chain[0].max_tokens: 0 is out of range; use 1 to 10M",
 		"stages: [" + first + ", budget: 15}]":                            "policies.default.stages.chain[0].budget: 15 is out of range",
-		"stages: [" + first + ", draft: false}, {name: b, user_prompt_template: '{{a}}', stop_if: X}, {name: c, user_prompt_template: '{{b}}'}]": "c.yaml:2:79: policies.default.stages.chain[0].draft: is false, and the output is the answer where stop_if of stage \"b\"",
-		"stages: [" + first + ", stop_if: X}]":                "policies.default.stages.chain[0].stop_if: has no stage before it",
+		"stages: [" + first + ", draft: false}, {name: b, user_prompt_template: '{{a}}', when: {stop_if: X}}, {name: c, user_prompt_template: '{{b}}'}]": "c.yaml:2:79: policies.default.stages.chain[0].draft: is false, and the output is the answer where stop_if of stage \"b\"",
+		"stages: [" + first + ", when: {stop_if: X}}]":        "policies.default.stages.chain[0].when.stop_if: has no stage before it",
 		"stages: [" + first + ", upstream: other, model: m}]": `c.yaml:2:79: policies.default.stages.chain[0].upstream: no upstream is named "other"`,
 		"stages: [" + first + ", upstream: default}]":         `policies.default.stages.chain[0].model: is missing; name the model of upstream "default"`,
 		"stages: {chian: medical}":                            "policies.default.stages.chian: unknown key; did you mean chain?",

@@ -43,10 +43,15 @@ type Stage struct {
 	MaxTokens    value.Count `yaml:"max_tokens,omitempty" min:"1" max:"10M"` // of its output; absent: the request's limit
 	Model        value.Model `yaml:"model,omitempty"`                        // absent: that of the request
 	Upstream     value.Name  `yaml:"upstream,omitempty"`                     // that has the model; absent: that of the policy
-	StopIf       string      `yaml:"stop_if,omitempty"`                      // first line of its output that ends the chain
-	EmptyIf      string      `yaml:"empty_if,omitempty"`                     // first line of its output by which nothing was found
+	When         When        `yaml:"when,omitempty"`                         // the chain ends behind it
 	Draft        bool        `yaml:"draft,omitempty"`                        // its output can be the answer; absent: where the next stage has a stop_if
 	Budget       value.Count `yaml:"budget,omitempty" min:"16" max:"1M"`     // tokens of its output that other stages read
+}
+
+// When says by which first line of a stage's output no other stage follows.
+type When struct {
+	StopIf  string `yaml:"stop_if,omitempty"`  // the output of the stage before is the answer
+	EmptyIf string `yaml:"empty_if,omitempty"` // nothing was found to answer from
 }
 
 // Default is that of a policy that says nothing of stages.
@@ -141,7 +146,7 @@ func (s *Stages) stages() []staged.Stage {
 	for i, from := range s.Chain {
 		list[i] = staged.Stage{
 			Name: string(from.Name), SystemPrompt: from.SystemPrompt, UserPrompt: from.UserPrompt, MaxTokens: int(from.MaxTokens),
-			Model: string(from.Model), Upstream: string(from.Upstream), StopIf: from.StopIf, EmptyIf: from.EmptyIf, Draft: from.Draft, Budget: int(from.Budget),
+			Model: string(from.Model), Upstream: string(from.Upstream), StopIf: from.When.StopIf, EmptyIf: from.When.EmptyIf, Draft: from.Draft, Budget: int(from.Budget),
 		}
 		if from.Temperature.Given {
 			list[i].Temperature = &from.Temperature.Value
