@@ -72,7 +72,11 @@ func (c *askCmd) chosen(a *app) (*config.Config, proxy.Policy, error) {
 	if c.Policy != "" && c.Tenant != "" {
 		return nil, proxy.Policy{}, usageError{errors.New("--policy and --tenant both choose the policy; give one of them")}
 	}
-	cfg, err := configFlags{Config: c.Config, Flags: config.Flags{Knowledge: c.Knowledge, State: c.State, Upstream: c.Upstream}}.load(a, false)
+	flags := config.Flags{Knowledge: c.Knowledge, State: c.State, Upstream: c.Upstream}
+	if c.Config == "" { // the usual ports are another process's, which may be the one to ask
+		flags.Listen, flags.Admin = "127.0.0.1:0", config.Off
+	}
+	cfg, err := configFlags{Config: c.Config, Flags: flags}.load(a, false)
 	if err != nil {
 		return nil, proxy.Policy{}, err
 	}

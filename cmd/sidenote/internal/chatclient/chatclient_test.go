@@ -113,6 +113,10 @@ func TestResult(t *testing.T) {
 	if got := chatclient.Cited(a.Text); !slices.Equal(got, []int{2, 7, 0}) {
 		t.Errorf("cited %v", got)
 	}
+	shadow := a
+	if shadow.Report.Outcome = "shadow"; len(shadow.Sources()) > 0 {
+		t.Error("sources that no model was shown")
+	}
 	got, err := json.Marshal(a.Result("Is it?"))
 	want := `"sources":[{"id":1,"kb_id":"","doc_id":"a.md","name":"","cited":false},{"id":2,"kb_id":"","doc_id":"b.md","name":"","cited":true}],` +
 		`"stages":[{"name":"draft","stage":1,"upstream":"default","model":"","calls":0,"outcome":"ok","took_ms":0,"text":"It"}]`
@@ -129,6 +133,10 @@ func TestExplain(t *testing.T) {
 	}
 	answered := func(status int) []report.Call { return []report.Call{{Status: status}} }
 	down := errors.New("connection refused")
+	// staged is the report of a chat whose first stage failed.
+	staged := func(upstream string, of report.StageOutcome, status int) report.Report {
+		return report.Report{Outcome: report.Failed, Stages: &report.Stages{Of: 2, Called: []report.Stage{{Name: "draft", Upstream: upstream, Outcome: of, Status: status}}}}
+	}
 	for want, c := range map[string]struct {
 		own, sent string // keys
 		down      error
@@ -148,13 +156,21 @@ func TestExplain(t *testing.T) {
 			own: "sk-own", err: &chatclient.Refusal{Status: 401, Message: "sk-own\x1b is none", Report: report.Report{Calls: answered(401)}}},
 		"upstream https://api.test/v1 answers 429 Too Many Requests: slow down": {err: &chatclient.Refusal{Status: 429, Message: "slow down", Report: report.Report{Calls: answered(429)}}},
 		"stage draft failed: timeout":                                           {err: &chatclient.Refusal{Status: 504, Message: "stage draft failed: timeout", Report: report.Report{Calls: answered(200)}}},
-		"context canceled":                                                      {err: context.Canceled},
+		"upstream https://api.test/v1 cannot be reached: connection refused; is it running, and is the address right? ": {
+			down: down, err: &chatclient.Refusal{Status: 502, Message: "stage draft failed", Report: staged("", report.StageConnect, 0)}},
+		"stage of another upstream": {
+			down: down, err: &chatclient.Refusal{Status: 502, Message: "stage of another upstream", Report: staged("other", report.StageConnect, 0)}},
+		"upstream https://api.test/v1 wants a key; set OPENAI_API_KEY, or api_key of the upstream in --config: stage draft failed": {
+			err: &chatclient.Refusal{Status: 502, Message: "stage draft failed", Report: staged("", report.StageRefused, 401)}},
+		"stage draft failed with status 500": {
+			err: &chatclient.Refusal{Status: 502, Message: "stage draft failed with status 500", Report: staged("", report.StageServer, 500)}},
+		"context canceled": {err: context.Canceled},
 	} {
 		u := chatclient.Upstream{
 			Upstream: proxy.Upstream{BaseURL: address, APIKey: proxy.NewSecret(c.own)}, Key: c.sent,
 			Reach: func(context.Context) error { return c.down },
 		}
-		if got := u.Explain(t.Context(), c.err).Error(); got != want {
+		if got := u.Explain(t.Context(), c.err).Error(); got != strings.TrimSpace(want) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

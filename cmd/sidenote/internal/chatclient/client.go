@@ -210,7 +210,10 @@ func (rs Reports) next(ctx context.Context) (report.Report, error) {
 
 // Sources are those that the model was shown, in the order of their ids.
 func (a *Answer) Sources() []rewrite.SourceEntry {
-	all := a.Report.Rewrite.Ledger.Sources
+	var all []rewrite.SourceEntry
+	if a.Report.Injected() { // in mode shadow the model sees none
+		all = a.Report.Rewrite.Ledger.Sources
+	}
 	if t := a.Report.Tools; t != nil {
 		all = slices.Concat(all, t.Sources)
 	}

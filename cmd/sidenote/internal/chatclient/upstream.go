@@ -1,6 +1,7 @@
 package chatclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,8 +82,13 @@ func (u *Upstream) Explain(ctx context.Context, err error) error {
 	if !ok {
 		return err
 	}
-	r, says := &refusal.Report, u.hide(refusal.Message)
-	if r.Reason == report.ReasonUpstreamConnect {
+	r, says, status := &refusal.Report, u.hide(refusal.Message), refusal.Status
+	lost := r.Reason == report.ReasonUpstreamConnect
+	if failed := r.Stages.Failed(); failed != nil && (failed.Upstream == "" || failed.Upstream == u.Name) {
+		lost = lost || failed.Outcome == report.StageConnect
+		status = cmp.Or(failed.Status, status)
+	}
+	if lost {
 		if err := u.unreachable(ctx); err != nil {
 			return err
 		}
@@ -90,16 +96,16 @@ func (u *Upstream) Explain(ctx context.Context, err error) error {
 	switch {
 	case r.Outcome == rewrite.Refused:
 		return fmt.Errorf("the question is refused (%s): %s", r.Reason, says)
-	case r.Outcome == report.Failed, refusal.Status == http.StatusOK, r.UpstreamStatus() != refusal.Status:
-		return errors.New(says)
-	case refusal.Status == http.StatusUnauthorized && u.Key == "" && u.APIKey.Reveal() == "":
+	case status == http.StatusUnauthorized && u.Key == "" && u.APIKey.Reveal() == "":
 		return fmt.Errorf("upstream %s wants a key; set %s, or api_key of the upstream in --config: %s", u.BaseURL, KeyEnv, says)
-	case refusal.Status == http.StatusUnauthorized && u.Key != "":
+	case status == http.StatusUnauthorized && u.Key != "":
 		return fmt.Errorf("upstream %s does not take the key of %s: %s", u.BaseURL, KeyEnv, says)
-	case refusal.Status == http.StatusUnauthorized:
+	case status == http.StatusUnauthorized:
 		return fmt.Errorf("upstream %s does not take its api_key of --config: %s", u.BaseURL, says)
+	case r.Outcome == report.Failed, status == http.StatusOK, r.UpstreamStatus() != status:
+		return errors.New(says)
 	}
-	return fmt.Errorf("upstream %s answers %d %s: %s", u.BaseURL, refusal.Status, http.StatusText(refusal.Status), says)
+	return fmt.Errorf("upstream %s answers %d %s: %s", u.BaseURL, status, http.StatusText(status), says)
 }
 
 // hide makes foreign text a line without the keys that went to the upstream.

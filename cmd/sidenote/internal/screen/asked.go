@@ -38,7 +38,7 @@ func (s *Asked) Begin(chain []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.chain, s.since = chain, s.Now()
-	s.at = min(1, len(chain))
+	s.at, s.Stages = min(1, len(chain)), s.Stages && len(chain) > 0
 }
 
 // tick is how often what goes on is shown.
@@ -86,7 +86,7 @@ func (s *Asked) head(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !strings.HasPrefix(status, string(report.Staged)) {
-		s.at = 0
+		s.at, s.Stages = 0, false
 	}
 }
 

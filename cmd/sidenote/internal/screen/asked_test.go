@@ -22,6 +22,7 @@ func stagedAnswer() chatclient.Answer {
 			{Name: "final", At: 3, Model: "m2", Calls: 1, Took: 2 * time.Second, Outcome: report.StageOK, Output: "It is 16 [1], not [9]."},
 		}},
 	}
+	r.Rewrite.Outcome = rewrite.Injected
 	r.Rewrite.Ledger.Sources = []rewrite.SourceEntry{{ID: 1, Doc: "leave.md\n", Section: "Parental leave"}, {ID: 2, Doc: "pay.md"}}
 	return chatclient.Answer{Text: "It is 16 [1], not [9].", Took: 4200 * time.Millisecond, Report: r}
 }
