@@ -68,7 +68,7 @@ func (s *Asked) show() {
 	if s.at > 0 {
 		name = s.stage()
 	}
-	s.Live.Show(console.Work{Name: name, Note: seconds(s.Now().Sub(s.since))})
+	s.Live.Show(console.Work{Name: name, Note: fmt.Sprintf("%.1f s", s.Now().Sub(s.since).Seconds())})
 }
 
 // stage is how the stage that goes on is called.
