@@ -1,7 +1,6 @@
 package rounds
 
 import (
-	"bytes"
 	"errors"
 	"io"
 
@@ -17,10 +16,10 @@ import (
 // writes all rounds. It is closed when that stream has ended.
 func (r *Rounds) Through(then func(io.Writer) io.WriteCloser) func(io.Writer) io.WriteCloser {
 	return func(w io.Writer) io.WriteCloser {
-		s := &stream{Rounds: r, to: w}
+		s := &stream{Rounds: r, out: answers.Out{To: w}}
 		if then != nil {
 			s.then = then(w)
-			s.to = s.then
+			s.out.To = s.then
 		}
 		s.splitter.Hold = func(n int) error {
 			if !r.take(n) {
@@ -36,11 +35,9 @@ func (r *Rounds) Through(then func(io.Writer) io.WriteCloser) func(io.Writer) io
 // A stream writes the events of all rounds as one stream.
 type stream struct {
 	*Rounds
-	to       io.Writer
 	then     io.WriteCloser // what is closed after it; nil for nothing
 	splitter events.Splitter
-	out      bytes.Buffer // for the client, of the current piece
-	broken   error        // nothing more is written: the client does not take it, or it was told an error
+	out      answers.Out // for the client, of the current piece
 }
 
 // Write takes the next piece of the first round.
@@ -48,47 +45,30 @@ func (s *stream) Write(piece []byte) (int, error) {
 	if _, err := s.splitter.Write(piece); err != nil {
 		return 0, s.full(err)
 	}
-	return len(piece), s.flush()
+	return len(piece), s.out.Flush()
 }
 
 // full ends a stream of which more must be held up than there is memory for.
 func (s *stream) full(err error) error {
-	if s.broken != nil {
-		return s.broken
+	if s.out.Broken != nil {
+		return s.out.Broken
 	}
 	broken := &transport.Error{Class: transport.NoRoom, Err: err}
 	err = s.fail(s.Host.Error(broken), broken)
-	if flushErr := s.flush(); flushErr != nil {
+	if flushErr := s.out.Flush(); flushErr != nil {
 		return flushErr
 	}
-	s.broken = err
-	return err
-}
-
-// maxIdle is the largest buffer that is kept between two pieces, in bytes.
-const maxIdle = 4 << 10
-
-func (s *stream) flush() error {
-	if s.out.Len() == 0 {
-		return nil
-	}
-	_, err := s.to.Write(s.out.Bytes())
-	if err != nil {
-		s.broken = err
-	}
-	if s.out.Reset(); s.out.Cap() > maxIdle {
-		s.out = bytes.Buffer{}
-	}
+	s.out.Broken = err
 	return err
 }
 
 // Close ends the first round, goes on with the others, and ends the answer.
 func (s *stream) Close() error {
-	if s.broken != nil {
-		return s.broken
+	if s.out.Broken != nil {
+		return s.out.Broken
 	}
 	err := s.rest()
-	if flushErr := s.flush(); err == nil {
+	if flushErr := s.out.Flush(); err == nil {
 		err = flushErr
 	}
 	if s.then != nil {
@@ -108,7 +88,7 @@ func (s *stream) rest() error {
 		if err != nil {
 			return err
 		}
-		if err := s.flush(); err != nil {
+		if err := s.out.Flush(); err != nil {
 			return err
 		}
 		goes := false
@@ -172,7 +152,7 @@ func (s *stream) alive(do func()) error {
 		if err := loop.Comment(&s.out, "sidenote tools"); err != nil {
 			return err
 		}
-		return s.flush()
+		return s.out.Flush()
 	}
 	if s.Policy.NoHeartbeat {
 		comment = nil

@@ -18,7 +18,7 @@ import (
 // Stream calls the other stages behind Start, and writes the answer as a stream to a client whose
 // head was sent. usage tells whether the client asked what was used.
 func (r *Stages) Stream(to io.Writer, usage bool) error {
-	s := &stream{Stages: r, to: to, usage: usage}
+	s := &stream{Stages: r, out: answers.Out{To: to}, usage: usage}
 	r.streams = true
 	s.splitter.Hold = func(n int) error {
 		if !r.take(n) {
@@ -28,8 +28,8 @@ func (r *Stages) Stream(to io.Writer, usage bool) error {
 	}
 	r.wait = s.alive
 	err := s.run()
-	if s.broken != nil {
-		return s.broken
+	if s.out.Broken != nil {
+		return s.out.Broken
 	}
 	return err
 }
@@ -37,12 +37,10 @@ func (r *Stages) Stream(to io.Writer, usage bool) error {
 // A stream writes the events of the answer.
 type stream struct {
 	*Stages
-	to       io.Writer
 	usage    bool
 	splitter events.Splitter
-	out      bytes.Buffer // events that the client is to get
-	said     bool         // the client has got something of the answer
-	broken   error        // the client takes nothing any more
+	out      answers.Out // events that the client is to get
+	said     bool        // the client has got something of the answer
 }
 
 // comment writes the stage that is called.
@@ -51,13 +49,13 @@ func (s *stream) comment() error {
 	if err := loop.Comment(&b, fmt.Sprintf("sidenote stage %d/%d %s", s.at+1, len(s.chain.Stages), s.chain.Stages[s.at].Name)); err != nil {
 		return err
 	}
-	_, err := s.to.Write(b.Bytes())
+	_, err := s.out.To.Write(b.Bytes())
 	return err
 }
 
 // alive does something while comments keep the stream alive.
 func (s *stream) alive(do func()) {
-	if s.broken != nil {
+	if s.out.Broken != nil {
 		return
 	}
 	comment := s.comment
@@ -65,7 +63,7 @@ func (s *stream) alive(do func()) {
 		comment = nil
 	}
 	if err := answers.While(s.Panicked, comment, do); err != nil {
-		s.broken = err
+		s.out.Broken = err
 	}
 }
 
@@ -89,8 +87,8 @@ func (s *stream) run() error {
 			if _, end, over := s.begin(); over {
 				return s.end(end)
 			}
-			if s.broken != nil {
-				return s.broken
+			if s.out.Broken != nil {
+				return s.out.Broken
 			}
 		}
 	}
@@ -109,10 +107,10 @@ func (s *stream) pass(f *flight) error {
 	ended, err := s.copy(f)
 	s.close(f)
 	switch {
-	case s.broken != nil:
+	case s.out.Broken != nil:
 		f.Outcome = report.StageLeft
 		s.note(f, f.Name)
-		return s.broken
+		return s.out.Broken
 	case !s.said:
 		f.Outcome = why(f, err, ended)
 		s.out.Reset()
@@ -142,7 +140,7 @@ func (s *stream) copy(f *flight) (ended bool, err error) {
 	}
 	f.Output, f.Finish = turn.Text, turn.Finish
 	if s.said = s.said || err == nil && s.loop.Said(); s.said {
-		if flushErr := s.flush(); err == nil {
+		if flushErr := s.out.Flush(); err == nil {
 			err = flushErr
 		}
 	}
@@ -180,13 +178,13 @@ func (s *stream) readEvents(f *flight) (err error) {
 				one()
 			}
 		})
-		if s.broken != nil {
-			return s.broken
+		if s.out.Broken != nil {
+			return s.out.Broken
 		}
 		if s.loop.Said() && err == nil {
 			s.said = true
 			f.patient()
-			err = s.flush()
+			err = s.out.Flush()
 		}
 	}
 	return err
@@ -202,7 +200,7 @@ func (s *stream) piece(f *flight, piece []byte) (more bool, err error) {
 		}
 	}
 	if s.said {
-		if flushErr := s.flush(); flushErr != nil {
+		if flushErr := s.out.Flush(); flushErr != nil {
 			return false, flushErr
 		}
 	}
@@ -215,34 +213,17 @@ func (s *stream) piece(f *flight, piece []byte) (more bool, err error) {
 	return true, nil
 }
 
-// maxIdle is the largest buffer that is kept between two pieces, in bytes.
-const maxIdle = 4 << 10
-
-func (s *stream) flush() error {
-	if s.out.Len() == 0 {
-		return nil
-	}
-	_, err := s.to.Write(s.out.Bytes())
-	if err != nil {
-		s.broken = err
-	}
-	if s.out.Reset(); s.out.Cap() > maxIdle {
-		s.out = bytes.Buffer{}
-	}
-	return err
-}
-
 func (s *stream) finishStream() error {
 	if err := s.loop.Finish(&s.out, nil, s.Closing()); err != nil {
 		return err
 	}
-	return s.flush()
+	return s.out.Flush()
 }
 
 // end writes what takes the place of the last stage's stream.
 func (s *stream) end(end End) error {
-	if s.broken != nil {
-		return s.broken
+	if s.out.Broken != nil {
+		return s.out.Broken
 	}
 	switch end {
 	case ByNobody:
@@ -258,7 +239,7 @@ func (s *stream) end(end End) error {
 // whole writes a whole answer as events.
 func (s *stream) whole(body []byte) error {
 	s.out.Write(Events(body, s.usage, s.Closing()))
-	return s.flush()
+	return s.out.Flush()
 }
 
 // Events returns a whole answer as a stream, with what was used if usage asks for that, and a comment
@@ -277,8 +258,8 @@ func (s *stream) instead(bare bool) error {
 	f := &flight{call: c, ctx: s.Life}
 	s.alive(func() { f.answer, f.err = s.Host.Call(s.Life, c) })
 	switch {
-	case s.broken != nil:
-		return s.broken
+	case s.out.Broken != nil:
+		return s.out.Broken
 	case f.err != nil && s.Life.Err() != nil:
 		return s.end(ByNobody)
 	case f.err != nil:
@@ -298,8 +279,8 @@ func (s *stream) instead(bare bool) error {
 	}
 	_, err := s.copy(f)
 	switch {
-	case s.broken != nil:
-		return s.broken
+	case s.out.Broken != nil:
+		return s.out.Broken
 	case err != nil && s.said:
 		return err
 	case err != nil:
@@ -317,7 +298,7 @@ func (s *stream) fail(body []byte, err error) error {
 	if writeErr := answers.Fail(&s.out, body); writeErr != nil {
 		return writeErr
 	}
-	if flushErr := s.flush(); flushErr != nil {
+	if flushErr := s.out.Flush(); flushErr != nil {
 		return flushErr
 	}
 	return &transport.Error{Class: transport.Truncated, Err: err}
