@@ -123,17 +123,25 @@ type played struct {
 	err      error // of reading the body
 }
 
-// playDialogue plays a dialogue, as a stream or as its request is.
+// playDialogue plays a dialogue of tools, as a stream or as its request is.
 func playDialogue(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bool) played {
 	t.Helper()
-	u := looptest.Start(t, d, h)
-	g := start(t, withTools(t, u.URL, func(p *proxy.Policy) {
-		if text := d.Others["policy"]; text != nil {
-			if err := json.Unmarshal(text, &p.Tools); err != nil {
-				t.Fatal(err)
+	return playWith(t, d, h, stream, nil, func(base string) proxy.Config {
+		return withTools(t, base, func(p *proxy.Policy) {
+			if text := d.Others["policy"]; text != nil {
+				if err := json.Unmarshal(text, &p.Tools); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-	}), nil)
+		})
+	})
+}
+
+// playWith plays a dialogue with the configuration for an upstream, and what finds sources.
+func playWith(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bool, r retrieval.Retriever, config func(base string) proxy.Config) played {
+	t.Helper()
+	u := looptest.Start(t, d, h)
+	g := start(t, config(u.URL), r)
 	body := bytes.TrimSpace(d.Request)
 	if stream {
 		body = append([]byte("{"+asStream), body[1:]...)
@@ -154,6 +162,7 @@ func playDialogue(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bo
 var (
 	madeID = regexp.MustCompile(`call_[a-z2-7]{24}`)
 	took   = regexp.MustCompile(`-ms=\d+`)
+	ownID  = regexp.MustCompile(`"chatcmpl-[0-9A-Z]{26}","object":"([a-z.]+)","created":\d+`)
 )
 
 // stable replaces what is another one each time.
@@ -168,6 +177,7 @@ func stable(text string) string {
 		}
 		return fmt.Sprintf("call_made_%d", slices.Index(ids, id)+1)
 	})
+	text = ownID.ReplaceAllString(text, `"chatcmpl-own","object":"$1","created":1`)
 	return took.ReplaceAllString(text, "-ms=0")
 }
 

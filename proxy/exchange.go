@@ -159,6 +159,12 @@ func (x *exchange) forward(r transport.Call) error {
 	if x.tools != nil && answer.Status() == fasthttp.StatusOK {
 		return converse(x, answer, r)
 	}
+	if x.staging != nil {
+		if body, ok := x.staging.Added(answer); ok {
+			relayInstead(x, answer, body)
+			return nil
+		}
+	}
 	how := howOf(x, answer)
 	if answer.Sent() { // free the body now: a stream may be open for minutes
 		x.freeBody()

@@ -146,11 +146,16 @@ func endInStages(x *exchange, end stages.End) error {
 		return nil
 	}
 	endStages(x)
-	body := x.checker.Whole(g.Body)
-	how := howOf(x, g.Answer)
-	how.Through = answers.Instead(how.Through, body)
-	g.Answer.Relay(x.ctx, how)
+	relayInstead(x, g.Answer, g.Body)
 	return nil
+}
+
+// relayInstead relays an answer with another body.
+func relayInstead(x *exchange, answer *transport.Answer, body []byte) {
+	body = x.checker.Whole(body)
+	how := howOf(x, answer)
+	how.Through = answers.Instead(how.Through, body)
+	answer.Relay(x.ctx, how)
 }
 
 // sendInstead sends the request as mode inject does, to a client that has got nothing so far.

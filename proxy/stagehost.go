@@ -2,11 +2,7 @@ package proxy
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -191,35 +187,3 @@ func stageError(x *exchange, err error) *Error {
 	}
 	return &Error{Reason: reason, Message: failed.Error() + " Try again.", Err: failed.Err}
 }
-
-// stageKey tells apart whom a stage is asked of: the upstream, the path on it, which may name a model, and
-// the credentials where they are the caller's own.
-func stageKey(x *exchange, upstream string) string {
-	to := x.upstream
-	if upstream != "" {
-		to = x.setup.upstreams[upstream]
-	}
-	sum := sha256.New()
-	_, _ = fmt.Fprintf(sum, "%q %q %q", to.name, to.of.BaseURL, transport.TargetOn(to.of.BaseURL, x.ctx.Request.Header.RequestURI()))
-	if to == x.upstream {
-		own := credentials(&x.request)
-		for _, name := range slices.Sorted(maps.Keys(own)) {
-			_, _ = fmt.Fprintf(sum, " %q %q", name, own[name])
-		}
-	}
-	return hex.EncodeToString(sum.Sum(nil))
-}
-
-// credentialsFor replaces the client's credentials for an upstream: they go to its own only.
-func credentialsFor(q *request, to *backend) []transport.Header {
-	if to == q.upstream {
-		return q.replacements()
-	}
-	if to.replace != nil {
-		return to.replace
-	}
-	return foreign
-}
-
-// foreign removes all that tells who a client is. It is never changed.
-var foreign = append(slices.Clip(withoutCredentials), transport.Header{Name: "Cookie"}, transport.Header{Name: "Openai-Organization"}, transport.Header{Name: "Openai-Project"})

@@ -1,8 +1,8 @@
 package loop
 
-// Drop forgets what this round said, of which the client has got nothing.
+// Drop forgets what this round said, of which the client has got nothing, but for what it used.
 func (l *Loop) Drop() {
-	l.role, l.id, l.created, l.now = false, nil, nil, answer{}
+	l.role, l.id, l.created, l.now = false, nil, nil, answer{usage: l.now.usage}
 }
 
 // Said tells whether this round said anything: a text, what a model thought or refused, or a call.

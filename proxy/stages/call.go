@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -176,7 +177,7 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 		return nil, report.StageInvalid
 	}
 	outcome = report.StageOK
-	if f.Output, f.Finish = turn.Text, turn.Finish; turn.Text == "" {
+	if f.Output, f.Finish = turn.Text, turn.Finish; strings.TrimSpace(turn.Text) == "" {
 		outcome = report.StageSilent
 	}
 	if f.call.Last {

@@ -7,6 +7,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"sidenote/proxy/answers"
 	"sidenote/proxy/loop"
 	"sidenote/proxy/panics"
@@ -151,6 +153,24 @@ func (r *Stages) Rest() End {
 	}
 }
 
+// Added returns the answer to what was sent in place of stages, whole, with what these used. ok is false
+// if the client gets it as it came.
+func (r *Stages) Added(answer *transport.Answer) (body []byte, ok bool) {
+	if r.loop.Rounds() == 0 || answer.Status() != fasthttp.StatusOK || answers.Stream(answer) {
+		return nil, false
+	}
+	body, whole, err := answers.ReadWhole(answer, r.Memory)
+	if err != nil || !whole {
+		return nil, false
+	}
+	r.loop.Begin(true)
+	turn, ok := r.loop.EndWhole(body)
+	if ok {
+		body, _ = r.loop.Whole(&turn, nil)
+	}
+	return body, ok
+}
+
 // last tells whether no stage follows.
 func (r *Stages) last() bool { return r.at == len(r.chain.Stages)-1 }
 
@@ -220,6 +240,7 @@ func (r *Stages) finish() (end End, over bool) {
 	r.wait(func() { answer, f.Outcome = r.read(f) })
 	if f.Outcome != report.StageOK {
 		r.close(f)
+		r.loop.Drop()
 		return r.failed(f), true
 	}
 	if r.last() {

@@ -107,10 +107,10 @@ func (s *stream) pass(f *flight) error {
 	ended, err := s.copy(f)
 	s.close(f)
 	switch {
-	case s.out.Broken != nil:
+	case s.out.Broken != nil || s.Life.Err() != nil:
 		f.Outcome = report.StageLeft
 		s.note(f, f.Name)
-		return s.out.Broken
+		return s.end(ByNobody)
 	case !s.said:
 		f.Outcome = why(f, err, ended)
 		s.out.Reset()
@@ -121,7 +121,9 @@ func (s *stream) pass(f *flight) error {
 		s.note(f, f.Name)
 		return err
 	}
-	f.Outcome = report.StageOK
+	if f.Outcome = report.StageOK; !ended { // the client gets as much of an end as there is
+		f.Outcome = report.StageBroken
+	}
 	s.note(f, f.Name)
 	return s.finishStream()
 }
@@ -154,13 +156,14 @@ func why(f *flight, err error, ended bool) report.StageOutcome {
 		return report.StageTimeout
 	case errors.Is(err, loop.ErrNoRoom):
 		return report.StageNoMemory
-	case err != nil:
-		f.err = err
-		return report.StageBroken
-	case !ended:
-		return report.StageInvalid
+	case err == nil && ended:
+		return report.StageSilent
 	}
-	return report.StageSilent
+	f.err = err
+	if broken, ok := errors.AsType[*transport.Error](err); ok && broken.Timeout() {
+		return report.StageTimeout
+	}
+	return report.StageBroken
 }
 
 // readEvents reads the stream to its end. Until it says something its time is limited, and comments keep the

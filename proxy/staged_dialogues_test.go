@@ -1,0 +1,164 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/proxy"
+	"sidenote/proxy/loop/looptest"
+	"sidenote/rewrite"
+	"sidenote/rewrite/staged"
+)
+
+// fourStages are the stages of these tests: evidence, draft, review, final answer.
+func fourStages() []staged.Stage {
+	degrees := func(t float64) *float64 { return &t }
+	const asked = "\n<question>\n{{QUESTION}}\n</question>"
+	return []staged.Stage{
+		{Name: "evidence_evaluator", SystemPrompt: "Evaluate.", UserPrompt: "{{CONTEXT}}" + asked, Temperature: degrees(0.1), MaxTokens: 600, EmptyIf: "NO EVIDENCE"},
+		{Name: "answer_generator", SystemPrompt: "Draft.", UserPrompt: "{{evidence_evaluator}}\n{{HISTORY}}" + asked, Temperature: degrees(0.3), MaxTokens: 1024},
+		{Name: "critical_reviewer", SystemPrompt: "Review.", UserPrompt: "{{evidence_evaluator}}\n{{answer_generator}}" + asked, Temperature: degrees(0), MaxTokens: 600, StopIf: "NO ISSUES"},
+		{Name: "final_assembler", SystemPrompt: "Assemble.", UserPrompt: "{{answer_generator}}\n{{critical_reviewer}}" + asked, Temperature: degrees(0.2), MaxTokens: 1200},
+	}
+}
+
+// stagedTerms are what a test says of a policy in mode staged.
+type stagedTerms struct {
+	staged.Policy
+	OnEmpty      rewrite.OnEmpty
+	RetryTooLong bool
+}
+
+// inStages puts a policy into mode staged. Stages are fourStages unless there are others, and
+// nothing times out.
+func inStages(t testing.TB, p *proxy.Policy, terms stagedTerms) {
+	t.Helper()
+	s := terms.Policy
+	if s.Stages == nil {
+		s.Stages = fourStages()
+	}
+	if s.StageTimeout == 0 {
+		s.StageTimeout = 2 * patience
+	}
+	if s.Timeout == 0 {
+		s.Timeout = 8 * patience
+	}
+	chain, err := staged.Compile(s.Stages, p.Rewrite.Template.TagNames()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Chain, s.Stages = chain, chain.Stages
+	p.Rewrite.Mode, p.Stages, p.Rewrite.OnEmpty, p.RetryTooLong = rewrite.Staged, s, terms.OnEmpty, terms.RetryTooLong
+}
+
+// withStages starts a proxy whose only policy is in mode staged.
+func withStages(t testing.TB, base string, terms stagedTerms) proxy.Config {
+	t.Helper()
+	u, err := url.Parse(base + "/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proxy.Config{
+		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u}},
+		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { inStages(t, p, terms) })},
+		Timeouts:  proxy.DefaultTimeouts(),
+	}
+}
+
+// playStages plays a dialogue whose section "policy" holds stagedTerms.
+func playStages(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bool) played {
+	t.Helper()
+	var terms stagedTerms
+	if text := d.Others["policy"]; text != nil {
+		if err := json.Unmarshal(text, &terms); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return playWith(t, d, h, stream, staff{}, func(base string) proxy.Config { return withStages(t, base, terms) })
+}
+
+// What each stage is asked, and what the client gets, whole and as a stream: rows of the tables on
+// the pages of the packages staged and stages.
+func TestStagedDialogues(t *testing.T) {
+	const folder = "testdata/stages"
+	for _, d := range looptest.Load(t, folder) {
+		t.Run(d.Name, func(t *testing.T) {
+			whole := playStages(t, d, plain(), false)
+			got := map[string]string{"upstream": strings.Join(whole.upstream, "\n") + "\n", "client": whole.answer()}
+			if bytes.Contains(d.Request, []byte(`"stream"`)) {
+				compareSections(t, filepath.Join(folder, d.Name+".txtar"), got)
+				return
+			}
+			streamed := playStages(t, d, plain(), true)
+			got["client.stream"] = streamed.answer()
+			if diff := cmp.Diff(whole.upstream, streamed.upstream); diff != "" {
+				t.Errorf("as a stream other requests go up: %s", diff)
+			}
+			compareSections(t, filepath.Join(folder, d.Name+".txtar"), got)
+			compareStaged(t, d, whole, streamed)
+		})
+	}
+}
+
+// compareStaged compares what an application reads of an answer, whole and as streams by every
+// habit of servers.
+func compareStaged(t *testing.T, d looptest.Dialogue, whole, streamed played) {
+	t.Helper()
+	want, wantErr := messageOf(whole)
+	if got, err := messageOf(streamed); wantErr == nil && streamed.err == nil && !cmp.Equal(got, want) {
+		t.Errorf("whole it is %+v, as a stream %+v, %v", want, got, err)
+	}
+	if wantErr != nil || streamed.err != nil {
+		return
+	}
+	for _, h := range looptest.Habits() {
+		if got, err := messageOf(playStages(t, d, h, true)); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("by the habit of %s: %v %s", h.Name, err, cmp.Diff(want, got))
+		}
+	}
+}
+
+// A stage that is asked elsewhere gets that upstream's key, and neither the caller's nor that of the
+// request's upstream; the caller's goes where the request does. (T28)
+func TestStagedElsewhere(t *testing.T) {
+	other, u := newUpstream(t, say("A draft [1].")), newUpstream(t, say("Sixteen weeks [1]."))
+	for name, own := range map[string]string{"with a key of its own": "sk-theirs", "without one": ""} {
+		t.Run(name, func(t *testing.T) {
+			stages := fourStages()[1:2]
+			stages[0].UserPrompt, stages[0].Upstream, stages[0].Model = "{{CONTEXT}}\n{{QUESTION}}", "other", "large"
+			stages = append(stages, staged.Stage{Name: "final", UserPrompt: "{{answer_generator}}"})
+			g := start(t, func() proxy.Config {
+				cfg := withStages(t, "", stagedTerms{Policy: staged.Policy{Stages: stages}})
+				cfg.Upstreams = map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}, "other": {Name: "other", BaseURL: other.url, APIKey: proxy.NewSecret(own)}}
+				return cfg
+			}(), staff{})
+			resp, body := g.post(t, weeksBody, "Authorization: Bearer sk-callers", "Cookie: a=b", "OpenAI-Organization: org-callers", "X-Api-Key: sk-callers-too")
+			if resp.StatusCode != 200 || !strings.Contains(body, "Sixteen weeks [1].") {
+				t.Fatalf("%d %s", resp.StatusCode, body)
+			}
+			theirs, ours := other.next(t), u.next(t) // what is asked of the request's own has no name in the report
+			if all := strings.Join(theirs.head, "\n"); strings.Contains(all, "callers") || strings.Contains(all, "a=b") || own == "" && theirs.header("Authorization") != "" {
+				t.Errorf("the other upstream got\n%s", all)
+			}
+			if got := theirs.header("Authorization"); own != "" && got != "Bearer "+own {
+				t.Errorf("the other upstream's key is %q", got)
+			}
+			if !strings.Contains(theirs.body, `"model":"large"`) || theirs.header("Host") != other.url.Host {
+				t.Errorf("the other upstream got %s: %s", theirs.header("Host"), theirs.body)
+			}
+			if got := ours.header("Authorization"); got != "Bearer sk-callers" || !strings.Contains(ours.body, `"model":"m"`) {
+				t.Errorf("the request's upstream got %q: %s", got, ours.body)
+			}
+			r := g.reports.next(t)
+			if r.Stages == nil || len(r.Stages.Called) != 2 || r.Stages.Called[0].Upstream != "other" || r.Stages.Called[0].Model != "large" || r.Stages.Called[1].Upstream != "" {
+				t.Errorf("report %+v", r.Stages)
+			}
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"sidenote/proxy"
+	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/report"
+	"sidenote/retrieval"
+)
+
+// say answers with a text, whole or as a stream as the request wants it, and tells what it used if it
+// is to.
+func say(text string) func(seen, io.Writer) {
+	const used = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}` + "\n\n"
+	return func(s seen, w io.Writer) {
+		body, kind := looptest.Bytes(looptest.Answer{Text: text, Finish: "stop", PromptTokens: 10, Tokens: 5}, plain(), streams(s))
+		if streams(s) && strings.Contains(s.body, `"include_usage":true`) {
+			body = append(bytes.TrimSuffix(body, []byte(doneEvent)), used+doneEvent...)
+		}
+		writeWhole(w, "200 OK\r\nContent-Type: "+kind, string(body))
+	}
+}
+
+// writeWhole writes an answer.
+func writeWhole(w io.Writer, head, body string) {
+	fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body)
+}
+
+// streams tells whether a request is for a stream.
+func streams(s seen) bool { return strings.Contains(s.body, `"stream":true`) }
+
+// stageOf returns which of fourStages a request is of, from 1; 0 if it is of none.
+func stageOf(s seen) int {
+	for i, stage := range fourStages() {
+		if strings.Contains(s.body, `{"role":"system","content":"`+stage.SystemPrompt+`"}`) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// said is what a stage says, and what the model says without stages.
+func said(stage int) string {
+	return [...]string{"Without stages [1].", "Evidence [1].", "Draft [1].", "Careless.", "Final [1]."}[stage]
+}
+
+// plays answers as said, but for one stage.
+func plays(stage int, by func(seen, io.Writer)) func(seen, io.Writer) {
+	return func(s seen, w io.Writer) {
+		if n := stageOf(s); n != stage {
+			say(said(n))(s, w)
+			return
+		}
+		by(s, w)
+	}
+}
+
+// openStaged opens a rig whose only policy is in mode staged, and whose tenant's limits b counts.
+func openStaged(t *testing.T, b *till, u *stubUpstream, terms stagedTerms, changes ...func(*proxy.Config)) *rig {
+	t.Helper()
+	policy := limited(t, plenty(), func(p *proxy.Policy) {
+		p.Rewrite.Knowledge = []string{"kb-acme"}
+		inStages(t, p, terms)
+	})
+	return openLimited(t, b, u, policy, retrieval.Func(staff{}.Retrieve), changes...)
+}
+
+// closedPort is an upstream that refuses connections.
+func closedPort(t *testing.T) proxy.Upstream {
+	t.Helper()
+	return proxy.Upstream{Name: "closed", BaseURL: &url.URL{Scheme: "http", Host: "127.0.0.1:1", Path: "/v1"}}
+}
+
+// stubAt is an upstream that is no stub, for rigs that want one.
+func stubAt(t *testing.T, base string) *stubUpstream {
+	t.Helper()
+	u, err := url.Parse(base + "/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &stubUpstream{url: u}
+}
+
+// plays sends a chat, and reads what the client gets.
+func (g *rig) plays(t *testing.T, body string) played {
+	t.Helper()
+	c := g.dial(t)
+	defer c.Close()
+	if _, err := io.WriteString(c, chat(body)); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	return played{status: resp.StatusCode, header: resp.Header, body: string(all), err: err}
+}
+
+// told is the last that the client gets to know of a status: of a stream in a comment at its end.
+func (p *played) told() string {
+	if _, comment, ok := strings.Cut(p.body, "\n: sidenote-status: "); ok {
+		comment, _, _ = strings.Cut(comment, "\n")
+		return comment
+	}
+	return p.header.Get(report.HeaderStatus)
+}
+
+// stageAt returns terms by which a stage has another upstream.
+func stageAt(stage int, upstream string) stagedTerms {
+	stages := slices.Clone(fourStages())
+	stages[stage-1].Upstream, stages[stage-1].Model = upstream, "m"
+	terms := stagedTerms{}
+	terms.Stages = stages
+	return terms
+}
