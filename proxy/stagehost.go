@@ -115,7 +115,9 @@ func stageOnRung(x *exchange, c *stages.Call, to *backend, r meter.Rung) (spend.
 		x.report.Reason = res.Reason
 	}
 	if g.lowered {
-		return demandOf(x, g.policy, g.req), true
+		of := demandOf(x, g.policy, g.req)
+		of.Body, of.Row = x.metered, x.row
+		return of, true
 	}
 	c.Make(res.Block)
 	if x.metered != nil && meterBody(x, x.metered, new(rewrite.Parser), c.Body, to) != nil {

@@ -136,12 +136,13 @@ func endRound(x *exchange) {
 	x.report.EndRound(&x.before)
 }
 
-// reserveLater reserves for a call behind the first one of a request.
+// reserveLater reserves for a call behind the first one of a request. It is the client's request if
+// those before did nothing.
 func reserveLater(x *exchange, kind budget.Kind, of spend.Demand) error {
 	if x.metered == nil || !x.policy.Budget.Limited() {
 		return nil
 	}
-	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Route: x.target.Route, Body: x.metered, Row: x.row}
+	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: !x.before.Counted(), Route: x.target.Route, Body: x.metered, Row: x.row}
 	s, _, err := spend.Reserve(x.life, x.server.budgets, &x.policy.Budget, r, of, asItIs)
 	if err != nil {
 		return budgetError(x.life, err)

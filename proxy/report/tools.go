@@ -131,6 +131,9 @@ type Rounds struct {
 	n       int
 }
 
+// Counted tells whether one of them is the client's request to its tenant's limits.
+func (b *Rounds) Counted() bool { return b.charged.Requests > 0 }
+
 // EndRound moves what a round used from r, where the next one's will stand.
 func (r *Report) EndRound(before *Rounds) {
 	u := &before.usage

@@ -25,6 +25,7 @@ type Request struct {
 	Tenant string
 	ID     string      // of the request; unique
 	Round  int         // behind the first call of the request, of which the later ones are no requests of the client; 0 for the first
+	Counts bool        // it is the client's request all the same, as the calls before did nothing
 	Kind   budget.Kind // "": that of the route
 	Route  route.Kind
 	Body   *metered.Request // nil on routes whose answers have no tokens
@@ -36,6 +37,10 @@ type Demand struct {
 	Prompt   int64
 	Injected int64 // of Prompt: added by Sidenote
 	Refers   bool  // to what is not in it, such as files, so that it may take more
+
+	// Body and Row are those of another request that cheaper puts in place of the one that Reserve got.
+	Body *metered.Request
+	Row  string
 }
 
 // A Spending is what a request has reserved. Settle ends it.
@@ -44,7 +49,7 @@ type Spending struct {
 	ended   usage.Outcome // how far the call came if the upstream did not answer
 	prices  price.Prices
 	sent    Demand // of the request, as it was sent
-	round   int    // see Request.Round
+	later   bool   // it is no request of the client; see Request.Round
 	longest int64  // tokens of all its answers at most
 }
 
@@ -60,20 +65,25 @@ func (e *PriceError) Error() string { return fmt.Sprintf("no price for model %.1
 // that of the ledger.
 func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request, of Demand, cheaper func(meter.Rung) (Demand, bool)) (*Spending, meter.Rung, error) {
 	s := new(Spending)
+	var err error
 	if r.Body != nil {
 		name := r.Body.ModelName()
-		var err error
 		if s.prices, err = terms.PricesOf(name, r.Row); err != nil {
 			return nil, "", &PriceError{name}
 		}
 	}
-	s.round = r.Round
+	s.later = r.Round > 0 && !r.Counts
 	call := meter.Call{Tenant: r.Tenant, ID: r.ID + ":" + strconv.Itoa(r.Round+1), Kind: kindOf(r.Route), Estimate: s.estimate(r.Body, of)}
 	if r.Kind != "" {
 		call.Kind = r.Kind
 	}
 	hold, rung, err := m.Reserve(ctx, terms, call, func(rung meter.Rung) (budget.Amount, bool) {
 		of, ok := cheaper(rung)
+		if ok && of.Body != nil {
+			r.Body = of.Body
+			s.prices, err = terms.PricesOf(of.Body.ModelName(), of.Row)
+			ok = err == nil
+		}
 		if !ok {
 			return budget.Amount{}, false
 		}
@@ -124,7 +134,7 @@ func RouteOf(r route.Kind) metered.Route {
 // estimate is what a request takes at most.
 func (s *Spending) estimate(body *metered.Request, of Demand) budget.Amount {
 	a := budget.Amount{Requests: 1}
-	if s.round > 0 {
+	if s.later {
 		a.Requests = 0
 	}
 	if body == nil {

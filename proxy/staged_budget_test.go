@@ -1,0 +1,95 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy"
+	"sidenote/proxy/meter"
+	"sidenote/proxy/report"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// Each call of a chain is settled as it told, under the kind of stages, and all of them are one
+// request of the client.
+func TestStagedIsSettled(t *testing.T) {
+	const each = 15 // tokens that a call tells
+	for name, c := range map[string]struct {
+		stage          int // that fails; 0: none
+		stages, others int64
+	}{
+		"all":              {0, 4, 0},
+		"the first fails":  {1, 0, 1},
+		"the second fails": {2, 1, 1},
+		"the third fails":  {3, 2, 0},
+		"the last fails":   {4, 3, 0},
+	} {
+		for _, body := range []string{weeksBody, weeksStream} {
+			b := newTill(t)
+			g := openStaged(t, b, newUpstream(t, plays(c.stage, whole("500 Oh\r\nContent-Type: application/json", `{"error":{"message":"down"}}`))), stagedTerms{})
+			if c.stage == 0 {
+				g = openStaged(t, b, newUpstream(t, plays(-1, nil)), stagedTerms{})
+			}
+			if p := g.plays(t, body); p.status != 200 || p.err != nil {
+				t.Fatalf("%s: %d %s", name, p.status, p.body)
+			}
+			r := g.reports.next(t)
+			day := b.usage(t).Day
+			if day.Spent.Requests != 1 || day.Spent.Tokens != each*(c.stages+c.others) || day.Kinds[budget.Stage].Tokens != each*c.stages || day.Kinds[budget.Chat].Tokens != each*c.others {
+				t.Errorf("%s: spent %+v, by kind %+v", name, day.Spent, day.Kinds)
+			}
+			if r.Budget.Charged.Tokens != day.Spent.Tokens || r.Usage.Output != 5*(c.stages+c.others) {
+				t.Errorf("%s: report %+v, %+v", name, r.Budget, r.Usage)
+			}
+		}
+	}
+}
+
+// Where the limits have no room for a stage, a rung of the ladder leaves stages out, before the first
+// one; else the stage fails. What is sent in its place is reserved for as well.
+func TestStagedLimits(t *testing.T) {
+	rungs := []meter.Rung{meter.NoStages}
+	for name, c := range map[string]struct {
+		stage  int // that asks for more than there is, from 1
+		limit  int64
+		refuse bool
+		ladder []meter.Rung
+		status int
+		told   string
+		text   string
+	}{
+		"the first":                {1, 4000, false, nil, 200, "injected; stages=1; failed=evidence_evaluator; failure=budget; sources=3; ", said(0)},
+		"the first, refusing":      {1, 4000, true, nil, 429, "refused; reason=quota", ""},
+		"the first, with a ladder": {1, 4000, true, rungs, 200, "injected; ladder=no_stages; sources=3; ", said(0)},
+		"anything":                 {1, 500, false, rungs, 429, "refused; reason=quota", ""},
+		"the third":                {3, 4000, false, nil, 200, "staged; stages=3; failed=critical_reviewer; failure=budget; answered=answer_generator; ", said(2)},
+		"the last":                 {4, 4000, false, rungs, 200, "staged; stages=4; failed=final_assembler; failure=budget; answered=answer_generator; ", said(2)},
+	} {
+		for _, body := range []string{weeksBody, weeksStream} {
+			t.Run(name, func(t *testing.T) {
+				terms := stagedTerms{}
+				terms.Stages = fourStages()
+				terms.Stages[c.stage-1].MaxTokens, terms.RefuseOnFailure = 50_000, c.refuse
+				b := newTill(t)
+				policy := limited(t, only(budget.TokensPerDay, c.limit), func(p *proxy.Policy) {
+					p.Rewrite.Knowledge, p.OutputCap, p.Budget.Ladder = []string{"kb-acme"}, 10_000, c.ladder
+					inStages(t, p, terms)
+				})
+				u := newUpstream(t, plays(-1, nil))
+				g := openLimited(t, b, u, policy, retrieval.Func(staff{}.Retrieve))
+				if c.stage == 1 {
+					body = strings.Replace(body, "{", `{"max_completion_tokens":100,`, 1)
+				}
+				p := g.plays(t, body)
+				if p.status != c.status || p.err != nil || !strings.HasPrefix(p.told(), c.told) || !strings.Contains(p.body, c.text) {
+					t.Errorf("%d %s, %v: %s", p.status, p.told(), p.err, p.body)
+				}
+				if r := g.reports.next(t); c.status == 429 && (r.Outcome != rewrite.Refused || r.Reason != report.ReasonQuota || len(u.seen) > 0) {
+					t.Errorf("%s %s, %d requests went up", r.Outcome, r.Reason, len(u.seen))
+				}
+			})
+		}
+	}
+}
