@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The official SDKs for Python and JavaScript against Sidenote, whose model calls tools of ours
-# beside those of the app: streamed and not, over the habits of several servers, they must get
-# what the SDK for Go gets. It is no part of the tests, as it installs the newest SDKs.
+# beside those of the app, or answers in stages: streamed and not, over the habits of several
+# servers, they must get what the SDK for Go gets. It is no part of the tests, as it installs the newest SDKs.
 #
 #   deploy/clients.sh               installs them in $XDG_CACHE_HOME/sidenote-clients
 #   deploy/clients.sh --no-install  with those that are there
@@ -30,4 +30,4 @@ fi
 cp cmd/sidenote/testdata/clients/client.mjs "$CLIENTS/" # modules are looked for beside it
 "$CLIENTS/python/bin/python" -c 'import openai; print("openai for Python", openai.__version__)'
 node -p '"openai for JavaScript " + require(process.env.CLIENTS + "/node_modules/openai/package.json").version'
-exec go test -count=1 -run '^TestClients$' ./cmd/sidenote
+exec go test -count=1 -run '^TestClients(Staged)?$' ./cmd/sidenote

@@ -265,16 +265,21 @@ func (row *stagedRow) wantsCut(t *testing.T, p *played) {
 	}
 }
 
-// A stream that has text takes the time that it takes, whatever its stage and its chain have; one
-// that says nothing more is cut as any stream is. (U7)
+// A stream that has text takes the time that it takes, whatever its stage and its chain have. (U7)
 func TestStagedStreamHasTime(t *testing.T) {
 	release := make(chan struct{})
-	u := newUpstream(t, plays(4, func(s seen, w io.Writer) {
-		io.WriteString(w, openHead+roleEvent+textEvent)
-		<-release
-		io.WriteString(w, stopEvent+doneEvent)
-		w.(io.Closer).Close()
-	}))
+	u := newUpstream(t, func(s seen, w io.Writer) {
+		switch stage := stageOf(s); {
+		case stage == 1 && strings.Contains(s.body, "another"):
+			hang("")(s, w)
+		case stage == 4:
+			io.WriteString(w, openHead+roleEvent+textEvent)
+			<-release
+			closing(stopEvent+doneEvent)(s, w)
+		default:
+			say(said(stage))(s, w)
+		}
+	})
 	terms := stagedTerms{}
 	terms.StageTimeout, terms.Timeout = time.Second, time.Second
 	g := openStaged(t, newTill(t), u, terms)
@@ -288,7 +293,10 @@ func TestStagedStreamHasTime(t *testing.T) {
 		}
 		text.Write(piece[:n])
 	}
-	<-time.After(terms.Timeout)
+	later := g.plays(t, strings.Replace(weeksBody, "leave", "another leave", 1)) // its time is up after that of the stream would be
+	if failed := g.reports.next(t).Stages.Failed(); failed == nil || failed.Outcome != report.StageTimeout || !strings.Contains(later.body, said(0)) {
+		t.Fatalf("the later request: %+v, %s", failed, later.body)
+	}
 	close(release)
 	rest, err := io.ReadAll(resp.Body)
 	if text.Write(rest); err != nil || !strings.HasSuffix(text.String(), doneEvent) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,14 +56,7 @@ func (a *caller) play(p *process) (all []told) {
 // and with what they send of it the upstream sees the same conversation. deploy/clients.sh installs
 // them in the folder CLIENTS.
 func TestClients(t *testing.T) {
-	folder := os.Getenv("CLIENTS")
-	if folder == "" {
-		t.Skip("deploy/clients.sh runs it")
-	}
-	clients := map[string][]string{
-		"python":     {filepath.Join(folder, "python", "bin", "python"), filepath.Join("testdata", "clients", "client.py")},
-		"javascript": {"node", filepath.Join(folder, "client.mjs")},
-	}
+	clients := otherClients(t)
 	for name, answers := range toolPlays {
 		for _, habit := range someHabits() {
 			bothWays(t, func(t *testing.T, a *caller) {
@@ -86,6 +80,37 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// They read the same of answers in stages, whether the chain goes to its end or not.
+func TestClientsStaged(t *testing.T) {
+	clients := otherClients(t)
+	for name, play := range stagedPlays {
+		for way, stream := range map[string]bool{"whole": false, "stream": true} {
+			want := []told{{Text: play.text, Calls: []toldCall{}, Finish: "stop", Tokens: play.tokens}}
+			for language, command := range clients {
+				t.Run(name+"/"+way+"/"+language, func(t *testing.T) {
+					p, _ := serveStaged(t, play.preset, play.answers...)
+					if diff := cmp.Diff(want, runClient(t, command, p.data+"/v1", stream, "text")); diff != "" {
+						t.Error(diff)
+					}
+				})
+			}
+		}
+	}
+}
+
+// otherClients are the commands of the SDKs for other languages.
+func otherClients(t *testing.T) map[string][]string {
+	t.Helper()
+	folder := os.Getenv("CLIENTS")
+	if folder == "" {
+		t.Skip("deploy/clients.sh runs it")
+	}
+	return map[string][]string{
+		"python":     {filepath.Join(folder, "python", "bin", "python"), filepath.Join("testdata", "clients", "client.py")},
+		"javascript": {"node", filepath.Join(folder, "client.mjs")},
+	}
+}
+
 // The script that installs the SDKs, and the programs that use them, can at least be parsed.
 func TestClientsParse(t *testing.T) {
 	in := func(name string) string { return filepath.Join("testdata", "clients", name) }
@@ -105,7 +130,7 @@ func TestClientsParse(t *testing.T) {
 }
 
 // runClient runs a client and returns what it prints.
-func runClient(t *testing.T, command []string, url string, stream bool) (all []told) {
+func runClient(t *testing.T, command []string, url string, stream bool, more ...string) (all []told) {
 	t.Helper()
 	way := "whole"
 	if stream {
@@ -113,7 +138,7 @@ func runClient(t *testing.T, command []string, url string, stream bool) (all []t
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, command[0], append(command[1:len(command):len(command)], url, way)...).Output()
+	out, err := exec.CommandContext(ctx, command[0], slices.Concat(command[1:], []string{url, way}, more)...).Output()
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		t.Fatalf("%v: %s", err, failed.Stderr)
 	}

@@ -1,10 +1,10 @@
 // Asks with the official SDK for JavaScript, whose runner answers the calls of its tool, and prints
-// what it was told.
+// what it was told. With "text" it has no tool.
 //
-//	node client.mjs BASE_URL whole|stream
+//	node client.mjs BASE_URL whole|stream [text]
 import OpenAI from "openai";
 
-const [baseURL, way] = process.argv.slice(2);
+const [baseURL, way, text] = process.argv.slice(2);
 const client = new OpenAI({ baseURL, apiKey: "sk-test", maxRetries: 0, timeout: 60_000 });
 const asked = {
   model: "gpt-4o",
@@ -12,6 +12,9 @@ const asked = {
     { role: "system", content: "You help staff." },
     { role: "user", content: "How long is parental leave, and does it rain in Bern?" },
   ],
+};
+const tooled = {
+  ...asked,
   tools: [{
     type: "function",
     function: {
@@ -22,11 +25,16 @@ const asked = {
     },
   }],
 };
-const runner = way === "stream"
-  ? client.chat.completions.runTools({ ...asked, stream: true, stream_options: { include_usage: true } })
-  : client.chat.completions.runTools(asked);
-await runner.done();
-const told = runner.allChatCompletions().map(({ choices: [{ message, finish_reason }], usage }) => ({
+const streamed = { stream: true, stream_options: { include_usage: true } };
+const all = async (runner) => {
+  await runner.done();
+  return runner.allChatCompletions();
+};
+const ask = {
+  whole: async () => (text ? [await client.chat.completions.create(asked)] : all(client.chat.completions.runTools(tooled))),
+  stream: () => all(text ? client.chat.completions.stream({ ...asked, ...streamed }) : client.chat.completions.runTools({ ...tooled, ...streamed })),
+};
+const told = (await ask[way]()).map(({ choices: [{ message, finish_reason }], usage }) => ({
   text: message.content ?? "",
   calls: (message.tool_calls ?? []).map((c) => ({ name: c.function.name, arguments: c.function.arguments })),
   finish: finish_reason,

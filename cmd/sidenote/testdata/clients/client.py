@@ -1,13 +1,14 @@
 """Asks with the official SDK for Python, answers the calls of its tool, and prints what it was told.
+With "text" it has no tool.
 
-    python client.py BASE_URL whole|stream
+    python client.py BASE_URL whole|stream [text]
 """
 import json
 import sys
 
 from openai import OpenAI
 
-base_url, way = sys.argv[1:]
+base_url, way, *rest = sys.argv[1:]
 client = OpenAI(base_url=base_url, api_key="sk-test", max_retries=0, timeout=60)
 messages = [
     {"role": "system", "content": "You help staff."},
@@ -21,7 +22,9 @@ tools = [{
 }]
 told = []
 while True:
-    asked = {"model": "gpt-4o", "messages": messages, "tools": tools}
+    asked = {"model": "gpt-4o", "messages": messages}
+    if "text" not in rest:
+        asked["tools"] = tools
     if way == "stream":
         with client.chat.completions.stream(stream_options={"include_usage": True}, **asked) as stream:
             for _ in stream:
