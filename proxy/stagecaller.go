@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/transport"
 )
@@ -28,16 +31,25 @@ func stageKey(x *exchange, upstream string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// credentialsFor replaces the client's credentials for an upstream: they go to its own only.
-func credentialsFor(q *request, to *backend) []transport.Header {
+// headOfStage replaces lines of the client's head for a call whose body is not the client's. A stage is another
+// request than the client's, so that it must not have its idempotency key.
+func headOfStage(q *request, to *backend, stage bool) []transport.Header {
+	replace := []transport.Header{{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"}, {Name: fasthttp.HeaderContentEncoding}}
+	if stage {
+		replace = append(replace, transport.Header{Name: "Idempotency-Key"})
+	}
 	if to == q.upstream {
-		return q.replacements()
+		return append(replace, q.replacements()...)
 	}
-	if to.replace != nil {
-		return append(slices.Clip(accounts), to.replace...)
+	replace = append(replace, to.replace...)
+	for _, name := range q.ctx.Request.Header.PeekKeys() {
+		if !slices.Contains(anonymous[:], strings.ToLower(string(name))) {
+			replace = append(replace, transport.Header{Name: string(name)})
+		}
 	}
-	return append(slices.Clip(accounts), withoutCredentials...)
+	return replace
 }
 
-// accounts removes what tells who a client is beside its credentials. It is never changed.
-var accounts = []transport.Header{{Name: "Cookie"}, {Name: "Openai-Organization"}, {Name: "Openai-Project"}}
+// anonymous are the lines of a client's head that go to an upstream that is not the client's: they say nothing
+// of who the client is. What else is a credential somewhere nobody can know.
+var anonymous = [...]string{"accept", "content-type", "user-agent", "traceparent", "tracestate", "x-request-id"}

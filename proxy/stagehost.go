@@ -3,10 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/apierror"
@@ -52,7 +49,7 @@ func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer,
 	if x.report.Overhead == 0 {
 		x.report.Overhead = max(began.Sub(x.report.Time)-x.readTook, 1)
 	}
-	replace := append(slices.Clip(credentialsFor(&x.request, to)), transport.Header{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"})
+	replace := headOfStage(&x.request, to, c.Stage != nil)
 	answer, err := callOn(ctx, x.exchange, to, transport.Call{Head: x.head, Without: KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, NoUpgrade: true}, why, began)
 	if err != nil {
 		x.spending.Failed(err)

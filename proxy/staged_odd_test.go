@@ -1,0 +1,133 @@
+package proxy_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"sidenote/proxy"
+	"sidenote/rewrite"
+	"sidenote/rewrite/staged"
+)
+
+// oddStages starts a rig whose chats are answered in stages of these names. Each prompt begins with the name
+// of its stage, and shows the output before it.
+func oddStages(t *testing.T, u *stubUpstream, change func(*proxy.Config, *proxy.Policy), list ...staged.Stage) *rig {
+	t.Helper()
+	for i := range list {
+		if list[i].UserPrompt = list[i].Name + ": {{QUESTION}} {{CONTEXT}}"; i > 0 {
+			list[i].UserPrompt += " {{" + list[i-1].Name + "}}"
+		}
+	}
+	chain, err := staged.Compile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openIn(t, u, func(cfg *proxy.Config) {
+		p := policyOf("acme", func(p *proxy.Policy) {
+			p.Rewrite.Mode = rewrite.Staged
+			p.Stages = staged.Policy{Stages: chain.Stages, Chain: chain, StageTimeout: patience, Timeout: patience}
+		})
+		cfg.Tenants.Unknown = p
+		if change != nil {
+			change(cfg, p)
+		}
+	})
+}
+
+// saying answers each stage by its name, and what takes the place of stages by "". An answer that begins with
+// "data:" is a stream, one that begins with "HTTP/" is sent as it is; any other is the text of an answer.
+func saying(answers map[string]string) func(seen, io.Writer) {
+	return func(s seen, w io.Writer) {
+		answer := answers[""]
+		for name, a := range answers {
+			if name != "" && strings.Contains(s.body, `"content":"`+name+": ") {
+				answer = a
+			}
+		}
+		head := okJSON
+		switch {
+		case strings.HasPrefix(answer, "HTTP/"):
+			_, _ = io.WriteString(w, answer)
+			return
+		case strings.HasPrefix(answer, "data:"):
+			head = "200 OK\r\nContent-Type: text/event-stream"
+		default:
+			answer = fmt.Sprintf(`{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}]}`, answer)
+		}
+		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(answer), answer)
+	}
+}
+
+// raised is an answer of the upstream as it is sent.
+func raised(head, body string) string {
+	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body)
+}
+
+const oddBody = `{"model":"m","messages":[{"role":"user","content":"How long is parental leave?"}]}`
+
+var oddStream = strings.Replace(oddBody, "{", `{"stream":true,`, 1)
+
+// What a stage is asked is another request than the client's: it is not compressed as that was, and has no
+// idempotency key of it. What takes the place of stages is the client's own.
+func TestHeadsOfStages(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := io.WriteString(z, oddStream); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	refused := raised("500 Internal Server Error", "{}")
+	u := newUpstream(t, saying(map[string]string{"one": "evidence", "two": refused, "": "data: [DONE]\n\n"}))
+	g := oddStages(t, u, nil, staged.Stage{Name: "one"}, staged.Stage{Name: "two"})
+	if resp, got := g.post(t, b.String(), "Content-Encoding: gzip", "Idempotency-Key: key-1", "X-Own: kept"); resp.StatusCode != 200 {
+		t.Fatal(resp.Status, got)
+	}
+	for _, key := range []string{"", "", "key-1"} {
+		s := u.next(t)
+		if !strings.HasPrefix(s.body, "{") || s.header("Content-Encoding") != "" {
+			t.Errorf("the body %.20q is said to be in %s", s.body, s.header("Content-Encoding"))
+		}
+		if s.header("Idempotency-Key") != key || s.header("X-Own") != "kept" {
+			t.Errorf("%s went up with %q", s.body, s.head)
+		}
+	}
+}
+
+// To an upstream of a stage's own goes nothing that says who the client is, whatever it is called, and
+// Sidenote's own key for it.
+func TestHeadsOfStagesElsewhere(t *testing.T) {
+	answer := saying(map[string]string{"one": "evidence", "two": "review", "three": "answer"})
+	u, open, keyed := newUpstream(t, answer), newUpstream(t, answer), newUpstream(t, answer)
+	g := oddStages(t, u, func(cfg *proxy.Config, _ *proxy.Policy) {
+		cfg.Upstreams["open"] = proxy.Upstream{BaseURL: open.url}
+		cfg.Upstreams["keyed"] = proxy.Upstream{BaseURL: keyed.url, APIKey: proxy.NewSecret("sk-ours")}
+	}, staged.Stage{Name: "one", Model: "m", Upstream: "open"}, staged.Stage{Name: "two", Model: "m", Upstream: "keyed"}, staged.Stage{Name: "three"})
+	own := []string{
+		"Authorization: Bearer sk-theirs-1", "api-key: sk-theirs-1", "Cookie: sid=theirs-2", "OpenAI-Organization: org-theirs-3", "openai-project: theirs-4",
+		"Ocp-Apim-Subscription-Key: theirs-5", "X-Gateway-Auth: theirs-6", "Idempotency-Key: theirs-7",
+	}
+	if resp, got := g.post(t, oddBody, append(own, "Traceparent: 00-1", "User-Agent: app/1")...); resp.StatusCode != 200 || !strings.Contains(got, "answer") {
+		t.Fatal(resp.Status, got)
+	}
+	for name, c := range map[string]struct {
+		u    *stubUpstream
+		auth string
+	}{"open": {open, ""}, "keyed": {keyed, "Bearer sk-ours"}} {
+		s := c.u.next(t)
+		if strings.Contains(strings.Join(s.head, "\n"), "theirs") || s.header("Authorization") != c.auth {
+			t.Errorf("%s is told %q", name, s.head)
+		}
+		if s.header("Traceparent") != "00-1" || s.header("User-Agent") != "app/1" || s.header("Content-Type") != "application/json" || s.header("Host") != c.u.url.Host {
+			t.Errorf("%s is told %q", name, s.head)
+		}
+	}
+	s := u.next(t)
+	for _, line := range own[:7] {
+		if !strings.Contains(strings.Join(s.head, "\n"), line) {
+			t.Errorf("the client's own upstream is told %q, without %s", s.head, line)
+		}
+	}
+}
