@@ -23,7 +23,7 @@ type Call struct {
 // messages of the roles system and developer, then the stage's prompts; see the table in the
 // README for what becomes of each member.
 func Body(req *chat.Request, c Call) []byte {
-	b := builder{req: req, call: &c, body: append(make([]byte, 0, len(c.System)+len(c.User)+1024), '{'), limits: map[string]int{}}
+	b := builder{req: req, call: &c, body: append(make([]byte, 0, len(req.Body)+(len(c.System)+len(c.User))*17/16+256), '{'), limits: map[string]int{}}
 	for _, m := range members(req) {
 		b.member(&m)
 	}
@@ -49,17 +49,24 @@ type builder struct {
 }
 
 func (b *builder) add(name string, value []byte) {
+	b.name(name)
+	b.body = append(b.body, value...)
+}
+
+// name begins a member.
+func (b *builder) name(name string) {
 	if len(b.body) > 1 {
 		b.body = append(b.body, ',')
 	}
-	b.body = append(append(append(b.body, quoted(name)...), ':'), value...)
+	b.body = append(append(b.body, quoted(name)...), ':')
 }
 
 // member writes what becomes of a member of the client's request, and keeps its limits for later.
 func (b *builder) member(m *member) {
 	switch m.name {
 	case "messages":
-		b.add(m.name, b.messages())
+		b.name(m.name)
+		b.body = b.messages(b.body)
 	case "model":
 		b.hasModel = true
 		if own := b.call.Stage.Model; own != "" {
@@ -118,9 +125,9 @@ func (b *builder) limit() (name string, n int) {
 	return name, n
 }
 
-// messages returns the application's own messages and the stage's.
-func (b *builder) messages() []byte {
-	list, role := []byte{'['}, "system"
+// messages appends the application's own messages and the stage's.
+func (b *builder) messages(list []byte) []byte {
+	list, role := append(list, '['), "system"
 	for n := range b.req.Messages {
 		if r := turnAt(b.req, n).role; operator(r) {
 			list, role = append(append(list, b.stripped(b.req.Messages[n])...), ','), r

@@ -92,13 +92,11 @@ func (t template) usesStage() bool {
 
 // fill puts a value in each place in one pass, so that placeholders in values are just text.
 func (t template) fill(value func(place int) string) string {
-	var b strings.Builder
+	parts := make([]string, 0, 2*len(t.places)+1)
 	for i, place := range t.places {
-		b.WriteString(t.texts[i])
-		b.WriteString(value(place))
+		parts = append(parts, t.texts[i], value(place))
 	}
-	b.WriteString(t.texts[len(t.texts)-1])
-	return b.String()
+	return strings.Join(append(parts, t.texts[len(t.texts)-1]), "")
 }
 
 // Inputs are what prompts are made of.
@@ -164,6 +162,9 @@ func (s *Stage) budget() int {
 // shorten cuts a text to so many tokens, at the end of a sentence where it can, with a marker. A
 // cut can make a tag of code, so that the result is neutralised again.
 func (c *Chain) shorten(text string, budget int, counter retrieval.Counter) string {
+	if len(text) <= budget { // a token has a byte at least
+		return text
+	}
 	if n, _ := tokens.CountUpTo(counter, text, budget); n <= budget {
 		return text
 	}

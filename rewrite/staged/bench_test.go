@@ -1,0 +1,39 @@
+package staged_test
+
+import (
+	"strings"
+	"testing"
+
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/staged"
+	"sidenote/rewrite/tokens"
+)
+
+// BenchmarkRequests makes the four requests of a chain, each of which reads 8 KB of sources and what
+// the stages before said.
+func BenchmarkRequests(b *testing.B) {
+	const asked = "{{CONTEXT}}\n<question>\n{{QUESTION}}\n</question>\n"
+	rules := strings.Repeat("State nothing as a fact that the sources do not support.\n", 20)
+	c := compile(b,
+		staged.Stage{Name: "evidence", SystemPrompt: rules, UserPrompt: asked + rules},
+		staged.Stage{Name: "draft", SystemPrompt: rules, UserPrompt: asked + "{{evidence}}" + rules},
+		staged.Stage{Name: "review", SystemPrompt: rules, UserPrompt: asked + "{{evidence}}{{draft}}" + rules},
+		staged.Stage{Name: "final", SystemPrompt: rules, UserPrompt: asked + "{{evidence}}{{draft}}{{review}}" + rules})
+	req, err := chat.Parse([]byte(`{"model":"gpt-4o","temperature":0.2,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"How many weeks of parental leave do I get?"}]}`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	encoding, err := tokens.New().Encoding("o200k_base")
+	if err != nil {
+		b.Fatal(err)
+	}
+	said := strings.Repeat("Parents take sixteen weeks. ", 30)
+	in := staged.Inputs{Question: staged.Question(req), Context: strings.Repeat("Rule 7 about leave gives \"16\" weeks to case-12.\n", 170), Outputs: []string{said, said, said}, Counter: encoding}
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range c.Stages {
+			system, user := c.Prompt(i, in)
+			staged.Body(req, staged.Call{Stage: &c.Stages[i], System: system, User: user, Last: i == 3})
+		}
+	}
+}
