@@ -116,7 +116,12 @@ func leadStages(x *exchange) {
 	x.checker.Streamed(&how)
 	how.Replace = append(slices.Clip(x.lines()), transport.Header{Name: fasthttp.HeaderContentType, Value: "text/event-stream; charset=utf-8"},
 		transport.Header{Name: fasthttp.HeaderCacheControl, Value: "no-cache"})
-	g.Answer.Lead(x.ctx, how, func(w io.Writer) error {
+	g.Answer.Lead(x.ctx, how, func(w *transport.ReplyWriter) error {
+		if g.Policy.NoHeartbeat { // else it goes with the first comment
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
 		if how.Through == nil {
 			return g.Stream(w, g.usage)
 		}

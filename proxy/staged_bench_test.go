@@ -47,6 +47,8 @@ func BenchmarkStaged(b *testing.B) {
 			}
 			at := func(i int) float64 { return took[i][len(took[i])/10] }
 			b.ReportMetric(at(0), "ns-relayed")
+			b.ReportMetric(at(1), "ns-relayed-stream")
+			b.ReportMetric(at(2), "ns-staged")
 			b.ReportMetric(at(2)/(3*at(0)+at(1)), "staged/4-relayed")
 		})
 	}

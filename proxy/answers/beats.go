@@ -7,14 +7,14 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// beat is how often a stream that has nothing to say is kept alive: idle timeouts of clients and
+// Beat is how often a stream that has nothing to say is kept alive: idle timeouts of clients and
 // proxies are ten seconds or more.
-const beat = 5 * time.Second
+const Beat = 5 * time.Second
 
-// While does something, and calls comment every few seconds meanwhile, which writes something that
-// clients pass over; nil: nothing is written. The two never run at the same time with what follows
+// While does something, and calls comment meanwhile, first after a time and then with each Beat, which
+// writes something that clients pass over; nil: nothing is written. The two never run at the same time with what follows
 // While. If comment fails it is not called again, and its error is returned.
-func While(panicked panics.Handler, comment func() error, do func()) error {
+func While(panicked panics.Handler, first time.Duration, comment func() error, do func()) error {
 	if comment == nil {
 		panics.Guard(panicked, do)
 		return nil
@@ -30,11 +30,11 @@ func While(panicked panics.Handler, comment func() error, do func()) error {
 			return
 		}
 		if err = comment(); err == nil { // or the client has left, which ends what is done
-			beats.Reset(beat)
+			beats.Reset(Beat)
 		}
 	}
 	mu.Lock()
-	beats = panics.AfterFunc(panicked, beat, tick)
+	beats = panics.AfterFunc(panicked, first, tick)
 	mu.Unlock()
 	defer beats.Stop()
 	panics.Guard(panicked, do)

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy/answers"
 )
 
-// Comments are written every five seconds while something is done, until they fail or it is done, and
+// Comments are written after a second, and every five seconds from then on, while something is done, until they fail or it is done, and
 // never when it has ended.
 func TestWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -22,19 +22,19 @@ func TestWhile(t *testing.T) {
 				}
 				return nil
 			}
-			err := answers.While(nil, comment, func() { time.Sleep(21 * time.Second) })
+			err := answers.While(nil, time.Second, comment, func() { time.Sleep(20 * time.Second) })
 			time.Sleep(time.Minute)
 			if n != want || (err != nil) != (after < 4) {
 				t.Errorf("%d comments, error %v; want %d", n, err, want)
 			}
 		}
 		done := false
-		if err := answers.While(nil, nil, func() { done = true }); err != nil || !done {
+		if err := answers.While(nil, answers.Beat, nil, func() { done = true }); err != nil || !done {
 			t.Error("nothing was done without comments")
 		}
 		panicked := 0
 		heard := func(any, []byte) { panicked++ }
-		if err := answers.While(heard, func() error { return nil }, func() { panic("of what is done") }); err != nil || panicked != 1 {
+		if err := answers.While(heard, answers.Beat, func() error { return nil }, func() { panic("of what is done") }); err != nil || panicked != 1 {
 			t.Errorf("%v, %d panics", err, panicked)
 		}
 	})

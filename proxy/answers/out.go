@@ -11,12 +11,17 @@ const maxIdle = 4 << 10
 // An Out gathers what a client gets of a stream until it is flushed.
 type Out struct {
 	bytes.Buffer
+	Notes  bytes.Buffer // comments, which go out in front of that
 	To     io.Writer
 	Broken error // nothing more is written: the client takes nothing, or was told an error
 }
 
 // Flush writes what was gathered.
 func (o *Out) Flush() error {
+	if o.Notes.Len() > 0 {
+		o.Notes.Write(o.Bytes())
+		o.Buffer, o.Notes = o.Notes, bytes.Buffer{}
+	}
 	if o.Len() == 0 {
 		return nil
 	}

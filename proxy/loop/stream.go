@@ -159,18 +159,21 @@ func (l *stage) head(p *part) {
 		}
 	}
 	if l.round > 1 {
-		if l.id != nil {
-			p.set("id", l.id)
-		}
-		if l.created != nil {
-			p.set("created", l.created)
-		}
+		l.one(p, "id", l.id)
+		l.one(p, "created", l.created)
 	}
 	if u := p.o.get("usage"); len(u) > 0 && u[0] == '{' {
 		l.now.usage = clone(u)
 		if l.usage != nil {
 			p.set("usage", l.total(u))
 		}
+	}
+}
+
+// one gives an event what all events of the answer have.
+func (l *stage) one(p *part, name string, value []byte) {
+	if value != nil && !bytes.Equal(p.o.get(name), value) {
+		p.set(name, value)
 	}
 }
 

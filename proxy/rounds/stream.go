@@ -128,7 +128,7 @@ func (s *stream) round() error {
 		return s.fail(body, errLater)
 	}
 	s.splitter.Reset(true, &s.out, s.loop.Stage)
-	piece := make([]byte, 4<<10)
+	piece := make([]byte, 16<<10)
 	for {
 		n, err := answer.Read(piece)
 		if n > 0 {
@@ -157,7 +157,7 @@ func (s *stream) alive(do func()) error {
 	if s.Policy.NoHeartbeat {
 		comment = nil
 	}
-	return answers.While(s.Panicked, comment, do)
+	return answers.While(s.Panicked, answers.Beat, comment, do)
 }
 
 // errLater says that a round behind the first was not answered as it should.

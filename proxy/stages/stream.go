@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -43,35 +44,44 @@ type stream struct {
 	said     bool        // the client has got something of the answer
 }
 
-// comment writes the stage that is called.
-func (s *stream) comment() error {
-	var b bytes.Buffer
-	if err := loop.Comment(&b, fmt.Sprintf("sidenote stage %d/%d %s", s.at+1, len(s.chain.Stages), s.chain.Stages[s.at].Name)); err != nil {
-		return err
+// soon is how long a comment waits for something else to be written with it.
+const soon = 100 * time.Millisecond
+
+// announce says which stage is called, with what is written next, or soon.
+func (s *stream) announce() {
+	if s.Policy.NoHeartbeat {
+		return
 	}
-	_, err := s.out.To.Write(b.Bytes())
-	return err
+	text := fmt.Sprintf("sidenote stage %d/%d %s", s.at+1, len(s.chain.Stages), s.chain.Stages[s.at].Name)
+	_ = loop.Comment(&s.out.Notes, text) // a buffer takes everything
 }
 
-// alive does something while comments keep the stream alive.
+// alive does something, which writes nothing, while comments keep the stream alive.
 func (s *stream) alive(do func()) {
 	if s.out.Broken != nil {
 		return
 	}
-	comment := s.comment
+	comment, first := func() error {
+		if s.out.Notes.Len() == 0 {
+			s.announce()
+		}
+		_, err := s.out.Notes.WriteTo(s.out.To)
+		return err
+	}, answers.Beat
+	if s.out.Notes.Len() > 0 {
+		first = soon
+	}
 	if s.Policy.NoHeartbeat {
 		comment = nil
 	}
-	if err := answers.While(s.Panicked, comment, do); err != nil {
+	if err := answers.While(s.Panicked, first, comment, do); err != nil {
 		s.out.Broken = err
 	}
 }
 
 // run calls stages until the last one's answer begins, and writes that, or what takes its place.
 func (s *stream) run() error {
-	if err := s.announce(); err != nil {
-		return err
-	}
+	s.announce()
 	for {
 		if f := s.flight; s.last() && answers.Stream(f.answer) {
 			s.flight = nil
@@ -81,9 +91,7 @@ func (s *stream) run() error {
 			return s.end(end)
 		}
 		for s.flight == nil {
-			if err := s.announce(); err != nil {
-				return err
-			}
+			s.announce()
 			if _, end, over := s.begin(); over {
 				return s.end(end)
 			}
@@ -92,14 +100,6 @@ func (s *stream) run() error {
 			}
 		}
 	}
-}
-
-// announce says which stage begins.
-func (s *stream) announce() error {
-	if s.Policy.NoHeartbeat {
-		return nil
-	}
-	return s.comment()
 }
 
 // pass passes on the answer of the last stage, which is a stream.
@@ -169,7 +169,7 @@ func why(f *flight, err error, ended bool) report.StageOutcome {
 // readEvents reads the stream to its end. Until it says something its time is limited, and comments keep the
 // client's alive.
 func (s *stream) readEvents(f *flight) (err error) {
-	piece := make([]byte, 4<<10)
+	piece := make([]byte, 16<<10)
 	for more := true; more && err == nil; {
 		one := func() { more, err = s.piece(f, piece) }
 		if s.said {

@@ -16,7 +16,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// The head of an answer is passed on at once, and what is written behind it takes the place of its
+// The head of an answer is passed on as soon as it is wanted, and what is written behind it takes the place of its
 // body, which can be read meanwhile. An error cuts the client's answer.
 func TestLead(t *testing.T) {
 	for name, broken := range map[string]error{"whole": nil, "broken": errors.New("broken")} {
@@ -40,7 +40,10 @@ func TestLead(t *testing.T) {
 				answer.Lead(ctx, transport.Relay{
 					Replace: []transport.Header{{Name: "Content-Type", Value: "text/event-stream"}},
 					Done:    func(o transport.Outcome) { outcomes <- o },
-				}, func(w io.Writer) error {
+				}, func(w *transport.ReplyWriter) error {
+					if err := w.Flush(); err != nil {
+						return err
+					}
 					body, err := io.ReadAll(answer)
 					answer.Close()
 					_, writeErr := w.Write(append(body, " and second"...))

@@ -89,17 +89,12 @@ func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
 	return ReplyHead{Status: a.head.Status, Lines: (*a.text)[start:], Length: -1, NoBody: a.head.Kind == wire.BodyNone}
 }
 
-// Lead makes the head of the answer that of ctx's request, and sends it at once. write makes the
-// body: it may read the answer, must close it, and may make other calls. Of how, Tap and Through are not called.
-// Call it last in the handler, like Relay.
-func (a *Answer) Lead(ctx *fasthttp.RequestCtx, how Relay, write func(w io.Writer) error) {
+// Lead makes the head of the answer that of ctx's request. write makes the body: it may read the
+// answer, must close it, and may make other calls. The head goes out with the first piece. Of how, Tap
+// and Through are not called. Call it last in the handler, like Relay.
+func (a *Answer) Lead(ctx *fasthttp.RequestCtx, how Relay, write func(w *ReplyWriter) error) {
 	x, client := a.x, clientOf(ctx)
-	err := Reply(ctx, a.replyHead(client, &how), func(w *ReplyWriter) error {
-		if err := w.flush(); err != nil {
-			return err
-		}
-		return write(w)
-	})
+	err := Reply(ctx, a.replyHead(client, &how), write)
 	a.Close()
 	how.done(client.guard.options.Panicked, Outcome{client.state.reply.bytes, x.relayError(err, nil)})
 }
@@ -141,7 +136,7 @@ func (a *Answer) copy(w *ReplyWriter, how *Relay, readErr *error) error {
 // will most likely fill a buffer, too.
 func (a *Answer) copyPieces(w *ReplyWriter, how *Relay, readErr *error) error {
 	if !a.body.Ready() { // the head does not wait for the body
-		if err := w.flush(); err != nil {
+		if err := w.Flush(); err != nil {
 			return err
 		}
 	}
@@ -172,7 +167,7 @@ func (a *Answer) copyPiece(w *ReplyWriter, how *Relay, readErr *error) (n int, e
 		if how.through == nil {
 			passErr = w.pass(*piece, n, a.body.Ended() && !a.body.HasTrailer())
 		} else if _, passErr = how.through.Write(wire.DataOf(*piece)[:n]); passErr == nil {
-			passErr = w.flush() // the head does not wait for a whole event
+			passErr = w.Flush() // the head does not wait for a whole event
 		}
 		if passErr != nil {
 			return n, passErr

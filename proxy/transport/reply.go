@@ -117,7 +117,7 @@ func (w *ReplyWriter) pass(piece []byte, n int, last bool) error {
 	if len(w.head) > 0 && len(w.head)+len(out) <= maxCopied {
 		w.head, out = append(w.head, out...), nil
 	}
-	if err := w.flush(); err != nil {
+	if err := w.Flush(); err != nil {
 		return err
 	}
 	if err := w.send(out); err != nil {
@@ -127,8 +127,8 @@ func (w *ReplyWriter) pass(piece []byte, n int, last bool) error {
 	return nil
 }
 
-// flush writes what of the head has not been written.
-func (w *ReplyWriter) flush() error {
+// Flush writes what of the head has not been written.
+func (w *ReplyWriter) Flush() error {
 	err := w.send(w.head)
 	w.head = w.head[:0]
 	return err
@@ -147,5 +147,5 @@ func (w *ReplyWriter) end(trailer []byte) error {
 		w.ended = true
 		w.head = append(append(append(w.head, "0\r\n"...), trailer...), "\r\n"...)
 	}
-	return w.flush()
+	return w.Flush()
 }

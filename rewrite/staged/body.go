@@ -129,7 +129,7 @@ func (b *builder) limit() (name string, n int) {
 func (b *builder) messages(list []byte) []byte {
 	list, role := append(list, '['), "system"
 	for n := range b.req.Messages {
-		if r := turnAt(b.req, n).role; operator(r) {
+		if r := chat.RoleOf(b.req, n); operator(r) {
 			list, role = append(append(list, b.stripped(b.req.Messages[n])...), ','), r
 		}
 	}
