@@ -122,10 +122,10 @@ func (b *bench) newRig(ctx context.Context, documents int) (_ *rig, err error) {
 	if r.relay, err = startRole(ctx, "role-relay", r.upstream.addr); err != nil {
 		return nil, err
 	}
-	if r.sidenote, err = b.startSidenote(ctx, b.Sidenote, r.upstream.addr, documents); err != nil || b.Before == "" {
+	if r.sidenote, err = b.startSidenote(ctx, b.Sidenote, r.upstream.addr, documents, true); err != nil || b.Before == "" {
 		return r, err
 	}
-	r.before, err = b.startSidenote(ctx, b.Before, r.upstream.addr, documents)
+	r.before, err = b.startSidenote(ctx, b.Before, r.upstream.addr, documents, false)
 	return r, err
 }
 

@@ -14,15 +14,27 @@ type work struct {
 	events  int     // in each answer
 	bar     float64 // the ratio to the relay that is aimed at; 0: none
 	fresh   bool    // each request asks something new, see newQuestion
+	calls   int     // of the upstream for one request of Sidenote, to which as many relayed ones are compared; 0: one
 }
 
 const (
 	kib             = 1 << 10
 	mainSources     = 6  // of about 1 KB each
 	mainConnections = 32 // of the growth table
+
+	stages      = 4                   // of the preset medical
+	stagedModel = "gpt-4o-2024-08-06" // whose chats it answers
 )
 
 var injected = fmt.Sprintf("injected; sources=%d;", mainSources)
+
+// asked is how many requests of a server stand for one of Sidenote.
+func (w *work) asked(s, relay *server) float64 {
+	if s == relay {
+		return float64(max(w.calls, 1))
+	}
+	return 1
+}
 
 // works are the cases of the table.
 func works() []work {
@@ -35,6 +47,9 @@ func works() []work {
 	}
 	fresh := chat("1 KB chat, never asked before", 1*kib, 3)
 	fresh.request, fresh.fresh = chatRequest(bytes.Replace(chatOf(1*kib, answerWhole), []byte(question), []byte(newQuestion), 1), answerWhole), true
+	staged := chat("staged, 1 KB chat, to 4 relayed", 1*kib, 1.5)
+	staged.request = chatRequest(bytes.Replace(chatOf(1*kib, answerWhole), []byte(model), []byte(stagedModel), 1), answerWhole)
+	staged.status, staged.calls = fmt.Sprintf("staged; stages=%[1]d; sources=%[2]d;", stages, mainSources), stages
 	embeddings := []byte(`{"model":"text-embedding-3-small","input":"` + strings.Repeat("Parents take leave. ", kib/20) + `"}`)
 	return []work{
 		chat("1 KB chat", 1*kib, 1.3),
@@ -45,6 +60,7 @@ func works() []work {
 		stream("stream, 1 KB, burst", 1*kib, answerBurst),
 		stream("stream, 20 KB, burst", 20*kib, answerBurst),
 		stream("stream, 1 KB, paced", 1*kib, answerPaced),
+		staged,
 		{name: "pass-through, 1 KB embeddings", request: request("/v1/embeddings", embeddings, answerWhole), bar: 1.1},
 		{name: "pass-through, 20 KB chat, off", request: chatRequest(chatOf(20*kib, answerWhole), answerWhole, off), status: "untouched; reason=off", bar: 1.1},
 	}

@@ -26,7 +26,7 @@ func (b *bench) measureCPU(ctx context.Context, out *results) error {
 // compare lets the relays take turns at one piece of work, in each round in another order.
 func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds int) (result cpuResult, err error) {
 	servers := []*server{r.relay, r.sidenote}
-	if r.before != nil {
+	if r.before != nil && w.calls == 0 {
 		servers = append(servers, r.before)
 	}
 	loads, cost := make([]*load, len(servers)), make([][]float64, len(servers))
@@ -44,13 +44,13 @@ func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds
 				return result, err
 			}
 			if n > 0 { // the first is to warm up
-				cost[i] = append(cost[i], round.perRequest())
+				cost[i] = append(cost[i], round.perRequest()*w.asked(servers[i], r.relay))
 			}
 		}
 	}
 	result = cpuResult{Name: w.name, Relay: median(cost[0]), Sidenote: median(cost[1]), Bar: w.bar}
 	result.Ratio, result.Low, result.High = ratios(cost[1], cost[0])
-	if r.before != nil {
+	if len(cost) > 2 {
 		c := &change{Before: median(cost[2])}
 		c.Ratio, c.Low, c.High = ratios(cost[1], cost[2])
 		result.Change = c
@@ -72,7 +72,7 @@ func ratios(of, to []float64) (mid, low, high float64) {
 func (b *bench) measureLatency(ctx context.Context, out *results) error {
 	return b.with(ctx, mainSources, func(r *rig) error {
 		for _, w := range works() {
-			if w.events > 0 {
+			if w.events > 0 || w.calls > 0 {
 				continue
 			}
 			result, err := b.latency(ctx, r, w)

@@ -87,12 +87,12 @@ func buildSidenote(ctx context.Context, dir string) (path string, err error) {
 
 // startSidenote starts a real program on a folder of so many documents, each a source of
 // about 1 KB, and waits until requests get all of them as sources.
-func (b *bench) startSidenote(ctx context.Context, program, upstream string, documents int) (*server, error) {
+func (b *bench) startSidenote(ctx context.Context, program, upstream string, documents int, staged bool) (*server, error) {
 	dir, err := os.MkdirTemp(b.dir, fmt.Sprintf("with-%d-", documents))
 	if err != nil {
 		return nil, err
 	}
-	config, err := b.writeConfig(dir, upstream, documents)
+	config, err := b.writeConfig(dir, upstream, documents, staged)
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +159,9 @@ func askStatus(addr string) (string, error) {
 // others is the number of documents that answer something else.
 const others = 60
 
-// writeConfig writes a configuration for an upstream, with its documents.
-func (b *bench) writeConfig(dir, upstream string, documents int) (path string, err error) {
+// writeConfig writes a configuration for an upstream, with its documents, and with stages for chats
+// of stagedModel or without, which older builds do not know.
+func (b *bench) writeConfig(dir, upstream string, documents int, staged bool) (path string, err error) {
 	docs := filepath.Join(dir, "handbook")
 	if err := os.MkdirAll(docs, 0o700); err != nil {
 		return "", err
@@ -176,15 +177,19 @@ func (b *bench) writeConfig(dir, upstream string, documents int) (path string, e
 		}
 	}
 	path = filepath.Join(dir, "sidenote.yaml")
+	overrides := ""
+	if staged {
+		overrides = fmt.Sprintf("    overrides: [{models: [%s], mode: staged, stages: medical}]\n", stagedModel)
+	}
 	yaml := fmt.Sprintf(`upstream: http://%s
 knowledge: {handbook: %q}
 policies:
   default:
     context_tokens: %d
     retrieval: {top_k: %d, deadline: 5s, score_threshold: 0.0001}
-telemetry: {log: {format: json, requests: %s}}
+%stelemetry: {log: {format: json, requests: %s}}
 concurrency: 32k
-`, upstream, docs, 400*documents+400, documents, b.Log)
+`, upstream, docs, 400*documents+400, documents, overrides, b.Log)
 	return path, os.WriteFile(path, []byte(yaml), 0o600)
 }
 

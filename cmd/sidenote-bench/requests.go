@@ -6,6 +6,7 @@ import (
 )
 
 const (
+	model    = "gpt-4o"
 	question = "How many weeks of parental leave do I get?"
 	// newQuestion has another number in each request.
 	newQuestion = "How many weeks of parental leave do I get in case " + newDigits + "?"
@@ -45,7 +46,7 @@ func chatOfMessages(n, size int) []byte {
 }
 
 func openChat(s *strings.Builder) {
-	s.WriteString(`{"model":"gpt-4o","messages":[{"role":"system","content":"You are the HR assistant of a small company.\nAnswer briefly, and say where it stands."}`)
+	s.WriteString(`{"model":"` + model + `","messages":[{"role":"system","content":"You are the HR assistant of a small company.\nAnswer briefly, and say where it stands."}`)
 }
 
 func closeChat(s *strings.Builder, answer string) []byte {

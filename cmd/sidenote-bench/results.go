@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -109,7 +110,7 @@ func (r *results) write(w io.Writer, asJSON bool) error {
 		write    func(io.Writer)
 	}{
 		{len(r.CPU) > 0, "CPU µs a request\trelay\tSidenote\tratio\tquartiles\taim\t", r.writeCPU},
-		{len(r.CPU) > 0 && r.CPU[0].Change != nil, "CPU µs a request\tbefore\tnow\tratio\tquartiles\t", r.writeChange},
+		{len(r.CPU) > 0 && slices.ContainsFunc(r.CPU, func(c cpuResult) bool { return c.Change != nil }), "CPU µs a request\tbefore\tnow\tratio\tquartiles\t", r.writeChange},
 		{len(r.Latency) > 0, "Latency µs, one connection\tdirect p50\trelay adds\tSidenote adds\tdirect p99\trelay adds\tSidenote adds\t", r.writeLatency},
 		{r.Memory != nil, "Memory KB an open idle stream\trelay\tSidenote\t", r.writeMemory},
 		{r.Stress != nil, "Streamed chats lost\trelay\tSidenote\t", r.writeStress},
@@ -131,6 +132,9 @@ func (r *results) writeCPU(w io.Writer) {
 
 func (r *results) writeChange(w io.Writer) {
 	for _, c := range r.CPU {
+		if c.Change == nil {
+			continue
+		}
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t\n", c.Name, c.Change.Before, c.Sidenote, c.Change.Ratio, c.Change.Low, c.Change.High)
 	}
 }
