@@ -248,6 +248,9 @@ func (row *stagedRow) wantsError(t *testing.T, p *played) {
 	if strings.Contains(p.body, "Draft") || strings.Contains(p.body, "127.0.0.1") {
 		t.Errorf("it has more than the error: %s", p.body)
 	}
+	if again := row.want != report.StageRefused; strings.Contains(text, "Try again.") != again || !row.begun() && (p.header.Get("Retry-After") != "") != again {
+		t.Errorf("another try may help: %t, but it says %v %s", again, p.header, text)
+	}
 	want := fmt.Sprintf("; stages=%d; failed=%s; failure=%s", row.stage, row.name(), row.want)
 	if got := p.header.Get(report.HeaderStatus); !row.begun() && !strings.Contains(got, want) {
 		t.Errorf("status %s, want %s", got, want)

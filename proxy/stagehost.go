@@ -184,5 +184,8 @@ func stageError(x *exchange, err error) *Error {
 	if failed.Stage.Outcome == report.StageTimeout {
 		reason = report.ReasonStageTimeout
 	}
+	if failed.Stage.Outcome == report.StageRefused { // as it would be once more
+		return &Error{Reason: reason, Message: failed.Error(), Err: failed.Err, Final: true}
+	}
 	return &Error{Reason: reason, Message: failed.Error() + " Try again.", Err: failed.Err}
 }

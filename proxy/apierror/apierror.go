@@ -26,6 +26,7 @@ type Error struct {
 	Err     error  // the cause, for the log; never sent
 
 	Refusal *meter.Refusal // with ReasonRateLimit and ReasonQuota
+	Final   bool           // another try cannot help, as it could with other errors of this Reason
 }
 
 // Error returns reason, message and cause.
@@ -159,7 +160,7 @@ func (e *Error) headers(set func(name, value string)) {
 	set("Content-Type", "application/json")
 	if e.Refusal != nil {
 		e.Refusal.Headers(set)
-	} else if a.retryAfter > 0 {
+	} else if a.retryAfter > 0 && !e.Final {
 		set("Retry-After", fmt.Sprint(a.retryAfter))
 	} else {
 		set("X-Should-Retry", "false")
