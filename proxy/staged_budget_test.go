@@ -32,8 +32,12 @@ func TestStagedIsSettled(t *testing.T) {
 			if c.stage == 0 {
 				g = openStaged(t, b, newUpstream(t, plays(-1, nil)), stagedTerms{})
 			}
-			if p := g.plays(t, body); p.status != 200 || p.err != nil {
+			p := g.plays(t, body)
+			if p.status != 200 || p.err != nil {
 				t.Fatalf("%s: %d %s", name, p.status, p.body)
+			}
+			if body == weeksStream && strings.Contains(p.body, `"usage":{`) {
+				t.Errorf("%s: the client did not ask what was used: %s", name, p.body)
 			}
 			r := g.reports.next(t)
 			day := b.usage(t).Day

@@ -88,6 +88,7 @@ func stageFaults() []stageFault {
 		{name: "half a head until the chain's time is up", does: hang("HTTP/1.1 200 OK\r\nConte"), terms: chainTime, want: report.StageTimeout},
 		{name: "closed", does: closing(""), want: report.StageBroken},
 		{name: "half a body", does: closing("HTTP/1.1 " + okJSON + "\r\nContent-Length: 1000\r\n\r\n{\"choices\":"), want: report.StageBroken, accept: true},
+		{name: "a gigabyte", does: closing("HTTP/1.1 " + okJSON + "\r\nContent-Length: 1073741824\r\n\r\n{"), want: report.StageBroken, accept: true},
 		{name: "no HTTP", does: closing("SSH-2.0-OpenSSH_9.6\r\n"), want: report.StageBroken},
 		{name: "empty text", does: whole(okJSON, message(`{"role":"assistant","content":""}`)), want: report.StageSilent, accept: true},
 		{name: "blank text", does: whole(okJSON, message(`{"role":"assistant","content":" \n"}`)), want: report.StageSilent, accept: true},
@@ -172,6 +173,9 @@ func (row stagedRow) test(t *testing.T) {
 	rep := g.reports.next(t)
 	if failed := rep.Stages.Failed(); failed == nil || failed.Outcome != row.want || failed.Name != row.name() || len(rep.Stages.Called) != row.stage {
 		t.Errorf("report %+v, want %s of %s", rep.Stages, row.want, row.name())
+	}
+	if failed := rep.Stages.Failed(); row.does == nil && (failed == nil || failed.Calls != 2) {
+		t.Errorf("what was never sent is not tried once more: %+v", failed)
 	}
 	switch {
 	case row.cut && row.stream:
