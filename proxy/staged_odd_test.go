@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
 )
@@ -128,6 +129,64 @@ func TestHeadsOfStagesElsewhere(t *testing.T) {
 	for _, line := range own[:7] {
 		if !strings.Contains(strings.Join(s.head, "\n"), line) {
 			t.Errorf("the client's own upstream is told %q, without %s", s.head, line)
+		}
+	}
+}
+
+// draftOf are two stages, of which the first is the answer where the other one fails.
+func draftOf() []staged.Stage { return []staged.Stage{{Name: "one", Draft: true}, {Name: "two"}} }
+
+// A last stage that says nothing but white space has said nothing, be it a stream or not.
+func TestStageSaysWhiteSpace(t *testing.T) {
+	const piece = `data: {"id":"c","choices":[{"index":0,"delta":{"content":" \n"},"finish_reason":null}]}` + "\n\n"
+	for _, blank := range []string{" \n", piece + piece + `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"} {
+		u := newUpstream(t, saying(map[string]string{"one": "the draft", "two": blank}))
+		g := oddStages(t, u, nil, draftOf()...)
+		for _, body := range []string{oddBody, oddStream} {
+			if body == oddBody && blank != " \n" {
+				continue
+			}
+			if _, got := g.post(t, body); !strings.Contains(got, "the draft") || strings.Contains(got, ` \n`) {
+				t.Error(got)
+			}
+			if r := g.reports.next(t); r.Stages.Answer != "one" || r.Stages.Called[1].Outcome != report.StageSilent {
+				t.Errorf("%+v", r.Stages)
+			}
+		}
+	}
+}
+
+// A stage of a model that shows its thoughts is answered with a list of parts; the next one reads the texts of it.
+func TestStageSaysParts(t *testing.T) {
+	parts := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"the evidence"}]},"finish_reason":"stop"}]}`
+	u := newUpstream(t, saying(map[string]string{"one": raised(okJSON, parts), "two": raised(okJSON, strings.Replace(parts, "evidence", "answer", 1))}))
+	g := oddStages(t, u, nil, staged.Stage{Name: "one"}, staged.Stage{Name: "two"})
+	if _, got := g.post(t, oddBody); !strings.Contains(got, "the answer") {
+		t.Error(got)
+	}
+	u.next(t)
+	if s := u.next(t); !strings.Contains(s.body, `\nthe evidence\n`) {
+		t.Errorf("the second stage is asked %s", s.body)
+	}
+	if r := g.reports.next(t); r.Outcome != report.Staged || r.Stages.Called[1].Output != "the answer" {
+		t.Errorf("%+v", r.Stages)
+	}
+}
+
+// What takes the place of stages within a stream, and is no answer, ends it with an error: the upstream's own, if it
+// said one.
+func TestInsteadOfStagesIsNoAnswer(t *testing.T) {
+	gzipped := raised("200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip", "\x1f\x8b")
+	for want, answer := range map[string]string{
+		`data: {"error":{"code":"upstream_broken",`:   gzipped,
+		`data: {"error":{"message":"no such model"}}`: raised(okJSON, `{"error":{"message":"no such model"}}`),
+	} {
+		u := newUpstream(t, saying(map[string]string{"one": "evidence", "two": "", "": answer}))
+		g := oddStages(t, u, nil, staged.Stage{Name: "one"}, staged.Stage{Name: "two"}, staged.Stage{Name: "three"})
+		resp := g.raw(t, chat(oddStream))
+		got, err := io.ReadAll(resp.Body)
+		if !strings.Contains(string(got), want) || strings.Contains(string(got), "[DONE]") || err == nil {
+			t.Errorf("%s, %v; want %s", got, err, want)
 		}
 	}
 }

@@ -168,6 +168,7 @@ type answer struct {
 	size    int   // bytes of what is kept
 	finish  string
 	usage   []byte
+	blank   int      // bytes at the beginning of the text that are white space; see Said
 	began   bool     // text was passed on
 	role    bool     // an event that is hidden has the role
 	failed  bool     // an event has an error

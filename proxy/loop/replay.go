@@ -1,22 +1,45 @@
 package loop
 
+import "strings"
+
 // Drop forgets what this round said, of which the client has got nothing, but for what it used.
 func (l *Loop) Drop() {
 	l.role, l.id, l.created, l.now = false, nil, nil, answer{usage: l.now.usage}
 }
 
-// Said tells whether this round said anything: a text, what a model thought or refused, or a call.
+// Said tells whether this round said anything: a text that is more than white space, what a model thought or
+// refused, or a call.
 func (l *Loop) Said() bool {
 	n := &l.now
-	if n.text.Len() > 0 || len(n.calls) > 0 {
+	if strings.TrimSpace(n.text.String()[min(n.blank, n.text.Len()):]) != "" || len(n.calls) > 0 {
 		return true
 	}
+	n.blank = n.text.Len()
 	for _, e := range n.extra {
 		if raw := string(e.json()); raw != `""` && raw != "[]" && raw != "{}" {
 			return true
 		}
 	}
 	return false
+}
+
+// Says returns the text of a message, also of one whose content is a list of parts: what is no text of
+// these, such as what a model thought, is left out. It is "" if there is nothing but white space.
+func (t *Turn) Says() string {
+	text := t.Text
+	for _, e := range t.extra {
+		if e.name == "content" {
+			for _, part := range elementsOf(e.json()) {
+				if o, _ := objectOf(part); o.text("type") == "text" {
+					text += o.text("text")
+				}
+			}
+		}
+	}
+	if strings.TrimSpace(text) == "" {
+		return ""
+	}
+	return text
 }
 
 // Refusal returns why a model does not answer, in its words; "" if it does.

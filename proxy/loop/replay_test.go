@@ -117,8 +117,9 @@ func TestDrop(t *testing.T) {
 	}
 	role := `data: {"id":"%","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`
 	say(strings.Replace(role, "%", "one", 1))
-	if l.Said() {
-		t.Error("a role is said to say something")
+	say(`data: {"id":"one","choices":[{"index":0,"delta":{"content":" \n"},"finish_reason":null}]}`, `data: {"id":"one","choices":[{"index":0,"delta":{"content":"\n"},"finish_reason":null}]}`)
+	if l.Said() || l.Said() {
+		t.Error("a role and white space are said to say something")
 	}
 	l.Drop()
 	out.Reset()
@@ -136,6 +137,19 @@ func TestDrop(t *testing.T) {
 		say(`data: {"id":"three","choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`)
 		if !l.Said() {
 			t.Errorf("%s is said to say nothing", delta)
+		}
+	}
+}
+
+// What a message says is its text, be it a string or parts of a list, without thoughts. White space says nothing.
+func TestSays(t *testing.T) {
+	for content, want := range map[string]string{
+		`"Hi "`: "Hi ", `" \n"`: "", `null`: "", `[]`: "", `[{"type":"text","text":" "}]`: "", `[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]`: "",
+		`[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"Hi "},{"type":"text","text":"you"},7]`: "Hi you",
+	} {
+		turn, ok := loop.New(loop.Rules{Ours: func(string) bool { return false }}).EndWhole([]byte(`{"choices":[{"message":{"role":"assistant","content":` + content + `}}]}`))
+		if got := turn.Says(); !ok || got != want {
+			t.Errorf("%s says %q, want %q", content, got, want)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -174,10 +173,10 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 	}
 	turn, ok := r.loop.EndWhole(body)
 	if !ok {
-		return nil, report.StageInvalid
+		return body, report.StageInvalid // it may say why
 	}
 	outcome = report.StageOK
-	if f.Output, f.Finish = turn.Text, turn.Finish; strings.TrimSpace(turn.Text) == "" {
+	if f.Output, f.Finish = turn.Says(), turn.Finish; f.Output == "" {
 		outcome = report.StageSilent
 	}
 	if f.call.Last {

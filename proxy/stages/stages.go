@@ -225,10 +225,10 @@ func (r *Stages) remembered(c *Call, f *flight) (answer []byte, ok bool) {
 		return nil, false
 	}
 	turn, ok := loop.New(loop.Rules{Ours: func(string) bool { return false }}).EndWhole(answer)
-	if !ok || turn.Text == "" {
+	if !ok || turn.Says() == "" {
 		return nil, false
 	}
-	f.Output, f.Finish = turn.Text, turn.Finish
+	f.Output, f.Finish = turn.Says(), turn.Finish
 	return answer, true
 }
 

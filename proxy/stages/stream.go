@@ -7,8 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"sidenote/proxy/answers"
 	"sidenote/proxy/events"
 	"sidenote/proxy/loop"
@@ -140,7 +138,7 @@ func (s *stream) copy(f *flight) (ended bool, err error) {
 	if err == nil {
 		err = endErr
 	}
-	f.Output, f.Finish = turn.Text, turn.Finish
+	f.Output, f.Finish = turn.Says(), turn.Finish
 	if s.said = s.said || err == nil && s.loop.Said(); s.said {
 		if flushErr := s.out.Flush(); err == nil {
 			err = flushErr
@@ -269,16 +267,18 @@ func (s *stream) instead(bare bool) error {
 		return s.fail(s.Error(f.err), f.err)
 	}
 	defer f.answer.Close()
-	if f.answer.Status() != fasthttp.StatusOK {
+	if s.outcome(f) != report.StageOK {
 		body, _ := f.answer.Peek(64<<10, nil)
 		return s.fail(body, errRefused)
 	}
 	if !answers.Stream(f.answer) {
-		body, _ := s.Stages.read(f)
-		if body == nil {
-			return s.fail(nil, errRefused)
+		var body []byte
+		var outcome report.StageOutcome
+		s.alive(func() { body, outcome = s.Stages.read(f) })
+		if outcome == report.StageOK || outcome == report.StageSilent {
+			return s.whole(body)
 		}
-		return s.whole(body)
+		return s.fail(body, errRefused)
 	}
 	_, err := s.copy(f)
 	switch {
