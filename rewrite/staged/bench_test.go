@@ -10,8 +10,14 @@ import (
 )
 
 // BenchmarkRequests makes the four requests of a chain, each of which reads 8 KB of sources and what
-// the stages before said.
+// the stages before said, for a short chat and for one of 200 KB.
 func BenchmarkRequests(b *testing.B) {
+	b.Run("short", func(b *testing.B) { benchRequests(b, 0) })
+	b.Run("long", func(b *testing.B) { benchRequests(b, 200) })
+}
+
+// benchRequests makes the requests for a chat with so many KB before the question.
+func benchRequests(b *testing.B, before int) {
 	const asked = "{{CONTEXT}}\n<question>\n{{QUESTION}}\n</question>\n"
 	rules := strings.Repeat("State nothing as a fact that the sources do not support.\n", 20)
 	c := compile(b,
@@ -19,7 +25,8 @@ func BenchmarkRequests(b *testing.B) {
 		staged.Stage{Name: "draft", SystemPrompt: rules, UserPrompt: asked + "{{evidence}}" + rules},
 		staged.Stage{Name: "review", SystemPrompt: rules, UserPrompt: asked + "{{evidence}}{{draft}}" + rules},
 		staged.Stage{Name: "final", SystemPrompt: rules, UserPrompt: asked + "{{evidence}}{{draft}}{{review}}" + rules})
-	req, err := chat.Parse([]byte(`{"model":"gpt-4o","temperature":0.2,"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"How many weeks of parental leave do I get?"}]}`))
+	req, err := chat.Parse([]byte(`{"model":"gpt-4o","temperature":0.2,"messages":[{"role":"system","content":"Be brief."},` +
+		strings.Repeat(`{"role":"assistant","content":"`+strings.Repeat("We talked of the weather.\\n", 38)+`"},`, before) + `{"role":"user","content":"How many weeks of parental leave do I get?"}]}`))
 	if err != nil {
 		b.Fatal(err)
 	}

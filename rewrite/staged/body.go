@@ -19,11 +19,14 @@ type Call struct {
 	Strip        []edit.Edit   // of the client's request: rewrite.StripEdits
 }
 
+// usualHead is what a request has beside the conversation, in bytes, or less.
+const usualHead = 4 << 10
+
 // Body returns the request of a stage, made of one that is not Unfit. It has the application's
 // messages of the roles system and developer, then the stage's prompts; see the table in the
 // README for what becomes of each member.
 func Body(req *chat.Request, c Call) []byte {
-	b := builder{req: req, call: &c, body: append(make([]byte, 0, len(req.Body)+(len(c.System)+len(c.User))*17/16+256), '{'), limits: map[string]int{}}
+	b := builder{req: req, call: &c, body: append(make([]byte, 0, min(len(req.Body), usualHead)+(len(c.System)+len(c.User))*17/16+256), '{'), limits: map[string]int{}}
 	for _, m := range members(req) {
 		b.member(&m)
 	}

@@ -43,9 +43,9 @@ func TestCompileRefuses(t *testing.T) {
 		"[1].temperature: -0.1 is out":                                                func(s []staged.Stage) { s[1].Temperature = temperature(-0.1) },
 		"[1].max_tokens: -1 is out":                                                   func(s []staged.Stage) { s[1].MaxTokens = -1 },
 		"[1].budget: -1 is out":                                                       func(s []staged.Stage) { s[1].Budget = -1 },
-		"[0].when.stop_if: has no stage before":                                            func(s []staged.Stage) { s[0].StopIf = "X" },
-		"[2].when.stop_if: is of the last stage":                                           func(s []staged.Stage) { s[2].StopIf = "X" },
-		"[2].when.empty_if: is of the last stage":                                          func(s []staged.Stage) { s[2].EmptyIf = "X" },
+		"[0].when.stop_if: has no stage before":                                       func(s []staged.Stage) { s[0].StopIf = "X" },
+		"[2].when.stop_if: is of the last stage":                                      func(s []staged.Stage) { s[2].StopIf = "X" },
+		"[2].when.empty_if: is of the last stage":                                     func(s []staged.Stage) { s[2].EmptyIf = "X" },
 	} {
 		_, err := staged.Compile(draftAndFinal(change))
 		if want == "" {
