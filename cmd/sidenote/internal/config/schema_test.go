@@ -192,7 +192,7 @@ func TestEveryValueIsChecked(t *testing.T) {
 			switch {
 			case number && (slices.Contains(text, last) || slices.Contains(files, last)):
 				continue
-			case number && (last == "match" || last == "name" || last == "model" || last == "prefix" || (last == "priority" || last == "shutdown_delay" || last == "keep" || last == "turns" || last == "input" || last == "cached_input" || last == "output") && bad == "0" || last == "value" && (bad == "0" || bad == "-1") || strings.HasPrefix(s.schema, "knowledge.*")):
+			case number && (last == "match" || last == "name" || last == "model" || last == "prefix" || (last == "priority" || last == "shutdown_delay" || last == "keep" || last == "turns" || last == "input" || last == "cached_input" || last == "output" || last == "temperature" || strings.HasSuffix(s.schema, ".stages.cache")) && bad == "0" || last == "value" && (bad == "0" || bad == "-1") || strings.HasPrefix(s.schema, "knowledge.*")):
 				continue // a name of its own kind, or in range
 			case number && !s.scalar:
 				continue // a string where a map stands
