@@ -96,7 +96,7 @@ type Stages struct {
 	Err  error
 
 	chain    *staged.Chain
-	inputs   staged.Inputs
+	prompts  *staged.Prompts
 	loop     *loop.Loop
 	deadline time.Time // of all
 	at       int       // the stage that is next, or called
@@ -113,11 +113,11 @@ func New(s Setup) *Stages {
 	never := func(string) bool { return false }
 	r := &Stages{Setup: s, chain: s.Policy.Chain, deadline: time.Now().Add(s.Policy.Timeout), wait: func(do func()) { do() }}
 	r.loop = loop.New(loop.Rules{Ours: never, Starts: never, HideText: true, LastUsage: s.Policy.LastUsage, Take: r.take})
-	counter := s.Models(s.Request.Model).Counter
-	r.inputs = staged.Inputs{Question: staged.Question(s.Request), Context: s.Sources, Counter: counter}
+	in := staged.Inputs{Question: staged.Question(s.Request), Context: s.Sources}
 	if r.chain.Uses(staged.PlaceHistory) {
-		r.inputs.History = staged.History(s.Request, counter)
+		in.History = staged.History(s.Request, s.Models(s.Request.Model).Counter)
 	}
+	r.prompts = r.chain.Prompts(in)
 	s.Report.Of = len(r.chain.Stages)
 	return r
 }
@@ -180,7 +180,7 @@ func (r *Stages) begin() (goes bool, end End, over bool) {
 	s := &r.chain.Stages[r.at]
 	c := &Call{At: r.at, Stage: s, Last: r.last(), Model: r.Models(r.modelOf(s))}
 	c.Make = func(sources string) {
-		r.inputs.Context = sources
+		r.prompts.Replace(sources)
 		r.make(c)
 	}
 	r.make(c)
@@ -208,10 +208,7 @@ func (r *Stages) modelOf(s *staged.Stage) string {
 
 // make makes the body of a stage's request.
 func (r *Stages) make(c *Call) {
-	in := r.inputs
-	in.Counter = c.Model.Counter
-	system, user := r.chain.Prompt(c.At, in)
-	c.Body = staged.Body(r.Request, staged.Call{Stage: c.Stage, System: system, User: user, Model: c.Model, Last: c.Last, Strip: r.Strip})
+	c.Body = staged.Body(r.Request, staged.Call{Stage: c.Stage, Prompt: r.prompts.Of(c.At, c.Model), Model: c.Model, Last: c.Last, Strip: r.Strip})
 }
 
 // remembered returns the answer that a stage got before. What is remembered and is none is left alone.
@@ -279,7 +276,7 @@ func (r *Stages) judge(f *flight, answer []byte) (end End, over bool) {
 		r.draft, r.drafted = answer, s.Name
 	}
 	r.note(f, "")
-	r.inputs.Outputs = append(r.inputs.Outputs, f.Output)
+	r.prompts.Add(f.Output)
 	r.at++
 	return 0, false
 }

@@ -37,6 +37,9 @@ func appendQuoted(dst []byte, s string) []byte {
 	}
 }
 
+// AppendEscaped appends a text as it stands in a JSON string, without quotes.
+func AppendEscaped(dst []byte, text string) []byte { return appendQuoted(dst, text) }
+
 // Unquote decodes a JSON string that the scanner accepted, quotes included. An escaped
 // lone surrogate becomes U+FFFD; texts that are searched or extended hold none.
 func Unquote(raw []byte) string { return decode(raw[1 : len(raw)-1]) }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/staged"
 	"sidenote/rewrite/tokens"
@@ -35,12 +36,14 @@ func benchRequests(b *testing.B, before int) {
 		b.Fatal(err)
 	}
 	said := strings.Repeat("Parents take sixteen weeks. ", 30)
-	in := staged.Inputs{Question: staged.Question(req), Context: strings.Repeat("Rule 7 about leave gives \"16\" weeks to case-12.\n", 170), Outputs: []string{said, said, said}, Counter: encoding}
+	in := staged.Inputs{Question: staged.Question(req), Context: strings.Repeat("Rule 7 about leave gives \"16\" weeks to case-12.\n", 170), Counter: encoding}
+	model := rewrite.Model{Encoding: "o200k_base", Counter: encoding}
 	b.ReportAllocs()
 	for b.Loop() {
+		p := c.Prompts(in)
 		for i := range c.Stages {
-			system, user := c.Prompt(i, in)
-			staged.Body(req, staged.Call{Stage: &c.Stages[i], System: system, User: user, Last: i == 3})
+			staged.Body(req, staged.Call{Stage: &c.Stages[i], Prompt: p.Of(i, model), Last: i == 3})
+			p.Add(said)
 		}
 	}
 }

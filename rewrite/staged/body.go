@@ -12,11 +12,11 @@ import (
 
 // A Call is what the request of a stage is made of, beside the client's.
 type Call struct {
-	Stage        *Stage
-	System, User string        // as Chain.Prompt returns them
-	Model        rewrite.Model // of the stage
-	Last         bool          // its answer goes to the client
-	Strip        []edit.Edit   // of the client's request: rewrite.StripEdits
+	Stage *Stage
+	Prompt
+	Model rewrite.Model // of the stage
+	Last  bool          // its answer goes to the client
+	Strip []edit.Edit   // of the client's request: rewrite.StripEdits
 }
 
 // usualHead is what a request has beside the conversation, in bytes, or less.
@@ -136,15 +136,24 @@ func (b *builder) messages(list []byte) []byte {
 			list, role = append(append(list, b.stripped(b.req.Messages[n])...), ','), r
 		}
 	}
-	user := chat.NewMessage{Role: "user", Text: b.call.User}
-	switch system := b.call.System; {
-	case system == "":
+	system := b.call.System
+	switch {
+	case len(system) == 0:
 	case b.call.Model.NoSystem:
-		user.Text = system + "\n\n" + user.Text
+		return append(message(list, "user", system, []byte(`\n\n`), b.call.User), ']')
 	default:
-		list = append(chat.NewMessage{Role: role, Text: system}.Append(list), ',')
+		list = append(message(list, role, system), ',')
 	}
-	return append(user.Append(list), ']')
+	return append(message(list, "user", b.call.User), ']')
+}
+
+// message appends a message, of whose text the parts are escaped.
+func message(list []byte, role string, parts ...[]byte) []byte {
+	list = append(append(append(list, `{"role":"`...), role...), `","content":"`...)
+	for _, part := range parts {
+		list = append(list, part...)
+	}
+	return append(list, `"}`...)
 }
 
 // stripped returns a message of the request without what is stripped of it.

@@ -82,7 +82,7 @@ func readCall(t *testing.T, data []byte) (c staged.Call) {
 		t.Fatal(err)
 	}
 	return staged.Call{
-		Stage: &in.Stage, System: in.System, User: in.User, Last: in.Last,
+		Stage: &in.Stage, Prompt: staged.Escaped(in.System, in.User), Last: in.Last,
 		Model: rewrite.Model{CompletionCap: in.CompletionCap, NoSystem: in.NoSystem},
 	}
 }
@@ -92,7 +92,7 @@ func TestBodyStrips(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"Be {{sidenote}}brief."},{"role":"user","content":"Q"}],"sidenote":{"mode":"staged"}}`
 	at := strings.Index(body, "{{sidenote}}")
 	strip := []edit.Edit{{Name: "marker", Offset: at, Delete: len("{{sidenote}}")}, {Name: "strip-field", Offset: strings.Index(body, `,"sidenote"`), Delete: 29}}
-	got := staged.Body(parse(t, body), staged.Call{Stage: &staged.Stage{}, User: "P", Strip: strip})
+	got := staged.Body(parse(t, body), staged.Call{Stage: &staged.Stage{}, Prompt: staged.Escaped("", "P"), Strip: strip})
 	if want := `{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"P"}]}`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/tokens"
 )
 
@@ -31,8 +32,9 @@ const (
 
 // A template is a text with placeholders: texts[i] stands before the i-th of them.
 type template struct {
-	texts  []string // one more than places
-	places []int
+	texts   []string // one more than places
+	escaped [][]byte // the same, as in JSON strings
+	places  []int
 }
 
 var (
@@ -68,6 +70,9 @@ func parse(text string, placeholder func(name string) (int, error)) (template, e
 		end = at[1]
 	}
 	t.texts = append(t.texts, text[end:])
+	for _, text := range t.texts {
+		t.escaped = append(t.escaped, chat.AppendEscaped(nil, text))
+	}
 	return t, nil
 }
 
@@ -121,17 +126,20 @@ const cutMarker = " [… cut to fit]"
 // Prompt returns the prompts of the i-th stage. Nothing in question, history and outputs looks
 // like a tag of the prompt, and an output stands in tags of its own, within its budget.
 func (c *Chain) Prompt(i int, in Inputs) (system, user string) {
-	return c.Stages[i].SystemPrompt, c.templates[i].fill(func(place int) string {
-		switch place {
-		case question:
-			return c.safe(in.Question)
-		case context:
-			return orElse(strings.TrimSpace(in.Context), noSources)
-		case history:
-			return orElse(c.safe(in.History), noHistory)
-		}
-		return c.quote(&c.Stages[place], in.Outputs[place], in.Counter)
-	})
+	return c.Stages[i].SystemPrompt, c.templates[i].fill(func(place int) string { return c.value(place, &in) })
+}
+
+// value is what stands in a place.
+func (c *Chain) value(place int, in *Inputs) string {
+	switch place {
+	case question:
+		return c.safe(in.Question)
+	case context:
+		return orElse(strings.TrimSpace(in.Context), noSources)
+	case history:
+		return orElse(c.safe(in.History), noHistory)
+	}
+	return c.quote(&c.Stages[place], in.Outputs[place], in.Counter)
 }
 
 func orElse(text, other string) string {

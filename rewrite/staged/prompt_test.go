@@ -1,6 +1,7 @@
 package staged_test
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"strings"
@@ -175,3 +176,38 @@ func TestConversation(t *testing.T) {
 		t.Errorf("a long turn has %d words and ends in %q", n, got[len(got)-30:])
 	}
 }
+
+// What stages are asked is what Chain.Prompt says, whatever the texts are, also where stages have models
+// whose tokens differ, and where the sources become fewer on the way.
+func TestPrompts(t *testing.T) {
+	c := compile(t,
+		staged.Stage{Name: "a", SystemPrompt: "Be \"brief\".\n", UserPrompt: "{{CONTEXT}}\n{{HISTORY}}\t{{QUESTION}}"},
+		staged.Stage{Name: "b", UserPrompt: "{{a}} {{a}} {{CONTEXT}}", Budget: 8},
+		staged.Stage{Name: "c", UserPrompt: "{{b}}{{a}}{{QUESTION}}"})
+	models := []rewrite.Model{{Encoding: "words", Counter: words{}}, {Encoding: "bytes", Counter: letters{}}}
+	rapid.Check(t, func(t *rapid.T) {
+		in := staged.Inputs{Question: rapid.String().Draw(t, "question"), Context: rapid.String().Draw(t, "sources"), History: rapid.String().Draw(t, "history")}
+		p := c.Prompts(in)
+		for i := range c.Stages {
+			if rapid.Bool().Draw(t, "fewer") {
+				in.Context = rapid.String().Draw(t, "fewer sources")
+				p.Replace(in.Context)
+			}
+			for range 2 { // a stage may be asked once more
+				m := rapid.SampledFrom(models).Draw(t, "model")
+				in.Counter = m.Counter
+				if want, got := staged.Escaped(c.Prompt(i, in)), p.Of(i, m); !bytes.Equal(got.System, want.System) || !bytes.Equal(got.User, want.User) {
+					t.Fatalf("stage %d: got %s\nwant %s", i, got.User, want.User)
+				}
+			}
+			said := rapid.String().Draw(t, "output") + strings.Repeat(" word", rapid.IntRange(0, 30).Draw(t, "words"))
+			in.Outputs = append(in.Outputs, said)
+			p.Add(said)
+		}
+	})
+}
+
+// letters counts bytes.
+type letters struct{}
+
+func (letters) Count(text string) (int, bool) { return len(text), true }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"sidenote/rewrite/chat"
 	"sidenote/rewrite/tags"
 )
 
@@ -90,6 +91,7 @@ func (e *Error) Error() string {
 type Chain struct {
 	Stages    []Stage // not to be changed
 	templates []template
+	systems   [][]byte // the system prompts, as in JSON strings
 	names     []string // of the tags in prompts, that no text in them may look like
 	tags      tags.Vocabulary
 }
@@ -175,6 +177,7 @@ func (c *Chain) addTemplate(i int) error {
 		return &Error{i, fieldUser, "uses neither {{QUESTION}} nor the output of a stage before it"}
 	}
 	c.templates = append(c.templates, t)
+	c.systems = append(c.systems, chat.AppendEscaped(nil, s.SystemPrompt))
 	for _, text := range []string{s.SystemPrompt, s.UserPrompt} {
 		for _, m := range tagName.FindAllStringSubmatch(text, -1) {
 			if !slices.Contains(c.names, m[1]) {

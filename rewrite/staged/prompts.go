@@ -1,0 +1,64 @@
+package staged
+
+import (
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+)
+
+// A Prompt is what a stage is asked: the insides of two JSON strings, without their quotes.
+type Prompt struct{ System, User []byte }
+
+// Escaped is a Prompt of texts.
+func Escaped(system, user string) Prompt {
+	return Prompt{chat.AppendEscaped(nil, system), chat.AppendEscaped(nil, user)}
+}
+
+// Prompts makes the prompts of the stages of one request. They are those of Chain.Prompt; but a text
+// that several stages read, such as the sources, is made once. It is for one goroutine.
+type Prompts struct {
+	chain    *Chain
+	in       Inputs
+	made     map[int][]byte // what stands in a place
+	encoding string         // by which outputs in made were counted
+}
+
+// Prompts returns the prompts of a request, of which no stage has an output yet.
+func (c *Chain) Prompts(in Inputs) *Prompts {
+	return &Prompts{chain: c, in: in, made: make(map[int][]byte, len(c.Stages)+len(inputs))}
+}
+
+// Replace puts other sources in place of those so far.
+func (p *Prompts) Replace(sources string) {
+	p.in.Context = sources
+	delete(p.made, context)
+}
+
+// Add adds the output of the next stage.
+func (p *Prompts) Add(output string) { p.in.Outputs = append(p.in.Outputs, output) }
+
+// Of returns the prompt of the i-th stage, which a model reads. Nobody changes it.
+func (p *Prompts) Of(i int, m rewrite.Model) Prompt {
+	if p.in.Counter = m.Counter; m.Encoding != p.encoding {
+		p.encoding = m.Encoding
+		for place := range p.in.Outputs {
+			delete(p.made, place)
+		}
+	}
+	t := &p.chain.templates[i]
+	size := 0
+	for _, text := range t.escaped {
+		size += len(text)
+	}
+	for _, place := range t.places {
+		if p.made[place] == nil {
+			text := p.chain.value(place, &p.in)
+			p.made[place] = chat.AppendEscaped(make([]byte, 0, len(text)*17/16+16), text)
+		}
+		size += len(p.made[place])
+	}
+	user := make([]byte, 0, size)
+	for n, place := range t.places {
+		user = append(append(user, t.escaped[n]...), p.made[place]...)
+	}
+	return Prompt{p.chain.systems[i], append(user, t.escaped[len(t.places)]...)}
+}
