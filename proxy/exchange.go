@@ -219,7 +219,17 @@ func (x *exchange) refuse(e *Error) {
 		ctx.SetConnectionClose()
 		return
 	}
-	r.Status, r.Reason, r.Outcome = e.Status(), e.Reason, rewrite.Refused
+	r.Status = e.Status()
+	noteError(x, e)
+	e.Write(ctx)
+	ctx.Response.Header.Set(report.HeaderID, r.ID)
+	ctx.Response.Header.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
+}
+
+// noteError notes that the client gets e in place of an answer, and logs what operators look into.
+func noteError(x *exchange, e *Error) {
+	r := &x.report
+	r.Reason, r.Outcome = e.Reason, rewrite.Refused
 	switch e.Reason {
 	case report.ReasonUpstreamBroken, report.ReasonUpstreamConnect, report.ReasonUpstreamTimeout, report.ReasonStage, report.ReasonStageTimeout, report.ReasonInternal:
 		r.Outcome = report.Failed
@@ -229,7 +239,4 @@ func (x *exchange) refuse(e *Error) {
 			x.server.log.Warn("request refused", "id", r.ID, "tenant", r.Tenant, "error", e)
 		}
 	}
-	e.Write(ctx)
-	ctx.Response.Header.Set(report.HeaderID, r.ID)
-	ctx.Response.Header.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
 }

@@ -69,7 +69,14 @@ func answerInStages(x *exchange, body []byte, req *rewrite.Request, p rewrite.Po
 		Key: func(upstream string, body []byte) string {
 			return outputs.Key(x.policy.Tenant, stageKey(x, upstream), body)
 		},
-		Outputs: x.setup.outputs, Memory: x, Life: x.life, Report: x.report.Stages, Panicked: x.panicked, Error: func(err error) []byte { return stageError(x, err).JSON() },
+		Outputs: x.setup.outputs, Memory: x, Life: x.life, Report: x.report.Stages, Panicked: x.panicked,
+		Error: func(err error) []byte {
+			e := stageError(x, err)
+			if !errors.Is(e, errClientGone) {
+				noteError(x, e)
+			}
+			return e.JSON()
+		},
 		Tap: func(piece []byte) {
 			if x.reader != nil {
 				x.tap(piece)
