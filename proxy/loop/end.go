@@ -45,9 +45,12 @@ func Data(next io.Writer, data []byte) error {
 	return err
 }
 
+// inOneLine is never changed.
+var inOneLine = strings.NewReplacer("\r", " ", "\n", " ")
+
 // Comment writes a comment of server-sent events, which clients pass over.
 func Comment(next io.Writer, text string) error {
-	text = strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
+	text = inOneLine.Replace(text)
 	_, err := io.WriteString(next, ": "+text+"\n\n")
 	return err
 }

@@ -26,7 +26,7 @@ const usualHead = 4 << 10
 // messages of the roles system and developer, then the stage's prompts; see the table in the
 // README for what becomes of each member.
 func Body(req *chat.Request, c Call) []byte {
-	b := builder{req: req, call: &c, body: append(make([]byte, 0, min(len(req.Body), usualHead)+(len(c.System)+len(c.User))*17/16+256), '{'), limits: map[string]int{}}
+	b := builder{req: req, call: &c, body: append(slices.Grow([]byte(nil), min(len(req.Body), usualHead)+c.size()+256), '{')}
 	for _, m := range members(req) {
 		b.member(&m)
 	}
@@ -44,11 +44,11 @@ func Body(req *chat.Request, c Call) []byte {
 
 // A builder writes the request of a stage.
 type builder struct {
-	req      *chat.Request
-	call     *Call
-	body     []byte
-	hasModel bool
-	limits   map[string]int // of the request, by name
+	req                            *chat.Request
+	call                           *Call
+	body                           []byte
+	hasModel                       bool
+	maxTokens, maxCompletionTokens int // of the request; 0: it has none
 }
 
 func (b *builder) add(name string, value []byte) {
@@ -88,10 +88,10 @@ func (b *builder) member(m *member) {
 		if b.answers() {
 			b.add(m.name, m.value)
 		}
-	case "max_tokens", "max_completion_tokens":
-		if n, err := strconv.Atoi(string(m.value)); err == nil {
-			b.limits[m.name] = n
-		}
+	case "max_tokens":
+		b.maxTokens, _ = strconv.Atoi(string(m.value)) // null is 0, as if it were not there
+	case "max_completion_tokens":
+		b.maxCompletionTokens, _ = strconv.Atoi(string(m.value))
 	case "sidenote", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call":
 	default:
 		b.add(m.name, m.value)
@@ -116,7 +116,7 @@ func (b *builder) answers() bool { return b.call.Last || b.call.Stage.Draft }
 // request's own limit bounds stages whose output can be the answer, and those without one.
 func (b *builder) limit() (name string, n int) {
 	name, n = "max_tokens", b.call.Stage.MaxTokens
-	old, renamed := b.limits["max_tokens"], b.limits["max_completion_tokens"]
+	old, renamed := b.maxTokens, b.maxCompletionTokens
 	if b.call.Model.CompletionCap || renamed > 0 && old == 0 && b.call.Stage.Model == "" {
 		name = "max_completion_tokens"
 	}
@@ -136,22 +136,22 @@ func (b *builder) messages(list []byte) []byte {
 			list, role = append(append(list, b.stripped(b.req.Messages[n])...), ','), r
 		}
 	}
-	system := b.call.System
+	system, user := b.call.System, b.call.User
 	switch {
 	case len(system) == 0:
 	case b.call.Model.NoSystem:
-		return append(message(list, "user", system, []byte(`\n\n`), b.call.User), ']')
+		user = append([][]byte{system, []byte(`\n\n`)}, user...)
 	default:
 		list = append(message(list, role, system), ',')
 	}
-	return append(message(list, "user", b.call.User), ']')
+	return append(message(list, "user", user...), ']')
 }
 
-// message appends a message, of whose text the parts are escaped.
-func message(list []byte, role string, parts ...[]byte) []byte {
+// message appends a message, of whose text the pieces are escaped.
+func message(list []byte, role string, pieces ...[]byte) []byte {
 	list = append(append(append(list, `{"role":"`...), role...), `","content":"`...)
-	for _, part := range parts {
-		list = append(list, part...)
+	for _, piece := range pieces {
+		list = append(list, piece...)
 	}
 	return append(list, `"}`...)
 }

@@ -81,12 +81,19 @@ func Question(req *chat.Request) string {
 // looks like another turn.
 func History(req *chat.Request, counter retrieval.Counter) string {
 	var turns []string
-	room := historyTokens
+	room, size, counted := historyTokens, 0, 0
 	for n := lastUser(req) - 1; n >= 0 && room > 0; n-- {
 		t := turnAt(req, n)
-		if text := strings.TrimSpace(t.text); text != "" && (t.role == "user" || t.role == "assistant") {
-			text, room = fitTurn(t.role+": "+indented(text)+"\n", room, counter)
-			turns = append(turns, text)
+		text := strings.TrimSpace(t.text)
+		if text == "" || t.role != "user" && t.role != "assistant" {
+			continue
+		}
+		turns = append(turns, t.role+": "+indented(text)+"\n")
+		if size += len(turns[len(turns)-1]); size <= historyTokens { // a token has a byte at least
+			continue
+		}
+		for ; counted < len(turns); counted++ {
+			turns[counted], room = fitTurn(turns[counted], room, counter)
 		}
 	}
 	slices.Reverse(turns)
@@ -94,9 +101,10 @@ func History(req *chat.Request, counter retrieval.Counter) string {
 }
 
 // indented puts every further line of a text two columns to the right, whatever breaks it.
-func indented(text string) string {
-	return strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ", "\u0085", "\n  ").Replace(text)
-}
+func indented(text string) string { return indent.Replace(text) }
+
+// indent is never changed.
+var indent = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ", "\u0085", "\n  ")
 
 // fitTurn returns a turn, or what there is room for of it, and the room that is left.
 func fitTurn(text string, room int, counter retrieval.Counter) (string, int) {

@@ -1,16 +1,31 @@
 package staged
 
 import (
+	"slices"
+
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 )
 
-// A Prompt is what a stage is asked: the insides of two JSON strings, without their quotes.
-type Prompt struct{ System, User []byte }
+// A Prompt is what a stage is asked: the insides of two JSON strings, without their quotes. That of the
+// user is in pieces.
+type Prompt struct {
+	System []byte
+	User   [][]byte
+}
 
 // Escaped is a Prompt of texts.
 func Escaped(system, user string) Prompt {
-	return Prompt{chat.AppendEscaped(nil, system), chat.AppendEscaped(nil, user)}
+	return Prompt{chat.AppendEscaped(nil, system), [][]byte{chat.AppendEscaped(nil, user)}}
+}
+
+// size is that of all of it, in bytes.
+func (p *Prompt) size() int {
+	n := len(p.System)
+	for _, piece := range p.User {
+		n += len(piece)
+	}
+	return n
 }
 
 // Prompts makes the prompts of the stages of one request. They are those of Chain.Prompt; but a text
@@ -45,20 +60,13 @@ func (p *Prompts) Of(i int, m rewrite.Model) Prompt {
 		}
 	}
 	t := &p.chain.templates[i]
-	size := 0
-	for _, text := range t.escaped {
-		size += len(text)
-	}
-	for _, place := range t.places {
+	user := make([][]byte, 0, 2*len(t.places)+1)
+	for n, place := range t.places {
 		if p.made[place] == nil {
 			text := p.chain.value(place, &p.in)
-			p.made[place] = chat.AppendEscaped(make([]byte, 0, len(text)*17/16+16), text)
+			p.made[place] = chat.AppendEscaped(slices.Grow([]byte(nil), len(text)*17/16+16), text)
 		}
-		size += len(p.made[place])
+		user = append(user, t.escaped[n], p.made[place])
 	}
-	user := make([]byte, 0, size)
-	for n, place := range t.places {
-		user = append(append(user, t.escaped[n]...), p.made[place]...)
-	}
-	return Prompt{p.chain.systems[i], append(user, t.escaped[len(t.places)]...)}
+	return Prompt{p.chain.systems[i], append(user, t.escaped[len(t.places)])}
 }
