@@ -15,6 +15,7 @@ type work struct {
 	bar     float64 // the ratio to the relay that is aimed at; 0: none
 	fresh   bool    // each request asks something new, see newQuestion
 	calls   int     // of the upstream for one request of Sidenote, to which as many relayed ones are compared; 0: one
+	relayed []byte  // what Sidenote itself relays as it is, to compare its cost with that; nil: the relay gets request
 }
 
 const (
@@ -23,18 +24,11 @@ const (
 	mainConnections = 32 // of the growth table
 
 	stages      = 4                   // of the preset medical
+	stageSize   = 10 * kib            // of the request of one, about, of which the sources are two thirds
 	stagedModel = "gpt-4o-2024-08-06" // whose chats it answers
 )
 
 var injected = fmt.Sprintf("injected; sources=%d;", mainSources)
-
-// asked is how many requests of a server stand for one of Sidenote.
-func (w *work) asked(s, relay *server) float64 {
-	if s == relay {
-		return float64(max(w.calls, 1))
-	}
-	return 1
-}
 
 // works are the cases of the table.
 func works() []work {
@@ -47,9 +41,11 @@ func works() []work {
 	}
 	fresh := chat("1 KB chat, never asked before", 1*kib, 3)
 	fresh.request, fresh.fresh = chatRequest(bytes.Replace(chatOf(1*kib, answerWhole), []byte(question), []byte(newQuestion), 1), answerWhole), true
-	staged := chat("staged, 1 KB chat, to 4 relayed", 1*kib, 1.5)
+	staged := chat("staged, to 4 of 1 KB by the relay", 1*kib, 0)
 	staged.request = chatRequest(bytes.Replace(chatOf(1*kib, answerWhole), []byte(model), []byte(stagedModel), 1), answerWhole)
 	staged.status, staged.calls = fmt.Sprintf("staged; stages=%[1]d; sources=%[2]d;", stages, mainSources), stages
+	own := staged
+	own.name, own.bar, own.relayed = "staged, to 4 chats relayed here", 1.5, chatRequest(chatOf(stageSize, answerWhole), answerWhole, off)
 	embeddings := []byte(`{"model":"text-embedding-3-small","input":"` + strings.Repeat("Parents take leave. ", kib/20) + `"}`)
 	return []work{
 		chat("1 KB chat", 1*kib, 1.3),
@@ -60,6 +56,7 @@ func works() []work {
 		stream("stream, 1 KB, burst", 1*kib, answerBurst),
 		stream("stream, 20 KB, burst", 20*kib, answerBurst),
 		stream("stream, 1 KB, paced", 1*kib, answerPaced),
+		own,
 		staged,
 		{name: "pass-through, 1 KB embeddings", request: request("/v1/embeddings", embeddings, answerWhole), bar: 1.1},
 		{name: "pass-through, 20 KB chat, off", request: chatRequest(chatOf(20*kib, answerWhole), answerWhole, off), status: "untouched; reason=off", bar: 1.1},

@@ -29,9 +29,17 @@ func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds
 	if r.before != nil && w.calls == 0 {
 		servers = append(servers, r.before)
 	}
+	floor, asked := w, float64(max(w.calls, 1))
+	if w.relayed != nil {
+		servers[0], floor.request, floor.status = r.sidenote, w.relayed, "untouched; reason=off"
+	}
 	loads, cost := make([]*load, len(servers)), make([][]float64, len(servers))
 	for i, s := range servers {
-		if loads[i], err = newLoad(s, w, connections); err != nil {
+		of := w
+		if i == 0 {
+			of = floor
+		}
+		if loads[i], err = newLoad(s, of, connections); err != nil {
 			return result, err
 		}
 		defer loads[i].close()
@@ -44,7 +52,11 @@ func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds
 				return result, err
 			}
 			if n > 0 { // the first is to warm up
-				cost[i] = append(cost[i], round.perRequest()*w.asked(servers[i], r.relay))
+				each := round.perRequest()
+				if i == 0 {
+					each *= asked
+				}
+				cost[i] = append(cost[i], each)
 			}
 		}
 	}

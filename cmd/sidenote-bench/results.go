@@ -126,7 +126,11 @@ func (r *results) write(w io.Writer, asJSON bool) error {
 
 func (r *results) writeCPU(w io.Writer) {
 	for _, c := range r.CPU {
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t≤ %.1f\t\n", c.Name, c.Relay, c.Sidenote, c.Ratio, c.Low, c.High, c.Bar)
+		aim := ""
+		if c.Bar > 0 {
+			aim = fmt.Sprintf("≤ %.1f", c.Bar)
+		}
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.2f\t%.2f–%.2f\t%s\t\n", c.Name, c.Relay, c.Sidenote, c.Ratio, c.Low, c.High, aim)
 	}
 }
 

@@ -54,7 +54,7 @@ func appendText(texts []string, m *chat.Reader) []string {
 // application's own messages is behind it.
 func lastUser(req *chat.Request) int {
 	for n := len(req.Messages) - 1; n >= 0; n-- {
-		switch role := turnAt(req, n).role; {
+		switch role := chat.RoleOf(req, n); {
 		case role == "user":
 			return n
 		case !operator(role):
