@@ -107,7 +107,7 @@ var mayImport = map[string][]string{
 	"proxy/spend":                             {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/report", "proxy/route", "proxy/transport", "proxy/usage", "rewrite", "rewrite/metered"},
 	"proxy/metrics":                           {"proxy/citations", "proxy/report", "proxy/route", "rewrite", "retrieval", "retrieval/recent", "cache/budget", "proxy/meter"},
 	"proxy/metrics/metricstest":               {"proxy/metrics"},
-	"proxy/requestlog":                        {"proxy/citations", "proxy/panics", "proxy/report", "proxy/route", "proxy/transport/poison", "rewrite", "proxy/memory"},
+	"proxy/requestlog":                        {"cache/budget", "retrieval", "proxy/citations", "proxy/panics", "proxy/report", "proxy/route", "proxy/transport/poison", "rewrite", "proxy/memory"},
 	"proxy/route":                             {},
 	"rewrite/edit":                            {},
 	"proxy/toolong":                           {},

@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/citations"
 	"sidenote/proxy/report"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
@@ -62,11 +64,12 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	if ledger.Late > 0 {
 		b = strconv.AppendInt(append(b, `,"late":`...), int64(ledger.Late), 10)
 	}
+	b = appendKnowledge(b, r.Rewrite.Retrieval.Bases)
 	b = appendMilliseconds(append(b, `,"overhead_ms":`...), r.Overhead)
 	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)
 	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)
 	b = appendMilliseconds(append(b, `,"duration_ms":`...), r.Total)
-	b = appendCitations(appendUsage(b, r), r.Citations)
+	b = appendCitations(appendCharged(appendUsage(b, r), r.Budget.Charged.Money), r.Citations)
 	b = strconv.AppendBool(append(b, `,"truncated":`...), r.Truncated)
 	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried())
 	b = append(b, `,"address":"`...)
@@ -75,6 +78,22 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	}
 	b = append(append(b, `","client":"`...), r.Client...)
 	return append(b, "\"}\n"...)
+}
+
+// appendKnowledge appends the bases that were searched; nothing where none was.
+func appendKnowledge(b []byte, bases []retrieval.Ref) []byte {
+	for i := range bases {
+		if i == 0 {
+			b = append(b, `,"knowledge":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = appendText(b, bases[i].Knowledge)
+	}
+	if len(bases) > 0 {
+		b = append(b, ']')
+	}
+	return b
 }
 
 // appendTools appends what a model did with tools of ours, without what it called them with: those
@@ -207,6 +226,18 @@ func appendUsage(b []byte, r *report.Report) []byte {
 		b = strconv.AppendInt(append(b, `,"counted_output_tokens":`...), r.Generated.Output, 10)
 	}
 	return b
+}
+
+// appendCharged appends what the tenant's budget was charged, in US dollars; nothing where that is
+// nothing.
+func appendCharged(b []byte, money int64) []byte {
+	if money <= 0 {
+		return b
+	}
+	b = append(strconv.AppendInt(append(b, `,"charged_usd":`...), money/budget.USD, 10), '.')
+	var digits [20]byte
+	fraction := strconv.AppendInt(digits[:0], budget.USD+money%budget.USD, 10)
+	return append(b, fraction[1:]...) // its leading 1 keeps the zeros
 }
 
 // appendMilliseconds appends d in milliseconds as encoding/json writes it.

@@ -8,17 +8,20 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/requestlog"
 	"sidenote/proxy/route"
 	"sidenote/proxy/usage"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chunks"
 )
@@ -39,6 +42,12 @@ func TestLineIsSlogs(t *testing.T) {
 		func(r *report.Report) { r.Upstream = "openai" }, func(r *report.Report) { r.Route = route.Chat }, func(r *report.Report) { r.Stream = true },
 		func(r *report.Report) { r.UsageFound = usage.Absent },
 		func(r *report.Report) { r.Rewrite.Ledger.Chunks = &chunks.Ledger{In: 12, Total: 15, Tokens: 1390} },
+		func(r *report.Report) {
+			r.Rewrite.Retrieval.Bases = []retrieval.Ref{{Knowledge: "handbook", Generation: "12"}}
+		},
+		func(r *report.Report) {
+			r.Rewrite.Retrieval.Bases = append(r.Rewrite.Retrieval.Bases, retrieval.Ref{Knowledge: "a\"b"})
+		},
 		func(r *report.Report) { r.Generated = usage.Counted{Output: 30, Known: true} },
 		func(r *report.Report) { r.Unoffered = "tool-choice" },
 		func(r *report.Report) {
@@ -223,6 +232,7 @@ func attrs(r *report.Report) []slog.Attr {
 		slog.String("exact", string(l.Exactness)),
 		slog.String("cache", string(r.Rewrite.Retrieval.Cache)),
 		slog.String("planner", "off"),
+	}, knowledgeOf(r), []slog.Attr{
 		slog.Float64("overhead_ms", milliseconds(r.Overhead)),
 		slog.Float64("retrieval_ms", milliseconds(r.Rewrite.RetrieveTook)),
 		slog.Float64("ttfb_ms", milliseconds(r.TTFB)),
@@ -233,6 +243,33 @@ func attrs(r *report.Report) []slog.Attr {
 		slog.String("address", shown(r.Address)),
 		slog.String("client", string(r.Client)),
 	})
+}
+
+// knowledgeOf returns what r's line must hold of the bases that were searched.
+func knowledgeOf(r *report.Report) []slog.Attr {
+	var ids []string
+	for _, b := range r.Rewrite.Retrieval.Bases {
+		ids = append(ids, b.Knowledge)
+	}
+	if ids == nil {
+		return nil
+	}
+	return []slog.Attr{slog.Any("knowledge", ids)}
+}
+
+// What was charged stands in the line as it is told everywhere: in dollars, exactly.
+func TestLineTellsCharges(t *testing.T) {
+	for money, want := range map[int64]string{
+		0: "", 1: `,"charged_usd":0.000000001,`, 12_345_678: `,"charged_usd":0.012345678,`, 3*budget.USD + budget.USD/2: `,"charged_usd":3.500000000,`,
+	} {
+		var out bytes.Buffer
+		r := reporttest.Injected()
+		r.Budget.Charged.Money = money
+		(&requestlog.Log{Lines: &out}).Record(r)
+		if got := strings.Contains(out.String(), "charged_usd"); got != (want != "") || !strings.Contains(out.String(), want) || !json.Valid(out.Bytes()) {
+			t.Errorf("%d: %s", money, out.String())
+		}
+	}
 }
 
 // shown is an address as the log has it.
