@@ -124,6 +124,7 @@ var mayImport = map[string][]string{
 	"proxy/citations":                         {"proxy/events", "proxy/panics", "rewrite/chat"},
 	"proxy/cited":                             {"proxy/citations", "proxy/coding", "proxy/panics", "proxy/report", "proxy/transport", "retrieval", "rewrite", "rewrite/chat"},
 	"proxy/usage":                             {"proxy/coding", "proxy/events", "proxy/route"},
+	"proxy/durations":                         {},
 	"proxy/explain":                           {"proxy/citations", "proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
 	"proxy/dryrun":                            {"proxy", "proxy/report", "proxy/rounds", "rewrite", "rewrite/staged"},
 	"proxy/admin":                             {"rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions", "proxy/dryrun"},

@@ -49,6 +49,7 @@ type cli struct {
 	Tool      toolCmd      `cmd:"" help:"Run a tool that models have, such as recall."`
 	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve these tools to a client of the Model Context Protocol, on stdin and stdout."`
 	Explain   explainCmd   `cmd:"" help:"Show what one of the last requests was shown, and why."`
+	Report    reportCmd    `cmd:"" help:"Show what the requests of a log come to."`
 	Rewrite   rewriteCmd   `cmd:"" help:"Dry run: print what a request would become."`
 	Context   contextCmd   `cmd:"" help:"Build messages from an agent's typed chunks."`
 	Eval      evalCmd      `cmd:"" help:"Measure how well questions with known answers are answered."`

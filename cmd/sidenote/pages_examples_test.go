@@ -68,7 +68,7 @@ func TestPagesCommands(t *testing.T) {
 					case f.language != "console":
 						t.Errorf("%s: a command stands in a block that is not run", s.at)
 					case slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(s.line, prefix) }):
-					case regexp.MustCompile(`^sidenote (serve|stub|health|explain|mode|reload|ask)\b|^sidenote demo .*--serve`).MatchString(s.line):
+					case regexp.MustCompile(`^sidenote (serve|stub|health|explain|report|mode|reload|ask)\b|^sidenote demo .*--serve`).MatchString(s.line):
 						parses(t, s)
 					case strings.HasPrefix(s.line, "sidenote "), strings.HasPrefix(s.line, "cat "):
 						runs(t, dir, s)

@@ -1,0 +1,156 @@
+package logreport
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"time"
+)
+
+// A line is what is read of a request's line; see the page of the log.
+type line struct {
+	Time          time.Time `json:"time"` // the end of the answer
+	Message       string    `json:"msg"`
+	ID            string    `json:"id"`
+	Tenant        string    `json:"tenant"`
+	Policy        string    `json:"policy"`
+	Route         string    `json:"route"`
+	Model         string    `json:"model"` // row of the model table
+	Status        int       `json:"status"`
+	Outcome       string    `json:"outcome"`
+	Reason        string    `json:"reason"`
+	Sources       int64     `json:"sources"`
+	ContextTokens int64     `json:"context_tokens"`
+	Cache         string    `json:"cache"`
+	Knowledge     []string  `json:"knowledge"`
+	Truncated     bool      `json:"truncated"`
+
+	Overhead  float64 `json:"overhead_ms"`
+	Retrieval float64 `json:"retrieval_ms"`
+	FirstByte float64 `json:"ttfb_ms"`
+	Total     float64 `json:"duration_ms"`
+
+	Usage       string  `json:"usage"`
+	Input       int64   `json:"input_tokens"`
+	CachedInput int64   `json:"cached_input_tokens"`
+	Output      int64   `json:"output_tokens"`
+	Reasoning   int64   `json:"reasoning_tokens"`
+	Charged     float64 `json:"charged_usd"`
+
+	Tools *struct {
+		Rounds int64 `json:"rounds"`
+		Calls  int64 `json:"calls"`
+		Tokens int64 `json:"tokens"`
+	} `json:"tools"`
+	Stages *struct {
+		Called []stageLine `json:"called"`
+	} `json:"stages"`
+}
+
+type stageLine struct {
+	Name    string  `json:"stage"`
+	Outcome string  `json:"outcome"`
+	Took    float64 `json:"duration_ms"`
+	Input   int64   `json:"input_tokens"`
+	Output  int64   `json:"output_tokens"`
+}
+
+// A kind says what a line is.
+type kind int
+
+const (
+	request kind = iota
+	other        // JSON, and no request's
+	broken       // no JSON, cut, or a request's with values that no request has
+)
+
+// idBytes is the length of a request's id, a ULID.
+const idBytes = 26
+
+// parse reads a line. What a collector has put before the object, such as a time and a name, is passed
+// over.
+func parse(text []byte) (*line, kind) {
+	text = bytes.TrimSpace(text)
+	if !bytes.HasPrefix(text, []byte("{")) {
+		at := bytes.Index(text, []byte(`{"time":`))
+		if at < 0 {
+			return nil, broken
+		}
+		text = text[at:]
+	}
+	l := new(line)
+	err := json.Unmarshal(text, l)
+	switch {
+	case err == nil && (l.Message != "request" || l.Outcome == "" || len(l.ID) != idBytes):
+		return nil, other
+	case err == nil && !l.plausible():
+		return nil, broken
+	case err != nil && json.Valid(text) && !bytes.Contains(text, []byte(`"msg":"request"`)):
+		return nil, other // it has values of other types than ours
+	case err != nil:
+		return nil, broken
+	}
+	return l, request
+}
+
+// The largest numbers that a line can have: more means that somebody else has written it.
+const (
+	maxTokens = 1e9
+	maxMS     = 1e10
+	maxUSD    = 1e7
+)
+
+func (l *line) plausible() bool {
+	tokens := []int64{l.Sources, l.ContextTokens, l.Input, l.CachedInput, l.Output, l.Reasoning}
+	times := []float64{l.Overhead, l.Retrieval, l.FirstByte, l.Total}
+	if l.Tools != nil {
+		tokens = append(tokens, l.Tools.Rounds, l.Tools.Calls, l.Tools.Tokens)
+	}
+	if l.Stages != nil {
+		for i := range l.Stages.Called {
+			s := &l.Stages.Called[i]
+			tokens, times = append(tokens, s.Input, s.Output), append(times, s.Took)
+		}
+	}
+	for _, n := range tokens {
+		if n < 0 || n > maxTokens {
+			return false
+		}
+	}
+	for _, ms := range times {
+		if ms < 0 || ms > maxMS {
+			return false
+		}
+	}
+	return l.Time.Year() > 1970 && l.Time.Year() < 10_000 && l.CachedInput <= l.Input && l.Charged >= 0 && l.Charged < maxUSD
+}
+
+func milliseconds(ms float64) time.Duration {
+	return time.Duration(math.Round(ms * float64(time.Millisecond)))
+}
+
+// chat tells whether the request is a chat.
+func (l *line) chat() bool { return l.Route == "chat" }
+
+// shadow tells whether the rewrite was made for the record only.
+func (l *line) shadow() bool { return l.Outcome == "shadow" }
+
+// failed tells whether the client got an error, or a part of the answer.
+func (l *line) failed() bool { return l.Status >= 400 || l.Truncated }
+
+// injected tells whether something was added to the prompt that went up.
+func (l *line) injected() bool {
+	return l.Outcome == "injected" || (l.Outcome == "tools" || l.Outcome == "staged") && l.ContextTokens > 0
+}
+
+// unanswered tells whether knowledge was searched and had nothing.
+func (l *line) unanswered() bool { return l.Reason == "no-match" || l.Reason == "irrelevant" }
+
+// searched tells whether a chat's question was looked up.
+func (l *line) searched() bool {
+	switch l.Reason {
+	case "no-query", "no-query-terms", "no-knowledge", "planner-skip":
+		return false
+	}
+	return l.chat() && (len(l.Knowledge) > 0 || l.unanswered() || l.ContextTokens > 0)
+}

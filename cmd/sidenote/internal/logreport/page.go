@@ -1,0 +1,227 @@
+package logreport
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"sidenote/cmd/internal/console"
+)
+
+const (
+	barWidth = 20 // columns
+	shown    = 10 // rows of a list, of which JSON has all
+)
+
+// Print shows people a report.
+func (r *Report) Print(w io.Writer) {
+	p := page{w}
+	p.head(r)
+	if r.Lines.Requests == 0 {
+		return
+	}
+	p.outcomes(r)
+	p.tokens(&r.All)
+	p.latency(&r.All)
+	p.compared(r.Compared)
+	p.tools(r)
+	p.groups("tenant", r.Tenants)
+	p.groups("policy", r.Policies)
+	p.unanswered(r)
+}
+
+type page struct{ io.Writer }
+
+func (p page) line(format string, args ...any) {
+	fmt.Fprintln(p, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+}
+
+func (p page) head(r *Report) {
+	span := ""
+	if r.First != nil {
+		span = ", " + r.First.Format(time.DateTime) + " to " + r.Last.Format(time.DateTime) + " UTC"
+	}
+	p.line("%s%s", console.Plural(r.Lines.Requests, "request"), span)
+	l := &r.Lines
+	var rest []string
+	for _, of := range []struct {
+		n    int
+		what string
+	}{{l.Before, "of requests before " + since(r)}, {l.Other, "of other things"}, {l.Broken, "broken"}} {
+		if of.n > 0 {
+			rest = append(rest, fmt.Sprintf("%s %s", console.Thousands(of.n), of.what))
+		}
+	}
+	if len(rest) > 0 {
+		p.line("not counted, of %s: %s", console.Plural(l.Read, "line"), strings.Join(rest, ", "))
+	}
+}
+
+func since(r *Report) string {
+	if r.Since == nil {
+		return ""
+	}
+	return r.Since.Format(time.DateTime)
+}
+
+func (p page) outcomes(r *Report) {
+	p.line("")
+	for _, o := range r.Outcomes {
+		p.line("%-10s %s  %s  %s", column(o.Outcome, 10), bar(o.Share), right(o.Requests), percent(o.Share))
+	}
+	if len(r.Reasons) > 0 {
+		p.line("")
+		for _, of := range r.Reasons[:min(len(r.Reasons), shown)] {
+			p.line("reason     %-20s  %s", column(of.Reason, 20), right(of.Requests))
+		}
+		p.more(len(r.Reasons))
+	}
+	p.line("")
+	p.line("injected   %s  of %s, %s", bar(r.All.InjectedShare), console.Plural(r.All.Chats, "chat"), strings.TrimSpace(percent(r.All.InjectedShare)))
+	if c := r.All.Cache; c.Lookups > 0 {
+		p.line("cache hit  %s  of %s, %s", bar(c.Share), console.Plural(c.Lookups, "lookup"), strings.TrimSpace(percent(c.Share)))
+	}
+}
+
+func (p page) tokens(g *Group) {
+	t := &g.Tokens
+	p.line("")
+	p.line("tokens     %s added to prompts%s", thousands(t.Context), perInjected(g))
+	if t.ToolResults > 0 {
+		p.line("           %s in results of tools", thousands(t.ToolResults))
+	}
+	p.line("           %s input, %s of it cached, %s output, as %s told", thousands(t.Input), thousands(t.CachedInput), thousands(t.Output), console.Plural(t.Told, "answer"))
+	if t.Untold > 0 {
+		p.line("           %s did not tell", console.Plural(t.Untold, "answer"))
+	}
+	if c := g.Cost; c != nil {
+		p.line("cost       $%.4f for %s, of it $%.4f for what was added, had none of it been cached upstream", c.USD, console.Plural(c.Priced, "request"), c.ContextUSD)
+		if c.Unpriced > 0 {
+			p.line("           %s without: no price, or nothing told", console.Plural(c.Unpriced, "request"))
+		}
+	}
+	if g.ChargedUSD > 0 {
+		p.line("charged    $%.4f to budgets", g.ChargedUSD)
+	}
+}
+
+func perInjected(g *Group) string {
+	if g.Injected == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s for each chat that got any", thousands(g.Tokens.Context/int64(g.Injected)))
+}
+
+func (p page) latency(g *Group) {
+	p.line("")
+	p.line("%-10s %10s  %10s", "ms", "p50", "p95")
+	for _, row := range []struct {
+		name string
+		of   Quantile
+	}{{"added", g.Overhead}, {"search", g.Retrieval}, {"first byte", g.FirstByte}, {"whole", g.Duration}} {
+		p.line("%-10s %10s  %10s", row.name, ms(row.of.P50), ms(row.of.P95))
+	}
+}
+
+func (p page) compared(c *Compared) {
+	if c == nil {
+		return
+	}
+	p.line("")
+	p.line("%-26s %12s  %12s", "", "shadow", "inject")
+	row := func(name string, of func(*Side) string) {
+		p.line("%-26s %12s  %12s", name, of(&c.Shadow), of(&c.Inject))
+	}
+	row("chats", func(s *Side) string { return console.Thousands(s.Requests) })
+	row("would get, got sources", func(s *Side) string { return strings.TrimSpace(percent(s.Share)) })
+	row("tokens for each of these", func(s *Side) string { return thousands(int64(s.Tokens + .5)) })
+	row("sources for each of these", func(s *Side) string { return fmt.Sprintf("%.1f", s.Sources) })
+	row("cache hit", func(s *Side) string { return strings.TrimSpace(percent(s.Cache.Share)) })
+	row("search ms, p50 p95", func(s *Side) string { return both(s.Retrieval) })
+	row("added ms, p50 p95", func(s *Side) string { return both(s.Overhead) })
+	row("first byte ms, p50 p95", func(s *Side) string { return both(s.FirstByte) })
+}
+
+func (p page) tools(r *Report) {
+	if t := r.Tools; t != nil {
+		p.line("")
+		p.line("tools      %s: %s, %s, %s tokens of results", console.Plural(t.Requests, "chat"), console.Plural(int(t.Rounds), "round"), console.Plural(int(t.Calls), "call"), thousands(t.Tokens))
+	}
+	if len(r.Stages) == 0 {
+		return
+	}
+	p.line("")
+	p.line("%-20s %8s  %8s  %12s  %12s  %16s", "stage", "called", "failed", "input", "output", "ms, p50 p95")
+	for _, s := range r.Stages[:min(len(r.Stages), shown)] {
+		p.line("%-20s %8s  %8s  %12s  %12s  %16s", column(s.Name, 20), console.Thousands(s.Called), console.Thousands(s.Failed), thousands(s.Input), thousands(s.Output), both(s.Duration))
+	}
+	p.more(len(r.Stages))
+}
+
+func (p page) groups(kind string, list []Group) {
+	p.line("")
+	p.line("%-20s %10s  %9s  %8s  %13s  %13s  %14s  %10s", kind, "requests", "injected", "nothing", "added tokens", "input", "added ms p95", "cache hit")
+	for i := range list[:min(len(list), shown)] {
+		g := &list[i]
+		name := g.Name
+		if name == "" {
+			name = "(none)"
+		}
+		p.line("%-20s %10s  %9s  %8s  %13s  %13s  %14s  %10s", column(name, 20), console.Thousands(g.Requests), strings.TrimSpace(percent(g.InjectedShare)),
+			console.Thousands(g.NoMatch+g.Irrelevant), thousands(g.Tokens.Context), thousands(g.Tokens.Input), ms(g.Overhead.P95), strings.TrimSpace(percent(g.Cache.Share)))
+	}
+	p.more(len(list))
+}
+
+func (p page) unanswered(r *Report) {
+	p.line("")
+	if len(r.Unanswered) == 0 {
+		p.line("no question that was searched found nothing")
+		return
+	}
+	p.line("questions without an answer in the knowledge")
+	for _, u := range r.Unanswered[:min(len(r.Unanswered), shown)] {
+		knowledge := u.Knowledge
+		if knowledge == "" {
+			knowledge = "(not told)"
+		}
+		p.line("  %-16s %-18s %s %s  %s no match, %s irrelevant of %s, last %s", column(u.Tenant, 16), column(knowledge, 18), bar(u.Share),
+			percent(u.Share), console.Thousands(u.NoMatch), console.Thousands(u.Irrelevant), console.Thousands(u.Searched), console.Clean(u.LastID))
+	}
+	p.more(len(r.Unanswered))
+	p.line("The log has no texts. sidenote explain ID shows a question while it is kept, if explain.bodies is full.")
+}
+
+// more says that a list goes on.
+func (p page) more(n int) {
+	if n > shown {
+		p.line("… %d more; --json has all", n-shown)
+	}
+}
+
+// column is a text of a log in so many columns at most.
+func column(text string, wide int) string { return console.Fit(text, wide) }
+
+func bar(share float64) string {
+	full := min(max(int(share*barWidth+.5), 0), barWidth)
+	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+}
+
+func right(n int) string { return fmt.Sprintf("%10s", console.Thousands(n)) }
+
+func percent(share float64) string { return fmt.Sprintf("%5.1f %%", 100*share) }
+
+func thousands(n int64) string { return console.Thousands(int(n)) }
+
+func ms(v float64) string {
+	switch {
+	case v == 0:
+		return "-"
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	}
+	return console.Thousands(int(v + .5))
+}
+
+func both(q Quantile) string { return ms(q.P50) + "  " + ms(q.P95) }

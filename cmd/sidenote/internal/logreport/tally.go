@@ -1,0 +1,307 @@
+// Package logreport counts the lines of Sidenote's log, and says what they come to: how many chats got
+// sources, what these cost, which questions nothing was found for, and what shadow mode would do.
+package logreport
+
+import (
+	"strings"
+	"time"
+
+	"sidenote/cache/budget/price"
+	"sidenote/proxy/durations"
+)
+
+// How many names of each sort are counted apart. What is beyond counts as others, so that no log can
+// take more memory than some 20 MiB.
+const (
+	maxNames = 500
+	maxName  = 128 // bytes of a name
+	others   = "(others)"
+)
+
+// A Tally counts lines. It is for one goroutine.
+type Tally struct {
+	Since  time.Time   // lines that are older are not counted; zero: all are
+	Prices price.Table // of models; nil: nothing is priced
+
+	first, last time.Time
+	lines       Lines
+	all         group
+	outcomes    counts
+	reasons     counts
+	tenants     map[string]*group
+	policies    map[string]*group
+	unanswered  map[asked]*Unanswered
+	shadow      side
+	inject      side
+	tools       Tools
+	stages      map[string]*stage
+}
+
+// An asked says whose question was looked up where.
+type asked struct{ tenant, knowledge string }
+
+// counts are numbers by name.
+type counts map[string]int
+
+func (c *counts) add(name string) {
+	if *c == nil {
+		*c = counts{}
+	}
+	(*c)[known(*c, name)]++
+}
+
+// known returns the name by which something is counted.
+func known[V any](in map[string]V, name string) string {
+	name = clip(name)
+	if _, ok := in[name]; !ok && len(in) >= maxNames {
+		return others
+	}
+	return name
+}
+
+// clip returns the beginning of a name that is too long.
+func clip(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxName], "")
+}
+
+// of returns what is counted by a name.
+func of[V any](in *map[string]*V, name string) *V {
+	if *in == nil {
+		*in = map[string]*V{}
+	}
+	name = known(*in, name)
+	v := (*in)[name]
+	if v == nil {
+		v = new(V)
+		(*in)[name] = v
+	}
+	return v
+}
+
+// Add counts a line; nil is one that is too long.
+func (t *Tally) Add(text []byte) {
+	t.lines.Read++
+	l, what := parse(text)
+	switch {
+	case what == broken:
+		t.lines.Broken++
+	case what == other:
+		t.lines.Other++
+	case l.Time.Before(t.Since):
+		t.lines.Before++
+	default:
+		t.lines.Requests++
+		t.count(l)
+	}
+}
+
+func (t *Tally) count(l *line) {
+	if t.first.IsZero() || l.Time.Before(t.first) {
+		t.first = l.Time
+	}
+	if l.Time.After(t.last) {
+		t.last = l.Time
+	}
+	t.outcomes.add(l.Outcome)
+	if l.Reason != "" {
+		t.reasons.add(l.Reason)
+	}
+	cost := t.costOf(l)
+	t.all.add(l, cost)
+	of(&t.tenants, l.Tenant).add(l, cost)
+	of(&t.policies, l.Policy).add(l, cost)
+	t.lookUp(l)
+	switch {
+	case l.shadow():
+		t.shadow.add(l)
+	case l.chat() && l.searched():
+		t.inject.add(l)
+	}
+	if u := l.Tools; u != nil {
+		t.tools.Requests++
+		t.tools.Rounds, t.tools.Calls, t.tools.Tokens = t.tools.Rounds+u.Rounds, t.tools.Calls+u.Calls, t.tools.Tokens+u.Tokens
+	}
+	if l.Stages != nil {
+		for i := range l.Stages.Called {
+			of(&t.stages, l.Stages.Called[i].Name).add(&l.Stages.Called[i])
+		}
+	}
+}
+
+// lookUp counts a question that was looked up, by its tenant and bases.
+func (t *Tally) lookUp(l *line) {
+	if !l.searched() {
+		return
+	}
+	if t.unanswered == nil {
+		t.unanswered = map[asked]*Unanswered{}
+	}
+	key := asked{clip(l.Tenant), clip(strings.Join(l.Knowledge, ", "))}
+	if t.unanswered[key] == nil && len(t.unanswered) >= maxNames {
+		key = asked{others, others}
+	}
+	u := t.unanswered[key]
+	if u == nil {
+		u = &Unanswered{Tenant: key.tenant, Knowledge: key.knowledge}
+		t.unanswered[key] = u
+	}
+	u.Searched++
+	switch l.Reason {
+	case "no-match":
+		u.NoMatch++
+	case "irrelevant":
+		u.Irrelevant++
+	default:
+		return
+	}
+	u.LastID = l.ID
+}
+
+// A cost is what a request took, in US dollars.
+type cost struct{ usd, context float64 }
+
+// costOf returns what a request costs by the prices; nil if nobody knows.
+func (t *Tally) costOf(l *line) *cost {
+	if l.Usage != "found" || len(t.Prices) == 0 || l.Model == "" {
+		return nil
+	}
+	p, ok := t.Prices.Find(l.Model, strings.TrimSuffix(l.Model, "*"))
+	if !ok {
+		return nil
+	}
+	usd, err := p.Cost(l.Input, l.CachedInput, l.Output)
+	if err != nil {
+		return nil
+	}
+	c := &cost{usd: float64(usd) / float64(price.Dollar)}
+	if !l.shadow() {
+		c.context = float64(l.ContextTokens) * float64(p.Input) / float64(price.Dollar)
+	}
+	return c
+}
+
+// A group is some of the requests.
+type group struct {
+	requests, failed, chats, injected, noMatch, irrelevant int
+
+	contextTokens, toolTokens             int64
+	input, cachedInput, output, reasoning int64
+	told, untold                          int
+	usd, contextUSD, charged              float64
+	priced, unpriced                      int
+	cacheHits, cacheMisses                int
+	overhead, retrieval, firstByte, total durations.Histogram
+}
+
+func (g *group) add(l *line, c *cost) {
+	g.requests++
+	if l.failed() {
+		g.failed++
+	}
+	g.use(l, c)
+	if l.Overhead > 0 {
+		g.overhead.Add(milliseconds(l.Overhead))
+	}
+	if l.Retrieval > 0 {
+		g.retrieval.Add(milliseconds(l.Retrieval))
+	}
+	if l.FirstByte > 0 {
+		g.firstByte.Add(milliseconds(l.FirstByte))
+	}
+	g.total.Add(milliseconds(l.Total))
+	switch l.Cache {
+	case "hit":
+		g.cacheHits++
+	case "miss":
+		g.cacheMisses++
+	}
+	if !l.chat() {
+		return
+	}
+	g.chats++
+	switch {
+	case l.injected():
+		g.injected++
+		g.contextTokens += l.ContextTokens
+	case l.Reason == "no-match":
+		g.noMatch++
+	case l.Reason == "irrelevant":
+		g.irrelevant++
+	}
+}
+
+// use counts the tokens that a request used, and what they cost.
+func (g *group) use(l *line, c *cost) {
+	if l.Tools != nil {
+		g.toolTokens += l.Tools.Tokens
+	}
+	switch l.Usage {
+	case "":
+	case "found":
+		g.told++
+	default:
+		g.untold++
+	}
+	g.input, g.cachedInput = g.input+l.Input, g.cachedInput+l.CachedInput
+	g.output, g.reasoning = g.output+l.Output, g.reasoning+l.Reasoning
+	g.charged += l.Charged
+	switch {
+	case c != nil:
+		g.priced++
+		g.usd, g.contextUSD = g.usd+c.usd, g.contextUSD+c.context
+	case l.Usage != "":
+		g.unpriced++
+	}
+}
+
+// A side is one of the two that are compared: chats in shadow mode, or those that get sources.
+type side struct {
+	requests, with, sources, hits, lookups int
+	tokens                                 int64
+	retrieval, overhead, firstByte         durations.Histogram
+}
+
+func (s *side) add(l *line) {
+	s.requests++
+	if l.ContextTokens > 0 {
+		s.with++
+		s.tokens += l.ContextTokens
+		s.sources += int(l.Sources)
+	}
+	if l.Cache == "hit" || l.Cache == "miss" {
+		s.lookups++
+	}
+	if l.Cache == "hit" {
+		s.hits++
+	}
+	if l.Retrieval > 0 {
+		s.retrieval.Add(milliseconds(l.Retrieval))
+	}
+	if l.Overhead > 0 {
+		s.overhead.Add(milliseconds(l.Overhead))
+	}
+	if l.FirstByte > 0 {
+		s.firstByte.Add(milliseconds(l.FirstByte))
+	}
+}
+
+// A stage is one of those that chats are answered in.
+type stage struct {
+	called, failed int
+	input, output  int64
+	took           durations.Histogram
+}
+
+func (s *stage) add(l *stageLine) {
+	s.called++
+	switch l.Outcome {
+	case "ok", "stopped", "empty":
+	default:
+		s.failed++
+	}
+	s.input, s.output = s.input+l.Input, s.output+l.Output
+	s.took.Add(milliseconds(l.Took))
+}
