@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidenote/proxy/answertext"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -19,19 +20,21 @@ import (
 type account struct {
 	server    *Server
 	report    report.Report
-	readTook  time.Duration   // from report.Time until the request was read, with its body if that is read whole
-	streaming bool            // the answer is a stream
-	switched  bool            // the answer goes on as another protocol when the handler has returned
-	held      int             // bytes taken from server.memory for the body
-	reader    *usage.Reader   // reads what the answer used; nil if the answer does not tell it
-	counter   usage.Counter   // counts the text of a metered answer that does not tell its usage; nil: it is not counted
-	unread    bool            // reader is not read: it has panicked, or there is no time for it
-	spending  *spend.Spending // what was reserved of the tenant's budget; nil if nothing is limited
-	checker   *cited.Checker  // checks the answer's citations; nil if nothing does
-	sample    *samples.Sample // the request, for learn; nil if nothing is learnt from it
-	shadow    *rewrite.Result // the result of shadow work, when it is done
-	before    report.Rounds   // what the rounds before the last one used
-	holders   atomic.Int32    // the answer, and shadow work if any: the last one records the Report
+	readTook  time.Duration      // from report.Time until the request was read, with its body if that is read whole
+	streaming bool               // the answer is a stream
+	switched  bool               // the answer goes on as another protocol when the handler has returned
+	held      int                // bytes taken from server.memory for the body
+	reader    *usage.Reader      // reads what the answer used; nil if the answer does not tell it
+	text      *answertext.Reader // reads what the answer says; nil if nobody keeps it
+	said      *answertext.Answer // what Sidenote answered itself, if somebody keeps it
+	counter   usage.Counter      // counts the text of a metered answer that does not tell its usage; nil: it is not counted
+	unread    bool               // reader is not read: it has panicked, or there is no time for it
+	spending  *spend.Spending    // what was reserved of the tenant's budget; nil if nothing is limited
+	checker   *cited.Checker     // checks the answer's citations; nil if nothing does
+	sample    *samples.Sample    // the request, for learn; nil if nothing is learnt from it
+	shadow    *rewrite.Result    // the result of shadow work, when it is done
+	before    report.Rounds      // what the rounds before the last one used
+	holders   atomic.Int32       // the answer, and shadow work if any: the last one records the Report
 
 	headers  [3]transport.Header     // the memory for the result of lines
 	calls    [1]report.Call          // the memory for the usual list of calls
@@ -120,6 +123,7 @@ func (a *account) record() {
 		a.spending.Settle(&a.report)
 	}
 	a.report.AddRounds(&a.before)
+	a.keepAnswer()
 	a.server.records.Record(&a.report)
 }
 

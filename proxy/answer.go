@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/answertext"
 	"sidenote/proxy/completion"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
@@ -13,8 +14,15 @@ import (
 // sendFixedAnswer answers with the policy's fixed text, in the shape that the
 // request asked for. No upstream is called.
 func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
-	r := &x.report
-	answerItself(x, completion.Append(nil, r.ID, r.Time, req.Model, req.Body, req.Stream, text), req.Stream)
+	answerItself(x, fixedAnswer(x, req, req.Stream, text), req.Stream)
+}
+
+// fixedAnswer returns the body of an answer for which no model runs, a stream of events or not.
+func fixedAnswer(x *exchange, req *rewrite.Request, stream bool, text string) []byte {
+	if x.server.bodies != nil {
+		x.said = &answertext.Answer{Bytes: len(text), Text: text, Finish: "stop"}
+	}
+	return completion.Append(nil, x.report.ID, x.report.Time, req.Model, req.Body, stream, text)
 }
 
 // answerItself answers with a body that no upstream sent, a stream of events or not.

@@ -23,25 +23,28 @@ import (
 // sockets. Client and upstream allocate nothing.
 func BenchmarkServe(b *testing.B) {
 	for name, target := range map[string]string{"pass": "/v1/embeddings", "chat": "/v1/chat/completions"} {
-		b.Run(name, func(b *testing.B) {
-			c, err := net.Dial("tcp", benchServer(b))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer c.Close()
-			body := `{"model":"gpt-4o","messages":[{"role":"user","content":"` + strings.Repeat("a question ", 90) + `"}]}`
-			request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n%sContent-Length: %d\r\n\r\n%s", target, benchLines, len(body), body)
-			r := bufio.NewReader(c)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := c.Write(request); err != nil {
-					b.Fatal(err)
-				}
-				if err := skipBench(r, []byte("Content-Length: ")); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		b.Run(name, func(b *testing.B) { serveBench(b, benchServer(b), target) })
+	}
+}
+
+// serveBench sends one request after the other to a data port.
+func serveBench(b *testing.B, addr, target string) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	body := `{"model":"gpt-4o","messages":[{"role":"user","content":"` + strings.Repeat("a question ", 90) + `"}]}`
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n%sContent-Length: %d\r\n\r\n%s", target, benchLines, len(body), body)
+	r := bufio.NewReader(c)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		if err := skipBench(r, []byte("Content-Length: ")); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/answertext"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
@@ -19,6 +20,7 @@ import (
 type bodyLog struct {
 	mu    sync.Mutex
 	shown []string // "received" or "sent", the tenant, and the body
+	said  []string // by whom, what was answered
 }
 
 func (l *bodyLog) add(what string, r *report.Report, body []byte) {
@@ -29,6 +31,12 @@ func (l *bodyLog) add(what string, r *report.Report, body []byte) {
 
 func (l *bodyLog) Received(r *report.Report, body []byte) { l.add("received", r, body) }
 func (l *bodyLog) Sent(r *report.Report, pieces [][]byte) { l.add("sent", r, bytes.Join(pieces, nil)) }
+
+func (l *bodyLog) Answered(r *report.Report, a answertext.Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, fmt.Sprintf("%s by %s: %d %q %s %s", r.ID, r.Tenant, a.Bytes, a.Text, a.Finish, a.Unread))
+}
 
 // A BodyKeeper is shown the body of each chat as it came and each one that goes upstream,
 // and nothing of other requests. The report says in which mode a chat was.
@@ -84,8 +92,9 @@ func TestBodyKeeper(t *testing.T) {
 
 type brokenKeeper struct{}
 
-func (brokenKeeper) Received(*report.Report, []byte) { panic("received") }
-func (brokenKeeper) Sent(*report.Report, [][]byte)   { panic("sent") }
+func (brokenKeeper) Received(*report.Report, []byte)            { panic("received") }
+func (brokenKeeper) Sent(*report.Report, [][]byte)              { panic("sent") }
+func (brokenKeeper) Answered(*report.Report, answertext.Answer) { panic("answered") }
 
 // A BodyKeeper that panics costs no request anything.
 func TestBodyKeeperPanics(t *testing.T) {
@@ -97,7 +106,7 @@ func TestBodyKeeperPanics(t *testing.T) {
 	if r := g.reports.next(t); r.Outcome != rewrite.Injected {
 		t.Errorf("%+v", r)
 	}
-	if n := strings.Count(g.log.take(), "BUG: panic"); n != 2 {
+	if n := strings.Count(g.log.take(), "BUG: panic"); n != 3 {
 		t.Errorf("%d panics in the log", n)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"sidenote/proxy"
+	"sidenote/proxy/answertext"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 )
@@ -220,8 +221,9 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 // A bodyWatch is a BodyKeeper that tells whether the last body is still in memory.
 type bodyWatch chan weak.Pointer[byte]
 
-func (w bodyWatch) Received(_ *report.Report, body []byte) { w <- weak.Make(&body[0]) }
-func (bodyWatch) Sent(*report.Report, [][]byte)            {}
+func (w bodyWatch) Received(_ *report.Report, body []byte)   { w <- weak.Make(&body[0]) }
+func (bodyWatch) Sent(*report.Report, [][]byte)              {}
+func (bodyWatch) Answered(*report.Report, answertext.Answer) {}
 
 // The memory of a request's body is free while its answer is relayed, as a stream may be
 // open for minutes.

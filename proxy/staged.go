@@ -12,7 +12,6 @@ import (
 	"sidenote/cache/outputs"
 	"sidenote/proxy/answers"
 	"sidenote/proxy/cited"
-	"sidenote/proxy/completion"
 	"sidenote/proxy/report"
 	"sidenote/proxy/stages"
 	"sidenote/proxy/transport"
@@ -87,7 +86,7 @@ func answerInStages(x *exchange, body []byte, req *rewrite.Request, p rewrite.Po
 	if p.Empty() == rewrite.EmptyRefuse {
 		setup.Fixed = func() []byte {
 			x.report.Outcome, x.report.Reason = rewrite.Answered, rewrite.Reason(retrieval.ReasonIrrelevant)
-			return completion.Append(nil, x.report.ID, x.report.Time, req.Model, req.Body, false, p.EmptyAnswer)
+			return fixedAnswer(x, req, false, p.EmptyAnswer)
 		}
 	}
 	x.checker = cited.NewChecker(x.policy.Citations, req, &x.report, x.server.documents, x.panicked)

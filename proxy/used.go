@@ -20,6 +20,7 @@ const (
 // readAlong lets an answer's usage be read as it passes, if the answer may tell it. The
 // answer is not changed.
 func (a *account) readAlong(answer *transport.Answer) {
+	a.readText(answer)
 	if answer.Status() != http.StatusOK || !usage.Told(a.report.Route) {
 		return
 	}
@@ -33,6 +34,9 @@ func (a *account) readAlong(answer *transport.Answer) {
 // tap reads the next piece of the answer. If that panics the answer goes on, but its usage
 // is not known.
 func (a *account) tap(piece []byte) {
+	if a.text != nil {
+		a.tapText(piece)
+	}
 	if a.unread {
 		return
 	}

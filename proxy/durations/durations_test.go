@@ -14,7 +14,9 @@ import (
 // A quantile is that of the sorted list, and off by 1/32 at most, also where two lists were merged.
 func TestQuantiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		us := rapid.Custom(func(t *rapid.T) int64 { return rapid.Int64Range(0, 1<<rapid.IntRange(0, 36).Draw(t, "bits")-1).Draw(t, "us") })
+		us := rapid.Custom(func(t *rapid.T) int64 {
+			return rapid.Int64Range(0, 1<<rapid.IntRange(0, 36).Draw(t, "bits")-1).Draw(t, "us")
+		})
 		list := rapid.SliceOfN(us, 1, 200).Draw(t, "list")
 		q := rapid.Float64Range(0, 1).Draw(t, "q")
 		var h, other durations.Histogram

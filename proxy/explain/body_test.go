@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"sidenote/proxy/answertext"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 )
@@ -190,5 +193,54 @@ func BenchmarkBodies(b *testing.B) {
 				r.Received(of, body)
 			}
 		})
+	}
+}
+
+// The text of an answer is kept as bodies are: masked, or its length, or not at all; and counted among
+// them.
+func TestAnswers(t *testing.T) {
+	const said = "Use sk-sidenote-1234 [1]."
+	long := strings.Repeat("y", answertext.MaxText)
+	for _, c := range []struct {
+		bodies explain.Bodies
+		said   answertext.Answer
+		want   *explain.Answer
+	}{
+		{explain.BodiesOff, answertext.Answer{Bytes: 25, Text: said}, nil},
+		{explain.BodiesRedacted, answertext.Answer{Bytes: 25, Text: said, Finish: "stop"}, &explain.Answer{Bytes: 25, Text: "(25 bytes)", Finish: "stop"}},
+		{explain.BodiesFull, answertext.Answer{Bytes: 25, Text: said, Finish: "stop"}, &explain.Answer{Bytes: 25, Text: "Use (a key) [1].", Finish: "stop"}},
+		{explain.BodiesFull, answertext.Answer{Unread: answertext.Compressed}, &explain.Answer{Unread: answertext.Compressed}},
+		{explain.BodiesRedacted, answertext.Answer{Unread: answertext.Compressed}, &explain.Answer{Unread: answertext.Compressed}},
+		{explain.BodiesFull, answertext.Answer{Bytes: 1 << 20, Text: long}, &explain.Answer{Bytes: 1 << 20, Text: long + "\n… 983040 bytes …"}},
+		{explain.BodiesRedacted, answertext.Answer{Bytes: 1 << 20, Text: long}, &explain.Answer{Bytes: 1 << 20, Text: "(1048576 bytes)"}},
+	} {
+		r, of := explain.New(2, c.bodies), &report.Report{ID: "a", Tenant: "t", Outcome: "injected"}
+		r.Answered(&report.Report{ID: "a", Tenant: "another"}, answertext.Answer{Text: "not theirs"})
+		r.Answered(of, c.said)
+		r.Answered(&report.Report{ID: "a", Tenant: "another"}, answertext.Answer{Text: "not theirs"})
+		r.Record(of)
+		e, _, _ := r.Find("a")
+		if diff := cmp.Diff(c.want, e.Answer); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.bodies, diff)
+		}
+	}
+}
+
+// However many answers there are, they take no more memory than other bodies: the oldest go.
+func TestAnswersAreBounded(t *testing.T) {
+	r := explain.New(1000, explain.BodiesFull)
+	for i := range 1000 {
+		of := &report.Report{ID: fmt.Sprint(i), Outcome: "injected"}
+		r.Answered(of, answertext.Answer{Bytes: answertext.MaxText, Text: strings.Repeat("y", answertext.MaxText)})
+		r.Record(of)
+	}
+	kept := 0
+	for i := range 1000 {
+		if e, _, _ := r.Find(fmt.Sprint(i)); e.Answer != nil {
+			kept += len(e.Answer.Text)
+		}
+	}
+	if kept > 32<<20 || kept < 31<<20 {
+		t.Errorf("%d bytes are kept", kept)
 	}
 }

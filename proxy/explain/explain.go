@@ -4,10 +4,12 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
+	"sidenote/proxy/answertext"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -38,9 +40,9 @@ const (
 // bodies go first; the reports of their requests stay.
 const maxBodies = 32 << 20
 
-// maxBodiesOf is how many a request has: one that came, the last one that was sent, and those of its
-// stages.
-const maxBodiesOf = 3
+// maxBodiesOf is how many a request has: one that came, the last one that was sent, its answer's text,
+// and those of its stages.
+const maxBodiesOf = 4
 
 // A Ring keeps the last reports and, if it is told to, the bodies of their requests. It
 // is a report.Recorder and a proxy.BodyKeeper. It leaves out what Sidenote only relayed:
@@ -72,8 +74,10 @@ type entry struct {
 type body struct {
 	id, tenant string
 	of         bodyKind
-	Body                // zero of stages
-	stages     []spoken // by their order in the report
+	Body                         // zero of stages
+	finish     string            // of an answer
+	unread     answertext.Unread // likewise
+	stages     []spoken          // by their order in the report
 }
 
 // A bodyKind says what a body is of.
@@ -82,6 +86,7 @@ type bodyKind int
 const (
 	received bodyKind = iota
 	sent              // as it went upstream
+	answered          // the text of the answer
 	ofStages
 )
 
@@ -191,6 +196,25 @@ func (r *Ring) keepBody(of *report.Report, as bodyKind, pieces [][]byte) {
 	}
 }
 
+// Answered implements proxy.BodyKeeper.
+func (r *Ring) Answered(of *report.Report, said answertext.Answer) {
+	if r.copy == nil {
+		return
+	}
+	b := body{id: of.ID, tenant: of.Tenant, of: answered, finish: strings.Clone(short(said.Finish)), unread: said.Unread}
+	switch missing := said.Bytes - len(said.Text); {
+	case said.Unread != "":
+	case !r.texts:
+		b.Text = fmt.Sprintf("(%d bytes)", said.Bytes)
+	case missing > 0:
+		b.Text = fmt.Sprintf("%s\n… %d bytes …", said.Text, missing)
+	default:
+		b.Body = r.copyText(said.Text)
+	}
+	b.Bytes = said.Bytes
+	r.keep(b)
+}
+
 // keep adds a body, and drops the oldest for which there is no more room.
 func (r *Ring) keep(b body) {
 	r.mu.Lock()
@@ -235,6 +259,7 @@ func (r *Ring) Find(id string) (e *Explanation, have, keep int) {
 	}
 	e = newExplanation(of) // takes some time, so not while others wait
 	e.Received, e.Sent = bodies.text(received), bodies.text(sent)
+	e.Answer = bodies[answered].answer()
 	e.Stages.say(bodies[ofStages])
 	return e, have, len(r.reports)
 }
@@ -248,6 +273,14 @@ func (b *bodiesOf) text(of bodyKind) *Body {
 		return nil
 	}
 	return b[of].masked()
+}
+
+// answer returns what an answer said, without what looks like a key; nil if it is not kept.
+func (b *body) answer() *Answer {
+	if b == nil {
+		return nil
+	}
+	return &Answer{b.Bytes, b.masked().Text, b.finish, b.unread}
 }
 
 func (r *Ring) find(id string) (of *entry, bodies bodiesOf, have int) {

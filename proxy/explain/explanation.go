@@ -3,6 +3,7 @@ package explain
 import (
 	"time"
 
+	"sidenote/proxy/answertext"
 	"sidenote/proxy/citations"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
@@ -52,6 +53,17 @@ type Explanation struct {
 	// went upstream the last time, nil if it did not.
 	Received *Body `json:"received,omitempty"`
 	Sent     *Body `json:"sent,omitempty"`
+	// Answer is what the model said: in its last round, or in the stage whose output is the answer.
+	Answer *Answer `json:"answer,omitempty"`
+}
+
+// An Answer is what is kept of what the first choice of an answer said, before citations were removed
+// from it.
+type Answer struct {
+	Bytes  int               `json:"bytes"` // of the text, as it was
+	Text   string            `json:"text"`  // what is kept of it
+	Finish string            `json:"finish,omitempty"`
+	Unread answertext.Unread `json:"unread,omitempty"` // why the text is not known
 }
 
 // A Call is one request to an upstream.

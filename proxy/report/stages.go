@@ -71,6 +71,19 @@ func (s *Stages) Last() *Stage {
 	return &s.Called[len(s.Called)-1]
 }
 
+// Answering returns the stage whose output is the answer; nil if none is.
+func (s *Stages) Answering() *Stage {
+	if s == nil || s.Answer == "" {
+		return nil
+	}
+	for i := range s.Called {
+		if s.Called[i].Name == s.Answer {
+			return &s.Called[i]
+		}
+	}
+	return nil
+}
+
 // Failed returns the stage that failed; nil if none did.
 func (s *Stages) Failed() *Stage {
 	if last := s.Last(); last != nil && last.Outcome.Failed() {

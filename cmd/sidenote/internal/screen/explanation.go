@@ -39,6 +39,25 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 			fmt.Fprintf(w, "\n%s %s bytes\n%s\n", b.name, console.Thousands(b.Bytes), strings.TrimRight(strings.Map(visible, b.Text), "\n"))
 		}
 	}
+	if e.Stages == nil || e.Stages.Answer == "" { // else its stage shows it
+		printAnswer(w, e.Answer)
+	}
+}
+
+// printAnswer prints what the model said, as far as it is kept.
+func printAnswer(w io.Writer, a *explain.Answer) {
+	if a == nil {
+		return
+	}
+	finish := ""
+	if a.Finish != "" {
+		finish = ", finish " + console.Clean(a.Finish)
+	}
+	if a.Unread != "" {
+		fmt.Fprintf(w, "\nanswer not read: %s\n", a.Unread)
+		return
+	}
+	fmt.Fprintf(w, "\nanswer %s bytes%s\n%s\n", console.Thousands(a.Bytes), finish, strings.TrimRight(strings.Map(visible, a.Text), "\n"))
 }
 
 // about says who asked for what.

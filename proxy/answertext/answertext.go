@@ -1,0 +1,182 @@
+// Package answertext reads what an answer to a chat says, as it passes. It hands on nothing, and
+// changes nothing.
+package answertext
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+
+	"sidenote/proxy/coding"
+	"sidenote/proxy/events"
+)
+
+const (
+	// MaxText is how much of a text is kept, in bytes.
+	MaxText = 64 << 10
+	// MaxWhole is the largest answer that is read where it is no stream, in bytes. Of a stream any
+	// length is read, but for events that are larger.
+	MaxWhole = events.MaxEvent
+)
+
+// An Unread says why a text is not known. It is of a closed list.
+type Unread string
+
+// The reasons.
+const (
+	Compressed Unread = "compressed"
+	TooLarge   Unread = "too-large" // beyond MaxWhole
+	Malformed  Unread = "malformed" // no answer to a chat
+	NoMemory   Unread = "memory"    // there was none left
+)
+
+// An Answer is what the first choice of an answer says.
+type Answer struct {
+	Bytes  int    // of the whole text
+	Text   string // its first MaxText bytes
+	Finish string // the reason to finish; "" if none was told
+	Unread Unread // why the rest is empty; "" if it was read
+}
+
+// A Reader reads one answer. It is for one goroutine at a time.
+type Reader struct {
+	room     Room
+	splitter events.Splitter // of a stream
+	whole    []byte          // else
+	stream   bool
+	text     []byte
+	answer   Answer
+}
+
+// A Room gives memory for what is kept.
+type Room interface {
+	// Take tells whether there are n more bytes.
+	Take(n int) bool
+}
+
+// New returns a Reader of an answer with that Content-Encoding, which is a stream of events or JSON.
+func New(stream bool, contentEncoding string, room Room) *Reader {
+	r := &Reader{stream: stream, room: room}
+	if !coding.Plain(contentEncoding) {
+		r.answer.Unread = Compressed
+	}
+	r.splitter.Reset(stream, io.Discard, func(io.Writer) io.Writer { return event{r} })
+	return r
+}
+
+// Write takes the next piece of the answer, which it does not keep or change.
+func (r *Reader) Write(piece []byte) (int, error) {
+	switch {
+	case r.answer.Unread != "":
+	case r.stream:
+		_, _ = r.splitter.Write(piece) // nobody behind it fails
+	case len(r.whole)+len(piece) > MaxWhole:
+		r.fail(TooLarge)
+	case !r.room.Take(len(piece)):
+		r.fail(NoMemory)
+	default:
+		r.whole = append(r.whole, piece...)
+	}
+	return len(piece), nil
+}
+
+func (r *Reader) fail(why Unread) { r.answer, r.whole, r.text = Answer{Unread: why}, nil, nil }
+
+// Answer returns what was said, when the answer has ended, whole or cut. Call it once.
+func (r *Reader) Answer() Answer {
+	if r.answer.Unread != "" {
+		return r.answer
+	}
+	if r.stream {
+		_ = r.splitter.Close()
+	} else if !r.read(r.whole) {
+		r.fail(Malformed)
+	}
+	r.answer.Text = strings.ToValidUTF8(string(r.text), "") // the last character may be cut
+	return r.answer
+}
+
+// An event is where the events of a stream go.
+type event struct{ *Reader }
+
+// Write takes one event.
+func (e event) Write(text []byte) (int, error) {
+	for line := range bytes.Lines(text) {
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			e.read(data)
+		}
+	}
+	return len(text), nil
+}
+
+// A body is what is read of an answer, or of an event of one.
+type body struct {
+	Choices []struct {
+		Index   int     `json:"index"`
+		Finish  string  `json:"finish_reason"`
+		Message message `json:"message"`
+		Delta   message `json:"delta"`
+	} `json:"choices"`
+}
+
+type message struct {
+	Content content `json:"content"`
+	Refusal content `json:"refusal"`
+}
+
+// A content is a text: a string, or the texts of a list of parts.
+type content string
+
+// UnmarshalJSON implements json.Unmarshaler. What is no text is none.
+func (c *content) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*c = content(text)
+		return nil
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &parts) == nil {
+		for i := range parts {
+			*c += content(parts[i].Text)
+		}
+	}
+	return nil
+}
+
+// read reads an answer, or an event, and tells whether it is one.
+func (r *Reader) read(data []byte) bool {
+	var b body
+	if json.Unmarshal(data, &b) != nil || b.Choices == nil {
+		return false
+	}
+	for i := range b.Choices {
+		c := &b.Choices[i]
+		if c.Index != 0 {
+			continue
+		}
+		for _, text := range [...]content{c.Message.Content, c.Message.Refusal, c.Delta.Content, c.Delta.Refusal} {
+			r.say(string(text))
+		}
+		if c.Finish != "" && r.answer.Unread == "" {
+			r.answer.Finish = c.Finish[:min(len(c.Finish), 64)]
+		}
+	}
+	return true
+}
+
+// say adds to the text.
+func (r *Reader) say(text string) {
+	if r.answer.Unread != "" {
+		return
+	}
+	r.answer.Bytes += len(text)
+	text = text[:min(len(text), MaxText-len(r.text))]
+	if text != "" && !r.room.Take(len(text)) {
+		r.fail(NoMemory)
+		return
+	}
+	r.text = append(r.text, text...)
+}
