@@ -126,9 +126,10 @@ var mayImport = map[string][]string{
 	"proxy/usage":                             {"proxy/coding", "proxy/events", "proxy/route"},
 	"proxy/answertext":                        {"proxy/coding", "proxy/events"},
 	"proxy/durations":                         {},
+	"proxy/overview":                          {"proxy/durations", "proxy/report", "proxy/route", "retrieval", "rewrite"},
 	"proxy/explain":                           {"proxy/answertext", "proxy/citations", "proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
 	"proxy/dryrun":                            {"proxy", "proxy/report", "proxy/rounds", "rewrite", "rewrite/staged"},
-	"proxy/admin":                             {"rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions", "proxy/dryrun"},
+	"proxy/admin":                             {"proxy/overview", "rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions", "proxy/dryrun"},
 	"cmd/":                                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},

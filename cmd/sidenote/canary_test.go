@@ -179,6 +179,7 @@ func TestT28CanarySecrets(t *testing.T) {
 		c.asks("GET", c.p.data+"/v1/files", c.secrets[name], "")
 		c.asks("GET", c.p.data+"/v1/models", c.secrets[name], "")
 		c.asks("GET", c.p.admin+"/v1/keys", c.secrets[name], "")
+		c.asks("GET", c.p.admin+"/v1/overview", c.secrets[name], "")
 		c.asks("PUT", c.p.admin+"/v1/knowledge/new", c.secrets[name], "{}")
 		for _, head := range []string{
 			"GET /v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nAuthorization: Bearer %[1]s\r\n\r\n",

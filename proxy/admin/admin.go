@@ -20,6 +20,7 @@ import (
 	"sidenote/proxy/apierror"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/killswitch"
+	"sidenote/proxy/overview"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
@@ -47,6 +48,7 @@ type Handler struct {
 	Library    Library               // what the vector-store endpoints read; nil: there are no such endpoints
 	Manager    Manager               // what manages bases; nil: there are no such endpoints
 	Explain    *explain.Ring         // has the last requests; nil: none are kept
+	Overview   *overview.Recorder    // has the last hour; nil: there is no such endpoint
 	Tools      *toolbox.Box          // answers calls of tools; nil: there are no such endpoints
 	Usage      budget.Reporter       // tells what tenants used; nil: there is no such endpoint
 	Modes      *killswitch.Switch    // lowers the modes of tenants; nil: there is no such endpoint
@@ -100,6 +102,9 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 	}
 	if path == "/v1/context" && h.Assembler != nil {
 		return endpoint{method: "POST", handle: h.context}, true
+	}
+	if path == OverviewPath && h.Overview != nil {
+		return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return overviewed(h, ctx) }}, true
 	}
 	if id, ok := strings.CutPrefix(path, ExplainPath); ok && id != "" {
 		return endpoint{method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return explained(h, ctx, id) }}, true

@@ -34,6 +34,7 @@ import (
 	"sidenote/proxy/keyuse"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/metrics"
+	"sidenote/proxy/overview"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
@@ -86,6 +87,7 @@ type Engine struct {
 	planners  *planners.Planners
 	exchange  *exchange.Exchange // nil without Redis
 	explained *explain.Ring      // nil if no requests are kept
+	overview  *overview.Recorder // of the last hour
 	keyUses   keyuse.Uses
 	budgets   *budgets           // nil in a command
 	modes     *killswitch.Switch // nil in a command
@@ -120,7 +122,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	m.TellOfCertificates(cfg)
 	e := &Engine{
 		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m,
-		catalogue: &catalogue{made: map[string]retrieval.Retriever{}},
+		catalogue: &catalogue{made: map[string]retrieval.Retriever{}}, overview: overview.New(),
 	}
 	e.running.Store(cfg)
 	e.catalogue.named.Store(&map[string]retrieval.Base{})
@@ -245,7 +247,7 @@ func (e *Engine) Shared(ctx context.Context) string { return e.caches.Describe(c
 
 // DataServer is the server of the data port. Call it once.
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
-	cfg, all := e.Config.Proxy(), report.Recorders{records}
+	cfg, all := e.Config.Proxy(), report.Recorders{e.overview, records}
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
 	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants)
 	cfg.Documents = cited.Documents{URL: e.catalogue.urlOf, Terms: analysis.Terms}
@@ -254,7 +256,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	}
 	e.issuers.Load().Begin(e.tasks.Start)
 	if e.explained != nil {
-		all = report.Recorders{e.explained, records}
+		all = report.Recorders{e.overview, e.explained, records}
 		if e.Config.Explain.Bodies != explain.BodiesOff {
 			cfg.Bodies = e.explained
 		}
@@ -287,7 +289,7 @@ func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants proxy.Tenants, plans *planning.Planners) *admin.Handler {
 	h := &admin.Handler{
 		Telemetry: e.telemetry(), Rewriter: rw, Assembler: assemble.New(rw.Models), Planners: plans, Tenants: proxy.NewDirectory(tenants),
-		Explain: e.explained, Modes: e.modes, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
+		Explain: e.explained, Overview: e.overview, Modes: e.modes, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
 		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 	}

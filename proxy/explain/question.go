@@ -1,0 +1,25 @@
+package explain
+
+import "sidenote/rewrite"
+
+// HasQuestions tells whether texts of users are kept.
+func (r *Ring) HasQuestions() bool { return r != nil && r.texts }
+
+// Question returns what a tenant's request asked, without what looks like a key, and cut where it is
+// long; "" if it is not kept, or was beyond 64 KiB with its conversation.
+func (r *Ring) Question(id, tenant string) string {
+	of := entry{}
+	of.ID, of.Tenant = id, tenant
+	r.mu.Lock()
+	body := r.body(&of, received)
+	r.mu.Unlock()
+	if body == nil || body.Bytes != len(body.Text) {
+		return ""
+	}
+	req, err := rewrite.Parse([]byte(body.Text))
+	if err != nil {
+		return ""
+	}
+	text, _ := req.Question()
+	return short((&Body{Text: text}).masked().Text)
+}

@@ -1,0 +1,189 @@
+package overview
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sidenote/proxy/durations"
+	"sidenote/proxy/report"
+	"sidenote/rewrite"
+)
+
+// maxDocuments is how many documents a View shows.
+const maxDocuments = 20
+
+// A View is what the requests of the last hour came to.
+type View struct {
+	Object    string     `json:"object"` // "overview"
+	Time      time.Time  `json:"time"`
+	Requests  int        `json:"requests"`
+	Outcomes  []Outcome  `json:"outcomes"`    // all that there are, also those that did not happen
+	Overhead  Quantile   `json:"overhead_ms"` // of requests that were sent on
+	Cache     Cache      `json:"cache"`
+	Minutes   []Minute   `json:"minutes"`         // oldest first; the last one is not over
+	Documents []Document `json:"documents"`       // given most often in the last 50 to 60 minutes, at most 20
+	Short     int        `json:"documents_short"` // how much each of their counts may be short
+	NoMatch   int        `json:"no_match"`
+	Graded    int        `json:"irrelevant"`
+	Questions []Question `json:"questions"` // that nothing was found for, the last one first, at most 100, also older ones
+	Texts     bool       `json:"texts"`     // questions are shown as long as explain keeps their requests
+}
+
+// An Outcome is how many requests came to it.
+type Outcome struct {
+	Outcome  rewrite.Outcome `json:"outcome"`
+	Requests int             `json:"requests"`
+}
+
+// A Minute is what became of the requests that ended in it.
+type Minute struct {
+	Time     time.Time               `json:"time"` // its beginning
+	Requests int                     `json:"requests"`
+	Outcomes map[rewrite.Outcome]int `json:"outcomes"` // without those that did not happen
+	Overhead Quantile                `json:"overhead_ms"`
+	Cache    Cache                   `json:"cache"`
+	NoMatch  int                     `json:"no_match"`
+	Graded   int                     `json:"irrelevant"`
+}
+
+// A Quantile is a median and what one in twenty exceeds, off by 1/32 at most.
+type Quantile struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+}
+
+// A Cache is how often a search was found in the cache, as a share from 0 to 1.
+type Cache struct {
+	Hits    int     `json:"hits"`
+	Lookups int     `json:"lookups"`
+	Share   float64 `json:"share"`
+}
+
+// A Document is how often parts of a document were given as sources.
+type Document struct {
+	Knowledge string `json:"kb_id"`
+	ID        string `json:"doc_id"`
+	Name      string `json:"name"`
+	Given     int    `json:"given"`
+}
+
+// A Question is a chat for which nothing was found.
+type Question struct {
+	ID        string         `json:"id"` // of the request
+	Time      time.Time      `json:"time"`
+	Tenant    string         `json:"tenant"`
+	Policy    string         `json:"policy"`
+	Reason    rewrite.Reason `json:"reason"`
+	Knowledge []string       `json:"knowledge"`      // that was searched, the first 8
+	Text      string         `json:"text,omitempty"` // "" if it is not kept
+}
+
+// Texts has what was asked.
+type Texts interface {
+	// Question returns the question of a tenant's request; "" if it is not kept.
+	Question(id, tenant string) string
+	// HasQuestions tells whether any are kept.
+	HasQuestions() bool
+}
+
+// View returns what is known now. texts may be nil.
+func (o *Recorder) View(now time.Time, texts Texts) *View {
+	v := &View{Object: "overview", Time: now.UTC(), Minutes: []Minute{}, Documents: []Document{}, Questions: []Question{}}
+	questions := o.fill(v, now)
+	v.Texts = texts != nil && texts.HasQuestions()
+	for i := range questions {
+		q := &questions[i]
+		shown := Question{ID: q.id, Time: q.at.UTC(), Tenant: q.tenant, Policy: q.policy, Reason: q.reason, Knowledge: []string{}}
+		for _, id := range q.knowledge {
+			if id != "" {
+				shown.Knowledge = append(shown.Knowledge, id)
+			}
+		}
+		if v.Texts {
+			shown.Text = texts.Question(q.id, q.tenant)
+		}
+		v.Questions = append(v.Questions, shown)
+	}
+	return v
+}
+
+// fill fills in what is counted, and returns the questions, the last one first.
+func (o *Recorder) fill(v *View, now time.Time) (questions []question) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var total minute
+	last := now.Unix() / 60
+	for at := last - Minutes + 1; at <= last; at++ {
+		m := o.minutes[at%Minutes]
+		if m.at != at {
+			m = minute{at: at}
+		}
+		v.Minutes = append(v.Minutes, m.view())
+		total.add(&m)
+	}
+	whole := total.view()
+	v.Requests, v.Overhead, v.Cache, v.NoMatch, v.Graded = whole.Requests, whole.Overhead, whole.Cache, whole.NoMatch, whole.Graded
+	for i, outcome := range outcomes {
+		v.Outcomes = append(v.Outcomes, Outcome{outcome, int(total.outcomes[i])})
+	}
+	o.top(v, last/slotMinutes)
+	for i := range min(o.asked, keptQuestions) {
+		questions = append(questions, o.questions[(o.asked-1-i)%keptQuestions])
+	}
+	return questions
+}
+
+func (m *minute) add(other *minute) {
+	for i, n := range other.outcomes {
+		m.outcomes[i] += n
+	}
+	m.hits, m.lookups, m.noMatch, m.irrelevant = m.hits+other.hits, m.lookups+other.lookups, m.noMatch+other.noMatch, m.irrelevant+other.irrelevant
+	m.overhead.Merge(&other.overhead)
+}
+
+func (m *minute) view() Minute {
+	v := Minute{
+		Time: time.Unix(60*m.at, 0).UTC(), Outcomes: map[rewrite.Outcome]int{}, Overhead: quantile(&m.overhead),
+		Cache: Cache{Hits: int(m.hits), Lookups: int(m.lookups)}, NoMatch: int(m.noMatch), Graded: int(m.irrelevant),
+	}
+	if m.lookups > 0 {
+		v.Cache.Share = float64(m.hits) / float64(m.lookups)
+	}
+	for i, n := range m.outcomes {
+		v.Requests += int(n)
+		if n > 0 && i < len(outcomes) {
+			v.Outcomes[outcomes[i]] = int(n)
+		}
+	}
+	return v
+}
+
+func quantile(h *durations.Histogram) Quantile {
+	return Quantile{report.Milliseconds(h.Quantile(.5)), report.Milliseconds(h.Quantile(.95))}
+}
+
+// top adds up the documents of all slots up to the last one.
+func (o *Recorder) top(v *View, last int64) {
+	all := map[document]*Document{}
+	for i := range o.documents {
+		s := &o.documents[i]
+		if s.at <= last-slots || s.at > last {
+			continue
+		}
+		v.Short += int(s.top.short)
+		for d, c := range s.top.counts {
+			if all[d] == nil {
+				all[d] = &Document{Knowledge: d.knowledge, ID: d.id, Name: c.name}
+			}
+			all[d].Given += int(c.times)
+		}
+	}
+	for _, d := range all {
+		v.Documents = append(v.Documents, *d)
+	}
+	slices.SortFunc(v.Documents, func(a, b Document) int {
+		return cmp.Or(b.Given-a.Given, cmp.Compare(a.Knowledge, b.Knowledge), cmp.Compare(a.ID, b.ID))
+	})
+	v.Documents = v.Documents[:min(len(v.Documents), maxDocuments)]
+}
