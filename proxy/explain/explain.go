@@ -49,7 +49,7 @@ const maxBodiesOf = 4
 // those answers show no id. Its memory is bounded: by the constants above for bodies and
 // for what a request can make long, and to some 20 KiB for the rest of a report, most of
 // it in the entries of its sources; as much again where tools were called. What stages were
-// asked and said counts as bodies. It is safe for concurrent use.
+// asked and said counts as bodies, as do texts of answers. It is safe for concurrent use.
 type Ring struct {
 	mu        sync.Mutex
 	reports   []entry                    // a circle
