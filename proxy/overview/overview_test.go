@@ -147,6 +147,26 @@ func TestDocumentsAreCounted(t *testing.T) {
 	})
 }
 
+// Among more documents than there are counters those that are given often are found, and by how much
+// their counts may be short is said.
+func TestFrequentDocumentsAreFound(t *testing.T) {
+	o := overview.New()
+	const times = 100
+	for i := range 20 * times {
+		id := fmt.Sprint("rare-", i)
+		if i%20 == 0 {
+			id = "frequent"
+		}
+		o.Record(chat("x", time.Minute, func(r *report.Report) {
+			r.Rewrite.Ledger.Sources = []rewrite.SourceEntry{{ID: 1, Knowledge: "kb", Doc: id}}
+		}))
+	}
+	v := o.View(noon, nil)
+	if d := v.Documents[0]; d.ID != "frequent" || d.Given >= times || d.Given+v.Short < times || v.Short > 20*times/129 {
+		t.Errorf("%+v, short by %d", d, v.Short)
+	}
+}
+
 // Memory is bounded, however long names are and however many there are.
 func TestMemoryIsBounded(t *testing.T) {
 	o := overview.New()
