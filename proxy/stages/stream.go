@@ -295,8 +295,11 @@ func (s *stream) instead(bare bool) error {
 // errRefused says that an upstream refused what takes the place of stages.
 var errRefused = errors.New("the request was refused")
 
-// fail ends a stream with an error.
+// fail ends a stream with an error, unless what failed was given up as the client left.
 func (s *stream) fail(body []byte, err error) error {
+	if s.Life.Err() != nil {
+		return s.end(ByNobody)
+	}
 	s.out.Reset()
 	if writeErr := answers.Fail(&s.out, body); writeErr != nil {
 		return writeErr
