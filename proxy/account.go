@@ -36,11 +36,12 @@ type account struct {
 	before    report.Rounds      // what the rounds before the last one used
 	holders   atomic.Int32       // the answer, and shadow work if any: the last one records the Report
 
-	headers  [3]transport.Header     // the memory for the result of lines
-	calls    [1]report.Call          // the memory for the usual list of calls
-	whenDone func(transport.Outcome) // the method value exchange.done, allocated once
-	panicked panics.Handler          // the method value bug, allocated once
-	tapped   func(piece []byte)      // the method value tap, allocated once
+	stageBody []byte                  // the memory for requests of stages, used again
+	headers   [3]transport.Header     // the memory for the result of lines
+	calls     [1]report.Call          // the memory for the usual list of calls
+	whenDone  func(transport.Outcome) // the method value exchange.done, allocated once
+	panicked  panics.Handler          // the method value bug, allocated once
+	tapped    func(piece []byte)      // the method value tap, allocated once
 }
 
 // begin counts a request in.

@@ -56,6 +56,9 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
+// maxStageBody is the largest memory for requests of stages that is kept for another request.
+const maxStageBody = 64 << 10
+
 func newExchange() *exchange {
 	x := new(exchange)
 	x.whenDone, x.panicked, x.tapped = x.done, x.bug, x.tap
@@ -86,9 +89,12 @@ func (x *exchange) release() {
 		return
 	}
 	x.record()
-	pool, whenDone, panicked, tapped, outgoing := &x.server.exchanges, x.whenDone, x.panicked, x.tapped, x.outgoing
+	pool, whenDone, panicked, tapped, outgoing, stageBody := &x.server.exchanges, x.whenDone, x.panicked, x.tapped, x.outgoing, x.stageBody
 	*x = exchange{} // in one piece: a literal with values would be made elsewhere and copied
 	x.whenDone, x.panicked, x.tapped, x.outgoing = whenDone, panicked, tapped, outgoing
+	if cap(stageBody) <= maxStageBody {
+		x.stageBody = stageBody
+	}
 	pool.Put(x)
 }
 

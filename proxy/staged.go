@@ -68,7 +68,7 @@ func answerInStages(x *exchange, body []byte, req *rewrite.Request, p rewrite.Po
 		Key: func(upstream string, body []byte) string {
 			return outputs.Key(x.policy.Tenant, stageKey(x, upstream), body)
 		},
-		Outputs: x.setup.outputs, Memory: x, Life: x.life, Report: x.report.Stages, Panicked: x.panicked,
+		Outputs: x.setup.outputs, Memory: x, Keep: x.server.bodies != nil, Buffer: x.stageBody, Life: x.life, Report: x.report.Stages, Panicked: x.panicked,
 		Error: func(err error) []byte {
 			e := stageError(x, err)
 			if !errors.Is(e, errClientGone) {
@@ -91,6 +91,7 @@ func answerInStages(x *exchange, body []byte, req *rewrite.Request, p rewrite.Po
 	}
 	x.checker = cited.NewChecker(x.policy.Citations, req, &x.report, x.server.documents, x.panicked)
 	g.Stages = stages.New(setup)
+	defer func() { x.stageBody = g.Buffer }()
 	end, over := g.Start()
 	if !over && req.Stream {
 		leadStages(x)

@@ -60,6 +60,8 @@ type Setup struct {
 	// Key is the key of what a stage is answered by an upstream of that name.
 	Key    func(upstream string, body []byte) string
 	Memory transport.Room // for answers
+	Keep   bool           // what stages are asked is in the Report; else Buffer is used for each
+	Buffer []byte         // the memory for requests of stages
 	Life   context.Context
 	Report *report.Stages // is filled while stages go on
 	Tap    func([]byte)   // reads what answers use
@@ -118,7 +120,7 @@ func New(s Setup) *Stages {
 		in.History = staged.History(s.Request, s.Models(s.Request.Model).Counter)
 	}
 	r.prompts = r.chain.Prompts(in)
-	s.Report.Of = len(r.chain.Stages)
+	s.Report.Of, s.Report.Called = len(r.chain.Stages), make([]report.Stage, 0, len(r.chain.Stages))
 	return r
 }
 
@@ -186,17 +188,24 @@ func (r *Stages) begin() (goes bool, end End, over bool) {
 	r.make(c)
 	f := &flight{call: c, began: time.Now(), Stage: report.Stage{Name: s.Name, At: r.at + 1, Upstream: s.Upstream, Model: r.modelOf(s)}}
 	if answer, ok := r.remembered(c, f); ok {
-		f.Request = c.Body
+		asked(r, f)
 		end, over = r.judge(f, answer)
 		return false, end, over
 	}
 	r.wait(func() { f.Outcome = r.call(f) })
-	f.Request = c.Body
+	asked(r, f)
 	if f.Outcome == report.StageOK {
 		r.flight, r.Answer = f, f.answer
 		return true, ByLast, false
 	}
 	return false, r.failed(f), true
+}
+
+// asked notes what a stage is asked, if that is kept.
+func asked(r *Stages, f *flight) {
+	if r.Keep {
+		f.Request = f.call.Body
+	}
 }
 
 func (r *Stages) modelOf(s *staged.Stage) string {
@@ -208,7 +217,11 @@ func (r *Stages) modelOf(s *staged.Stage) string {
 
 // make makes the body of a stage's request.
 func (r *Stages) make(c *Call) {
-	c.Body = staged.Body(r.Request, staged.Call{Stage: c.Stage, Prompt: r.prompts.Of(c.At, c.Model), Model: c.Model, Last: c.Last, Strip: r.Strip})
+	if r.Keep {
+		r.Buffer = nil
+	}
+	r.Buffer = staged.Body(r.Buffer[:0], r.Request, staged.Call{Stage: c.Stage, Prompt: r.prompts.Of(c.At, c.Model), Model: c.Model, Last: c.Last, Strip: r.Strip})
+	c.Body = r.Buffer
 }
 
 // remembered returns the answer that a stage got before. What is remembered and is none is left alone.

@@ -42,7 +42,7 @@ func benchRequests(b *testing.B, before int) {
 	for b.Loop() {
 		p := c.Prompts(in)
 		for i := range c.Stages {
-			staged.Body(req, staged.Call{Stage: &c.Stages[i], Prompt: p.Of(i, model), Last: i == 3})
+			staged.Body(nil, req, staged.Call{Stage: &c.Stages[i], Prompt: p.Of(i, model), Last: i == 3})
 			p.Add(said)
 		}
 	}

@@ -22,11 +22,11 @@ type Call struct {
 // usualHead is what a request has beside the conversation, in bytes, or less.
 const usualHead = 4 << 10
 
-// Body returns the request of a stage, made of one that is not Unfit. It has the application's
+// Body appends to dst the request of a stage, made of one that is not Unfit. It has the application's
 // messages of the roles system and developer, then the stage's prompts; see the table in the
 // README for what becomes of each member.
-func Body(req *chat.Request, c Call) []byte {
-	b := builder{req: req, call: &c, body: append(slices.Grow([]byte(nil), min(len(req.Body), usualHead)+c.size()+256), '{')}
+func Body(dst []byte, req *chat.Request, c Call) []byte {
+	b := builder{req: req, call: &c, body: append(slices.Grow(dst, min(len(req.Body), usualHead)+c.size()+256), '{'), start: len(dst)}
 	for _, m := range members(req) {
 		b.member(&m)
 	}
@@ -47,6 +47,7 @@ type builder struct {
 	req                            *chat.Request
 	call                           *Call
 	body                           []byte
+	start                          int // of the request in body
 	hasModel                       bool
 	maxTokens, maxCompletionTokens int // of the request; 0: it has none
 }
@@ -58,7 +59,7 @@ func (b *builder) add(name string, value []byte) {
 
 // name begins a member.
 func (b *builder) name(name string) {
-	if len(b.body) > 1 {
+	if len(b.body) > b.start+1 {
 		b.body = append(b.body, ',')
 	}
 	b.body = append(append(b.body, quoted(name)...), ':')

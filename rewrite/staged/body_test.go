@@ -50,7 +50,7 @@ func golden(t *testing.T, file string) {
 			}
 			got.Files = append(got.Files, f)
 		case strings.HasPrefix(f.Name, "call"):
-			body := staged.Body(req, readCall(t, f.Data))
+			body := staged.Body(nil, req, readCall(t, f.Data))
 			if _, err := chat.Parse(body); err != nil {
 				t.Errorf("%v: %s", err, body)
 			}
@@ -92,7 +92,7 @@ func TestBodyStrips(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"Be {{sidenote}}brief."},{"role":"user","content":"Q"}],"sidenote":{"mode":"staged"}}`
 	at := strings.Index(body, "{{sidenote}}")
 	strip := []edit.Edit{{Name: "marker", Offset: at, Delete: len("{{sidenote}}")}, {Name: "strip-field", Offset: strings.Index(body, `,"sidenote"`), Delete: 29}}
-	got := staged.Body(parse(t, body), staged.Call{Stage: &staged.Stage{}, Prompt: staged.Escaped("", "P"), Strip: strip})
+	got := staged.Body(nil, parse(t, body), staged.Call{Stage: &staged.Stage{}, Prompt: staged.Escaped("", "P"), Strip: strip})
 	if want := `{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"P"}]}`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

@@ -33,7 +33,7 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		staged.History(req, words{})
-		out := staged.Body(req, staged.Call{Stage: stage, Prompt: staged.Escaped("S", staged.Question(req)), Last: last})
+		out := staged.Body(nil, req, staged.Call{Stage: stage, Prompt: staged.Escaped("S", staged.Question(req)), Last: last})
 		got, err := chat.Parse(out)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
