@@ -46,12 +46,28 @@ func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error 
 	switch {
 	case !found || e.public:
 		return nil
-	case has == noRight && h.Token.Reveal()+h.ReadToken.Reveal() != "":
+	case !mayRead(h, has):
 		return &proxy.Error{Reason: report.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}
 	case e.write:
 		return h.admitWrite(ctx, has)
 	}
 	return nil
+}
+
+// mayRead tells whether a caller may read: without tokens everybody may.
+func mayRead(h *Handler, has right) bool {
+	return has != noRight || h.Token.Reveal()+h.ReadToken.Reveal() == ""
+}
+
+// readTokens returns the digests of the tokens that allow reading.
+func readTokens(h *Handler) (tokens [][sha256.Size]byte) {
+	write, _ := h.writeToken() // none if it cannot be read
+	for _, token := range []string{write, h.ReadToken.Reveal()} {
+		if token != "" {
+			tokens = append(tokens, sha256.Sum256([]byte(token)))
+		}
+	}
+	return tokens
 }
 
 // admitWrite returns an error if a caller who may read may not write.

@@ -5,6 +5,7 @@ package admin
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -53,6 +54,7 @@ type Handler struct {
 	Usage      budget.Reporter       // tells what tenants used; nil: there is no such endpoint
 	Modes      *killswitch.Switch    // lowers the modes of tenants; nil: there is no such endpoint
 	Reload     Reload                // reads the configuration again; nil: there is no such endpoint
+	Inspector  Inspector             // has pages for people; nil: there are none
 	Hosts      []string              // names by which this port may be called, beside localhost and addresses
 
 	// Callers send tokens as bearer tokens. Without Token and ReadToken reads need none.
@@ -63,6 +65,14 @@ type Handler struct {
 	StateToken func() (string, error)
 
 	keys keyList // of Tenants
+}
+
+// An Inspector has the pages of the admin port.
+type Inspector interface {
+	// Answer answers a request, unless there is nothing at its path. Its Host and Origin were
+	// checked. If admitted is false the caller may not read as it is; it may by signing in
+	// with one of the tokens, of which these are SHA-256 digests.
+	Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() [][sha256.Size]byte) bool
 }
 
 // A Telemetry answers /metrics, /healthz and /readyz only, without a token. It is for a
@@ -136,6 +146,9 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	}
 	if err := h.admit(ctx, e, ok); err != nil {
 		refuse(ctx, err)
+		return
+	}
+	if !ok && h.Inspector != nil && h.Inspector.Answer(ctx, mayRead(h, h.rightOf(ctx)), func() [][sha256.Size]byte { return readTokens(h) }) {
 		return
 	}
 	serve(ctx, e, ok)

@@ -52,9 +52,9 @@ const maxBodiesOf = 4
 // asked and said counts as bodies, as do texts of answers. It is safe for concurrent use.
 type Ring struct {
 	mu        sync.Mutex
-	reports   []entry                    // a circle
-	next      int                        // the index of the next report
-	have      int                        // reports
+	reports   []entry                    // a circle: that of number n is at n modulo its length
+	recorded  uint64                     // how many there ever were, and the number of the next one
+	waiting   []chan struct{}            // of Subscribe
 	bodies    []body                     // in their order
 	bodyBytes int                        // of all bodies
 	copy      func(pieces [][]byte) Body // nil: no bodies are kept
@@ -122,14 +122,20 @@ func (r *Ring) Record(of *report.Report) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kept := &r.reports[r.next]
-	r.next = (r.next + 1) % len(r.reports)
-	r.have = min(r.have+1, len(r.reports))
+	kept := r.at(r.recorded)
+	r.recorded++
 	calls := append(kept.Calls[:0], of.Calls...) // in the memory of an older report, as their own is used again
 	kept.Report = *of
 	kept.Calls = calls
 	kept.trim(r.texts, r.copy)
+	r.tell()
 }
+
+// at returns the place of a report. The caller holds mu.
+func (r *Ring) at(number uint64) *entry { return &r.reports[number%uint64(len(r.reports))] }
+
+// have says how many reports there are. The caller holds mu.
+func (r *Ring) have() int { return int(min(r.recorded, uint64(len(r.reports)))) }
 
 // trim drops the texts of sources, most of what a request can make long and, unless texts are
 // kept, the queries that a planner made of the user's. Of what a model called tools with it keeps
@@ -145,7 +151,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	res.Edits, l.Edits = nil, nil
 	miss := res.Retrieval.Cache == retrieval.CacheMiss // what is cached has one list for many reports
 	res.Retrieval.Sources, res.Retrieval.Excluded = nil, nil
-	res.Model = rewrite.Model{Row: res.Model.Row}
+	res.Model = rewrite.Model{Row: res.Model.Row, Window: res.Model.Window}
 	l.Model = short(l.Model)
 	if l.Planned != nil {
 		planned := *l.Planned // others may be reading it
@@ -294,10 +300,10 @@ func (r *Ring) find(id string) (of *entry, bodies bodiesOf, have int) {
 			for kind := range bodies {
 				bodies[kind] = r.body(of, bodyKind(kind))
 			}
-			return of, bodies, r.have
+			return of, bodies, r.have()
 		}
 	}
-	return nil, bodies, r.have
+	return nil, bodies, r.have()
 }
 
 // body returns a body of a request, nil if it is not kept. The tenant is compared too,

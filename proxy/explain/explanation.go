@@ -55,6 +55,8 @@ type Explanation struct {
 	Sent     *Body `json:"sent,omitempty"`
 	// Answer is what the model said: in its last round, or in the stage whose output is the answer.
 	Answer *Answer `json:"answer,omitempty"`
+
+	Line string `json:"-"` // the Sidenote-Status of the answer, with what was known at its end
 }
 
 // An Answer is what is kept of what the first choice of an answer said, before citations were removed
@@ -141,6 +143,7 @@ func newExplanation(r *entry) *Explanation {
 			FirstByte: report.Milliseconds(r.TTFB), Total: report.Milliseconds(r.Total),
 		},
 	}
+	e.Line = r.line()
 	for _, c := range r.Calls {
 		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, report.Milliseconds(c.Took), c.PromptTokens})
 	}

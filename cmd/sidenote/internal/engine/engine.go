@@ -31,6 +31,7 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/inspector"
 	"sidenote/proxy/keyuse"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/metrics"
@@ -88,6 +89,7 @@ type Engine struct {
 	exchange  *exchange.Exchange // nil without Redis
 	explained *explain.Ring      // nil if no requests are kept
 	overview  *overview.Recorder // of the last hour
+	sessions  *inspector.Sessions
 	keyUses   keyuse.Uses
 	budgets   *budgets           // nil in a command
 	modes     *killswitch.Switch // nil in a command
@@ -123,6 +125,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e := &Engine{
 		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m,
 		catalogue: &catalogue{made: map[string]retrieval.Retriever{}}, overview: overview.New(),
+		sessions: inspector.NewSessions(),
 	}
 	e.running.Store(cfg)
 	e.catalogue.named.Store(&map[string]retrieval.Base{})
@@ -292,6 +295,7 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 		Explain: e.explained, Overview: e.overview, Modes: e.modes, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
 		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
+		Inspector:  inspector.New(inspector.Data{Requests: e.explained}, e.sessions),
 	}
 	if e.budgets != nil {
 		h.Usage = e.budgets.reporter

@@ -1,0 +1,161 @@
+package inspector
+
+import (
+	"fmt"
+
+	"sidenote/proxy/explain"
+	"sidenote/proxy/report"
+	"sidenote/rewrite"
+)
+
+// barWidth is the width of a bar in units of its drawing.
+const barWidth = 1000
+
+// A bar is drawn, with its parts side by side.
+type bar struct {
+	Label string // says in words what is drawn
+	Total int
+	Parts []part
+}
+
+// A part is one of a bar.
+type part struct {
+	Name     string
+	Tokens   int
+	Class    string  // of its colour
+	X, Width float64 // in the drawing
+}
+
+// draw places the parts that have tokens.
+func (b *bar) draw(parts []part) *bar {
+	x := 0.0
+	for _, p := range parts {
+		if p.Tokens <= 0 {
+			continue
+		}
+		p.X, p.Width = x, barWidth*float64(p.Tokens)/float64(max(b.Total, 1))
+		x += p.Width
+		b.Parts = append(b.Parts, p)
+	}
+	return b
+}
+
+// sourceColors is how many colours sources have in turn.
+const sourceColors = 4
+
+// budgetBar shows what the budget was spent on; nil if there was none.
+func budgetBar(l *explain.Ledger, sources []rewrite.SourceEntry) *bar {
+	if l.Budget <= 0 {
+		return nil
+	}
+	parts := []part{{Name: "Rules", Tokens: l.Rules, Class: "rules"}}
+	for _, c := range l.Components {
+		if c.Name != rewrite.SourcesName {
+			parts = append(parts, part{Name: c.Name, Tokens: c.Tokens, Class: "component"})
+		}
+	}
+	for i := range sources {
+		if s := &sources[i]; s.ID > 0 {
+			parts = append(parts, part{Name: fmt.Sprintf("[%d] %s", s.ID, s.Doc), Tokens: s.Tokens, Class: fmt.Sprintf("source%d", s.ID%sourceColors)})
+		}
+	}
+	rest := l.Used
+	for _, p := range parts {
+		rest -= p.Tokens
+	}
+	parts = append(parts, part{Name: "Tags around them", Tokens: rest, Class: "tags"}, part{Name: "Free", Tokens: l.Budget - l.Used, Class: "free"})
+	b := &bar{Label: fmt.Sprintf("%s of %s tokens are used", count(l.Used), count(l.Budget)), Total: max(l.Budget, l.Used)}
+	return b.draw(parts)
+}
+
+// windowBar shows how much of the model's window was taken; nil if that is not known.
+func windowBar(l *explain.Ledger) *bar {
+	w := &l.Window
+	if w.Size <= 0 {
+		return nil
+	}
+	b := &bar{Label: fmt.Sprintf("The model's window has %s tokens", count(w.Size)), Total: max(w.Size, w.Request+l.Used+w.ReservedOutput)}
+	return b.draw([]part{
+		{Name: "The request as it came", Tokens: w.Request, Class: "rules"},
+		{Name: "Added", Tokens: l.Used, Class: "source1"},
+		{Name: "Kept free for the answer", Tokens: w.ReservedOutput, Class: "component"},
+		{Name: "Free", Tokens: w.Size - w.Request - l.Used - w.ReservedOutput, Class: "free"},
+	})
+}
+
+// A step is a line of the time line.
+type step struct {
+	Name, Detail string
+	Outcome      string
+	Took         float64 // milliseconds
+	X, Width     float64 // in the drawing
+	Class        string
+}
+
+// stepsOf lays what a request went through end to end: when a step began was not measured.
+func stepsOf(e *explain.Explanation) []step {
+	t := &e.Timings
+	var steps []step
+	add := func(class, name string, took float64, outcome, detail string) {
+		if took > 0 {
+			steps = append(steps, step{Name: name, Took: took, Outcome: outcome, Detail: detail, Class: class})
+		}
+	}
+	add("rules", "Plan queries", t.Plan, "", "")
+	add("source1", "Search", t.Retrieve-t.Rerank-t.Grade, string(e.Cache), "")
+	add("source2", "Rerank", t.Rerank, "", "")
+	add("source3", "Grade", t.Grade, "", "")
+	add("component", "Fit into the budget", t.Fit, "", "")
+	add("component", "Edit the body", t.Edit, "", "")
+	if e.Stages != nil {
+		for i := range e.Stages.Called {
+			s := &e.Stages.Called[i]
+			add("tags", "Stage "+s.Name, s.Took, string(s.Outcome), fmt.Sprintf("%d of %d, %s at %s", s.At, e.Stages.Of, s.Model, s.Upstream))
+		}
+	}
+	for i, c := range e.Calls {
+		if c.Purpose != report.ToStage {
+			add("tags", "Call of "+c.Upstream, c.Took, statusText(c.Status), purposes[c.Purpose])
+		}
+		if e.Tools != nil {
+			for _, tool := range e.Tools.Calls {
+				if tool.Round == i+1 {
+					add("source1", "Tool "+tool.Tool, tool.Took, string(tool.Outcome), fmt.Sprintf("round %d, %d hits, %s tokens", tool.Round, tool.Hits, count(tool.Tokens)))
+				}
+			}
+		}
+	}
+	return drawSteps(steps, t.Total)
+}
+
+func statusText(status int) string {
+	if status == 0 {
+		return "no answer"
+	}
+	return fmt.Sprint(status)
+}
+
+// purposes says in words why an upstream was called.
+var purposes = map[report.Purpose]string{
+	report.ToAnswer: "until its answer began", report.ToRetryShorter: "again with fewer sources, as it was too long", report.ToTools: "with the results of tools",
+}
+
+// drawSteps places steps one after the other. The rest of the total is the rest of the
+// answer.
+func drawSteps(steps []step, total float64) []step {
+	sum := 0.0
+	for i := range steps {
+		sum += steps[i].Took
+	}
+	if rest := total - sum; rest > 0 {
+		steps = append(steps, step{Name: "The rest", Took: rest, Detail: "reading, waiting and the answer's stream", Class: "free"})
+		sum = total
+	}
+	x := 0.0
+	for i := range steps {
+		s := &steps[i]
+		s.X, s.Width = barWidth*x/sum, max(barWidth*s.Took/sum, 2)
+		x += s.Took
+	}
+	return steps
+}

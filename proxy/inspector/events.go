@@ -1,0 +1,161 @@
+package inspector
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/explain"
+	"sidenote/proxy/transport"
+)
+
+const (
+	eventsPause = 250 * time.Millisecond // between two events at least
+	eventsBeat  = 10 * time.Second       // after which a stream says that it lives
+	eventsLast  = 15 * time.Minute       // then the browser asks again, and its session is looked at again
+	maxEvent    = 50                     // rows in one event
+)
+
+// eventsPath is the address of the events from the request with that number on.
+func eventsPath(f filter, from uint64) string {
+	path := requestsPath + "/events?from=" + strconv.FormatUint(from, 10)
+	if q := f.query(); q != "" {
+		path += "&" + q
+	}
+	return path
+}
+
+// events writes rows of the list as requests end, as server-sent events: "rows" has the HTML
+// of new rows, the newest first, and "lost" the number of those that came too fast to be
+// shown. The id of an event is the number of the next request.
+func (i *Inspector) events(v *visit) error {
+	ring := i.data.Requests
+	if ring == nil {
+		return &problem{fasthttp.StatusNotFound, "No requests are kept: explain.keep is 0."}
+	}
+	kept, stop, ok := ring.Subscribe()
+	if !ok {
+		v.Response.Header.Set("Retry-After", "10")
+		return &problem{fasthttp.StatusServiceUnavailable, "Too many pages follow the requests already."}
+	}
+	defer stop()
+	from, err := strconv.ParseUint(string(v.Request.Header.Peek("Last-Event-ID")), 10, 64)
+	if err != nil { // it asks for the first time
+		from, _ = strconv.ParseUint(string(v.QueryArgs().Peek("from")), 10, 64)
+	}
+	s := &stream{inspector: i, ring: ring, filter: filterOf(v), next: from}
+	lines := []byte("OK\r\nContent-Type: text/event-stream\r\n")
+	for _, h := range headers() {
+		lines = append(lines, h[0]+": "+h[1]+"\r\n"...)
+	}
+	left := transport.Watch(v.RequestCtx, context.Background()).Done()
+	_ = transport.Reply(v.RequestCtx, transport.ReplyHead{Status: fasthttp.StatusOK, Lines: bytes.TrimSuffix(lines, []byte("\r\n")), Length: -1}, func(w *transport.ReplyWriter) error {
+		s.to = w
+		return s.run(kept, left, v.Done())
+	}) // fails when the visitor leaves
+	return nil
+}
+
+// A stream writes events to one page.
+type stream struct {
+	inspector *Inspector
+	ring      *explain.Ring
+	filter    filter
+	next      uint64 // the number of the first request that it has not looked at
+	to        io.Writer
+}
+
+// run writes until the visitor has left, the process stops, or the stream is old.
+func (s *stream) run(kept, left, stopping <-chan struct{}) error {
+	if _, err := io.WriteString(s.to, "retry: 2000\n\n"); err != nil {
+		return err
+	}
+	beats := time.NewTicker(eventsBeat)
+	defer beats.Stop()
+	old := time.NewTimer(eventsLast)
+	defer old.Stop()
+	pause := time.NewTimer(0) // it may have missed some before it subscribed
+	defer pause.Stop()
+	for wake := kept; ; {
+		var err error
+		select {
+		case <-left:
+			return nil
+		case <-stopping:
+			return nil
+		case <-old.C:
+			return nil
+		case <-beats.C:
+			_, err = io.WriteString(s.to, ": \n\n")
+		case <-wake:
+			wake = nil
+			pause.Reset(eventsPause)
+			err = s.write()
+		case <-pause.C:
+			wake = kept
+			err = s.write()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// write writes what has ended since the last time.
+func (s *stream) write() error {
+	rows, lost := s.rows()
+	var b bytes.Buffer
+	if lost > 0 {
+		fmt.Fprintf(&b, "event: lost\ndata: %d\n\n", lost)
+	}
+	if len(rows) > 0 {
+		var html bytes.Buffer
+		if err := s.inspector.templates["requests.html"].ExecuteTemplate(&html, "rows", rows); err != nil {
+			return fmt.Errorf("make rows: %w", err)
+		}
+		fmt.Fprintf(&b, "id: %d\nevent: rows\n", s.next)
+		for line := range bytes.Lines(html.Bytes()) {
+			b.WriteString("data: ")
+			b.Write(bytes.TrimRight(line, "\r\n"))
+			b.WriteByte('\n')
+		}
+		b.WriteByte('\n')
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	_, err := s.to.Write(b.Bytes())
+	return err
+}
+
+// rows returns the requests that ended since the last time, the newest first, and how many
+// others there were that are not shown.
+func (s *stream) rows() (rows []explain.Summary, lost uint64) {
+	first, end := s.ring.Range()
+	if s.next > end {
+		s.next = first // the page is older than this process
+	}
+	if s.next < first {
+		lost, s.next = first-s.next, first
+	}
+	for ; s.next < end; s.next++ {
+		r, ok := s.ring.Summary(s.next)
+		switch {
+		case !ok:
+			lost++
+		case s.filter.passes(&r):
+			rows = append(rows, r)
+		}
+	}
+	if beyond := len(rows) - maxEvent; beyond > 0 {
+		rows, lost = rows[beyond:], lost+uint64(beyond)
+	}
+	slices.Reverse(rows)
+	return rows, lost
+}

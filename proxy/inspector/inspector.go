@@ -1,0 +1,186 @@
+// Package inspector has the pages of the admin port, which show people what Sidenote did to
+// each request and why. They are made of templates and of values that New is given; nothing
+// here changes anything, and whatever is shown counts as hostile text.
+//
+// A new page is a row of pages and a file in site/.
+package inspector
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/explain"
+)
+
+// An Inspector answers with pages. It is made by New, and safe for concurrent use.
+type Inspector struct {
+	data     Data
+	sessions *Sessions
+	routes   []route
+
+	templates map[string]*template.Template // by their files
+}
+
+// Data is what pages are made of.
+type Data struct {
+	Requests *explain.Ring // nil: no requests are kept
+}
+
+// New returns an Inspector. Others with the same sessions let the same visitors in.
+func New(data Data, sessions *Sessions) *Inspector {
+	i := &Inspector{data: data, sessions: sessions, templates: templates()}
+	i.routes = append(i.actions(), i.files()...)
+	for _, p := range pages() {
+		i.routes = append(i.routes, i.route(p))
+	}
+	return i
+}
+
+// A Token is the SHA-256 digest of a token of the admin port.
+type Token = [sha256.Size]byte
+
+// A visit is a request for one of the pages.
+type visit struct {
+	*fasthttp.RequestCtx
+	name   string  // what stands in the path for the part in braces
+	tokens []Token // of which a session may be made
+	in     bool    // by a session, which can be ended
+}
+
+// A route answers one method on one path.
+type route struct {
+	method string // GET includes HEAD
+	path   string // one part may be a name in braces, which stands for anything
+	public bool   // it needs no session
+	page   bool   // for people: who may not see it is asked to sign in
+	answer func(*visit) error
+}
+
+// Answer answers a request, unless there is nothing at its path. Its Host and Origin were
+// checked before. If admitted is false, it needs a session that was made of one of the
+// tokens.
+func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() []Token) bool {
+	v := &visit{RequestCtx: ctx}
+	r, allowed := i.find(v)
+	if allowed == "" {
+		return false
+	}
+	for _, h := range headers() {
+		ctx.Response.Header.Set(h[0], h[1])
+	}
+	if !admitted {
+		v.tokens = tokens()
+		v.in = i.sessions.Valid(string(ctx.Request.Header.Cookie(cookieName)), v.tokens)
+	}
+	var err error
+	switch {
+	case r == nil:
+		ctx.Response.Header.Set("Allow", allowed)
+		err = &problem{fasthttp.StatusMethodNotAllowed, "This page cannot be asked for in that way."}
+	case admitted || v.in || r.public:
+		err = r.answer(v)
+	case r.page:
+		redirect(ctx, signInPath+"?next="+url.QueryEscape(string(ctx.RequestURI())))
+	default:
+		err = &problem{fasthttp.StatusUnauthorized, "Sign in first."}
+	}
+	if err != nil {
+		i.fail(v, err)
+	}
+	return true
+}
+
+// find returns the route of a request. allowed are the methods of the path, "" if there is
+// nothing at it.
+func (i *Inspector) find(v *visit) (found *route, allowed string) {
+	path, method := string(v.Path()), string(v.Method())
+	if method == "HEAD" {
+		method = "GET"
+	}
+	if path == homePath && !wantsHTML(v.RequestCtx) { // programs see what they saw before there were pages
+		return nil, ""
+	}
+	for n := range i.routes {
+		r := &i.routes[n]
+		name, ok := match(r.path, path)
+		if !ok {
+			continue
+		}
+		if r.method == method {
+			v.name = name
+			return r, method
+		}
+		allowed = r.method
+	}
+	return nil, allowed
+}
+
+// match tells whether path is of the form of pattern, and what stands for its part in braces.
+func match(pattern, path string) (name string, ok bool) {
+	before, rest, named := strings.Cut(pattern, "{")
+	if !named {
+		return "", path == pattern
+	}
+	_, after, _ := strings.Cut(rest, "}")
+	name, ok = strings.CutPrefix(path, before)
+	if !ok {
+		return "", false
+	}
+	name, ok = strings.CutSuffix(name, after)
+	return name, ok && name != "" && !strings.Contains(name, "/")
+}
+
+// wantsHTML tells whether a browser asks.
+func wantsHTML(ctx *fasthttp.RequestCtx) bool {
+	return strings.Contains(string(ctx.Request.Header.Peek("Accept")), "text/html")
+}
+
+// headers are the lines that every answer has: it may load nothing but files of ours, run no
+// script but those, stand in no frame, and be kept nowhere. With a stricter policy of
+// referrers browsers would send forms with the origin "null", which is refused.
+func headers() [][2]string {
+	return [][2]string{
+		{"Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
+		{"X-Content-Type-Options", "nosniff"},
+		{"X-Frame-Options", "DENY"},
+		{"Referrer-Policy", "same-origin"},
+		{"Cross-Origin-Resource-Policy", "same-origin"},
+		{"Cache-Control", "no-store"},
+	}
+}
+
+// redirect leads to a path of ours. Location has no host, as that of the request may be
+// another's by the time it is followed.
+func redirect(ctx *fasthttp.RequestCtx, path string) {
+	ctx.Response.SetStatusCode(fasthttp.StatusSeeOther)
+	ctx.Response.Header.Set("Location", path)
+}
+
+// A problem is why a page cannot be shown.
+type problem struct {
+	status  int
+	message string // for people
+}
+
+// Error returns the message.
+func (p *problem) Error() string { return p.message }
+
+// fail shows why a page cannot be shown.
+func (i *Inspector) fail(v *visit, err error) {
+	var p *problem
+	if !errors.As(err, &p) {
+		p = &problem{fasthttp.StatusInternalServerError, err.Error()}
+	}
+	v.Response.ResetBody()
+	v.Response.SetStatusCode(p.status)
+	if err := i.show(v, page{file: errorFile, title: fasthttp.StatusMessage(p.status)}, p.message); err != nil {
+		panic(fmt.Sprintf("BUG: the page of errors: %v", err))
+	}
+}

@@ -1,0 +1,140 @@
+package inspector
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// A page is a file of site/ inside layout.html.
+type page struct {
+	path   string // see route
+	title  string // a file that defines "title" has its own
+	menu   string // its name in the menu; "": it is not there
+	file   string
+	public bool // it is shown to those who have not signed in
+	data   func(*Inspector, *visit) (any, error)
+}
+
+// pages returns the pages, in the order of the menu. A path that another one covers comes first.
+func pages() []page {
+	return []page{
+		{path: requestsPath, title: "Requests", menu: "Requests", file: "requests.html", data: (*Inspector).requests},
+		{path: requestsPath + "/{id}", title: "Request", file: "request.html", data: (*Inspector).request},
+		{path: signInPath, title: "Sign in", file: "signin.html", public: true, data: (*Inspector).signInForm},
+	}
+}
+
+// Paths that are named in several places.
+const (
+	homePath     = "/"
+	requestsPath = "/requests"
+	signInPath   = "/signin"
+	signOutPath  = "/signout"
+)
+
+// actions are the routes that are no pages.
+func (i *Inspector) actions() []route {
+	return []route{
+		{method: "GET", path: homePath, page: true, answer: func(v *visit) error { redirect(v.RequestCtx, requestsPath); return nil }},
+		{method: "GET", path: requestsPath + "/events", answer: i.events},
+		{method: "GET", path: requestsPath + "/{id}/json", page: true, answer: i.requestJSON},
+		{method: "POST", path: signInPath, public: true, answer: i.signIn},
+		{method: "POST", path: signOutPath, answer: i.signOut},
+	}
+}
+
+//go:embed site
+var site embed.FS
+
+// filesPath is where styles and scripts are.
+const filesPath = "/site/"
+
+// files are the routes of the styles and scripts of site/.
+func (i *Inspector) files() (routes []route) {
+	entries, err := site.ReadDir("site")
+	if err != nil {
+		panic("BUG: the pages: " + err.Error())
+	}
+	for _, e := range entries {
+		media := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[path.Ext(e.Name())]
+		if media == "" {
+			continue
+		}
+		routes = append(routes, route{method: "GET", path: filesPath + e.Name(), public: true, answer: func(v *visit) error {
+			b, err := fs.ReadFile(site, "site/"+e.Name())
+			v.Response.Header.SetContentType(media)
+			v.Response.SetBodyRaw(b)
+			return err
+		}})
+	}
+	return routes
+}
+
+// route returns the route of a page.
+func (i *Inspector) route(p page) route {
+	return route{method: "GET", path: p.path, page: true, public: p.public, answer: func(v *visit) error {
+		data, err := p.data(i, v)
+		if err != nil {
+			return err
+		}
+		return i.show(v, p, data)
+	}}
+}
+
+// A view is what layout.html is made of.
+type view struct {
+	Title    string
+	Menu     []menuItem
+	SignedIn bool // by a session, which can be ended
+	Data     any  // of the page
+}
+
+// A menuItem leads to a page.
+type menuItem struct {
+	Name, Path string
+	Here       bool // it is the page that is shown, or one below it
+}
+
+// show makes a page the answer.
+func (i *Inspector) show(v *visit, p page, data any) error {
+	all := view{Title: p.title, SignedIn: v.in, Data: data}
+	if !p.public {
+		for _, other := range pages() {
+			if other.menu != "" {
+				all.Menu = append(all.Menu, menuItem{other.menu, other.path, p.path == other.path || strings.HasPrefix(p.path, other.path+"/")})
+			}
+		}
+	}
+	return i.render(v.RequestCtx, p.file, "layout.html", all)
+}
+
+// templates parses layout.html with each of the pages.
+func templates() map[string]*template.Template {
+	layout := template.Must(template.New("").Funcs(functions()).ParseFS(site, "site/layout.html"))
+	all := map[string]*template.Template{}
+	for _, p := range append(pages(), page{file: errorFile}) {
+		all[p.file] = template.Must(template.Must(layout.Clone()).ParseFS(site, "site/"+p.file))
+	}
+	return all
+}
+
+// errorFile is of the page that says why there is no other.
+const errorFile = "error.html"
+
+// render makes a template of a file the answer.
+func (i *Inspector) render(ctx *fasthttp.RequestCtx, file, name string, data any) error {
+	var b bytes.Buffer
+	if err := i.templates[file].ExecuteTemplate(&b, name, data); err != nil {
+		return fmt.Errorf("make the page %s: %w", file, err)
+	}
+	ctx.Response.Header.SetContentType("text/html; charset=utf-8")
+	ctx.Response.SetBodyRaw(b.Bytes())
+	return nil
+}

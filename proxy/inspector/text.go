@@ -1,0 +1,122 @@
+package inspector
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"sidenote/proxy/report"
+	"sidenote/rewrite"
+)
+
+// functions are those of the templates.
+func functions() template.FuncMap {
+	return template.FuncMap{"visible": visible, "long": long, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment}
+}
+
+// visible returns a text with its control characters, and those that change the order of
+// others or take no room, as people can see them: nothing shown may look like something else.
+func visible(text string) string {
+	if plain(text) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
+		switch {
+		case r < ' ':
+			b.WriteRune('\u2400' + r) // has a picture of each
+		case r == 0x7F:
+			b.WriteRune('\u2421')
+		case hidden(r):
+			fmt.Fprintf(&b, "[U+%04X]", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func plain(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// hidden tells whether nobody would see a character: of categories C and Z, but the space.
+func hidden(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp) ||
+		r != ' ' && unicode.Is(unicode.Zs, r) || unicode.Is(unicode.Variation_Selector, r)
+}
+
+// maxShown is how much of a text a page shows, in bytes; the whole stands behind a link.
+const maxShown = 200
+
+// A longText is the beginning of a text.
+type longText struct {
+	Text string
+	More int // bytes that are left out
+}
+
+// long returns as much of a text as a page shows, to the eye.
+func long(text string) longText {
+	if len(text) <= maxShown {
+		return longText{visible(text), 0}
+	}
+	end := maxShown
+	for end > maxShown-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return longText{visible(text[:end]), len(text) - end}
+}
+
+// count writes a number with commas.
+func count(n any) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// ms writes milliseconds, with three digits or so.
+func ms(v any) string {
+	var f float64
+	switch v := v.(type) {
+	case time.Duration:
+		f = report.Milliseconds(v)
+	case float64:
+		f = v
+	}
+	switch {
+	case f >= 100:
+		return count(int64(f+.5)) + " ms"
+	case f >= 10:
+		return strconv.FormatFloat(f, 'f', 1, 64) + " ms"
+	}
+	return strconv.FormatFloat(f, 'f', 2, 64) + " ms"
+}
+
+// score writes a score, which has any scale.
+func score(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }
+
+func clock(t time.Time) string  { return t.UTC().Format("15:04:05") }
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
+
+// tone is the class of an outcome: of a closed list, as classes of CSS cannot be shown as
+// text.
+func tone(o rewrite.Outcome) string {
+	switch o {
+	case rewrite.Injected, report.WithTools, report.Staged:
+		return "good"
+	case rewrite.Refused, report.Failed:
+		return "bad"
+	}
+	return "calm"
+}
