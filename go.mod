@@ -38,7 +38,13 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/pires/go-proxyproto v0.15.0
+require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
+	github.com/pires/go-proxyproto v0.15.0
+)
+
+require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -11,11 +11,11 @@
 # the race detector, where a C compiler is there: it makes all ten times slower, so
 # tests that count cases leave most of those to the first run (-short).
 #
-# Tests of the shared cache run against a real redis-server. Where it is missing this
-# script says so and why it is needed, then installs Debian's package, if apt-get is there
-# and it may without asking: as root, or by a sudo that wants no password. Otherwise, and
-# with --no-install, those tests are skipped; in CI the run fails instead. It ends with the
-# Go test runner's own output.
+# Tests of the shared cache run against a real redis-server, those of the inspector's pages
+# in a real Chromium. Where one is missing this script says so and why it is needed, then
+# installs Debian's package, if apt-get is there and it may without asking: as root, or by a
+# sudo that wants no password. Otherwise, and with --no-install, those tests are skipped; in
+# CI the run fails instead. It ends with the Go test runner's own output.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -61,6 +61,7 @@ need() {
 }
 
 need redis-server redis-server "for tests of the cache that replicas share"
+need chromium chromium "for tests of the inspector's pages"
 
 # Processes of tests end at once, not a second after their last word.
 export GORACE="atexit_sleep_ms=0 ${GORACE:-}"

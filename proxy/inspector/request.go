@@ -41,7 +41,7 @@ func (i *Inspector) explained(v *visit) (*explain.Explanation, error) {
 	}
 	e, have, keep := i.data.Requests.Find(v.name)
 	if e == nil {
-		return nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("Nothing is known of the request %s, or not yet; of the last %d requests (explain.keep), %d are known.", long(v.name).Text, keep, have)}
+		return nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("Nothing is known of the request %s, or not yet; of the last %d requests (explain.keep), %d are known.", cut(v.name, "").Text, keep, have)}
 	}
 	return e, nil
 }

@@ -15,7 +15,7 @@ import (
 
 // functions are those of the templates.
 func functions() template.FuncMap {
-	return template.FuncMap{"visible": visible, "long": long, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment}
+	return template.FuncMap{"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment}
 }
 
 // visible returns a text with its control characters, and those that change the order of
@@ -26,14 +26,9 @@ func visible(text string) string {
 	}
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
-		switch {
-		case r < ' ':
-			b.WriteRune('\u2400' + r) // has a picture of each
-		case r == 0x7F:
-			b.WriteRune('\u2421')
-		case hidden(r):
+		if hidden(r) {
 			fmt.Fprintf(&b, "[U+%04X]", r)
-		default:
+		} else {
 			b.WriteRune(r)
 		}
 	}
@@ -60,20 +55,21 @@ const maxShown = 200
 
 // A longText is the beginning of a text.
 type longText struct {
-	Text string
-	More int // bytes that are left out
+	Text  string
+	More  int    // bytes that are left out
+	Whole string // an address where they are; "" for none
 }
 
-// long returns as much of a text as a page shows, to the eye.
-func long(text string) longText {
+// cut returns as much of a text as a page shows, visible.
+func cut(text, whole string) longText {
 	if len(text) <= maxShown {
-		return longText{visible(text), 0}
+		return longText{Text: visible(text)}
 	}
 	end := maxShown
 	for end > maxShown-utf8.UTFMax && !utf8.RuneStart(text[end]) {
 		end--
 	}
-	return longText{visible(text[:end]), len(text) - end}
+	return longText{visible(text[:end]), len(text) - end, whole}
 }
 
 // count writes a number with commas.

@@ -1,0 +1,229 @@
+package inspector_test
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// browser is the one browser of all tests; it starts with the first that needs it.
+var browser = struct {
+	start func() (context.Context, error)
+	stop  func()
+}{stop: func() {}}
+
+func TestMain(m *testing.M) {
+	browser.start = sync.OnceValues(func() (context.Context, error) {
+		path, err := findBrowser()
+		if err != nil {
+			return nil, err
+		}
+		// What runs as root has no sandbox; these pages come from this process.
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true))
+		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+		ctx, _ := chromedp.NewContext(allocator)
+		browser.stop = func() {
+			_ = chromedp.Cancel(ctx)
+			stop()
+		}
+		return ctx, chromedp.Do(ctx)
+	})
+	code := m.Run()
+	browser.stop()
+	os.Exit(code)
+}
+
+func findBrowser() (string, error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
+// A tab is one of the browser. What goes wrong in it fails the test.
+type tab struct {
+	context.Context
+	t    *testing.T
+	base string // of the pages
+
+	mu      sync.Mutex
+	errors  []string // of the console
+	foreign []string // addresses of other hosts that were asked for
+	allowed []string // parts of errors that are meant to be
+}
+
+// openTab opens a tab for the pages at base. Without a browser the test is skipped; in CI it
+// fails.
+func openTab(t *testing.T, base string) *tab {
+	t.Helper()
+	parent, err := browser.start()
+	if err != nil {
+		missing := "no chromium to look at the pages with (deploy/test.sh installs it): " + err.Error()
+		if os.Getenv("CI") != "" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	ctx, cancel := chromedp.NewContext(parent)
+	tb := &tab{t: t, base: base}
+	if err := chromedp.Listen(ctx, tb.hear); err != nil {
+		t.Fatal(err)
+	}
+	limited, stop := context.WithTimeout(ctx, time.Minute)
+	tb.Context = limited
+	t.Cleanup(func() {
+		stop()
+		cancel()
+		tb.mu.Lock()
+		defer tb.mu.Unlock()
+		for _, e := range tb.errors {
+			t.Errorf("the console says %s", e)
+		}
+		for _, address := range tb.foreign {
+			t.Errorf("another host was asked for %s", address)
+		}
+	})
+	return tb
+}
+
+// hear notes what pages must not do.
+func (tb *tab) hear(event any) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		tb.note(fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+	case *runtime.EventExceptionThrown:
+		tb.note((&chromedp.ExceptionError{ExceptionDetails: e.ExceptionDetails}).Error())
+	case *runtime.EventConsoleAPICalled:
+		tb.note(fmt.Sprintf("%s: %v", e.Type, e.Args))
+	case *network.EventRequestWillBeSent:
+		if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme != "data" && u.Scheme+"://"+u.Host != tb.base {
+			tb.foreign = append(tb.foreign, e.Request.URL)
+		}
+	}
+}
+
+func (tb *tab) note(text string) {
+	for _, part := range tb.allowed {
+		if strings.Contains(text, part) {
+			return
+		}
+	}
+	tb.errors = append(tb.errors, text)
+}
+
+// allow lets the console say a text.
+func (tb *tab) allow(part string) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.allowed = append(tb.allowed, part)
+}
+
+// do makes the browser act.
+func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	tb.t.Helper()
+	if err := chromedp.Do(tb, steps...); err != nil {
+		tb.t.Fatal(err)
+	}
+}
+
+// open opens a page of ours.
+func (tb *tab) open(path string) {
+	tb.t.Helper()
+	tb.do(chromedp.Navigate(tb.base + path))
+}
+
+// look shows the page to a browser of that width, which prefers light or dark.
+func (tb *tab) look(width int64, scheme string) {
+	tb.t.Helper()
+	tb.do(chromedp.EmulateViewport(width, 900), func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return chromedp.Void{}, err
+	})
+}
+
+// eval returns the value of a script.
+func eval[T any](tb *tab, script string) T {
+	tb.t.Helper()
+	v, err := chromedp.Run(tb, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		tb.t.Fatalf("%.200s: %v", script, err)
+	}
+	return v
+}
+
+// until waits until a condition holds, which it looks at when the page changes.
+func (tb *tab) until(condition string) {
+	tb.t.Helper()
+	eval[bool](tb, `new Promise((resolve) => {
+		const check = () => { if (`+condition+`) { observer.disconnect(); resolve(true); } };
+		const observer = new MutationObserver(check);
+		observer.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+		check();
+	})`)
+}
+
+//go:embed testdata/audit.js
+var audit string
+
+// check looks for faults of the page that is open: what is missing for those who do not see
+// it or use no mouse, contrast in light and dark, and its width on a telephone.
+func (tb *tab) check() {
+	tb.t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1200, 360} {
+			tb.look(width, scheme)
+			for _, fault := range eval[[]string](tb, "("+audit+")()") {
+				tb.t.Errorf("%s, %d pixels: %s", scheme, width, fault)
+			}
+		}
+	}
+	tb.look(1200, "light")
+	tb.checkFocus()
+}
+
+// focusable are the elements that a keyboard reaches, by their order in the page.
+const focusable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+	.filter((e) => !e.disabled && e.checkVisibility({visibilityProperty: true}))`
+
+// checkFocus goes through the page by its keyboard: everything is reached in the order of the
+// page, and can be seen to be.
+func (tb *tab) checkFocus() {
+	tb.t.Helper()
+	n := eval[int](tb, `(`+focusable+`).length`)
+	if first := eval[string](tb, `(() => { const e = (`+focusable+`)[0]; e.focus(); return e.className })()`); first != "skip" {
+		tb.t.Errorf("the first that the keyboard reaches is no link to the content: %q", first)
+	}
+	for i := range n {
+		if i > 0 {
+			tb.do(chromedp.KeyEvent("\t"))
+		}
+		at := eval[int](tb, `(`+focusable+`).indexOf(document.activeElement)`)
+		if at != i {
+			tb.t.Fatalf("after %d tabs the keyboard is at %d: %s", i, at, eval[string](tb, `document.activeElement.outerHTML`))
+		}
+		if !eval[bool](tb, `(() => { const s = getComputedStyle(document.activeElement); const r = document.activeElement.getBoundingClientRect();
+			return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2 && r.right > 0 && r.bottom > 0; })()`) {
+			tb.t.Errorf("nobody sees that the keyboard is at %s", eval[string](tb, `document.activeElement.outerHTML`))
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package inspector_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sidenote/proxy/explain"
+	"sidenote/proxy/inspector"
+	"sidenote/proxy/report"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// visited are the pages that are looked at, in all their states. Pages that are added are
+// added here.
+var visited = []struct {
+	name, path string
+	data       func() inspector.Data
+	token      string // without which nobody may read
+	says       string // of the console, where the page is an error
+}{
+	{name: "requests", path: "/requests", data: many},
+	{name: "no request that passes", path: "/requests?tenant=nobody&text=x", data: many},
+	{name: "no requests", path: "/requests", data: func() inspector.Data { return inspector.Data{Requests: kept()} }},
+	{name: "none are kept", path: "/requests", data: func() inspector.Data { return inspector.Data{} }},
+	{name: "a request", path: "/requests/whole", data: many},
+	{name: "a refused request", path: "/requests/refused", data: many},
+	{name: "a request with tools", path: "/requests/tools", data: many},
+	{name: "a request in stages", path: "/requests/staged", data: many},
+	{name: "hostile", path: "/requests/hostile", data: many},
+	{name: "an unknown request", path: "/requests/unknown", data: many, says: "404"},
+	{name: "sign in", path: "/requests", data: many, token: "tok"},
+}
+
+// hostile is a text that would do harm anywhere but in a text.
+const hostile = "<script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'>&lt;b\u202Egnp.exe\u2066\u200B\x00\x1B[31m\r\ndata: x\n\n{{.}}\xff"
+
+// many are requests of all kinds, by their ids.
+func many() inspector.Data {
+	r := explain.New(100, explain.BodiesFull)
+	for i := range 3 {
+		r.Record(requestOf(fmt.Sprint("some", i)))
+	}
+	for _, of := range []*report.Report{whole(), refused(), withTools(), staged(), hostileRequest()} {
+		r.Record(of)
+	}
+	return inspector.Data{Requests: r}
+}
+
+func whole() *report.Report {
+	of := requestOf("whole")
+	of.Policy, of.PolicyHash, of.Mode, of.Upstream, of.Stream = "base", "c3ca2702", "inject", "openai", true
+	of.Overhead, of.TTFB = 4*time.Millisecond, 12*time.Millisecond
+	of.Calls = []report.Call{{Upstream: "openai", Purpose: report.ToAnswer, Status: 200, Took: 8 * time.Millisecond}}
+	of.Rewrite.FitTook, of.Rewrite.EditTook = 200*time.Microsecond, 40*time.Microsecond
+	l := &of.Rewrite.Ledger
+	l.Edits, l.Encoding, l.Overflow, l.Model = []rewrite.Edit{}, "o200k_base", 240, "gpt-5-mini"
+	l.Window = rewrite.Window{Size: 128_000, Check: rewrite.CheckCount, ReservedOutput: 4096, Request: 9_000, Room: 114_904}
+	l.Components = []rewrite.ComponentEntry{{Name: "house-rules", Priority: 90, Fate: rewrite.In, Tokens: 120, Demand: 120}, {Name: rewrite.SourcesName, Fate: rewrite.In, Tokens: 1000}}
+	score := .83
+	for i := range l.Sources {
+		s := &l.Sources[i]
+		s.Chunk, s.Score, s.Relevance, s.Arm, s.Fate, s.Tokens = i, 11.25-float64(i), .79, "bm25", rewrite.In, 240
+		if s.ID == 0 {
+			s.Fate, s.Tokens, s.Detail = rewrite.Out, 0, "duplicate of leave.md#0"
+		}
+		s.Reranked = &score
+	}
+	l.Sources[1].Fate, l.Sources[1].Demand, l.Sources[1].Detail = rewrite.Cut, 388, "cut to the budget"
+	l.Fallen = []retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: .27, Reason: retrieval.ExcludedScore, Least: 3}}
+	l.Notes = []string{"context_tokens is cut to the policy's 2000"}
+	return of
+}
+
+func refused() *report.Report {
+	return &report.Report{ID: "refused", Time: time.Now(), Status: 401, Outcome: rewrite.Refused, Reason: report.ReasonKey}
+}
+
+func withTools() *report.Report {
+	of := whole()
+	of.ID, of.Outcome = "tools", report.WithTools
+	of.Calls = append(of.Calls, report.Call{Upstream: "openai", Purpose: report.ToTools, Status: 200, Took: 7 * time.Millisecond})
+	of.Tools = &report.Tools{Rounds: 2, Ended: true}
+	of.Tools.StartAt(5)
+	of.Tools.Add(report.ToolCall{Round: 1, Name: "search", Hits: 1, Tokens: 300, Took: 2 * time.Millisecond, Outcome: report.ToolOK},
+		[]retrieval.Source{{Knowledge: "handbook", Doc: "pay.md", Chunk: 2, Name: "Pay", Relevance: .6}})
+	return of
+}
+
+func staged() *report.Report {
+	of := whole()
+	of.ID, of.Outcome = "staged", report.Staged
+	of.Stages = &report.Stages{Of: 2, Answer: "final", Ended: true, Called: []report.Stage{
+		{Name: "draft", At: 1, Model: "gpt-5", Upstream: "openai", Calls: 1, Status: 200, Took: 5 * time.Millisecond, Outcome: report.StageOK},
+		{Name: "final", At: 2, Model: "gpt-5", Upstream: "openai", Calls: 1, Status: 200, Took: 6 * time.Millisecond, Outcome: report.StageOK},
+	}}
+	return of
+}
+
+// hostileRequest has a hostile text wherever one can come from outside, and long ones.
+func hostileRequest() *report.Report {
+	of := whole()
+	of.ID, of.Tenant, of.Policy = "hostile", hostile, hostile
+	of.Rewrite.Model.Row, of.Rewrite.Ledger.Model, of.Upstream = hostile, hostile, hostile
+	of.Calls[0].Upstream, of.Rewrite.Ledger.Notes = hostile, []string{hostile}
+	line := strings.Repeat("x", 1<<20) // in one line
+	for i := range of.Rewrite.Ledger.Sources {
+		s := &of.Rewrite.Ledger.Sources[i]
+		s.Knowledge, s.Doc, s.Name, s.Section, s.Detail = hostile, hostile, hostile+line, line, hostile
+	}
+	return of
+}
+
+// Every page can be read by everybody: see check.
+func TestPagesAreForEverybody(t *testing.T) {
+	for _, p := range visited {
+		t.Run(p.name, func(t *testing.T) {
+			address := serve(t, p.data(), withTokens(p.token, ""))
+			tb := openTab(t, address)
+			if p.says != "" {
+				tb.allow(p.says)
+			}
+			tb.open(p.path)
+			tb.check()
+			tb.screenshots(p.name)
+		})
+	}
+}
+
+// screenshots keeps pictures of the page for a person to look at, if a folder is named.
+func (tb *tab) screenshots(name string) {
+	dir := os.Getenv("SIDENOTE_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	for _, as := range []struct {
+		width  int64
+		scheme string
+	}{{1200, "light"}, {1200, "dark"}, {360, "light"}} {
+		tb.look(as.width, as.scheme)
+		picture, err := chromedp.Run(tb, chromedp.FullScreenshot(100))
+		if err != nil {
+			tb.t.Fatal(err)
+		}
+		if err := os.WriteFile(fmt.Sprintf("%s/%s-%s-%d.png", dir, strings.ReplaceAll(name, " ", "-"), as.scheme, as.width), picture, 0o600); err != nil {
+			tb.t.Fatal(err)
+		}
+	}
+}
