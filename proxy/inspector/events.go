@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -17,9 +16,10 @@ import (
 
 const (
 	eventsPause = 250 * time.Millisecond // between two events at least
+	eventsRest  = time.Second            // after one that had no room for all: nobody reads faster, and rows cost time
 	eventsBeat  = 10 * time.Second       // after which a stream says that it lives
 	eventsLast  = 15 * time.Minute       // then the browser asks again, and its session is looked at again
-	maxEvent    = 50                     // rows in one event
+	maxEvent    = 25                     // rows in one event
 )
 
 // eventsPath is the address of the events from the request with that number on.
@@ -80,9 +80,13 @@ func (s *stream) run(kept, left, stopping <-chan struct{}) error {
 	defer beats.Stop()
 	old := time.NewTimer(eventsLast)
 	defer old.Stop()
-	pause := time.NewTimer(0) // it may have missed some before it subscribed
+	rest, err := s.write() // what ended after the page was made
+	if err != nil {
+		return err
+	}
+	pause := time.NewTimer(rest)
 	defer pause.Stop()
-	for wake := kept; ; {
+	for wake := (<-chan struct{})(nil); ; {
 		var err error
 		select {
 		case <-left:
@@ -95,11 +99,10 @@ func (s *stream) run(kept, left, stopping <-chan struct{}) error {
 			_, err = io.WriteString(s.to, ": \n\n")
 		case <-wake:
 			wake = nil
-			pause.Reset(eventsPause)
-			err = s.write()
+			rest, err = s.write()
+			pause.Reset(rest)
 		case <-pause.C:
 			wake = kept
-			err = s.write()
 		}
 		if err != nil {
 			return err
@@ -107,17 +110,19 @@ func (s *stream) run(kept, left, stopping <-chan struct{}) error {
 	}
 }
 
-// write writes what has ended since the last time.
-func (s *stream) write() error {
+// write writes what has ended since the last time, and says how long to wait after it.
+func (s *stream) write() (rest time.Duration, err error) {
 	rows, lost := s.rows()
+	rest = eventsPause
 	var b bytes.Buffer
 	if lost > 0 {
+		rest = eventsRest
 		fmt.Fprintf(&b, "event: lost\ndata: %d\n\n", lost)
 	}
 	if len(rows) > 0 {
 		var html bytes.Buffer
 		if err := s.inspector.templates["requests.html"].ExecuteTemplate(&html, "rows", rows); err != nil {
-			return fmt.Errorf("make rows: %w", err)
+			return 0, fmt.Errorf("make rows: %w", err)
 		}
 		fmt.Fprintf(&b, "id: %d\nevent: rows\n", s.next)
 		for line := range bytes.Lines(html.Bytes()) {
@@ -128,34 +133,36 @@ func (s *stream) write() error {
 		b.WriteByte('\n')
 	}
 	if b.Len() == 0 {
-		return nil
+		return rest, nil
 	}
-	_, err := s.to.Write(b.Bytes())
-	return err
+	_, err = s.to.Write(b.Bytes())
+	return rest, err
 }
 
 // rows returns the requests that ended since the last time, the newest first, and how many
 // others there were that are not shown.
-func (s *stream) rows() (rows []explain.Summary, lost uint64) {
+func (s *stream) rows() (rows []explain.Summary, lost int) {
 	first, end := s.ring.Range()
-	if s.next > end {
-		s.next = first // the page is older than this process
+	from := s.next
+	if s.next = end; from > end {
+		from = first // the page is older than this process
 	}
-	if s.next < first {
-		lost, s.next = first-s.next, first
+	if from < first {
+		lost, from = int(first-from), first
 	}
-	for ; s.next < end; s.next++ {
-		r, ok := s.ring.Summary(s.next)
-		switch {
+	for n := end; n > from; n-- {
+		if len(rows) == maxEvent && s.filter == (filter{}) {
+			return rows, lost + int(n-from) // without looking at them
+		}
+		switch r, ok := s.ring.Summary(n - 1); {
 		case !ok:
+			return rows, lost + int(n-from) // newer ones took their place
+		case !s.filter.passes(&r):
+		case len(rows) == maxEvent:
 			lost++
-		case s.filter.passes(&r):
+		default:
 			rows = append(rows, r)
 		}
 	}
-	if beyond := len(rows) - maxEvent; beyond > 0 {
-		rows, lost = rows[beyond:], lost+uint64(beyond)
-	}
-	slices.Reverse(rows)
 	return rows, lost
 }

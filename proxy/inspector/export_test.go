@@ -1,0 +1,17 @@
+package inspector
+
+import (
+	"io"
+
+	"sidenote/proxy/explain"
+)
+
+// WriteEvent returns what writes an event about all requests to a page with a filter of
+// their status.
+func WriteEvent(r *explain.Ring, text string, to io.Writer) func() error {
+	i := New(Data{Requests: r}, NewSessions())
+	return func() error {
+		_, err := (&stream{inspector: i, ring: r, filter: filter{Text: text}, to: to}).write()
+		return err
+	}
+}
