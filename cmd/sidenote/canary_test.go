@@ -122,6 +122,8 @@ func (c *canary) explained(id string) {
 	c.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		if got, _ := c.asks("GET", c.p.admin+"/v1/explain/"+id, c.secrets["admin token"], ""); got == 200 {
+			c.asks("GET", c.p.admin+"/requests/"+id, c.secrets["admin token"], "")
+			c.asks("GET", c.p.admin+"/requests/"+id+"/json", c.secrets["admin token"], "")
 			return
 		} else if time.Now().After(deadline) {
 			c.t.Fatalf("explain %s: status %d", id, got)
@@ -181,6 +183,7 @@ func TestT28CanarySecrets(t *testing.T) {
 		c.asks("GET", c.p.admin+"/v1/keys", c.secrets[name], "")
 		c.asks("GET", c.p.admin+"/v1/overview", c.secrets[name], "")
 		c.asks("PUT", c.p.admin+"/v1/knowledge/new", c.secrets[name], "{}")
+		c.asks("POST", c.p.admin+"/signin", "", "token="+c.secrets[name]+"&next=/requests")
 		for _, head := range []string{
 			"GET /v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nAuthorization: Bearer %[1]s\r\n\r\n",
 			"GET /v1/models HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nBad Header: %[1]s\r\n\r\n",
@@ -193,7 +196,7 @@ func TestT28CanarySecrets(t *testing.T) {
 		}
 	}
 	callsTools(c)
-	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/v1/keys", "/v1/explain", "/v1/knowledge", "/v1/modes", "/v1/vector_stores", "/", "/nothing"} {
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/v1/keys", "/v1/explain", "/v1/knowledge", "/v1/modes", "/v1/vector_stores", "/", "/nothing", "/requests", "/requests/nothing", "/signin"} {
 		c.asks("GET", c.p.admin+path, admin, "")
 	}
 	for _, tenant := range []string{"acme", "agents", "staff", "nobody"} {
@@ -233,7 +236,7 @@ func (c *canary) nowhere() {
 	c.t.Helper()
 	text := c.shown.String()
 	for _, part := range []string{`"outcome":"failed"`, `"denied"`, "sidenote_requests_total", "four thousand euros", "api_key ***", "embed passages: answered 401", `"key":"department","value":"${claims.department}"`,
-		`"tools":{"rounds":2,"calls":1`, "sidenote-status: tools; ", `"arguments":"{\"query\":\"bonus (a key)\"}"`, `search_knowledge      1 `, `sidenote_tool_calls_total{outcome="ok",tool="search_knowledge"} `} {
+		`"tools":{"rounds":2,"calls":1`, "sidenote-status: tools; ", "<h2>Token budget</h2>", "This token is wrong.", "the newest first", `"arguments":"{\"query\":\"bonus (a key)\"}"`, `search_knowledge      1 `, `sidenote_tool_calls_total{outcome="ok",tool="search_knowledge"} `} {
 		if !strings.Contains(text, part) {
 			c.t.Errorf("%q is not shown, so that not everything was looked through", part)
 		}

@@ -101,6 +101,9 @@ func (o *Output) Announce(ctx context.Context, cfg *config.Config, ls ports.List
 			o.Tell(slog.LevelWarn, ports.OpenLine(cfg, cfg.Listen[i], l))
 		}
 	}
+	if address := ports.InspectorURL(ls.Admin); address != "" {
+		o.Say("inspector", "%s", address)
+	}
 	if l := ls.MCP; l != nil {
 		o.Say("mcp", "%s", ports.MCPURL(l))
 		if ports.IsOpen(cfg, cfg.MCP.Port(), l) {

@@ -166,6 +166,18 @@ func MCPURL(l net.Listener) string {
 	return Scheme(l) + "://" + Reached(l) + mcp.Path
 }
 
+// InspectorURL is where a browser on this machine finds the pages of the admin port; "" if it
+// cannot, as on a socket.
+func InspectorURL(l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	if _, socket := l.Addr().(*net.UnixAddr); socket {
+		return ""
+	}
+	return Scheme(l) + "://" + Reached(l) + "/"
+}
+
 // Local is where a program on this machine calls a listener of the configuration: one on
 // all interfaces has no address of its own.
 func Local(at config.Address) string {

@@ -89,6 +89,9 @@ func (d *Demo) Run(ctx context.Context) error {
 		if err == nil {
 			err = d.show(story)
 		}
+		if address := ports.InspectorURL(ls.Admin); err == nil && d.Serve && !d.JSON && address != "" {
+			fmt.Fprintf(d.Stdout, "What each request was shown: %s\n", address)
+		}
 		if failed = err; !d.Serve || err != nil {
 			stop()
 		}
