@@ -46,7 +46,13 @@ func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) strin
 			t.Error(err)
 		}
 	})
-	return "http://" + ln.Addr().String()
+	address := "http://" + ln.Addr().String()
+	resp, err := http.Get(address + "/healthz") // a server that is stopped before it began would wait for ever
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return address
 }
 
 func withTokens(token, readToken string) func(*admin.Handler) {
