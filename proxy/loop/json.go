@@ -3,6 +3,7 @@ package loop
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"sidenote/rewrite/chat"
@@ -154,24 +155,12 @@ func sum(earlier, later []byte) []byte {
 		case value[0] == 'n':
 			value = before
 		default:
-			var x, y json.Number
-			if json.Unmarshal(before, &x) == nil && json.Unmarshal(value, &y) == nil {
-				if n, err := x.Int64(); err == nil {
-					if k, err := y.Int64(); err == nil {
-						value = encode(n + k)
-					}
-				}
+			n, err := strconv.ParseInt(string(before), 10, 64)
+			if k, failed := strconv.ParseInt(string(value), 10, 64); err == nil && failed == nil {
+				value = strconv.AppendInt(nil, n+k, 10)
 			}
 		}
 		a.set(m.name, value)
 	}
 	return a.json()
-}
-
-func encode(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("BUG: encode: " + err.Error())
-	}
-	return b
 }

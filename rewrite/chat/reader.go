@@ -1,5 +1,7 @@
 package chat
 
+import "strings"
+
 // A Reader reads JSON values one after another. What is no value of the type that is asked
 // for is skipped. After the first byte that is no JSON nothing more is read; End tells it.
 type Reader struct{ scanner }
@@ -46,8 +48,29 @@ func (r *Reader) Object(member func(name string)) {
 		r.value()
 		return
 	}
-	r.object(func(key Span, _ bool) { member(Unquote(key.Of(r.b))) })
+	r.object(func(key Span, _ bool) { member(nameOf(key.Of(r.b))) })
 }
+
+// nameOf is Unquote for the name of a member. A usual one takes no memory.
+func nameOf(raw []byte) string {
+	raw = raw[1 : len(raw)-1]
+	if name, ok := usual[string(raw)]; ok {
+		return name
+	}
+	return decode(raw)
+}
+
+// usual has the names of members that chats and answers have most. It is never changed.
+var usual = func() map[string]string {
+	names := map[string]string{}
+	for name := range strings.FieldsSeq(`model messages stream temperature max_tokens role content id object created choices usage index
+		message delta finish_reason logprobs refusal annotations text type name tool_calls function arguments service_tier system_fingerprint
+		prompt_tokens completion_tokens total_tokens prompt_tokens_details completion_tokens_details cached_tokens audio_tokens
+		reasoning_tokens accepted_prediction_tokens rejected_prediction_tokens`) {
+		names[name] = name
+	}
+	return names
+}()
 
 // Members is Object with the names as they stand between their quotes, without a copy.
 func (r *Reader) Members(member func(name []byte)) {
