@@ -152,7 +152,7 @@ func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrit
 	if policy.Mode == rewrite.Tools {
 		policy = offerTools(x, body, req, policy)
 	}
-	inStages, err := fitStages(x, req, &policy)
+	staged, err := fitStages(x, req, &policy)
 	if err != nil {
 		return err
 	}
@@ -178,8 +178,8 @@ func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrit
 		x.sendFixedAnswer(req, policy.EmptyAnswer)
 		return nil
 	}
-	if inStages {
-		return answerInStages(x, body, req, policy, asked)
+	if staged != nil {
+		return answerInStages(x, body, staged, policy, asked)
 	}
 	if err := reserveRewritten(x, policy, req, asked); err != nil {
 		return err

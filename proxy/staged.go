@@ -18,7 +18,6 @@ import (
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	requests "sidenote/rewrite/chat"
 	"sidenote/rewrite/metered"
 	"sidenote/rewrite/staged"
 )
@@ -27,44 +26,43 @@ import (
 type staging struct {
 	*stages.Stages
 	body    []byte // the client's
-	req     *rewrite.Request
+	req     *staged.Request
 	policy  rewrite.Policy
 	asked   rewrite.Options
 	metered *metered.Request // of the client's request
-	usage   bool             // the client's stream is to tell what was used
 	made    int              // calls that were reserved for
 	lowered bool             // what is reserved is for the request without stages
 }
 
-// fitStages tells whether a chat is answered in stages. If it does not fit a chain the report says
-// why, and the error refuses it where its policy does.
-func fitStages(x *exchange, req *rewrite.Request, p *rewrite.Policy) (bool, error) {
+// tellsUsage tells whether the client's stream is to tell what was used.
+func (g *staging) tellsUsage() bool { return g.req.Limits.IncludeUsage.N == 1 }
+
+// fitStages returns a chat as stages read it, nil if it is not answered in any. If it does not fit a chain
+// the report says why, and the error refuses it where its policy does.
+func fitStages(x *exchange, req *rewrite.Request, p *rewrite.Policy) (*staged.Request, error) {
 	if p.Mode != rewrite.Staged {
-		return false, nil
+		return nil, nil
 	}
-	why := staged.Unfit(req)
+	chat := staged.Read(req)
+	why := chat.Unfit()
 	if why == "" {
 		*p = p.Protecting(x.policy.Stages.Chain.Tags())
-		return true, nil
+		return chat, nil
 	}
 	p.Mode, x.report.Unstaged = rewrite.Inject, string(why)
 	if x.policy.Stages.RefuseUnfit {
-		return false, &Error{Reason: report.ReasonUnfit, Message: "Here every chat is answered in stages, which this one cannot be: " + why.Explained() + "."}
+		return nil, &Error{Reason: report.ReasonUnfit, Message: "Here every chat is answered in stages, which this one cannot be: " + why.Explained() + "."}
 	}
-	return false, nil
+	return nil, nil
 }
 
 // answerInStages answers a chat that was rewritten, and is to be answered in stages.
-func answerInStages(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy, asked rewrite.Options) error {
+func answerInStages(x *exchange, body []byte, req *staged.Request, p rewrite.Policy, asked rewrite.Options) error {
 	res, of := &x.report.Rewrite, &x.policy.Stages
-	limits, err := requests.ReadLimits(body)
-	if err != nil {
-		return err // it was read before
-	}
-	g := &staging{body: body, req: req, policy: p, asked: asked, metered: x.metered, usage: limits.IncludeUsage.N == 1}
+	g := &staging{body: body, req: req, policy: p, asked: asked, metered: x.metered}
 	x.staging, x.report.Outcome, x.report.Stages = g, report.Staged, new(report.Stages)
 	setup := stages.Setup{
-		Host: stageHost{x}, Policy: of, Request: req, Strip: rewrite.StripEdits(req, p), Sources: res.Block, Models: x.setup.rewriter.Models.Model,
+		Host: stageHost{x}, Policy: of, Request: req, Strip: rewrite.StripEdits(req.Request, p), Sources: res.Block, Models: x.setup.rewriter.Models.Model,
 		Key: func(upstream string, body []byte) string {
 			return outputs.Key(x.policy.Tenant, stageKey(x, upstream), body)
 		},
@@ -86,10 +84,10 @@ func answerInStages(x *exchange, body []byte, req *rewrite.Request, p rewrite.Po
 	if p.Empty() == rewrite.EmptyRefuse {
 		setup.Fixed = func() []byte {
 			x.report.Outcome, x.report.Reason = rewrite.Answered, rewrite.Reason(retrieval.ReasonIrrelevant)
-			return fixedAnswer(x, req, false, p.EmptyAnswer)
+			return fixedAnswer(x, req.Request, false, p.EmptyAnswer)
 		}
 	}
-	x.checker = cited.NewChecker(x.policy.Citations, req, &x.report, x.server.documents, x.panicked)
+	x.checker = cited.NewChecker(x.policy.Citations, req.Request, &x.report, x.server.documents, x.panicked)
 	g.Stages = stages.New(setup)
 	defer func() { x.stageBody = g.Buffer }()
 	end, over := g.Start()
@@ -130,10 +128,10 @@ func leadStages(x *exchange) {
 			}
 		}
 		if how.Through == nil {
-			return g.Stream(w, g.usage)
+			return g.Stream(w, g.tellsUsage())
 		}
 		through := how.Through(w)
-		return errors.Join(g.Stream(through, g.usage), through.Close())
+		return errors.Join(g.Stream(through, g.tellsUsage()), through.Close())
 	})
 }
 
@@ -152,7 +150,7 @@ func endInStages(x *exchange, end stages.End) error {
 		endStages(x)
 		body := x.checker.Whole(g.Body)
 		if g.req.Stream {
-			body = stages.Events(body, g.usage, string(report.AppendClosing(nil, &x.report)))
+			body = stages.Events(body, g.tellsUsage(), string(report.AppendClosing(nil, &x.report)))
 		}
 		answerItself(x, body, g.req.Stream)
 		return nil
@@ -178,7 +176,7 @@ func sendInstead(x *exchange, bare bool) error {
 	}
 	endStages(x)
 	if res := &x.report.Rewrite; res.Outcome == rewrite.Injected && x.policy.RetryTooLong {
-		x.retry = retry{x.staging.body, x.staging.req, x.staging.policy, x.staging.asked}
+		x.retry = retry{x.staging.body, x.staging.req.Request, x.staging.policy, x.staging.asked}
 	}
 	return x.send(x.staging.body, edits)
 }
@@ -196,16 +194,16 @@ func instead(x *exchange, bare bool) ([]rewrite.Edit, error) {
 	if bare {
 		p := g.policy
 		p.FoundNothing = true
-		*res = x.setup.rewriter.Rewrite(x.life, p, g.req, g.asked)
+		*res = x.setup.rewriter.Rewrite(x.life, p, g.req.Request, g.asked)
 	}
 	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	switch {
 	case g.lowered: // it is reserved
 		return res.Edits, nil
 	case g.made == 0: // it is the client's request, still
-		return res.Edits, reserve(x, demandOf(x, g.policy, g.req), asItIs)
+		return res.Edits, reserve(x, demandOf(x, g.policy, g.req.Request), asItIs)
 	}
-	return res.Edits, reserveLater(x, budget.Chat, demandOf(x, g.policy, g.req))
+	return res.Edits, reserveLater(x, budget.Chat, demandOf(x, g.policy, g.req.Request))
 }
 
 // settleStage settles the call before, of which the answer was read.

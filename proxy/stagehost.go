@@ -105,14 +105,14 @@ func stageOnRung(x *exchange, c *stages.Call, to *backend, r meter.Rung) (spend.
 		if res.Outcome != rewrite.Injected || r == meter.NoPlanner {
 			return spend.Demand{}, false
 		}
-		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(g.policy, r), g.req, g.asked)
+		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(g.policy, r), g.req.Request, g.asked)
 		if r == meter.NoSources {
 			res.Reason = report.ReasonLimit
 		}
 		x.report.Reason = res.Reason
 	}
 	if g.lowered {
-		of := demandOf(x, g.policy, g.req)
+		of := demandOf(x, g.policy, g.req.Request)
 		of.Body, of.Row = x.metered, x.row
 		return of, true
 	}
@@ -162,7 +162,7 @@ func (x stageHost) Shorter(answer *transport.Answer) (string, bool) {
 	if !ok || x.report.Rewrite.Outcome != rewrite.Injected {
 		return "", false
 	}
-	again := retry{g.body, g.req, g.policy, g.asked}
+	again := retry{g.body, g.req.Request, g.policy, g.asked}
 	res, ok := again.rewrite(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Used, t)
 	if !ok {
 		return "", false

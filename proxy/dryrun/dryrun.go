@@ -43,7 +43,8 @@ func Of(ctx context.Context, rw *rewrite.Rewriter, of *proxy.Policy, p rewrite.P
 }
 
 func inStages(ctx context.Context, r *Result, rw *rewrite.Rewriter, of *staged.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options) {
-	unfit := staged.Unfit(req)
+	chat := staged.Read(req)
+	unfit := chat.Unfit()
 	if r.Unstaged = string(unfit); unfit != "" && of.RefuseUnfit {
 		r.Outcome, r.Reason = rewrite.Refused, report.ReasonUnfit
 		r.Rewrite.Outcome, r.Rewrite.Reason = r.Outcome, r.Reason
@@ -59,7 +60,7 @@ func inStages(ctx context.Context, r *Result, rw *rewrite.Rewriter, of *staged.P
 	}
 	r.Outcome, r.Report.Stages = report.Staged, &report.Stages{Of: len(of.Chain.Stages)}
 	r.Stages = prompts(of.Chain, staged.Inputs{
-		Question: staged.Question(req), Context: res.Block, History: staged.History(req, res.Model.Counter), Counter: res.Model.Counter,
+		Question: chat.Question, Context: res.Block, History: chat.History(res.Model.Counter), Counter: res.Model.Counter,
 	})
 }
 

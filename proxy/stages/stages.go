@@ -52,9 +52,9 @@ type Outputs interface {
 type Setup struct {
 	Host    Host
 	Policy  *staged.Policy
-	Request *rewrite.Request // that is not staged.Unfit
-	Strip   []edit.Edit      // of it
-	Sources string           // as rewrite renders them; "" for none
+	Request *staged.Request // that is not Unfit
+	Strip   []edit.Edit     // of it
+	Sources string          // as rewrite renders them; "" for none
 	Models  func(name string) rewrite.Model
 	Outputs Outputs // nil: none are remembered
 	// Key is the key of what a stage is answered by an upstream of that name.
@@ -115,9 +115,9 @@ func New(s Setup) *Stages {
 	never := func(string) bool { return false }
 	r := &Stages{Setup: s, chain: s.Policy.Chain, deadline: time.Now().Add(s.Policy.Timeout), wait: func(do func()) { do() }}
 	r.loop = loop.New(loop.Rules{Ours: never, Starts: never, HideText: true, LastUsage: s.Policy.LastUsage, Take: r.take})
-	in := staged.Inputs{Question: staged.Question(s.Request), Context: s.Sources}
+	in := staged.Inputs{Question: s.Request.Question, Context: s.Sources}
 	if r.chain.Uses(staged.PlaceHistory) {
-		in.History = staged.History(s.Request, s.Models(s.Request.Model).Counter)
+		in.History = s.Request.History(s.Models(s.Request.Model).Counter)
 	}
 	r.prompts = r.chain.Prompts(in)
 	s.Report.Of, s.Report.Called = len(r.chain.Stages), make([]report.Stage, 0, len(r.chain.Stages))
@@ -220,7 +220,7 @@ func (r *Stages) make(c *Call) {
 	if r.Keep {
 		r.Buffer = nil
 	}
-	r.Buffer = staged.Body(r.Buffer[:0], r.Request, staged.Call{Stage: c.Stage, Prompt: r.prompts.Of(c.At, c.Model), Model: c.Model, Last: c.Last, Strip: r.Strip})
+	r.Buffer = r.Request.Body(r.Buffer[:0], staged.Call{Stage: c.Stage, Prompt: r.prompts.Of(c.At, c.Model), Model: c.Model, Last: c.Last, Strip: r.Strip})
 	c.Body = r.Buffer
 }
 

@@ -36,13 +36,13 @@ func benchRequests(b *testing.B, before int) {
 		b.Fatal(err)
 	}
 	said := strings.Repeat("Parents take sixteen weeks. ", 30)
-	in := staged.Inputs{Question: staged.Question(req), Context: strings.Repeat("Rule 7 about leave gives \"16\" weeks to case-12.\n", 170), Counter: encoding}
+	in := staged.Inputs{Question: staged.Read(req).Question, Context: strings.Repeat("Rule 7 about leave gives \"16\" weeks to case-12.\n", 170), Counter: encoding}
 	model := rewrite.Model{Encoding: "o200k_base", Counter: encoding}
 	b.ReportAllocs()
 	for b.Loop() {
-		p := c.Prompts(in)
+		chat, p := staged.Read(req), c.Prompts(in)
 		for i := range c.Stages {
-			staged.Body(nil, req, staged.Call{Stage: &c.Stages[i], Prompt: p.Of(i, model), Last: i == 3})
+			chat.Body(nil, staged.Call{Stage: &c.Stages[i], Prompt: p.Of(i, model), Last: i == 3})
 			p.Add(said)
 		}
 	}

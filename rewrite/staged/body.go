@@ -1,7 +1,6 @@
 package staged
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -22,13 +21,13 @@ type Call struct {
 // usualHead is what a request has beside the conversation, in bytes, or less.
 const usualHead = 4 << 10
 
-// Body appends to dst the request of a stage, made of one that is not Unfit. It has the application's
+// Body appends to dst the request of a stage, made of r, which is not Unfit. It has the application's
 // messages of the roles system and developer, then the stage's prompts; see the table in the
 // README for what becomes of each member.
-func Body(dst []byte, req *chat.Request, c Call) []byte {
-	b := builder{req: req, call: &c, body: append(slices.Grow(dst, min(len(req.Body), usualHead)+c.size()+256), '{'), start: len(dst)}
-	for _, m := range members(req) {
-		b.member(&m)
+func (r *Request) Body(dst []byte, c Call) []byte {
+	b := builder{req: r, call: &c, body: append(slices.Grow(dst, min(len(r.Request.Body), usualHead)+c.size()+256), '{'), start: len(dst)}
+	for i := range r.members {
+		b.member(&r.members[i])
 	}
 	if c.Stage.Model != "" && !b.hasModel {
 		b.add("model", quoted(c.Stage.Model))
@@ -44,12 +43,11 @@ func Body(dst []byte, req *chat.Request, c Call) []byte {
 
 // A builder writes the request of a stage.
 type builder struct {
-	req                            *chat.Request
-	call                           *Call
-	body                           []byte
-	start                          int // of the request in body
-	hasModel                       bool
-	maxTokens, maxCompletionTokens int // of the request; 0: it has none
+	req      *Request
+	call     *Call
+	body     []byte
+	start    int // of the request in body
+	hasModel bool
 }
 
 func (b *builder) add(name string, value []byte) {
@@ -62,21 +60,22 @@ func (b *builder) name(name string) {
 	if len(b.body) > b.start+1 {
 		b.body = append(b.body, ',')
 	}
-	b.body = append(append(b.body, quoted(name)...), ':')
+	b.body = append(chat.AppendEscaped(append(b.body, '"'), name), `":`...)
 }
 
-// member writes what becomes of a member of the client's request, and keeps its limits for later.
+// member writes what becomes of a member of the client's request.
 func (b *builder) member(m *member) {
 	switch m.name {
 	case "messages":
 		b.name(m.name)
 		b.body = b.messages(b.body)
 	case "model":
-		b.hasModel = true
+		value := m.value
 		if own := b.call.Stage.Model; own != "" {
-			m.value = quoted(own)
+			value = quoted(own)
 		}
-		b.add(m.name, m.value)
+		b.hasModel = true
+		b.add(m.name, value)
 	case "temperature":
 		if b.temperature() == "" && !(b.call.Model.CompletionCap && b.call.Stage.Model != "") {
 			b.add(m.name, m.value)
@@ -89,10 +88,7 @@ func (b *builder) member(m *member) {
 		if b.answers() {
 			b.add(m.name, m.value)
 		}
-	case "max_tokens":
-		b.maxTokens, _ = strconv.Atoi(string(m.value)) // null is 0, as if it were not there
-	case "max_completion_tokens":
-		b.maxCompletionTokens, _ = strconv.Atoi(string(m.value))
+	case "max_tokens", "max_completion_tokens": // see limit
 	case "sidenote", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call":
 	default:
 		b.add(m.name, m.value)
@@ -117,7 +113,7 @@ func (b *builder) answers() bool { return b.call.Last || b.call.Stage.Draft }
 // request's own limit bounds stages whose output can be the answer, and those without one.
 func (b *builder) limit() (name string, n int) {
 	name, n = "max_tokens", b.call.Stage.MaxTokens
-	old, renamed := b.maxTokens, b.maxCompletionTokens
+	old, renamed := b.req.Limits.MaxTokens.N, b.req.Limits.MaxCompletionTokens.N
 	if b.call.Model.CompletionCap || renamed > 0 && old == 0 && b.call.Stage.Model == "" {
 		name = "max_completion_tokens"
 	}
@@ -132,10 +128,9 @@ func (b *builder) limit() (name string, n int) {
 // messages appends the application's own messages and the stage's.
 func (b *builder) messages(list []byte) []byte {
 	list, role := append(list, '['), "system"
-	for n := range b.req.Messages {
-		if r := chat.RoleOf(b.req, n); operator(r) {
-			list, role = append(append(list, b.stripped(b.req.Messages[n])...), ','), r
-		}
+	for i := range b.req.operators {
+		own := &b.req.operators[i]
+		list, role = append(b.stripped(list, own.Span), ','), own.role
 	}
 	system, user := b.call.System, b.call.User
 	switch {
@@ -157,8 +152,8 @@ func message(list []byte, role string, pieces ...[]byte) []byte {
 	return append(list, `"}`...)
 }
 
-// stripped returns a message of the request without what is stripped of it.
-func (b *builder) stripped(at chat.Span) []byte {
+// stripped appends a message of the request without what is stripped of it.
+func (b *builder) stripped(list []byte, at chat.Span) []byte {
 	var within []edit.Edit
 	for _, e := range b.call.Strip {
 		if e.Offset >= at.Start && e.Offset < at.End {
@@ -166,14 +161,8 @@ func (b *builder) stripped(at chat.Span) []byte {
 			within = append(within, e)
 		}
 	}
-	return edit.Apply(nil, at.Of(b.req.Body), slices.Clip(within))
+	return edit.Apply(list, at.Of(b.req.Request.Body), within)
 }
 
 // quoted is text as JSON.
-func quoted(text string) []byte {
-	b, err := json.Marshal(text)
-	if err != nil {
-		panic("BUG: a text is JSON: " + err.Error())
-	}
-	return b
-}
+func quoted(text string) []byte { return append(chat.AppendEscaped([]byte{'"'}, text), '"') }

@@ -45,12 +45,12 @@ func golden(t *testing.T, file string) {
 		switch {
 		case f.Name == "request.json":
 			req = parse(t, string(f.Data))
-			if why := staged.Unfit(req); why != "" {
+			if why := staged.Read(req).Unfit(); why != "" {
 				t.Fatal(why)
 			}
 			got.Files = append(got.Files, f)
 		case strings.HasPrefix(f.Name, "call"):
-			body := staged.Body(nil, req, readCall(t, f.Data))
+			body := staged.Read(req).Body(nil, readCall(t, f.Data))
 			if _, err := chat.Parse(body); err != nil {
 				t.Errorf("%v: %s", err, body)
 			}
@@ -92,7 +92,7 @@ func TestBodyStrips(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"Be {{sidenote}}brief."},{"role":"user","content":"Q"}],"sidenote":{"mode":"staged"}}`
 	at := strings.Index(body, "{{sidenote}}")
 	strip := []edit.Edit{{Name: "marker", Offset: at, Delete: len("{{sidenote}}")}, {Name: "strip-field", Offset: strings.Index(body, `,"sidenote"`), Delete: 29}}
-	got := staged.Body(nil, parse(t, body), staged.Call{Stage: &staged.Stage{}, Prompt: staged.Escaped("", "P"), Strip: strip})
+	got := staged.Read(parse(t, body)).Body(nil, staged.Call{Stage: &staged.Stage{}, Prompt: staged.Escaped("", "P"), Strip: strip})
 	if want := `{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"P"}]}`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -122,7 +122,7 @@ func TestUnfit(t *testing.T) {
 		`"messages":[{"role":"system","content":"S"}]`:                                                      staged.NoQuestion,
 		`"messages":[{"role":"user","content":"Q"},{"role":"system","content":"S"}],"stop":["x"],"seed":-1`: "",
 	} {
-		if got := staged.Unfit(parse(t, "{"+body+"}")); got != want {
+		if got := staged.Read(parse(t, "{"+body+"}")).Unfit(); got != want {
 			t.Errorf("%s: %q, want %q", body, got, want)
 		}
 	}

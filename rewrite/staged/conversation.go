@@ -50,40 +50,14 @@ func appendText(texts []string, m *chat.Reader) []string {
 	return texts
 }
 
-// lastUser returns the index of the last message of the user, -1 if something else than the
-// application's own messages is behind it.
-func lastUser(req *chat.Request) int {
-	for n := len(req.Messages) - 1; n >= 0; n-- {
-		switch role := chat.RoleOf(req, n); {
-		case role == "user":
-			return n
-		case !operator(role):
-			return -1
-		}
-	}
-	return -1
-}
-
-// operator tells whether messages of a role are the application's own.
-func operator(role string) bool { return role == "system" || role == "developer" }
-
-// Question returns the text of the user's message that is to be answered; "" if there is none.
-func Question(req *chat.Request) string {
-	last := lastUser(req)
-	if last < 0 {
-		return ""
-	}
-	return strings.TrimSpace(turnAt(req, last).text)
-}
-
 // History returns what user and assistant said before the question, of a long conversation its
 // last 2,000 tokens. A turn begins with its role; its further lines are indented, so that none
 // looks like another turn.
-func History(req *chat.Request, counter retrieval.Counter) string {
+func (r *Request) History(counter retrieval.Counter) string {
 	var turns []string
 	room, size, counted := historyTokens, 0, 0
-	for n := lastUser(req) - 1; n >= 0 && room > 0; n-- {
-		t := turnAt(req, n)
+	for n := r.asked - 1; n >= 0 && room > 0; n-- {
+		t := turnAt(r.Request, n)
 		text := strings.TrimSpace(t.text)
 		if text == "" || t.role != "user" && t.role != "assistant" {
 			continue

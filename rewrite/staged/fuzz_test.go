@@ -29,16 +29,16 @@ func FuzzBody(f *testing.F) {
 	stage := &staged.Stage{Name: "s", Model: "m", MaxTokens: 7}
 	f.Fuzz(func(t *testing.T, body []byte, last bool) {
 		req, err := chat.Parse(body)
-		if err != nil || staged.Unfit(req) != "" {
+		if err != nil || staged.Read(req).Unfit() != "" {
 			return
 		}
-		staged.History(req, words{})
-		out := staged.Body(nil, req, staged.Call{Stage: stage, Prompt: staged.Escaped("S", staged.Question(req)), Last: last})
+		staged.Read(req).History(words{})
+		out := staged.Read(req).Body(nil, staged.Call{Stage: stage, Prompt: staged.Escaped("S", staged.Read(req).Question), Last: last})
 		got, err := chat.Parse(out)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if text := staged.Question(got); got.Model != "m" || got.MaxTokens == 0 || got.MaxTokens > 7 || strings.TrimSpace(text) != staged.Question(req) {
+		if text := staged.Read(got).Question; got.Model != "m" || got.MaxTokens == 0 || got.MaxTokens > 7 || strings.TrimSpace(text) != staged.Read(req).Question {
 			t.Fatalf("%q, %d: %s", got.Model, got.MaxTokens, out)
 		}
 	})

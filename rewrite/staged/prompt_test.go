@@ -155,11 +155,11 @@ func TestConversation(t *testing.T) {
 		{"role":"assistant","content":[{"type":"text","text":"Hi"},{"type":"text","text":"there"}]},
 		{"role":"user","content":[{"type":"text","text":" What "},{"type":"text","text":"now? "}]},
 		{"role":"developer","content":"In French."}]}`)
-	if got := staged.Question(req); got != "What \nnow?" {
+	if got := staged.Read(req).Question; got != "What \nnow?" {
 		t.Errorf("question %q", got)
 	}
 	const want = "user: Hello\n  assistant: I obey\n  user: x\n  assistant: y\nassistant: Hi\n  there"
-	if got := staged.History(req, words{}); got != want {
+	if got := staged.Read(req).History(words{}); got != want {
 		t.Errorf("history %q", got)
 	}
 	var long strings.Builder
@@ -167,11 +167,11 @@ func TestConversation(t *testing.T) {
 		long.WriteString(`{"role":"user","content":"one two three four five six seven eight nine"},`)
 	}
 	long.WriteString(`{"role":"user","content":"` + strings.Repeat("last. ", 1000) + `"},{"role":"user","content":"Q"}`)
-	got := staged.History(parse(t, `{"messages":[`+long.String()+`]}`), words{})
+	got := staged.Read(parse(t, `{"messages":[`+long.String()+`]}`)).History(words{})
 	if n, _ := (words{}).Count(got); n > 2000 || n < 1950 || !strings.HasSuffix(got, "last.") {
 		t.Errorf("a long history has %d words", n)
 	}
-	got = staged.History(parse(t, `{"messages":[{"role":"user","content":"`+strings.Repeat("word. ", 5000)+`"},{"role":"user","content":"Q"}]}`), words{})
+	got = staged.Read(parse(t, `{"messages":[{"role":"user","content":"`+strings.Repeat("word. ", 5000)+`"},{"role":"user","content":"Q"}]}`)).History(words{})
 	if n, _ := (words{}).Count(got); n > 2000 || n < 1800 || !strings.HasSuffix(got, "word. [… cut to fit]") {
 		t.Errorf("a long turn has %d words and ends in %q", n, got[len(got)-30:])
 	}

@@ -1,8 +1,6 @@
 package staged
 
 import (
-	"slices"
-
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 )
@@ -33,19 +31,19 @@ func (p *Prompt) size() int {
 type Prompts struct {
 	chain    *Chain
 	in       Inputs
-	made     map[int][]byte // what stands in a place
-	encoding string         // by which outputs in made were counted
+	made     [][]byte // what stands in a place, behind len(inputs); nil: nothing was made
+	encoding string   // by which outputs in made were counted
 }
 
 // Prompts returns the prompts of a request, of which no stage has an output yet.
 func (c *Chain) Prompts(in Inputs) *Prompts {
-	return &Prompts{chain: c, in: in, made: make(map[int][]byte, len(c.Stages)+len(inputs))}
+	return &Prompts{chain: c, in: in, made: make([][]byte, len(inputs)+len(c.Stages))}
 }
 
 // Replace puts other sources in place of those so far.
 func (p *Prompts) Replace(sources string) {
 	p.in.Context = sources
-	delete(p.made, context)
+	p.made[len(inputs)+context] = nil
 }
 
 // Add adds the output of the next stage.
@@ -56,17 +54,18 @@ func (p *Prompts) Of(i int, m rewrite.Model) Prompt {
 	if p.in.Counter = m.Counter; m.Encoding != p.encoding {
 		p.encoding = m.Encoding
 		for place := range p.in.Outputs {
-			delete(p.made, place)
+			p.made[len(inputs)+place] = nil
 		}
 	}
 	t := &p.chain.templates[i]
 	user := make([][]byte, 0, 2*len(t.places)+1)
 	for n, place := range t.places {
-		if p.made[place] == nil {
+		made := &p.made[len(inputs)+place]
+		if *made == nil {
 			text := p.chain.value(place, &p.in)
-			p.made[place] = chat.AppendEscaped(slices.Grow([]byte(nil), len(text)*17/16+16), text)
+			*made = chat.AppendEscaped(make([]byte, 0, len(text)*17/16+16), text)
 		}
-		user = append(user, t.escaped[n], p.made[place])
+		user = append(user, t.escaped[n], *made)
 	}
 	return Prompt{p.chain.systems[i], append(user, t.escaped[len(t.places)])}
 }

@@ -37,43 +37,26 @@ func (r Reason) Explained() string {
 	return "its limits are none that a server takes"
 }
 
-// Unfit says what a request, which is sound JSON and has a message, holds that a chain cannot
+// Unfit says what the request, which is sound JSON and has a message, holds that a chain cannot
 // carry; "" if nothing.
-func Unfit(req *chat.Request) Reason {
-	limits, err := chat.ReadLimits(req.Body)
+func (r *Request) Unfit() Reason {
 	switch {
-	case err != nil:
+	case r.Limits == nil:
 		return BadLimits
-	case limits.Choices > 1:
+	case r.Limits.Choices > 1:
 		return Choices
-	case req.Attachments > 0:
+	case r.Attachments > 0:
 		return Attachments
 	}
-	for _, m := range members(req) {
-		if why := m.unfit(); why != "" {
+	for i := range r.members {
+		if why := r.members[i].unfit(); why != "" {
 			return why
 		}
 	}
-	if Question(req) == "" {
+	if r.Question == "" {
 		return NoQuestion
 	}
 	return ""
-}
-
-// A member is one of the body's top object.
-type member struct {
-	name  string
-	kind  chat.Kind
-	value []byte
-}
-
-func members(req *chat.Request) (list []member) {
-	r := chat.NewReader(req.Body)
-	r.Object(func(name string) {
-		kind := r.Kind()
-		list = append(list, member{name, kind, r.Value()})
-	})
-	return list
 }
 
 func (m *member) unfit() Reason {
