@@ -156,16 +156,16 @@ func unmade(err error) error {
 }
 
 // Shorter implements stages.Host.
-func (x stageHost) Shorter(answer *transport.Answer) (string, bool) {
+func (x stageHost) Shorter(answer *transport.Answer) ([]byte, bool) {
 	g := x.staging
 	t, ok := refusedAsTooLong(answer)
 	if !ok || x.report.Rewrite.Outcome != rewrite.Injected {
-		return "", false
+		return nil, false
 	}
 	again := retry{g.body, g.req.Request, g.policy, g.asked}
 	res, ok := again.rewrite(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Used, t)
 	if !ok {
-		return "", false
+		return nil, false
 	}
 	x.report.Rewrite, x.report.Reason = res, res.Reason
 	return res.Block, true

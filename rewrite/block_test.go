@@ -6,6 +6,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	requests "sidenote/rewrite/chat"
 )
 
 // Under mode staged a Result has the text that is inserted, whatever form the message has that it
@@ -30,16 +31,16 @@ func TestBlock(t *testing.T) {
 	} {
 		turn := newSplitTurn(t)
 		turn.policy.Placement, turn.found, turn.messages = of.placement, found, of.messages
-		if res, _ := turn.rewritten(t); res.Block != "" {
+		if res, _ := turn.rewritten(t); res.Block != nil {
 			t.Errorf("mode %s has a block", turn.policy.Mode)
 		}
 		turn.policy.Mode = rewrite.Staged
 		res, _ := turn.rewritten(t)
-		if !strings.HasPrefix(res.Block, of.begins) || !strings.HasSuffix(res.Block, "\n"+quoted+"\n</source>\n</sources>") {
-			t.Errorf("%s in %s: %q", of.placement, of.messages, res.Block)
+		if text := requests.Unescape(res.Block); !strings.HasPrefix(text, of.begins) || !strings.HasSuffix(text, "\n"+quoted+"\n</source>\n</sources>") {
+			t.Errorf("%s in %s: %q", of.placement, of.messages, text)
 		}
 		turn.found = retrieval.Result{}
-		if res, _ = turn.rewritten(t); of.placement != rewrite.PlaceSplit && res.Block != "" {
+		if res, _ = turn.rewritten(t); of.placement != rewrite.PlaceSplit && res.Block != nil {
 			t.Errorf("%s without sources: %q", of.placement, res.Block)
 		}
 	}

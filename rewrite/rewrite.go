@@ -7,7 +7,7 @@ package rewrite
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,7 +61,7 @@ type Result struct {
 	Ledger    Ledger
 	Model     Model
 	Retrieval retrieval.Result
-	Block     string // under mode Staged: the text that Edits insert, without the line breaks around it
+	Block     []byte // under mode Staged: the text that Edits insert, as in a JSON string, without the line feeds around it
 
 	RetrieveTook, FitTook, EditTook time.Duration
 }
@@ -306,14 +306,17 @@ func (j *job) safeQuery() string {
 }
 
 // block returns the text that is inserted, all places together.
-func (j *job) block(in *fitResult) string {
-	var texts []string
+func (j *job) block(in *fitResult) (all []byte) {
 	for i, text := range in.insertions {
-		if text != nil {
-			texts = append(texts, strings.TrimSpace(j.places.at[i].Text(text)))
+		switch {
+		case text == nil:
+		case all == nil:
+			all = slices.Clip(j.places.at[i].Text(text))
+		default:
+			all = append(append(all, `\n\n`...), j.places.at[i].Text(text)...)
 		}
 	}
-	return strings.Join(texts, "\n\n")
+	return all
 }
 
 // edits returns the edits that the outcome needs, sorted.

@@ -28,8 +28,8 @@ type Call struct {
 	Body  []byte        // of the stage's request
 	Model rewrite.Model // of the stage
 	Last  bool          // of the chain
-	// Make makes Body again of other sources, as rewrite renders them.
-	Make func(sources string)
+	// Make makes Body again of other sources, as in staged.Inputs.
+	Make func(sources []byte)
 }
 
 // A Host makes the calls of a request, and keeps its account.
@@ -37,9 +37,9 @@ type Host interface {
 	// Call settles the call before, of which the answer was read, and makes the next. An error is a
 	// *transport.Error, an *Unmade, or ErrLowered.
 	Call(ctx context.Context, c *Call) (*transport.Answer, error)
-	// Shorter returns fewer sources, as rewrite renders them, for a call whose answer says that it
+	// Shorter returns fewer sources, as in staged.Inputs, for a call whose answer says that it
 	// was too long for its model; false if the answer does not, or fewer do not help.
-	Shorter(answer *transport.Answer) (sources string, ok bool)
+	Shorter(answer *transport.Answer) (sources []byte, ok bool)
 }
 
 // An Outputs remembers what upstreams answered.
@@ -54,7 +54,7 @@ type Setup struct {
 	Policy  *staged.Policy
 	Request *staged.Request // that is not Unfit
 	Strip   []edit.Edit     // of it
-	Sources string          // as rewrite renders them; "" for none
+	Sources []byte          // as in staged.Inputs
 	Models  func(name string) rewrite.Model
 	Outputs Outputs // nil: none are remembered
 	// Key is the key of what a stage is answered by an upstream of that name.
@@ -181,7 +181,7 @@ func (r *Stages) last() bool { return r.at == len(r.chain.Stages)-1 }
 func (r *Stages) begin() (goes bool, end End, over bool) {
 	s := &r.chain.Stages[r.at]
 	c := &Call{At: r.at, Stage: s, Last: r.last(), Model: r.Models(r.modelOf(s))}
-	c.Make = func(sources string) {
+	c.Make = func(sources []byte) {
 		r.prompts.Replace(sources)
 		r.make(c)
 	}

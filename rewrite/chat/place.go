@@ -63,8 +63,20 @@ func (r *Request) EndOf(i int) Place {
 	return Place{Offset: m.content.Start, Frame: Frame{open: `,"content":"`, close: `"`}}
 }
 
-// Text returns the text that JSON was given.
-func (f Frame) Text(json []byte) string { return decode(json[len(f.open) : len(json)-len(f.close)]) }
+// Text returns the text that JSON was given, as in a JSON string, without line feeds at its ends.
+func (f Frame) Text(json []byte) []byte {
+	text := json[len(f.open) : len(json)-len(f.close)]
+	for bytes.HasPrefix(text, lineFeed) {
+		text = text[len(lineFeed):]
+	}
+	for bytes.HasSuffix(text, lineFeed) && (len(text)-len(bytes.TrimRight(text[:len(text)-1], `\`)))%2 == 0 { // the backslash is not a text's own
+		text = text[:len(text)-len(lineFeed)]
+	}
+	return text
+}
+
+// lineFeed is never changed.
+var lineFeed = []byte(`\n`)
 
 // tail decodes the end of a message's text from its last sure seam on, a place at which
 // token counts add exactly: behind a line feed that neither a slash nor white space

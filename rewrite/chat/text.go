@@ -44,6 +44,9 @@ func AppendEscaped(dst []byte, text string) []byte { return appendQuoted(dst, te
 // lone surrogate becomes U+FFFD; texts that are searched or extended hold none.
 func Unquote(raw []byte) string { return decode(raw[1 : len(raw)-1]) }
 
+// Unescape decodes a JSON string without its quotes, which is sound.
+func Unescape(text []byte) string { return decode(text) }
+
 // decode is Unquote for a string without its quotes.
 func decode(raw []byte) string {
 	i := unescapedLen(raw)

@@ -36,7 +36,7 @@ func benchRequests(b *testing.B, before int) {
 		b.Fatal(err)
 	}
 	said := strings.Repeat("Parents take sixteen weeks. ", 30)
-	in := staged.Inputs{Question: staged.Read(req).Question, Context: strings.Repeat("Rule 7 about leave gives \"16\" weeks to case-12.\n", 170), Counter: encoding}
+	in := staged.Inputs{Question: staged.Read(req).Question, Context: chat.AppendEscaped(nil, strings.Repeat("Rule 7 about leave gives \"16\" weeks to case-12.\n", 170)), Counter: encoding}
 	model := rewrite.Model{Encoding: "o200k_base", Counter: encoding}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -107,7 +107,7 @@ func (t template) fill(value func(place int) string) string {
 // Inputs are what prompts are made of.
 type Inputs struct {
 	Question string            // see Question
-	Context  string            // sources as a rewrite renders them, which protects Chain.Tags
+	Context  []byte            // rewrite.Result.Block, of a rewrite that protects Chain.Tags; empty: no sources
 	History  string            // see History
 	Outputs  []string          // of the stages before
 	Counter  retrieval.Counter // of the model that reads the prompt
@@ -135,7 +135,7 @@ func (c *Chain) value(place int, in *Inputs) string {
 	case question:
 		return c.safe(in.Question)
 	case context:
-		return orElse(strings.TrimSpace(in.Context), noSources)
+		return orElse(chat.Unescape(in.Context), noSources)
 	case history:
 		return orElse(c.safe(in.History), noHistory)
 	}

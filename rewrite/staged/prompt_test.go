@@ -46,7 +46,7 @@ func TestPromptIsFilledInOnePass(t *testing.T) {
 	c := compile(t,
 		staged.Stage{Name: "draft", SystemPrompt: "Draft.", UserPrompt: "H {{HISTORY}} C {{CONTEXT}} Q {{QUESTION}}"},
 		staged.Stage{Name: "final", UserPrompt: "{{draft}}, then {{draft}}: {{QUESTION}}"})
-	in := staged.Inputs{Question: " What is {{CONTEXT}}, {{draft}}? ", Context: "<sources>\n{{HISTORY}} $1\n</sources>\n", Counter: words{}, Outputs: []string{"It is {{QUESTION}}.\n"}}
+	in := staged.Inputs{Question: " What is {{CONTEXT}}, {{draft}}? ", Context: chat.AppendEscaped(nil, "<sources>\n{{HISTORY}} $1\n</sources>"), Counter: words{}, Outputs: []string{"It is {{QUESTION}}.\n"}}
 	system, user := c.Prompt(0, in)
 	if want := "H (none) C <sources>\n{{HISTORY}} $1\n</sources> Q What is {{CONTEXT}}, {{draft}}?"; system != "Draft." || user != want {
 		t.Errorf("%q, %q, want %q", system, user, want)
@@ -104,7 +104,7 @@ func TestNothingLeavesItsPlace(t *testing.T) {
 		sources := []retrieval.Source{{Type: "rag", Knowledge: "kb", Doc: texts(3).Draw(t, "doc"), Name: texts(4).Draw(t, "name"), Text: texts(12).Draw(t, "source")}}
 		in := staged.Inputs{
 			Question: texts(10).Draw(t, "question"), History: texts(10).Draw(t, "history"), Counter: words{},
-			Context: "<sources>\n" + p.SourceBlocks(sources, 1) + "</sources>\n", Outputs: []string{texts(30).Draw(t, "draft"), texts(12).Draw(t, "critic")},
+			Context: chat.AppendEscaped(nil, "<sources>\n"+p.SourceBlocks(sources, 1)+"</sources>"), Outputs: []string{texts(30).Draw(t, "draft"), texts(12).Draw(t, "critic")},
 		}
 		_, user := c.Prompt(2, in)
 		rest := user
@@ -186,11 +186,11 @@ func TestPrompts(t *testing.T) {
 		staged.Stage{Name: "c", UserPrompt: "{{b}}{{a}}{{QUESTION}}"})
 	models := []rewrite.Model{{Encoding: "words", Counter: words{}}, {Encoding: "bytes", Counter: letters{}}}
 	rapid.Check(t, func(t *rapid.T) {
-		in := staged.Inputs{Question: rapid.String().Draw(t, "question"), Context: rapid.String().Draw(t, "sources"), History: rapid.String().Draw(t, "history")}
+		in := staged.Inputs{Question: rapid.String().Draw(t, "question"), Context: chat.AppendEscaped(nil, rapid.String().Draw(t, "sources")), History: rapid.String().Draw(t, "history")}
 		p := c.Prompts(in)
 		for i := range c.Stages {
 			if rapid.Bool().Draw(t, "fewer") {
-				in.Context = rapid.String().Draw(t, "fewer sources")
+				in.Context = chat.AppendEscaped(nil, rapid.String().Draw(t, "fewer sources"))
 				p.Replace(in.Context)
 			}
 			for range 2 { // a stage may be asked once more

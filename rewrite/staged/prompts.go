@@ -37,13 +37,17 @@ type Prompts struct {
 
 // Prompts returns the prompts of a request, of which no stage has an output yet.
 func (c *Chain) Prompts(in Inputs) *Prompts {
-	return &Prompts{chain: c, in: in, made: make([][]byte, len(inputs)+len(c.Stages))}
+	p := &Prompts{chain: c, in: in, made: make([][]byte, len(inputs)+len(c.Stages))}
+	p.Replace(in.Context)
+	return p
 }
 
-// Replace puts other sources in place of those so far.
-func (p *Prompts) Replace(sources string) {
-	p.in.Context = sources
-	p.made[len(inputs)+context] = nil
+// Replace puts other sources, as in Inputs.Context, in place of those so far.
+func (p *Prompts) Replace(sources []byte) {
+	if len(sources) == 0 {
+		sources = []byte(noSources)
+	}
+	p.made[len(inputs)+context] = sources
 }
 
 // Add adds the output of the next stage.

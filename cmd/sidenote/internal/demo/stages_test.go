@@ -10,6 +10,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config/stageset"
 	"sidenote/cmd/sidenote/internal/demo"
+	requests "sidenote/rewrite/chat"
 	"sidenote/rewrite/staged"
 	"sidenote/rewrite/tokens"
 )
@@ -32,7 +33,7 @@ func chain(t *testing.T, preset, sources, question string) []demo.Exchange {
 	stub := &demo.Stub{}
 	srv := httptest.NewServer(stub)
 	defer srv.Close()
-	in := staged.Inputs{Question: question, Context: sources, Counter: counter}
+	in := staged.Inputs{Question: question, Context: requests.AppendEscaped(nil, sources), Counter: counter}
 	for i, stage := range compiled.Stages {
 		system, user := compiled.Prompt(i, in)
 		body, err := json.Marshal(map[string]any{"model": "demo", "messages": []map[string]string{
