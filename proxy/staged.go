@@ -186,7 +186,7 @@ func sendInstead(x *exchange, bare bool) error {
 func instead(x *exchange, bare bool) ([]rewrite.Edit, error) {
 	g, res := x.staging, &x.report.Rewrite
 	settleStage(x)
-	if x.metered = g.metered; x.metered != nil {
+	if x.metered = g.metered; x.metered != nil && !g.lowered { // else its answer's limit is fitted already
 		if err := measure(x, g.body); err != nil {
 			return nil, err
 		}

@@ -97,3 +97,33 @@ func TestStagedLimits(t *testing.T) {
 		}
 	}
 }
+
+// A chat that goes up without stages, as the limits have no room for them, is the one that mode inject
+// sends, to the limit of its answer: it fits the window together with the prompt.
+func TestLoweredIsInjected(t *testing.T) {
+	body := strings.Replace(weeksBody, "leave?", "leave?"+strings.Repeat(" Please.", 700), 1)
+	sent := func(status string, change func(*proxy.Policy)) string {
+		u := newUpstream(t, plays(-1, nil))
+		policy := limited(t, only(budget.TokensPerDay, 10_000), func(p *proxy.Policy) {
+			p.Rewrite.Knowledge, p.OutputCap, p.Budget.Ladder = []string{"kb-acme"}, 0, []meter.Rung{meter.NoStages}
+			change(p)
+		})
+		g := startWith(t, proxy.Config{
+			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policy}, Budgets: newTill(t).meter,
+		}, &rewrite.Rewriter{Retriever: retrieval.Func(staff{}.Retrieve), Models: smallModel{}})
+		if p := g.plays(t, body); !strings.HasPrefix(p.told(), status) {
+			t.Fatal(p.told())
+		}
+		return u.next(t).body
+	}
+	terms := stagedTerms{}
+	terms.Stages = fourStages()
+	terms.Stages[0].MaxTokens = 50_000
+	want := sent("injected; sources", func(*proxy.Policy) {})
+	if got := sent("injected; ladder=no_stages; ", func(p *proxy.Policy) { inStages(t, p, terms) }); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if !strings.Contains(want, `"max_tokens":2114,`) {
+		t.Errorf("no limit is fitted: %s", want)
+	}
+}
