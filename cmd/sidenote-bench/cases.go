@@ -15,7 +15,8 @@ type work struct {
 	bar     float64 // the ratio to the relay that is aimed at; 0: none
 	fresh   bool    // each request asks something new, see newQuestion
 	calls   int     // of the upstream for one request of Sidenote, to which as many relayed ones are compared; 0: one
-	relayed []byte  // what Sidenote itself relays as it is, to compare its cost with that; nil: the relay gets request
+	relayed []byte  // what is relayed, to compare the cost with that; nil: request
+	here    bool    // Sidenote itself relays that, in mode off
 }
 
 const (
@@ -41,11 +42,12 @@ func works() []work {
 	}
 	fresh := chat("1 KB chat, never asked before", 1*kib, 3)
 	fresh.request, fresh.fresh = chatRequest(bytes.Replace(chatOf(1*kib, answerWhole), []byte(question), []byte(newQuestion), 1), answerWhole), true
-	staged := chat("staged, to 4 of 1 KB by the relay", 1*kib, 0)
+	staged := chat("staged, to 4 by the relay", 1*kib, 1.5)
 	staged.request = chatRequest(bytes.Replace(chatOf(1*kib, answerWhole), []byte(model), []byte(stagedModel), 1), answerWhole)
 	staged.status, staged.calls = fmt.Sprintf("staged; stages=%[1]d; sources=%[2]d;", stages, mainSources), stages
+	staged.relayed = chatRequest(chatOf(stageSize, answerWhole), answerWhole)
 	own := staged
-	own.name, own.bar, own.relayed = "staged, to 4 chats relayed here", 1.5, chatRequest(chatOf(stageSize, answerWhole), answerWhole, off)
+	own.name, own.here, own.relayed = "staged, to 4 relayed here", true, chatRequest(chatOf(stageSize, answerWhole), answerWhole, off)
 	embeddings := []byte(`{"model":"text-embedding-3-small","input":"` + strings.Repeat("Parents take leave. ", kib/20) + `"}`)
 	return []work{
 		chat("1 KB chat", 1*kib, 1.3),

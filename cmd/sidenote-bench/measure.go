@@ -31,7 +31,10 @@ func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds
 	}
 	floor, asked := w, float64(max(w.calls, 1))
 	if w.relayed != nil {
-		servers[0], floor.request, floor.status = r.sidenote, w.relayed, "untouched; reason=off"
+		floor.request = w.relayed
+	}
+	if w.here {
+		servers[0], floor.status = r.sidenote, "untouched; reason=off"
 	}
 	loads, cost := make([]*load, len(servers)), make([][]float64, len(servers))
 	for i, s := range servers {
