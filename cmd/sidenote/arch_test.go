@@ -128,7 +128,9 @@ var mayImport = map[string][]string{
 	"proxy/durations":                         {},
 	"proxy/overview":                          {"proxy/durations", "proxy/report", "proxy/route", "retrieval", "rewrite"},
 	"proxy/explain":                           {"proxy/answertext", "proxy/citations", "proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
-	"proxy/inspector":                         {"proxy/explain", "proxy/report", "proxy/transport", "rewrite"},
+	"proxy/inspector":                         {"proxy/citations", "proxy/explain", "proxy/inspector/diff", "proxy/inspector/layout", "proxy/report", "proxy/transport", "rewrite"},
+	"proxy/inspector/diff":                    {},
+	"proxy/inspector/layout":                  {},
 	"proxy/dryrun":                            {"proxy", "proxy/report", "proxy/rounds", "rewrite", "rewrite/staged"},
 	"proxy/admin":                             {"proxy/overview", "rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions", "proxy/dryrun"},
 	"cmd/":                                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
@@ -161,6 +163,7 @@ var onlyIn = map[string][]string{
 	"github.com/pires/":                {"proxy/transport/inbound"},          // and tests
 	"github.com/modelcontextprotocol/": {"proxy/mcp"},
 	"github.com/go-jose/":              {"proxy/identity", "proxy/identity/identitytest"},
+	"github.com/aymanbagabas/":         {"proxy/inspector/diff"},
 	"github.com/fsnotify/":             {"retrieval/knowledge/folder/watch"},
 	"modernc.org/sqlite":               {"retrieval/knowledge/store"},
 	"github.com/klippa-app/":           {"retrieval/knowledge/extract/pdf"},

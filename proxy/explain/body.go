@@ -9,6 +9,27 @@ import (
 	"strings"
 )
 
+// missingForm stands in the place of the middle of a body, and missing finds it: no JSON has it.
+const missingForm = "\n… %d bytes …\n"
+
+var missing = regexp.MustCompile(`\n… ([0-9]+) bytes …\n?`)
+
+// stoppedForm stands at the end of a redacted body of which there was more.
+const stoppedForm = " …"
+
+// Ends returns what is kept of a body before and behind what is not, and how many bytes that has:
+// 0 if all is kept, below 0 where that is not known.
+func (b *Body) Ends() (head, tail string, lost int) {
+	if at := missing.FindStringSubmatchIndex(b.Text); at != nil && b.Bytes > maxBody {
+		lost, _ = strconv.Atoi(b.Text[at[2]:at[3]])
+		return b.Text[:at[0]], b.Text[at[1]:], lost
+	}
+	if head, stopped := strings.CutSuffix(b.Text, stoppedForm); stopped {
+		return head, "", -1
+	}
+	return b.Text, "", 0
+}
+
 // ends copies a body that is given in pieces. Of one that is too long it copies both
 // ends, as what Sidenote adds stands near either, and says what is missing.
 func ends(pieces [][]byte) Body {
@@ -22,7 +43,7 @@ func ends(pieces [][]byte) Body {
 		writeRange(&text, pieces, 0, size)
 	} else {
 		writeRange(&text, pieces, 0, maxBody/2)
-		fmt.Fprintf(&text, "\n… %d bytes …\n", size-maxBody)
+		fmt.Fprintf(&text, missingForm, size-maxBody)
 		writeRange(&text, pieces, size-maxBody/2, size)
 	}
 	return Body{size, text.String()}
@@ -84,7 +105,7 @@ func redacted(pieces [][]byte) Body {
 		r.stopped = r.stopped || len(r.out) > maxBody-2*maxLegible
 	}
 	if r.stopped || len(r.open) > 0 {
-		r.out = append(r.out, " …"...)
+		r.out = append(r.out, stoppedForm...)
 	}
 	return Body{size, string(r.out)}
 }

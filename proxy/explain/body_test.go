@@ -245,3 +245,29 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("%d answers are kept, of %d that fit", answers-first, fit)
 	}
 }
+
+// What is missing of a body is found in what is kept of it, and nothing is where all is kept.
+func TestEndsOfBodies(t *testing.T) {
+	long := strings.Repeat("a", 40<<10) + strings.Repeat("b", 40<<10)
+	fake := "x\n… 7 bytes …\ny"
+	for body, want := range map[string][3]any{
+		"short": {"short", "", 0}, fake: {fake, "", 0}, long: {long[:32<<10], long[48<<10:], 16 << 10},
+	} {
+		r := explain.New(1, explain.BodiesFull)
+		of := &report.Report{ID: "a"}
+		r.Received(of, []byte(body))
+		r.Record(of)
+		e, _, _ := r.Find("a")
+		if head, tail, lost := e.Received.Ends(); [3]any{head, tail, lost} != want {
+			t.Errorf("%.20s: %.20q, %.20q and %d", body, head, tail, lost)
+		}
+	}
+	b := explain.Body{Bytes: 9, Text: `{"a": …`}
+	if head, tail, lost := b.Ends(); head != `{"a":` || tail != "" || lost != -1 {
+		t.Errorf("redacted: %q, %q, %d", head, tail, lost)
+	}
+	said := explain.Answer{Bytes: 70 << 10, Text: "a\n… 6144 bytes …"}
+	if head, _, lost := (&explain.Body{Bytes: said.Bytes, Text: said.Text}).Ends(); head != "a" || lost != 6144 {
+		t.Errorf("an answer: %q, %d", head, lost)
+	}
+}

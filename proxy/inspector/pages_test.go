@@ -47,6 +47,7 @@ func many() inspector.Data {
 		r.Record(requestOf(fmt.Sprint("some", i)))
 	}
 	for _, of := range []*report.Report{whole(), refused(), withTools(), staged(), hostileRequest()} {
+		keepBodies(r, of)
 		r.Record(of)
 	}
 	return inspector.Data{Requests: r}
@@ -59,7 +60,8 @@ func whole() *report.Report {
 	of.Calls = []report.Call{{Upstream: "openai", Purpose: report.ToAnswer, Status: 200, Took: 8 * time.Millisecond}}
 	of.Rewrite.FitTook, of.Rewrite.EditTook = 200*time.Microsecond, 40*time.Microsecond
 	l := &of.Rewrite.Ledger
-	l.Edits, l.Encoding, l.Overflow, l.Model = []rewrite.Edit{}, "o200k_base", 240, "gpt-5-mini"
+	at := strings.Index(received, `"},{"role":"user"`)
+	l.Edits, l.Encoding, l.Overflow, l.Model = []rewrite.Edit{{Name: "inject", Offset: at, Insert: []byte(block)}}, "o200k_base", 240, "gpt-5-mini"
 	l.Window = rewrite.Window{Size: 128_000, Check: rewrite.CheckCount, ReservedOutput: 4096, Request: 9_000, Room: 114_904}
 	l.Components = []rewrite.ComponentEntry{{Name: "house-rules", Priority: 90, Fate: rewrite.In, Tokens: 120, Demand: 120}, {Name: rewrite.SourcesName, Fate: rewrite.In, Tokens: 1000}}
 	score := .83
@@ -87,7 +89,7 @@ func withTools() *report.Report {
 	of.Calls = append(of.Calls, report.Call{Upstream: "openai", Purpose: report.ToTools, Status: 200, Took: 7 * time.Millisecond})
 	of.Tools = &report.Tools{Rounds: 2, Ended: true}
 	of.Tools.StartAt(5)
-	of.Tools.Add(report.ToolCall{Round: 1, Name: "search", Hits: 1, Tokens: 300, Took: 2 * time.Millisecond, Outcome: report.ToolOK},
+	of.Tools.Add(report.ToolCall{Round: 1, Name: "search", Arguments: `{"query": "pay on leave"}`, Hits: 1, Tokens: 300, Took: 2 * time.Millisecond, Outcome: report.ToolOK},
 		[]retrieval.Source{{Knowledge: "handbook", Doc: "pay.md", Chunk: 2, Name: "Pay", Relevance: .6}})
 	return of
 }
@@ -96,7 +98,7 @@ func staged() *report.Report {
 	of := whole()
 	of.ID, of.Outcome = "staged", report.Staged
 	of.Stages = &report.Stages{Of: 2, Answer: "final", Ended: true, Called: []report.Stage{
-		{Name: "draft", At: 1, Model: "gpt-5", Upstream: "openai", Calls: 1, Status: 200, Took: 5 * time.Millisecond, Outcome: report.StageOK},
+		{Name: "draft", At: 1, Model: "gpt-5", Upstream: "openai", Calls: 1, Status: 200, Took: 5 * time.Millisecond, Outcome: report.StageOK, Request: []byte(received), Output: "Two weeks.\n\nAsk HR."},
 		{Name: "final", At: 2, Model: "gpt-5", Upstream: "openai", Calls: 1, Status: 200, Took: 6 * time.Millisecond, Outcome: report.StageOK},
 	}}
 	return of

@@ -1,24 +1,43 @@
 package inspector
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/explain"
-	"sidenote/rewrite"
 )
 
 // A requestView is what request.html is made of.
 type requestView struct {
 	*explain.Explanation
 	Budget, Window *bar // nil where there is nothing to show
-	Sources        []rewrite.SourceEntry
+	Sources, Given []sourceView
+	LeftOut        int // sources for which there is no room
 	Steps          []step
+	Body           []stretch // before and after, or before alone
+	Changed        bool      // Body has both
+	Said           []piece   // by the answer
+	Unsaid         int       // bytes of it for which there is no room
+	Asked          []stageView
 	JSON           string // the address of all that is known
+
+	given map[int]bool // by the ids that sources have: whether a row shows them
+}
+
+// Room for what a request can make long, in bytes of the page, which has 200 KB.
+const (
+	roomOfSources = 60 << 10
+	roomOfBody    = 64 << 10
+	roomOfAnswer  = 20 << 10
+	roomOfStages  = 24 << 10
+)
+
+// A stageView is what a stage was asked and said.
+type stageView struct {
+	Name            string
+	Request, Output []stretch
 }
 
 func (i *Inspector) request(v *visit) (any, error) {
@@ -27,11 +46,31 @@ func (i *Inspector) request(v *visit) (any, error) {
 		return nil, err
 	}
 	view := &requestView{Explanation: e, Steps: stepsOf(e), JSON: requestsPath + "/" + e.ID + "/json"}
-	if e.Ledger != nil {
-		view.Sources = inPromptOrder(e.Ledger.Sources)
-		view.Budget, view.Window = budgetBar(e.Ledger, view.Sources), windowBar(e.Ledger)
-	}
+	view.addSources()
+	view.addBodies()
 	return view, nil
+}
+
+// addBodies adds what is kept of the bodies, the answer and the stages.
+func (view *requestView) addBodies() {
+	e, forBody, forAnswer, forStages := view.Explanation, room(roomOfBody), room(roomOfAnswer), room(roomOfStages)
+	if view.Changed = e.Received != nil && e.Sent != nil; view.Changed {
+		view.Body = forBody.compare(e.Received, e.Sent, view.JSON)
+	} else {
+		view.Body = forBody.text(e.Received, view.JSON)
+	}
+	if e.Answer != nil {
+		view.Said, view.Unsaid = piecesOf(e.Answer, view.given, &forAnswer)
+	}
+	if e.Stages == nil {
+		return
+	}
+	for n := range e.Stages.Called {
+		s := &e.Stages.Called[n]
+		if s.Request != nil || s.Output != nil {
+			view.Asked = append(view.Asked, stageView{s.Name, forStages.text(s.Request, view.JSON), forStages.text(s.Output, view.JSON)})
+		}
+	}
 }
 
 // explained returns what is known of the request that the path names.
@@ -59,17 +98,4 @@ func (i *Inspector) requestJSON(v *visit) error {
 	v.Response.Header.SetContentType("application/json")
 	v.Response.SetBodyRaw(b)
 	return nil
-}
-
-// inPromptOrder returns the sources that are in the prompt by their ids, then those that are
-// not, in the order of the ledger.
-func inPromptOrder(sources []rewrite.SourceEntry) []rewrite.SourceEntry {
-	sorted := slices.Clone(sources)
-	slices.SortStableFunc(sorted, func(a, b rewrite.SourceEntry) int {
-		if (a.ID > 0) != (b.ID > 0) {
-			return cmp.Compare(b.ID, a.ID)
-		}
-		return cmp.Compare(a.ID, b.ID)
-	})
-	return sorted
 }

@@ -61,15 +61,31 @@ type longText struct {
 }
 
 // cut returns as much of a text as a page shows, visible.
-func cut(text, whole string) longText {
-	if len(text) <= maxShown {
-		return longText{Text: visible(text)}
+func cut(text, whole string) longText { return cutAt(text, whole, maxShown) }
+
+// cutAt returns the first bytes of a text, visible: at most limit of them, and at most twice as many
+// in the page, where some characters take eight and more.
+func cutAt(text, whole string, limit int) longText {
+	room := 2 * limit
+	for i, r := range text {
+		if room -= shownSize(r); i+utf8.RuneLen(r) > limit && len(text) > limit || room < 0 {
+			return longText{visible(text[:i]), len(text) - i, whole}
+		}
 	}
-	end := maxShown
-	for end > maxShown-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-		end--
+	return longText{Text: visible(text)}
+}
+
+// shownSize is how many bytes a character takes in a page.
+func shownSize(r rune) int {
+	switch {
+	case r == '"' || r == '\'' || r == '&' || r == '<' || r == '>' || r == '+':
+		return len("&#34;")
+	case r >= ' ' && r <= '~':
+		return 1
+	case hidden(r):
+		return len("[U+00000]")
 	}
-	return longText{visible(text[:end]), len(text) - end, whole}
+	return utf8.RuneLen(r)
 }
 
 // count writes a number with commas.
