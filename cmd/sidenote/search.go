@@ -14,7 +14,7 @@ import (
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy"
-	"sidenote/proxy/admin"
+	"sidenote/proxy/lookup"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
@@ -190,22 +190,22 @@ func (c *searchCmd) Run(a *app) error {
 	for _, line := range e.Bases.InPart(policy.Knowledge) {
 		fmt.Fprintln(a.stderr, line)
 	}
-	found := screen.Found{Result: res, Settings: q.Settings}
+	found := lookup.Found{Result: res, Settings: q.Settings}
 	if c.Explain {
-		if found.Told, err = engine.Explain(a.ctx, e, plain); err != nil {
+		if found.Explained, err = engine.Explain(a.ctx, e, plain); err != nil {
 			return err
 		}
 	}
 	switch {
 	case c.JSON:
-		answer := admin.NewSearchAnswer(res)
-		answer.Stages = screen.Stages(res)
+		answer := lookup.NewAnswer(&res)
+		answer.Stages = lookup.Stages(&res)
 		if c.Explain {
-			found.Answer(&answer)
+			found.Explain(&answer)
 		}
 		return printJSON(a.stdout, answer)
 	case c.Explain:
-		found.Print(a.stdout)
+		screen.Candidates(a.stdout, &found)
 	default:
 		screen.Helpers(a.stderr, res.Planned, res.Reranked, res.Graded)
 		screen.Result(a.stdout, res, console.Columns(a.stdout))

@@ -21,13 +21,13 @@ import (
 	"sidenote/proxy/apierror"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/killswitch"
+	"sidenote/proxy/lookup"
 	"sidenote/proxy/overview"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport"
-	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/assemble"
 )
@@ -40,22 +40,21 @@ const (
 // A Handler answers on the admin port. It is read-only after its fields are set.
 type Handler struct {
 	Telemetry
-	Rewriter   *rewrite.Rewriter   // its Retriever answers searches, too
-	Assembler  *assemble.Assembler // builds messages from typed chunks; nil: there is no such endpoint
-	Planners   *planning.Planners  // plan for dry runs; nil: nothing is planned
-	Tenants    *proxy.Directory
-	Knowledge  func() []string       // returns the ids of all bases
-	Thresholds []retrieval.Threshold // of all bases, for searches that name no tenant
-	Library    Library               // what the vector-store endpoints read; nil: there are no such endpoints
-	Manager    Manager               // what manages bases; nil: there are no such endpoints
-	Explain    *explain.Ring         // has the last requests; nil: none are kept
-	Overview   *overview.Recorder    // has the last hour; nil: there is no such endpoint
-	Tools      *toolbox.Box          // answers calls of tools; nil: there are no such endpoints
-	Usage      budget.Reporter       // tells what tenants used; nil: there is no such endpoint
-	Modes      *killswitch.Switch    // lowers the modes of tenants; nil: there is no such endpoint
-	Reload     Reload                // reads the configuration again; nil: there is no such endpoint
-	Inspector  Inspector             // has pages for people; nil: there are none
-	Hosts      []string              // names by which this port may be called, beside localhost and addresses
+	Rewriter  *rewrite.Rewriter
+	Assembler *assemble.Assembler // builds messages from typed chunks; nil: there is no such endpoint
+	Planners  *planning.Planners  // plan for dry runs; nil: nothing is planned
+	Tenants   *proxy.Directory
+	Lookup    *lookup.Knowledge  // searches
+	Library   Library            // what the vector-store endpoints read; nil: there are no such endpoints
+	Manager   Manager            // what manages bases; nil: there are no such endpoints
+	Explain   *explain.Ring      // has the last requests; nil: none are kept
+	Overview  *overview.Recorder // has the last hour; nil: there is no such endpoint
+	Tools     *toolbox.Box       // answers calls of tools; nil: there are no such endpoints
+	Usage     budget.Reporter    // tells what tenants used; nil: there is no such endpoint
+	Modes     *killswitch.Switch // lowers the modes of tenants; nil: there is no such endpoint
+	Reload    Reload             // reads the configuration again; nil: there is no such endpoint
+	Inspector Inspector          // has pages for people; nil: there are none
+	Hosts     []string           // names by which this port may be called, beside localhost and addresses
 
 	// Callers send tokens as bearer tokens. Without Token and ReadToken reads need none.
 	Token     proxy.Secret // for all but probes

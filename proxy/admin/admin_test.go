@@ -16,6 +16,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/lookup"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
@@ -87,11 +88,12 @@ func handler(change func(*admin.Handler)) *admin.Handler {
 		Telemetry: admin.Telemetry{Metrics: metrics.New(metrics.Names{}).Registry()},
 		Rewriter:  &rewrite.Rewriter{Retriever: retrieval.Func(retrieve), Models: models{}},
 		Tenants:   proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{{SHA256: [32]byte{1}, Policy: p}}}),
-		Knowledge: func() []string { return []string{"kb1", "kb2"} },
 	}
+	h.Lookup = &lookup.Knowledge{Bases: func() []string { return []string{"kb1", "kb2"} }}
 	if change != nil {
 		change(h)
 	}
+	h.Lookup.Tenants, h.Lookup.Retriever, h.Lookup.Planners = h.Tenants, h.Rewriter.Retriever, h.Planners
 	return h
 }
 

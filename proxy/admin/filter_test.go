@@ -54,7 +54,7 @@ func startFiltered(t *testing.T) (url string, asked *[]retrieval.Query) {
 		p.Rewrite.Tenant, p.Rewrite.Knowledge = "acme", []string{"kb1", "far"}
 		p.Rewrite.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: "public"}
 		h.Tenants = proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{{SHA256: [32]byte{1}, Policy: p}}})
-		h.Library, h.Knowledge = d, func() []string { return []string{"kb1", "far"} }
+		h.Library, h.Lookup.Bases = d, func() []string { return []string{"kb1", "far"} }
 		h.Rewriter.Retriever = retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 			*asked = append(*asked, q)
 			return d.Candidates(ctx, q)

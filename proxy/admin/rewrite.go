@@ -11,6 +11,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/dryrun"
 	"sidenote/proxy/headeroptions"
+	"sidenote/proxy/lookup"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
@@ -93,7 +94,7 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	asked = options.Merge(asked, field)
-	if err := noClaims(tenant); err != nil { // those of an override, too
+	if err := lookup.WithoutClaims(tenant); err != nil { // those of an override, too
 		return err
 	}
 	if err := options.Mistyped(asked, tenant.Rewrite.Knowledge); err != nil {
@@ -173,24 +174,7 @@ func gradeTook(res *rewrite.Result) float64 {
 	return report.Milliseconds(res.Ledger.Graded.Took)
 }
 
-// noClaims refuses a policy whose filters ask for claims: no caller of this port has a
-// token of a tenant, and without its claims it would see nothing, or too much.
-func noClaims(p *proxy.Policy) error {
-	for claim := range p.Rewrite.Filter.Claims {
-		return optionError("tenant", "What tenant %q may see depends on the claim %q of its callers' tokens, which this port does not know.", p.Tenant, string(claim))
-	}
-	return nil
-}
-
 // tenant returns the policy of the tenant named by ?tenant=.
 func (h *Handler) tenant(ctx *fasthttp.RequestCtx) (*proxy.Policy, error) {
-	name := string(ctx.QueryArgs().Peek("tenant"))
-	p := h.Tenants.ByName(name)
-	switch {
-	case p == nil && name == "":
-		return nil, optionError("tenant", "Callers without a key are refused here; name a tenant by ?tenant=.")
-	case p == nil:
-		return nil, optionError("tenant", "There is no tenant %q.", name)
-	}
-	return p, nil
+	return lookup.PolicyOf(h.Tenants, string(ctx.QueryArgs().Peek("tenant")))
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/lookup"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -34,7 +35,7 @@ type contentPart struct {
 }
 
 // showContent shows the text of a document that the caller may see.
-func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who viewer, store string, f File) error {
+func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who lookup.Viewer, store string, f File) error {
 	first := 0
 	if page := ctx.QueryArgs().Peek("page"); len(page) > 0 {
 		var err error
@@ -42,7 +43,7 @@ func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who viewer, st
 			return optionError("page", "page is %q; it is next_page of the page before.", page)
 		}
 	}
-	q := retrieval.Query{Tenant: who.tenant, Filter: who.filter, Bases: []retrieval.Ref{{Knowledge: store}}}
+	q := retrieval.Query{Tenant: who.Tenant, Filter: who.Filter, Bases: []retrieval.Ref{{Knowledge: store}}}
 	list, err := from.Passage(context.Background(), q, retrieval.Passage{Knowledge: store, Doc: f.ID, First: first, End: first + chunksOfPage + 1})
 	if err != nil && !errors.Is(err, retrieval.ErrNoHit) { // it has gone, or there is no such page
 		return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: "The file cannot be read.", Err: err}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/lookup"
 )
 
 // The length of a list: the largest, and the one if the request gives none. Both are
@@ -91,16 +93,16 @@ func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	var stores []storeObject
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(who.bases))) {
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(who.Bases))) {
 		if s, ok := h.Library.Store(id); ok {
-			stores = append(stores, storeOf(id, s.visibleTo(who.filter)))
+			stores = append(stores, storeOf(id, s.visibleTo(who.Filter)))
 		}
 	}
 	return answerList(ctx, len(stores), func(i int) string { return stores[i].ID }, func(i int) storeObject { return stores[i] })
 }
 
 // listFiles lists a base's documents. All of them are completed.
-func listFiles(ctx *fasthttp.RequestCtx, _ viewer, store string, s Store) error {
+func listFiles(ctx *fasthttp.RequestCtx, _ lookup.Viewer, store string, s Store) error {
 	if s.unlisted() {
 		return failUnlisted(ctx, store)
 	}

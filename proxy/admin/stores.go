@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/lookup"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 )
@@ -78,7 +79,7 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	get := func(handle func(*fasthttp.RequestCtx) error) (endpoint, bool) {
 		return endpoint{method: "GET", handle: handle}, true
 	}
-	of := func(handle func(*fasthttp.RequestCtx, viewer, string, Store) error) func(*fasthttp.RequestCtx) error {
+	of := func(handle func(*fasthttp.RequestCtx, lookup.Viewer, string, Store) error) func(*fasthttp.RequestCtx) error {
 		return func(ctx *fasthttp.RequestCtx) error { return h.withStore(ctx, at[0], handle) }
 	}
 	switch {
@@ -91,7 +92,7 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	case len(at) == 2 && at[1] == "files":
 		return get(of(listFiles))
 	case at[1] == "files":
-		return get(of(func(ctx *fasthttp.RequestCtx, who viewer, id string, s Store) error {
+		return get(of(func(ctx *fasthttp.RequestCtx, who lookup.Viewer, id string, s Store) error {
 			name := strings.Join(at[2:], "/")
 			if file, ok := s.find(strings.TrimSuffix(name, contentPath)); ok && strings.HasSuffix(name, contentPath) && h.Tools != nil {
 				return showContent(ctx, h.Tools.Reader, who, id, file)
@@ -103,42 +104,17 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 }
 
 // withStore calls handle with the caller and the part of a base that it may see.
-func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, viewer, string, Store) error) error {
+func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, lookup.Viewer, string, Store) error) error {
 	who, err := h.viewer(ctx)
 	if err != nil {
 		return err
 	}
 	s, ok := h.Library.Store(id)
-	if !ok || !slices.Contains(who.bases, id) {
-		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No vector store found with id %q; there are %s.", id, strings.Join(who.bases, ", ")))
+	if !ok || !slices.Contains(who.Bases, id) {
+		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No vector store found with id %q; there are %s.", id, strings.Join(who.Bases, ", ")))
 		return nil
 	}
-	return handle(ctx, who, id, s.visibleTo(who.filter))
-}
-
-// A viewer is a caller with what it may see.
-type viewer struct {
-	tenant   string
-	bases    []string
-	filter   *filter.Filter     // of the documents; nil is all of them
-	settings retrieval.Settings // of its searches
-}
-
-// viewer returns the caller by ?tenant=. Without a tenant it may see everything.
-func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (viewer, error) {
-	if !ctx.QueryArgs().Has("tenant") {
-		settings := retrieval.DefaultSettings()
-		settings.Thresholds = h.Thresholds
-		return viewer{bases: h.Knowledge(), settings: settings}, nil
-	}
-	p, err := h.tenant(ctx)
-	if err != nil {
-		return viewer{}, err
-	}
-	if err := noClaims(p); err != nil {
-		return viewer{}, err
-	}
-	return viewer{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter, p.Rewrite.Search}, nil
+	return handle(ctx, who, id, s.visibleTo(who.Filter))
 }
 
 // visibleTo returns s as it is for a caller who may see the documents that f chooses. Of a
@@ -220,6 +196,6 @@ func storeOf(id string, s Store) storeObject {
 	return o
 }
 
-func showStore(ctx *fasthttp.RequestCtx, _ viewer, id string, s Store) error {
+func showStore(ctx *fasthttp.RequestCtx, _ lookup.Viewer, id string, s Store) error {
 	return writeJSON(ctx, fasthttp.StatusOK, storeOf(id, s))
 }

@@ -61,7 +61,7 @@ func (s *twoStores) Candidates(_ context.Context, q retrieval.Query) (retrieval.
 
 func stores(t *testing.T, s *twoStores) string {
 	h := handler(func(h *admin.Handler) {
-		h.Library, h.Knowledge = s, func() []string { return []string{"kb1", "kb2", "far"} }
+		h.Library, h.Lookup.Bases = s, func() []string { return []string{"kb1", "kb2", "far"} }
 	})
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 }
@@ -83,7 +83,7 @@ func (manyParts) Passage(_ context.Context, q retrieval.Query, p retrieval.Passa
 func TestStoreContent(t *testing.T) {
 	s := &twoStores{files: []string{"a/b.md", "content", "x/content"}}
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) {
-		h.Library, h.Knowledge = s, func() []string { return []string{"kb1", "far"} }
+		h.Library, h.Lookup.Bases = s, func() []string { return []string{"kb1", "far"} }
 		h.Tools = &toolbox.Box{Knowledge: tools.Knowledge{Reader: manyParts{}}}
 	}).Handle, slog.New(slog.DiscardHandler)))
 	for _, row := range []struct {

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -14,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
+	"sidenote/proxy/lookup"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
@@ -87,12 +87,12 @@ type storeText struct {
 // searchStore searches one base for one or several queries. It answers with all that the
 // engine finds, without the selection that chat requests apply: the caller may want to
 // select among the results of several bases.
-func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who viewer, id string, store Store) error {
+func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who lookup.Viewer, id string, store Store) error {
 	s, err := readStoreSearch(ctx)
 	if err != nil {
 		return err
 	}
-	asked, err := readFilter(s.Filters)
+	asked, err := lookup.ReadFilter(s.Filters)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who viewer, id string, s
 	defer cancel()
 	var hits []storeHit
 	for _, text := range s.Query {
-		q := retrieval.Query{Tenant: who.tenant, Filter: filter.AllOf(who.filter, asked), Bases: []retrieval.Ref{{Knowledge: id}}, Text: text,
+		q := retrieval.Query{Tenant: who.Tenant, Filter: filter.AllOf(who.Filter, asked), Bases: []retrieval.Ref{{Knowledge: id}}, Text: text,
 			Settings: retrieval.Settings{TopK: limit, NumCandidates: limit}}
 		res, err := h.Library.Candidates(search, q)
 		if err != nil {
@@ -126,34 +126,17 @@ func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
 		return s, optionError("query", "query has %d texts; it takes 1 to %d.", len(s.Query), maxQueries)
 	}
 	for _, text := range s.Query {
-		if strings.TrimSpace(text) == "" || len(text) > maxQuery {
-			return s, optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(text), maxQuery)
+		if strings.TrimSpace(text) == "" || len(text) > lookup.MaxQuery {
+			return s, optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(text), lookup.MaxQuery)
 		}
 	}
-	if n := s.MaxNumResults; n != nil && (*n < 1 || *n > maxTopK) {
-		return s, optionError("max_num_results", "max_num_results is %d; it goes from 1 to %d.", *n, maxTopK)
+	if n := s.MaxNumResults; n != nil && (*n < 1 || *n > lookup.MaxTopK) {
+		return s, optionError("max_num_results", "max_num_results is %d; it goes from 1 to %d.", *n, lookup.MaxTopK)
 	}
 	if r := s.RankingOptions; r != nil && r.ScoreThreshold != nil && (*r.ScoreThreshold < 0 || *r.ScoreThreshold > 1) {
 		return s, optionError("ranking_options.score_threshold", "score_threshold is %v; it goes from 0 to 1.", *r.ScoreThreshold)
 	}
 	return s, nil
-}
-
-// readFilter reads the field "filters" of a search. As with OpenAI, null and {} are no
-// filter.
-func readFilter(raw json.RawMessage) (*filter.Filter, error) {
-	if f := string(bytes.Join(bytes.Fields(raw), nil)); f == "" || f == "null" || f == "{}" {
-		return nil, nil
-	}
-	f, err := filter.Parse(raw)
-	if err == nil {
-		return f, nil
-	}
-	param := "filters"
-	if at := (*filter.Error)(nil); errors.As(err, &at) {
-		param, err = strings.TrimSuffix(param+"."+at.At, "."), at.Err
-	}
-	return nil, optionError(param, "%s: %v.", param, err)
 }
 
 // hitsOf returns the sources of one base's answer in the form of OpenAI's. The engine has

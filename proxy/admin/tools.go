@@ -86,6 +86,6 @@ func (t tooling) caller(ctx *fasthttp.RequestCtx) (toolbox.Caller, error) {
 		policy = tenant.Rewrite
 		t.Planners.Help(&policy, planning.DryRun(&policy, model, &tenant.Budget))
 	}
-	policy.Tenant, policy.Knowledge, policy.Filter, policy.Search = who.tenant, who.bases, who.filter, who.settings
+	policy.Tenant, policy.Knowledge, policy.Filter, policy.Search = who.Tenant, who.Bases, who.Filter, who.Settings
 	return toolbox.NewCaller(&policy, t.Rewriter.Models.Model(model)), nil
 }

@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
+	"sidenote/proxy/lookup"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
 )
@@ -25,7 +26,7 @@ func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) strin
 	t.Helper()
 	h := &admin.Handler{
 		Inspector: inspector.New(data, inspector.NewSessions()), Tenants: proxy.NewDirectory(proxy.Tenants{}),
-		Knowledge: func() []string { return nil },
+		Lookup: &lookup.Knowledge{Bases: func() []string { return nil }},
 	}
 	if change != nil {
 		change(h)

@@ -11,68 +11,34 @@ import (
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
-// An Explained tells why a search of some bases found what it did. Scores are those of its
-// hits, and comparable with one another only.
-type Explained struct {
-	Floor float64         // least score of the question's answers; 0 is none
-	Terms []ExplainedTerm // of the question and the turns that joined it, the weightiest first
-	Found []ExplainedHit  // best first, at most as many as the query asks for
-}
-
-// An ExplainedTerm is a term as the index has it: a word's stem, or a name as it is written.
-type ExplainedTerm struct {
-	Text string
-	// Score is what the term adds to the score of a hit. Of a question's term it is what a text
-	// of usual length that has it once gets for it, about; 0 if no text has it.
-	Score float64
-}
-
-// An ExplainedHit is a chunk with what makes its score: its terms, the most important first,
-// and its document. Of a question with very many terms the rarest are among them only, as in a
-// search.
-type ExplainedHit struct {
-	Knowledge, Doc string
-	Chunk          int
-	Terms          []ExplainedTerm
-	// Document is what is added to the score of terms, see weighWholes: because the document as
-	// a whole has more of the question; below 0 where the chunk is a further one of it.
-	Document float64
-
-	// In bases with vectors, where the score is that of words and cosine fused:
-	Arm    retrieval.Arm // that says most for the hit; "" where words alone were searched
-	Words  float64       // the score of its terms and its document; 0 where it was not found by words
-	Cosine float64       // 0 where it has no vector
-	Weight float64       // of the cosine; words weigh the rest
-}
-
 // mostExplained is how many different terms a search looks for, see bm25.Index.Search.
 const mostExplained = 64
 
 // Explain tells why Retrieve answers a query as it does. What q.Filter hides is not told of,
 // but that the weights of terms are those of the whole bases, as in a search. It takes a
 // search for each term: it is for people, not for requests.
-func (g *Group) Explain(ctx context.Context, q retrieval.Query) (told Explained, err error) {
+func (g *Group) Explain(ctx context.Context, q retrieval.Query) (told retrieval.Explained, err error) {
 	terms := termsOf(q)
 	u, holders := g.union(idsOf(q.Bases))
 	if len(holders) == 0 || len(terms) == 0 {
-		return Explained{}, nil
+		return retrieval.Explained{}, nil
 	}
 	e := alone(holders[0])
 	if u != nil {
 		if e, err = u.extent(); err != nil {
-			return Explained{}, fmt.Errorf("explain: %w", err)
+			return retrieval.Explained{}, fmt.Errorf("explain: %w", err)
 		}
 		u.await(ctx, g.Wait)
 		e.floor = u.nearest()
 	}
 	asked := g.ask(ctx, q, e)
 	if err := e.content.Guard(func() error { return e.explain(ctx, q, terms, asked, &told) }); err != nil {
-		return Explained{}, fmt.Errorf("explain: %w", err)
+		return retrieval.Explained{}, fmt.Errorf("explain: %w", err)
 	}
 	return told, nil
 }
 
-func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, told *Explained) error {
+func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, told *retrieval.Explained) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
 		return err
@@ -84,7 +50,7 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		return err
 	}
 	for _, t := range measure(x, terms).terms {
-		term := ExplainedTerm{Text: t.text}
+		term := retrieval.ExplainedTerm{Text: t.text}
 		if t.known {
 			term.Score = t.weight * t.counts
 		}
@@ -108,7 +74,7 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		if err != nil {
 			return err
 		}
-		found := ExplainedHit{
+		found := retrieval.ExplainedHit{
 			Knowledge: e.of(h.Ref).id, Doc: source.Doc, Chunk: source.Chunk, Terms: shares[h.Ref], Document: by.words,
 			Arm: by.arm, Words: by.words, Cosine: by.cosine, Weight: by.weight,
 		}
@@ -126,13 +92,13 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 
 // sharesOf returns what each of some terms adds to the score of each hit: the score that the
 // hit has for that term alone, for the scores of terms add up.
-func sharesOf(ctx context.Context, x *bm25.Index, terms []bm25.Term, of []ExplainedTerm, hits []bm25.Hit) (map[bm25.Ref][]ExplainedTerm, error) {
+func sharesOf(ctx context.Context, x *bm25.Index, terms []bm25.Term, of []retrieval.ExplainedTerm, hits []bm25.Hit) (map[bm25.Ref][]retrieval.ExplainedTerm, error) {
 	var found []bm25.Bitmap
 	for _, h := range hits {
 		found = append(found, make([]bm25.Bitmap, max(0, h.Segment+1-len(found)))...)
 		found[h.Segment].Add(h.Text)
 	}
-	shares := make(map[bm25.Ref][]ExplainedTerm, len(hits))
+	shares := make(map[bm25.Ref][]retrieval.ExplainedTerm, len(hits))
 	for _, t := range of {
 		alone := slices.DeleteFunc(slices.Clone(terms), func(other bm25.Term) bool { return other.Text != t.Text })
 		having, err := x.Search(ctx, alone, len(hits), found)
@@ -140,14 +106,14 @@ func sharesOf(ctx context.Context, x *bm25.Index, terms []bm25.Term, of []Explai
 			return nil, err
 		}
 		for _, h := range having {
-			shares[h.Ref] = append(shares[h.Ref], ExplainedTerm{Text: t.Text, Score: h.Score})
+			shares[h.Ref] = append(shares[h.Ref], retrieval.ExplainedTerm{Text: t.Text, Score: h.Score})
 		}
 	}
 	return shares, nil
 }
 
-func weightiestFirst(terms []ExplainedTerm) {
-	slices.SortStableFunc(terms, func(a, b ExplainedTerm) int {
+func weightiestFirst(terms []retrieval.ExplainedTerm) {
+	slices.SortStableFunc(terms, func(a, b retrieval.ExplainedTerm) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Text, b.Text))
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sidenote/proxy/admin"
+	"sidenote/proxy/lookup"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
@@ -86,7 +87,7 @@ func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.R
 func newCentral(t *testing.T) central {
 	t.Helper()
 	embedded := knowledge.New("vs_1")
-	h := &admin.Handler{Knowledge: func() []string { return []string{"vs_1"} }, Library: library{embedded}}
+	h := &admin.Handler{Lookup: &lookup.Knowledge{Bases: func() []string { return []string{"vs_1"} }}, Library: library{embedded}}
 	server := admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

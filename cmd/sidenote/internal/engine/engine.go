@@ -290,9 +290,10 @@ func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 }
 
 func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants proxy.Tenants, plans *planning.Planners) *admin.Handler {
+	directory := proxy.NewDirectory(tenants)
 	h := &admin.Handler{
-		Telemetry: e.telemetry(), Rewriter: rw, Assembler: assemble.New(rw.Models), Planners: plans, Tenants: proxy.NewDirectory(tenants),
-		Explain: e.explained, Overview: e.overview, Modes: e.modes, Knowledge: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
+		Telemetry: e.telemetry(), Rewriter: rw, Assembler: assemble.New(rw.Models), Planners: plans, Tenants: directory,
+		Explain: e.explained, Overview: e.overview, Modes: e.modes, Lookup: lookupOf(e, cfg, rw, directory, plans), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
 		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
 		Inspector:  inspector.New(inspector.Data{Requests: e.explained}, e.sessions),

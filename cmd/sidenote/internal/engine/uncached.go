@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"context"
-	"slices"
-
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/followup"
@@ -44,16 +41,4 @@ func Uncached(e *Engine) (ranking, ordered, request retrieval.Retriever) {
 		return prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: terms, Whole: whole})
 	}
 	return prepared(e.catalogue.group), pipeline(true), pipeline(false)
-}
-
-// Explain tells why the embedded bases of a query answer it as they do.
-func Explain(ctx context.Context, e *Engine, q retrieval.Query) (told knowledge.Explained, err error) {
-	q.Bases = slices.DeleteFunc(slices.Clone(q.Bases), func(ref retrieval.Ref) bool { return Content(e, ref.Knowledge) == nil })
-	asked := retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-		told, err = e.catalogue.group.Explain(ctx, q)
-		return retrieval.Result{}, err
-	})
-	prepare := retrieval.Prepare{Next: asked, Ref: e.catalogue.Ref, Terms: new(analysis.Recent).Terms, Join: followup.Join}
-	_, err = prepare.Retrieve(ctx, q)
-	return told, err
 }

@@ -2,18 +2,16 @@ package screen
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
-	"sidenote/proxy/admin"
+	"sidenote/proxy/lookup"
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge"
 )
 
 // found is a search over bases of both kinds, with what makes candidates differ.
-func found(t *testing.T) Found {
+func found(t *testing.T) *lookup.Found {
 	t.Helper()
 	chunk := func(base, doc string, score float64, text string) retrieval.Source {
 		return retrieval.Source{Knowledge: base, Doc: doc, Name: strings.ToUpper(doc), Section: "Part", Score: score, Text: text}
@@ -41,11 +39,11 @@ func found(t *testing.T) Found {
 		t.Fatal(err)
 	}
 	res.Took = 1500 * time.Microsecond
-	return Found{Result: res, Settings: q.Settings, Told: knowledge.Explained{
-		Floor: 2, Terms: []knowledge.ExplainedTerm{{Text: "parent", Score: 3}, {Text: "leav", Score: 1}, {Text: "mani"}},
-		Found: []knowledge.ExplainedHit{
-			{Knowledge: "hr", Doc: "a", Terms: []knowledge.ExplainedTerm{{Text: "parent", Score: 4}, {Text: "leav", Score: 1.75}}, Document: .25},
-			{Knowledge: "hr", Doc: "e", Terms: []knowledge.ExplainedTerm{{Text: "leav", Score: 1.25}}, Document: -.25},
+	return &lookup.Found{Result: res, Settings: q.Settings, Explained: retrieval.Explained{
+		Floor: 2, Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 3}, {Text: "leav", Score: 1}, {Text: "mani"}},
+		Found: []retrieval.ExplainedHit{
+			{Knowledge: "hr", Doc: "a", Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 4}, {Text: "leav", Score: 1.75}}, Document: .25},
+			{Knowledge: "hr", Doc: "e", Terms: []retrieval.ExplainedTerm{{Text: "leav", Score: 1.25}}, Document: -.25},
 		},
 	}}
 }
@@ -54,7 +52,7 @@ func found(t *testing.T) Found {
 // and what says the same stands with what it would repeat.
 func TestCandidates(t *testing.T) {
 	var w strings.Builder
-	found(t).Print(&w)
+	Candidates(&w, found(t))
 	const want = `search 7 → threshold 6 → duplicates 4 → per document 4 → top k 3
 searched  2 bases in 1.5 ms: elsewhere, hr
 floor     relevance 0.50, here a score of 2.00
@@ -77,51 +75,13 @@ terms     parent 3.00  leav 1.00  mani (nowhere)
 	}
 }
 
-// Scripts read the same.
-func TestCandidatesForPrograms(t *testing.T) {
-	f := found(t)
-	answer := admin.NewSearchAnswer(f.Result)
-	f.Answer(&answer)
-	first, err := json.Marshal(answer.Data[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `"terms":[{"term":"parent","score":4},{"term":"leav","score":1.75}],"document_score":0.25,"duplicates":["hr/b#0","elsewhere/a#0"]}`; !strings.HasSuffix(string(first), want) {
-		t.Errorf("%s", first)
-	}
-	if answer.Floor != 2 || len(answer.Terms) != 3 || answer.Terms[0].Text != "parent" || answer.Data[1].Duplicates != nil || answer.Data[1].Terms != nil {
-		t.Errorf("%+v", answer)
-	}
-	for _, x := range answer.Excluded {
-		if (x.Doc == "e") != (len(x.Terms) == 1) {
-			t.Errorf("%+v", x)
-		}
-	}
-}
-
-// What a candidate needs comes from the policy, the base, or the question.
-func TestFloorLine(t *testing.T) {
-	f := found(t)
-	f.Settings.Thresholds = []retrieval.Threshold{{Knowledge: "elsewhere", Relevance: .6}, {Knowledge: "other", Relevance: .9}}
-	if got := f.floor(); got != "relevance 0.50, here a score of 2.00; elsewhere: relevance 0.60" {
-		t.Error(got)
-	}
-	f.Settings.ScoreThreshold = 1.5
-	if got := f.floor(); got != "a score of 1.5, of any base" {
-		t.Error(got)
-	}
-	if got := (Found{Settings: retrieval.DefaultSettings()}).floor(); got != "" {
-		t.Error(got)
-	}
-}
-
 // Many terms take several lines, none of them wider than the terminal.
 func TestTermLines(t *testing.T) {
-	var terms []knowledge.ExplainedTerm
+	var terms []retrieval.ExplainedTerm
 	for range 9 {
-		terms = append(terms, knowledge.ExplainedTerm{Text: strings.Repeat("w", 12), Score: 1.5})
+		terms = append(terms, retrieval.ExplainedTerm{Text: strings.Repeat("w", 12), Score: 1.5})
 	}
-	terms = append(terms, knowledge.ExplainedTerm{Text: strings.Repeat("x", 200), Score: 123.456})
+	terms = append(terms, retrieval.ExplainedTerm{Text: strings.Repeat("x", 200), Score: 123.456})
 	got := lines(parts(terms, 60), 60)
 	if len(got) != 4 || strings.Join(strings.Fields(strings.Join(got[:3], " ")), " ") != strings.TrimSpace(strings.Repeat("wwwwwwwwwwww 1.50 ", 9)) {
 		t.Errorf("%q", got)
@@ -138,7 +98,7 @@ func TestCandidatesReranked(t *testing.T) {
 	source := func(doc string, relevance, rerank float64) retrieval.Source {
 		return retrieval.Source{Knowledge: "hr", Doc: doc, Score: 2, Relevance: relevance, RerankScore: new(rerank), Grade: retrieval.GradeRelevant}
 	}
-	f := Found{Settings: retrieval.DefaultSettings(), Result: retrieval.Result{
+	f := &lookup.Found{Settings: retrieval.DefaultSettings(), Result: retrieval.Result{
 		Sources: []retrieval.Source{source("low", .5, .98765), source("high", .75, .5)}, Retrieved: 3,
 		Excluded: []retrieval.Excluded{{Knowledge: "hr", Doc: "off", Relevance: .9, RerankScore: new(.125), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0.125 < 0.3"}},
 		Reranked: &retrieval.Reranked{Upstream: "s", Model: "m", Documents: 3, Reason: retrieval.RerankOK},
@@ -146,7 +106,7 @@ func TestCandidatesReranked(t *testing.T) {
 	}}
 	f.Result.Sources[1].GradeScore = new(.9)
 	var w strings.Builder
-	f.Print(&w)
+	Candidates(&w, f)
 	const want = `search 3 → rerank 3 → threshold 3 → duplicates 3 → per document 3 → top k 3 → grade 2
 rerank ok: m on s, 3 documents
 grade ok: scores of the reranker, relevant after 2 rounds

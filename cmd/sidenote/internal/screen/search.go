@@ -6,32 +6,8 @@ import (
 	"strings"
 
 	"sidenote/cmd/internal/console"
-	"sidenote/proxy/admin"
 	"sidenote/retrieval"
 )
-
-// Stages returns how many candidates passed each stage, in order.
-func Stages(res retrieval.Result) []admin.Stage {
-	excluded := map[retrieval.ExcludeReason]int{}
-	for _, x := range res.Excluded {
-		excluded[x.Reason]++
-	}
-	out := []admin.Stage{{Name: "search", Left: res.Retrieved}}
-	add := func(name string, reason retrieval.ExcludeReason) {
-		out = append(out, admin.Stage{Name: name, Left: out[len(out)-1].Left - excluded[reason]})
-	}
-	if res.Reranked != nil {
-		add("rerank", retrieval.ExcludedRerank)
-	}
-	add("threshold", retrieval.ExcludedScore)
-	add("duplicates", retrieval.ExcludedDup)
-	add("per document", retrieval.ExcludedDocument)
-	add("top k", retrieval.ExcludedTopK)
-	if res.Graded != nil {
-		add("grade", retrieval.ExcludedGrade)
-	}
-	return out
-}
 
 // Result shows the sources of a search: for a terminal of so many columns, or with 0 for a file,
 // where each text is one line.

@@ -1,0 +1,146 @@
+package lookup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sidenote/retrieval"
+)
+
+// A Found is a search with all its candidates, and why they are in or out.
+type Found struct {
+	retrieval.Result
+	Settings  retrieval.Settings
+	Explained retrieval.Explained // of the embedded bases; the zero one where it was not asked for
+}
+
+// A Candidate is a source that was found, with the decision about it.
+type Candidate struct {
+	retrieval.Source
+	Number     int                     // among the sources of the answer, from 1; 0 for one that is out
+	Reason     retrieval.ExcludeReason // of one that is out; "" for one that is in
+	Why        string                  // likewise, for people
+	Explained  retrieval.ExplainedHit  // what makes its score; the zero one of a base elsewhere
+	Duplicates []retrieval.Source      // that are out because they say the same
+	Least      float64                 // relevance that it needs; 0 for none
+}
+
+// Candidates returns the candidates of all bases in the order of their relevance, or as they were
+// reranked or graded, but for those that say the same as another, which are its duplicates.
+func (f *Found) Candidates() []*Candidate {
+	var all []*Candidate
+	var fallen []retrieval.Excluded
+	for i, s := range f.Sources {
+		all = append(all, &Candidate{Source: s, Number: i + 1})
+	}
+	out := func(x *retrieval.Excluded) *Candidate {
+		return &Candidate{Source: x.Source(), Reason: x.Reason, Why: cmp.Or(x.Why(), string(x.Reason))}
+	}
+	for i := range f.Excluded {
+		if x := &f.Excluded[i]; x.Reason == retrieval.ExcludedDup {
+			fallen = append(fallen, *x)
+		} else {
+			all = append(all, out(x))
+		}
+	}
+	for i := range fallen {
+		x := &fallen[i]
+		at := slices.IndexFunc(all, func(c *Candidate) bool { return x.DuplicateOf(c.Source) })
+		if at < 0 { // there are more candidates than are told of
+			all = append(all, out(x))
+			continue
+		}
+		all[at].Duplicates = append(all[at].Duplicates, x.Source())
+	}
+	if f.Reranked == nil && f.Graded == nil && f.Settings.Fusion == retrieval.FusionScores { // else they are as they were ranked
+		slices.SortStableFunc(all, func(a, b *Candidate) int { return cmp.Compare(b.Relevance, a.Relevance) })
+	}
+	for _, c := range all {
+		c.Explained, c.Least = f.told(&c.Source), f.least(&c.Source)
+	}
+	return all
+}
+
+// told returns what makes the score of a chunk; nothing of a base elsewhere.
+func (f *Found) told(s *retrieval.Source) retrieval.ExplainedHit {
+	for _, h := range f.Explained.Found {
+		if h.Knowledge == s.Knowledge && h.Doc == s.Doc && h.Chunk == s.Chunk {
+			return h
+		}
+	}
+	return retrieval.ExplainedHit{}
+}
+
+// least returns the relevance that a candidate needs in its base; 0 for none.
+func (f *Found) least(s *retrieval.Source) float64 {
+	floor := floorOf(s)
+	if score := f.Settings.ScoreThreshold; score >= 0 {
+		return retrieval.Relevance(score, floor)
+	}
+	for _, t := range f.Settings.Thresholds {
+		if t.Knowledge == s.Knowledge {
+			return t.Relevance
+		}
+	}
+	return retrieval.Relevance(floor, floor)
+}
+
+// floorOf returns the floor by which a score became its relevance; 0 where it had none, so that
+// the score is one.
+func floorOf(s *retrieval.Source) float64 {
+	if s.Relevance <= 0 || s.Relevance == retrieval.Relevance(s.Score, 0) {
+		return 0
+	}
+	return s.Score * (1 - s.Relevance) / s.Relevance
+}
+
+// Floor says for people what a candidate needs to be in; "" for nothing.
+func (f *Found) Floor() string {
+	if f.Settings.ScoreThreshold >= 0 {
+		return fmt.Sprintf("a score of %g, of any base", f.Settings.ScoreThreshold)
+	}
+	var parts []string
+	if f.Explained.Floor > 0 {
+		parts = append(parts, fmt.Sprintf("relevance 0.50, here a score of %.2f", f.Explained.Floor))
+	}
+	for _, t := range f.Settings.Thresholds {
+		if slices.ContainsFunc(f.Bases, func(ref retrieval.Ref) bool { return ref.Knowledge == t.Knowledge }) {
+			parts = append(parts, fmt.Sprintf("%s: relevance %.2f", t.Knowledge, t.Relevance))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Place names a chunk.
+func Place(s *retrieval.Source) string { return fmt.Sprintf("%s/%s#%d", s.Knowledge, s.Doc, s.Chunk) }
+
+// A Stage is how many candidates one stage of a search left.
+type Stage struct {
+	Name string `json:"name"`
+	Left int    `json:"left"`
+}
+
+// Stages returns how many candidates passed each stage, in order.
+func Stages(res *retrieval.Result) []Stage {
+	excluded := map[retrieval.ExcludeReason]int{}
+	for i := range res.Excluded {
+		excluded[res.Excluded[i].Reason]++
+	}
+	out := []Stage{{Name: "search", Left: res.Retrieved}}
+	add := func(name string, reason retrieval.ExcludeReason) {
+		out = append(out, Stage{Name: name, Left: out[len(out)-1].Left - excluded[reason]})
+	}
+	if res.Reranked != nil {
+		add("rerank", retrieval.ExcludedRerank)
+	}
+	add("threshold", retrieval.ExcludedScore)
+	add("duplicates", retrieval.ExcludedDup)
+	add("per document", retrieval.ExcludedDocument)
+	add("top k", retrieval.ExcludedTopK)
+	if res.Graded != nil {
+		add("grade", retrieval.ExcludedGrade)
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package lookup_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/proxy/lookup"
+	"sidenote/retrieval"
+)
+
+// found is a search over bases of both kinds, with what makes candidates differ.
+func found(t *testing.T) *lookup.Found {
+	t.Helper()
+	chunk := func(base, doc string, score float64, text string) retrieval.Source {
+		return retrieval.Source{Knowledge: base, Doc: doc, Name: strings.ToUpper(doc), Section: "Part", Score: score, Text: text}
+	}
+	answers := map[string]retrieval.Result{
+		"hr": {Floor: 2, Sources: []retrieval.Source{
+			chunk("hr", "a", 6, "one"), chunk("hr", "b", 5, "one"), chunk("hr", "c", 4, "two"), chunk("hr", "d", 3, "three"), chunk("hr", "e", 1, "four"),
+		}},
+		"elsewhere": {Sources: []retrieval.Source{chunk("elsewhere", "a", .7, "one"), chunk("elsewhere", "f", .65, "five")}},
+	}
+	p := &retrieval.Pipeline{
+		Bases: func(id string) retrieval.Retriever {
+			return retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+				res := answers[id]
+				res.Bases = []retrieval.Ref{{Knowledge: id}}
+				return res, nil
+			})
+		},
+		Terms: func(text string) []string { return []string{text} },
+	}
+	q := retrieval.Query{Text: "q", Settings: retrieval.DefaultSettings(), Bases: []retrieval.Ref{{Knowledge: "elsewhere"}, {Knowledge: "hr"}}}
+	q.Settings.TopK = 3
+	res, err := p.Retrieve(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Took = 1500 * time.Microsecond
+	return &lookup.Found{Result: res, Settings: q.Settings, Explained: retrieval.Explained{
+		Floor: 2, Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 3}, {Text: "leav", Score: 1}, {Text: "mani"}},
+		Found: []retrieval.ExplainedHit{
+			{Knowledge: "hr", Doc: "a", Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 4}, {Text: "leav", Score: 1.75}}, Document: .25},
+			{Knowledge: "hr", Doc: "e", Terms: []retrieval.ExplainedTerm{{Text: "leav", Score: 1.25}}, Document: -.25},
+		},
+	}}
+}
+
+// Scripts read the same.
+func TestCandidatesForPrograms(t *testing.T) {
+	f := found(t)
+	answer := lookup.NewAnswer(&f.Result)
+	f.Explain(&answer)
+	first, err := json.Marshal(answer.Data[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"terms":[{"term":"parent","score":4},{"term":"leav","score":1.75}],"document_score":0.25,"duplicates":["hr/b#0","elsewhere/a#0"]}`; !strings.HasSuffix(string(first), want) {
+		t.Errorf("%s", first)
+	}
+	if answer.Floor != 2 || len(answer.Terms) != 3 || answer.Terms[0].Text != "parent" || answer.Data[1].Duplicates != nil || answer.Data[1].Terms != nil {
+		t.Errorf("%+v", answer)
+	}
+	for _, x := range answer.Excluded {
+		if (x.Doc == "e") != (len(x.Terms) == 1) {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// What a candidate needs comes from the policy, the base, or the question.
+func TestFloorLine(t *testing.T) {
+	f := found(t)
+	f.Settings.Thresholds = []retrieval.Threshold{{Knowledge: "elsewhere", Relevance: .6}, {Knowledge: "other", Relevance: .9}}
+	if got := f.Floor(); got != "relevance 0.50, here a score of 2.00; elsewhere: relevance 0.60" {
+		t.Error(got)
+	}
+	f.Settings.ScoreThreshold = 1.5
+	if got := f.Floor(); got != "a score of 1.5, of any base" {
+		t.Error(got)
+	}
+	if got := (&lookup.Found{Settings: retrieval.DefaultSettings()}).Floor(); got != "" {
+		t.Error(got)
+	}
+}
+
+// A candidate needs what its base asks for, or what the policy does: where that is, a line is drawn.
+func TestLeastRelevance(t *testing.T) {
+	least := func(f *lookup.Found) string {
+		var all []string
+		for _, c := range f.Candidates() {
+			all = append(all, fmt.Sprintf("%s/%s %.2f", c.Knowledge, c.Doc, c.Least))
+		}
+		return strings.Join(all, ", ")
+	}
+	f := found(t)
+	if got := least(f); got != "hr/a 0.50, hr/c 0.50, elsewhere/f 0.00, hr/d 0.50, hr/e 0.50" {
+		t.Error(got)
+	}
+	f.Settings.Thresholds = []retrieval.Threshold{{Knowledge: "elsewhere", Relevance: .6}}
+	if got := least(f); !strings.Contains(got, "elsewhere/f 0.60") || !strings.Contains(got, "hr/d 0.50") {
+		t.Error(got)
+	}
+	f.Settings.ScoreThreshold = 1
+	if got := least(f); !strings.Contains(got, "hr/e 0.33") || !strings.Contains(got, "elsewhere/f 1.00") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,79 @@
+// Package lookup answers those who look into knowledge from outside of any chat: the endpoints and
+// the pages of the admin port, and commands. It tells what there is, searches and says why each
+// candidate is in or out, and reads documents, so that all of them tell one story.
+package lookup
+
+import (
+	"context"
+	"fmt"
+
+	"sidenote/proxy/apierror"
+	"sidenote/proxy/planning"
+	"sidenote/proxy/tenancy"
+	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
+	"sidenote/rewrite"
+)
+
+// Knowledge is what can be looked into. It is safe for concurrent use once its fields are set.
+type Knowledge struct {
+	Tenants    *tenancy.Directory
+	Bases      func() []string       // returns the ids of all bases
+	Thresholds []retrieval.Threshold // of all bases, for searches as no tenant
+	Retriever  retrieval.Retriever   // as requests ask it
+	Planners   *planning.Planners    // nil: nothing is planned, reranked or graded
+
+	// Explainer tells why the embedded bases of a query answer it as they do; nil: nothing does.
+	Explainer func(ctx context.Context, q retrieval.Query) (retrieval.Explained, error)
+}
+
+// A Viewer is somebody who looks, with what may be seen.
+type Viewer struct {
+	Tenant   string
+	Bases    []string
+	Filter   *filter.Filter     // of the documents; nil is all of them
+	Settings retrieval.Settings // of searches
+}
+
+// Viewer returns who looks as a tenant. nil is everything, by default settings.
+func (k *Knowledge) Viewer(tenant *string) (Viewer, error) {
+	if tenant == nil {
+		settings := retrieval.DefaultSettings()
+		settings.Thresholds = k.Thresholds
+		return Viewer{Bases: k.Bases(), Settings: settings}, nil
+	}
+	p, err := PolicyOf(k.Tenants, *tenant)
+	if err != nil {
+		return Viewer{}, err
+	}
+	if err := WithoutClaims(p); err != nil {
+		return Viewer{}, err
+	}
+	return Viewer{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter, p.Rewrite.Search}, nil
+}
+
+// PolicyOf returns the policy of a tenant; "" stands for callers without a key.
+func PolicyOf(tenants *tenancy.Directory, name string) (*tenancy.Policy, error) {
+	p := tenants.ByName(name)
+	switch {
+	case p == nil && name == "":
+		return nil, optionError("tenant", "Callers without a key are refused here; name a tenant by ?tenant=.")
+	case p == nil:
+		return nil, optionError("tenant", "There is no tenant %q.", name)
+	}
+	return p, nil
+}
+
+// WithoutClaims refuses a policy whose filters ask for claims: nobody here has a token of a
+// tenant, and without its claims would see nothing, or too much.
+func WithoutClaims(p *tenancy.Policy) error {
+	for claim := range p.Rewrite.Filter.Claims {
+		return optionError("tenant", "What tenant %q may see depends on the claim %q of its callers' tokens, which this port does not know.", p.Tenant, string(claim))
+	}
+	return nil
+}
+
+// optionError returns the error for one field or parameter.
+func optionError(param, format string, args ...any) error {
+	return &apierror.Error{Reason: rewrite.ReasonOption, Param: param, Message: fmt.Sprintf(format, args...)}
+}
