@@ -132,7 +132,7 @@ var mayImport = map[string][]string{
 	"proxy/inspector/diff":                    {},
 	"proxy/inspector/layout":                  {},
 	"proxy/lookup":                            {"proxy/apierror", "proxy/explain", "proxy/planning", "proxy/report", "proxy/tenancy", "retrieval", "retrieval/filter", "rewrite"},
-	"proxy/dryrun":                            {"proxy", "proxy/report", "proxy/rounds", "rewrite", "rewrite/staged"},
+	"proxy/dryrun":                            {"proxy", "proxy/report", "proxy/rounds", "rewrite", "rewrite/staged", "proxy/killswitch", "proxy/planning", "retrieval", "rewrite/options"},
 	"proxy/admin":                             {"proxy/overview", "rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions", "proxy/dryrun", "proxy/lookup"},
 	"cmd/":                                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -12,10 +11,8 @@ import (
 	"sidenote/proxy/dryrun"
 	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/lookup"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 // A rewriteAnswer is the answer of a dry run without its last field, "request": the bytes
@@ -59,9 +56,6 @@ type timings struct {
 	Edit     float64 `json:"edit"`
 }
 
-// chatPath is the path whose overrides a dry run shows.
-const chatPath = "/v1/chat/completions"
-
 // rewrite shows what would become of the chat request in the body, with its options, for
 // the tenant of ?tenant= (default: callers without a key).
 func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
@@ -77,63 +71,32 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	req, err := rewrite.Parse(b)
-	if err != nil && (req == nil || !req.Empty) {
-		return err
-	}
-	unread := err // chunks may be its messages
-	if err := tenant.Models.Allow(req.Model); err != nil {
-		return err
-	}
-	if tenant, err = tenant.ForChat(chatPath, b); err != nil {
-		return err
-	}
-	tenant, from := tenant.Limited(h.Modes, time.Now()) // an override, too
-	field, err := options.Read(req)
+	runner := dryrun.Runner{Rewriter: h.Rewriter, Planners: h.Planners, Modes: h.Modes}
+	r, err := runner.Run(context.Background(), dryrun.Request{Policy: tenant, Body: b, Options: asked})
 	if err != nil {
 		return err
 	}
-	asked = options.Merge(asked, field)
-	if err := lookup.WithoutClaims(tenant); err != nil { // those of an override, too
-		return err
-	}
-	if err := options.Mistyped(asked, tenant.Rewrite.Knowledge); err != nil {
-		return err
-	}
-	if unread != nil && asked.Chunks == nil {
-		return unread
-	}
-	policy, req, asked, err := h.Rewriter.TakeChunks(tenant.Rewrite.Narrow(asked), req, asked)
-	if err != nil {
-		return err
-	}
-	policy.CountWhole = true
-	// The caller's credential is for this port, so only keys of Sidenote's go to helpers.
-	h.Planners.Help(&policy, planning.DryRun(&policy, req.Model, &tenant.Budget))
-
-	r := dryrun.Of(context.Background(), h.Rewriter, tenant, policy, req, asked, tenant.OffReason(from))
-	r.SwitchedFrom = from
-	return writeDryRun(ctx, tenant, policy, &r, req.Body)
+	return writeDryRun(ctx, &r)
 }
 
 // writeDryRun writes the answer of a dry run. The request in it is written byte for byte:
 // an encoder would change its white space.
-func writeDryRun(ctx *fasthttp.RequestCtx, tenant *proxy.Policy, p rewrite.Policy, r *dryrun.Result, body []byte) error {
+func writeDryRun(ctx *fasthttp.RequestCtx, r *dryrun.Result) error {
 	res := &r.Rewrite
 	a := rewriteAnswer{
-		Outcome: r.Outcome, Reason: r.Reason, Mode: p.Mode.String(), Tools: r.Tools, Unoffered: r.Unoffered, Stages: stagePrompts(r.Stages), Unstaged: r.Unstaged,
+		Outcome: r.Outcome, Reason: r.Reason, Mode: r.Rules.Mode.String(), Tools: r.Tools, Unoffered: r.Unoffered, Stages: stagePrompts(r.Stages), Unstaged: r.Unstaged,
 		Status:  string(report.AppendStatus(nil, &r.Report)),
-		Sources: string(report.AppendSources(nil, res.Ledger.Sources, tenant.Expose)),
+		Sources: string(report.AppendSources(nil, res.Ledger.Sources, r.Expose)),
 		Ledger:  res.Ledger.Whole(),
 		Timings: timings{planTook(res), report.Milliseconds(res.RetrieveTook), rerankTook(res), gradeTook(res), report.Milliseconds(res.FitTook), report.Milliseconds(res.EditTook)},
 	}
 	request := []byte("null")
 	switch res.Outcome {
 	case rewrite.Answered:
-		a.Answer = p.EmptyAnswer
+		a.Answer = r.Rules.EmptyAnswer
 	case rewrite.Refused:
 	default:
-		request = rewrite.Apply(nil, body, res.Edits)
+		request = rewrite.Apply(nil, r.Body, res.Edits)
 	}
 	out, err := json.Marshal(a)
 	if err != nil {

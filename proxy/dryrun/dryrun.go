@@ -17,6 +17,11 @@ type Result struct {
 	report.Report          // its Rewrite has the edits of what goes up first; in stages, of what goes up where they fail
 	Tools         []string // that its model would be offered, by the names that it would read
 	Stages        []Prompt // what each stage would be asked; nil where there are none, or nothing is asked
+
+	// Of Run: the policy of rewriting as request and options leave it, and the body that the edits
+	// are of, which is not the one that came where chunks are its messages.
+	Rules rewrite.Policy
+	Body  []byte
 }
 
 // A Prompt is what a stage would be asked. In the place of what an earlier stage would say stands its

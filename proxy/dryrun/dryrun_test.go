@@ -4,11 +4,14 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"sidenote/proxy"
 	"sidenote/proxy/dryrun"
+	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
+	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
 	"sidenote/rewrite/staged"
@@ -118,5 +121,63 @@ func TestNoStages(t *testing.T) {
 		if r.Outcome != c.outcome || r.Rewrite.Outcome != c.outcome || r.Reason != c.reason || r.Unstaged != c.unstaged || r.Stages != nil || r.Report.Stages != nil || (request == c.body) != c.same {
 			t.Errorf("%s: %s %s %q, %v, stages %v: %s", c.name, r.Outcome, r.Reason, r.Unstaged, r.Report.Stages, r.Stages, request)
 		}
+	}
+}
+
+// A planner that counts how often it is asked, and plans nothing.
+type planner struct{ asked int }
+
+func (p *planner) Plan(_ context.Context, _ string, _ []string, _ func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error) {
+	p.asked++
+	return retrieval.Plan{}, retrieval.ErrNotAsked
+}
+
+// Run takes what the data port would: overrides, options of the body, the kill switch. Helpers are
+// asked unless they are not to be, and the budget may be another one than the policy's.
+func TestRun(t *testing.T) {
+	of := proxy.Policy{Name: "base", Hash: "abc", Tenant: "acme", Upstream: "up", Models: proxy.Models{"m", "o3"}, Rewrite: rewrite.DefaultPolicy()}
+	of.Rewrite.Tenant, of.Rewrite.Upstream, of.Rewrite.Knowledge, of.Rewrite.ContextTokens = "acme", "up", []string{"kb1"}, 600
+	of.Rewrite.Planner = retrieval.PlanSettings{MaxQueries: 2, Timeout: time.Second}
+	small := of
+	small.Rewrite.ContextTokens = 300
+	of.Overrides = []proxy.Override{{Models: proxy.Models{"o3"}, Policy: &small}}
+	plans := new(planner)
+	d := dryrun.Runner{
+		Rewriter: &rewrite.Rewriter{Retriever: retrieval.Prepare{
+			Next: retrieval.Func(retrieve), Ref: func(string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: "kb1", Generation: "g1"}, true },
+			Terms: func(text string) []string { return strings.Fields(text) },
+		}, Models: models{}},
+		Planners: &planning.Planners{Upstreams: map[string]planning.Upstream{"up": {}}, Plans: plans, Models: models{}},
+	}
+	body := func(model, members string) []byte {
+		return []byte(`{"model":"` + model + `","messages":[{"role":"user","content":"How long?"}]` + members + `}`)
+	}
+	for _, c := range []struct {
+		name   string
+		r      dryrun.Request
+		budget int
+		asked  int
+	}{
+		{"as it came", dryrun.Request{Body: body("m", "")}, 600, 1},
+		{"an override", dryrun.Request{Body: body("o3", "")}, 300, 1},
+		{"another budget", dryrun.Request{Body: body("o3", ""), ContextTokens: 5000}, 5000, 1},
+		{"its own options narrow that", dryrun.Request{Body: body("m", `,"sidenote":{"context_tokens":200}`), ContextTokens: 5000}, 200, 1},
+		{"without helpers", dryrun.Request{Body: body("m", ""), Unhelped: true}, 600, 0},
+	} {
+		plans.asked, c.r.Policy = 0, &of
+		got, err := d.Run(t.Context(), c.r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := &got.Rewrite.Ledger; l.Budget != c.budget || plans.asked != c.asked || (l.Planned != nil) != (c.asked > 0) || got.Policy != "base" || got.PolicyHash != "abc" || string(got.Body) != string(c.r.Body) {
+			t.Errorf("%s: budget %d, asked %d times, planned %v, policy %s %s", c.name, l.Budget, plans.asked, l.Planned, got.Policy, got.PolicyHash)
+		}
+	}
+	if _, err := d.Run(t.Context(), dryrun.Request{Policy: &of, Body: body("gpt-9", "")}); err == nil {
+		t.Error("a model that the tenant may not use")
+	}
+	of.Rewrite.Filter = &filter.Filter{Type: filter.In, Key: "department", Value: filter.Claim("departments")}
+	if _, err := d.Run(t.Context(), dryrun.Request{Policy: &of, Body: body("m", "")}); err == nil || !strings.Contains(err.Error(), "departments") {
+		t.Errorf("claims: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func (k *Knowledge) Viewer(tenant *string) (Viewer, error) {
 	if err != nil {
 		return Viewer{}, err
 	}
-	if err := WithoutClaims(p); err != nil {
+	if err := p.WithoutClaims(); err != nil {
 		return Viewer{}, err
 	}
 	return Viewer{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter, p.Rewrite.Search}, nil
@@ -62,15 +62,6 @@ func PolicyOf(tenants *tenancy.Directory, name string) (*tenancy.Policy, error) 
 		return nil, optionError("tenant", "There is no tenant %q.", name)
 	}
 	return p, nil
-}
-
-// WithoutClaims refuses a policy whose filters ask for claims: nobody here has a token of a
-// tenant, and without its claims would see nothing, or too much.
-func WithoutClaims(p *tenancy.Policy) error {
-	for claim := range p.Rewrite.Filter.Claims {
-		return optionError("tenant", "What tenant %q may see depends on the claim %q of its callers' tokens, which this port does not know.", p.Tenant, string(claim))
-	}
-	return nil
 }
 
 // optionError returns the error for one field or parameter.

@@ -4,9 +4,11 @@ package tenancy
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"net/netip"
 	"time"
 
+	"sidenote/proxy/apierror"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/identity"
 	"sidenote/proxy/keyuse"
@@ -59,6 +61,16 @@ func (p *Policy) OffReason(from string) rewrite.Reason {
 		return rewrite.ReasonSwitchedOff
 	}
 	return rewrite.ReasonOff
+}
+
+// WithoutClaims returns an error if what the tenant's callers may see depends on claims of their
+// tokens: whoever asks in its name without such a token would see nothing, or too much.
+func (p *Policy) WithoutClaims() error {
+	for claim := range p.Rewrite.Filter.Claims {
+		return &apierror.Error{Reason: rewrite.ReasonOption, Param: "tenant", Message: fmt.Sprintf(
+			"What tenant %q may see depends on the claim %q of its callers' tokens, which this port does not know.", p.Tenant, string(claim))}
+	}
+	return nil
 }
 
 // KeyPrefix begins the keys that Sidenote makes for tenants. Scanners for leaked
