@@ -126,7 +126,7 @@ var mayImport = map[string][]string{
 	"proxy/usage":                             {"proxy/coding", "proxy/events", "proxy/route"},
 	"proxy/answertext":                        {"proxy/coding", "proxy/events"},
 	"proxy/durations":                         {},
-	"proxy/overview":                          {"proxy/durations", "proxy/report", "proxy/route", "retrieval", "rewrite"},
+	"proxy/overview":                          {"proxy/durations", "proxy/meter", "proxy/report", "proxy/route", "retrieval", "rewrite"},
 	"proxy/explain":                           {"proxy/answertext", "proxy/citations", "proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
 	"proxy/inspector":                         {"proxy/citations", "proxy/explain", "proxy/inspector/diff", "proxy/inspector/layout", "proxy/report", "proxy/transport", "rewrite"},
 	"proxy/inspector/diff":                    {},

@@ -60,6 +60,7 @@ type minute struct {
 	lookups    uint32 // and those that it was asked for
 	noMatch    uint32
 	irrelevant uint32
+	ladder     ladder
 	overhead   durations.Histogram
 }
 
@@ -97,6 +98,7 @@ func (o *Recorder) Record(r *report.Report) {
 		*m = minute{at: at}
 	}
 	m.outcomes[indexOf(r.Outcome)]++
+	m.ladder.count(r)
 	if r.Overhead > 0 {
 		m.overhead.Add(r.Overhead)
 	}

@@ -61,9 +61,10 @@ func TestView(t *testing.T) {
 		chat("c", 2*time.Minute, nothing(rewrite.ReasonNoMatch)),
 		chat("d", 2*time.Minute, nothing(rewrite.ReasonIrrelevant)),
 		chat("e", 2*time.Minute, nothing(rewrite.ReasonNoQueryTerms)),
-		chat("f", 2*time.Minute, func(r *report.Report) { r.Outcome = rewrite.Shadowed }), // nobody was given its sources
+		chat("f", 2*time.Minute, func(r *report.Report) { r.Outcome, r.Budget.Rung = rewrite.Shadowed, "fewer_sources" }), // nobody was given its sources
 		chat("g", 2*time.Minute, func(r *report.Report) {
 			nothing("")(r)
+			r.Budget.Rung = "no_sources"
 			r.Outcome, r.Tools = report.WithTools, &report.Tools{Sources: []rewrite.SourceEntry{{ID: 1, Knowledge: "handbook", Doc: "leave.md"}}}
 		}),
 		chat("h", 2*time.Minute, func(r *report.Report) {
@@ -92,6 +93,7 @@ func TestView(t *testing.T) {
  "outcomes": [{"outcome":"injected","requests":2},{"outcome":"tools","requests":1},{"outcome":"staged","requests":0},{"outcome":"shadow","requests":1},{"outcome":"untouched","requests":3},{"outcome":"answered","requests":0},{"outcome":"refused","requests":0},{"outcome":"failed","requests":0},{"outcome":"relayed","requests":1}],
  "overhead_ms": {"p50":4.032,"p95":4.032},
  "cache": {"hits":4,"lookups":8,"share":0.5},
+ "ladder": [{"rung":"no_stages","requests":0},{"rung":"fewer_sources","requests":1},{"rung":"shorter_sources","requests":0},{"rung":"no_planner","requests":0},{"rung":"no_sources","requests":1},{"rung":"refuse","requests":0}],
  "minutes": null,
  "documents": [{"kb_id":"handbook","doc_id":"leave.md","name":"Leave policy","given":3},{"kb_id":"handbook","doc_id":"a\\\"b","name":"","given":1},{"kb_id":"handbook","doc_id":"it.md","name":"a\r\nSet-Cookie: x=1","given":1},{"kb_id":"handbook","doc_id":"überstunden.md","name":"Die \"Überstunden\"","given":1}],
  "documents_short": 0,

@@ -21,6 +21,7 @@ type View struct {
 	Outcomes  []Outcome  `json:"outcomes"`    // all that there are, also those that did not happen
 	Overhead  Quantile   `json:"overhead_ms"` // of requests that were sent on
 	Cache     Cache      `json:"cache"`
+	Ladder    []Rung     `json:"ladder"`          // what requests were made cheaper by, all rungs; then those that were refused
 	Minutes   []Minute   `json:"minutes"`         // oldest first; the last one is not over
 	Documents []Document `json:"documents"`       // given most often in the last 50 to 60 minutes, at most 20
 	Short     int        `json:"documents_short"` // how much each of their counts may be short
@@ -127,6 +128,7 @@ func (o *Recorder) fill(v *View, now time.Time) (questions []question) {
 	for i, outcome := range outcomes {
 		v.Outcomes = append(v.Outcomes, Outcome{outcome, int(total.outcomes[i])})
 	}
+	v.Ladder = total.ladder.view()
 	o.top(v, last/slotMinutes)
 	for i := range min(o.asked, keptQuestions) {
 		questions = append(questions, o.questions[(o.asked-1-i)%keptQuestions])
@@ -139,6 +141,7 @@ func (m *minute) add(other *minute) {
 		m.outcomes[i] += n
 	}
 	m.hits, m.lookups, m.noMatch, m.irrelevant = m.hits+other.hits, m.lookups+other.lookups, m.noMatch+other.noMatch, m.irrelevant+other.irrelevant
+	m.ladder.add(&other.ladder)
 	m.overhead.Merge(&other.overhead)
 }
 
