@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -92,6 +94,21 @@ func (w Window) String() string {
 // unit returns the position of the unit that w limits.
 func (w Window) unit() int {
 	return [NumWindows]int{requests, tokens, injected, tokens, injected, money, money, requests}[w]
+}
+
+// Number writes an amount of what w limits as a decimal number: requests, tokens, or US dollars,
+// exactly.
+func (w Window) Number(n int64) string {
+	if w.unit() == money {
+		return Dollars(n)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// Dollars writes an amount of money as a decimal number of US dollars, exactly.
+func Dollars(n int64) string {
+	text := fmt.Sprintf("%d.%09d", n/USD, n%USD)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
 // Limits are the limits of a tenant by Window; 0 means that there is none. Write them

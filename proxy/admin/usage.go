@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -62,14 +61,8 @@ type UsageAmount struct {
 	USD      json.Number `json:"usd"`
 }
 
-// usd is an amount of money as a number of US dollars, exactly.
-func usd(n int64) json.Number {
-	text := fmt.Sprintf("%d.%09d", n/budget.USD, n%budget.USD)
-	return json.Number(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
-}
-
 func amountOf(a budget.Amount) UsageAmount {
-	return UsageAmount{Requests: a.Requests, Tokens: a.Tokens, Injected: a.Injected, USD: usd(a.Money)}
+	return UsageAmount{Requests: a.Requests, Tokens: a.Tokens, Injected: a.Injected, USD: json.Number(budget.Dollars(a.Money))}
 }
 
 func periodOf(p budget.Period) UsagePeriod {
@@ -92,10 +85,7 @@ func usageOf(tenant string, u budget.Usage) Usage {
 		if l.Limit == 0 {
 			continue
 		}
-		number := func(n int64) json.Number { return json.Number(strconv.FormatInt(n, 10)) }
-		if window := budget.Window(w); window == budget.MoneyPerDay || window == budget.MoneyPerMonth {
-			number = usd
-		}
+		number := func(n int64) json.Number { return json.Number(budget.Window(w).Number(n)) }
 		out.Windows = append(out.Windows, UsageWindow{
 			Window: budget.Window(w).String(), Limit: number(l.Limit), Used: number(l.Limit - l.Left), Left: number(l.Left),
 			ResetMS: l.Reset.Milliseconds(),
