@@ -96,10 +96,13 @@ func (w Window) unit() int {
 	return [NumWindows]int{requests, tokens, injected, tokens, injected, money, money, requests}[w]
 }
 
+// Money tells whether w limits money.
+func (w Window) Money() bool { return w.unit() == money }
+
 // Number writes an amount of what w limits as a decimal number: requests, tokens, or US dollars,
 // exactly.
 func (w Window) Number(n int64) string {
-	if w.unit() == money {
+	if w.Money() {
 		return Dollars(n)
 	}
 	return strconv.FormatInt(n, 10)

@@ -128,12 +128,13 @@ var mayImport = map[string][]string{
 	"proxy/durations":                         {},
 	"proxy/overview":                          {"proxy/durations", "proxy/meter", "proxy/report", "proxy/route", "retrieval", "rewrite"},
 	"proxy/explain":                           {"proxy/answertext", "proxy/citations", "proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
-	"proxy/inspector":                         {"proxy/citations", "proxy/explain", "proxy/inspector/diff", "proxy/inspector/layout", "proxy/report", "proxy/transport", "rewrite"},
+	"proxy/inspector":                         {"proxy/citations", "proxy/explain", "proxy/inspector/diff", "proxy/inspector/layout", "proxy/report", "proxy/transport", "rewrite", "cache/budget", "proxy/killswitch", "proxy/meter", "proxy/overview", "proxy/tenancy"},
 	"proxy/inspector/diff":                    {},
 	"proxy/inspector/layout":                  {},
 	"proxy/lookup":                            {"proxy/apierror", "proxy/explain", "proxy/planning", "proxy/report", "proxy/tenancy", "retrieval", "retrieval/filter", "rewrite"},
 	"proxy/dryrun":                            {"proxy", "proxy/report", "proxy/rounds", "rewrite", "rewrite/staged", "proxy/killswitch", "proxy/planning", "retrieval", "rewrite/options"},
 	"proxy/admin":                             {"proxy/overview", "rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions", "proxy/dryrun", "proxy/lookup"},
+	"proxy/inspector/sidebyside":              {"rewrite"},
 	"cmd/":                                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},
 
 	"cmd/sidenote/internal/adminclient":                 {"proxy/admin", "retrieval/knowledge/store", "cmd/internal/console"},
@@ -144,6 +145,7 @@ var mayImport = map[string][]string{
 	"cmd/sidenote/internal/engine/caching":    {"cache", "cache/outputs", "cache/redis", "cache/turns", "cmd/sidenote/internal/config", "cmd/sidenote/internal/engine/background", "retrieval", "retrieval/embed"},
 	"cmd/sidenote/internal/engine/exchange":   {"cache", "rewrite/calibration"},
 	"cmd/sidenote/internal/engine/planners":   {"cache", "cache/budget", "cmd/sidenote/internal/config", "proxy", "proxy/meter", "proxy/metrics", "proxy/planning", "retrieval", "retrieval/llm", "retrieval/rerank", "rewrite"},
+	"cmd/sidenote/internal/engine/policies":   {"cmd/sidenote/internal/config", "cmd/sidenote/internal/config/origin", "proxy", "proxy/inspector"},
 	"cmd/sidenote/internal/engine/models":     {"retrieval/recent", "rewrite", "rewrite/tokens"},
 	"cmd/sidenote/internal/engine/issuers":    {"proxy", "proxy/identity", "cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers"},
 	"cmd/sidenote/internal/engine/embedding": {
@@ -152,7 +154,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/sidenote/internal/engine": {
 		"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/",
-		"cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers", "cmd/sidenote/internal/config/modelrows", "cmd/sidenote/internal/engine/background", "cmd/sidenote/internal/engine/caching", "cmd/sidenote/internal/engine/embedding", "cmd/sidenote/internal/engine/exchange", "cmd/sidenote/internal/engine/issuers", "cmd/sidenote/internal/engine/models", "cmd/sidenote/internal/engine/planners", "cmd/internal/console",
+		"cmd/sidenote/internal/config", "cmd/sidenote/internal/config/callers", "cmd/sidenote/internal/config/modelrows", "cmd/sidenote/internal/engine/background", "cmd/sidenote/internal/engine/caching", "cmd/sidenote/internal/engine/embedding", "cmd/sidenote/internal/engine/exchange", "cmd/sidenote/internal/engine/issuers", "cmd/sidenote/internal/engine/models", "cmd/sidenote/internal/engine/planners", "cmd/sidenote/internal/engine/policies", "cmd/internal/console",
 	},
 }
 

@@ -196,7 +196,7 @@ func TestT28CanarySecrets(t *testing.T) {
 		}
 	}
 	callsTools(c)
-	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/v1/keys", "/v1/explain", "/v1/knowledge", "/v1/modes", "/v1/vector_stores", "/", "/nothing", "/requests", "/requests/nothing", "/signin"} {
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/v1/keys", "/v1/explain", "/v1/knowledge", "/v1/modes", "/v1/vector_stores", "/", "/nothing", "/requests", "/requests/nothing", "/signin", "/tenants", "/tenants/acme", "/tenants/acme/json", "/tenants/staff", "/policies/claims", "/policies/claims/json"} {
 		c.asks("GET", c.p.admin+path, admin, "")
 	}
 	for _, tenant := range []string{"acme", "agents", "staff", "nobody"} {

@@ -15,7 +15,11 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/killswitch"
+	"sidenote/proxy/overview"
+	"sidenote/proxy/tenancy"
 )
 
 // An Inspector answers with pages. It is made by New, and safe for concurrent use.
@@ -29,7 +33,12 @@ type Inspector struct {
 
 // Data is what pages are made of.
 type Data struct {
-	Requests *explain.Ring // nil: no requests are kept
+	Requests *explain.Ring         // nil: no requests are kept
+	Overview func() *overview.View // makes one of the last hour
+	Tenants  *tenancy.Directory    // who may call; nil: that is not known
+	Policies Policies              // nil: what requests get is not known
+	Modes    *killswitch.Switch    // may lower the modes of policies; nil: nothing does
+	Usage    budget.Reporter       // tells what tenants used; nil: nothing is counted
 }
 
 // New returns an Inspector. Others with the same sessions let the same visitors in.
@@ -116,7 +125,10 @@ func (i *Inspector) find(v *visit) (found *route, allowed string) {
 			v.name = name
 			return r, method
 		}
-		allowed = r.method
+		if allowed != "" {
+			allowed += ", "
+		}
+		allowed += r.method
 	}
 	return nil, allowed
 }

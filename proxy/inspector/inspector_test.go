@@ -17,6 +17,7 @@ import (
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/lookup"
+	"sidenote/proxy/overview"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
 )
@@ -54,6 +55,15 @@ func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) strin
 	}
 	resp.Body.Close()
 	return address
+}
+
+// lastHour has what these requests came to.
+func lastHour(texts *explain.Ring, requests ...*report.Report) func() *overview.View {
+	o := overview.New()
+	for _, of := range requests {
+		o.Record(of)
+	}
+	return func() *overview.View { return o.View(time.Now(), texts) }
 }
 
 func withTokens(token, readToken string) func(*admin.Handler) {

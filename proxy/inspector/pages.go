@@ -27,6 +27,9 @@ func pages() []page {
 	return []page{
 		{path: requestsPath, title: "Requests", menu: "Requests", file: "requests.html", data: (*Inspector).requests},
 		{path: requestsPath + "/{id}", title: "Request", file: "request.html", data: (*Inspector).request},
+		{path: tenantsPath, title: "Tenants and policies", menu: "Tenants", file: "tenants.html", data: tenantsPage},
+		{path: tenantsPath + "/{name}", title: "Tenant", file: "tenant.html", data: tenantPage},
+		{path: policiesPath + "/{name}", title: "Policy", file: "policy.html", data: policyPage},
 		{path: signInPath, title: "Sign in", file: "signin.html", public: true, data: (*Inspector).signInForm},
 	}
 }
@@ -35,6 +38,8 @@ func pages() []page {
 const (
 	homePath     = "/"
 	requestsPath = "/requests"
+	tenantsPath  = "/tenants"
+	policiesPath = "/policies"
 	signInPath   = "/signin"
 	signOutPath  = "/signout"
 )
@@ -45,6 +50,8 @@ func (i *Inspector) actions() []route {
 		{method: "GET", path: homePath, page: true, answer: func(v *visit) error { redirect(v.RequestCtx, requestsPath); return nil }},
 		{method: "GET", path: requestsPath + "/events", answer: i.events},
 		{method: "GET", path: requestsPath + "/{id}/json", page: true, answer: i.requestJSON},
+		{method: "GET", path: tenantsPath + "/{name}/json", page: true, answer: func(v *visit) error { return settingsJSON(i, v, v.name, "") }},
+		{method: "GET", path: policiesPath + "/{name}/json", page: true, answer: func(v *visit) error { return settingsJSON(i, v, "", v.name) }},
 		{method: "POST", path: signInPath, public: true, answer: i.signIn},
 		{method: "POST", path: signOutPath, answer: i.signOut},
 	}
@@ -115,9 +122,9 @@ func (i *Inspector) show(v *visit, p page, data any) error {
 	return i.render(v.RequestCtx, p.file, "layout.html", all)
 }
 
-// templates parses layout.html with each of the pages.
+// templates parses layout.html and what pages share with each of the pages.
 func templates() map[string]*template.Template {
-	layout := template.Must(template.New("").Funcs(functions()).ParseFS(site, "site/layout.html"))
+	layout := template.Must(template.New("").Funcs(functions()).ParseFS(site, "site/layout.html", "site/parts/*.html"))
 	all := map[string]*template.Template{}
 	for _, p := range append(pages(), page{file: errorFile}) {
 		all[p.file] = template.Must(template.Must(layout.Clone()).ParseFS(site, "site/"+p.file))

@@ -1,7 +1,6 @@
 package inspector
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/valyala/fasthttp"
@@ -91,11 +90,5 @@ func (i *Inspector) requestJSON(v *visit) error {
 	if err != nil {
 		return err
 	}
-	b, err := json.MarshalIndent(e, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode what is known of a request: %w", err)
-	}
-	v.Response.Header.SetContentType("application/json")
-	v.Response.SetBodyRaw(b)
-	return nil
+	return answerJSON(v, e)
 }

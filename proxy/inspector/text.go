@@ -15,7 +15,10 @@ import (
 
 // functions are those of the templates.
 func functions() template.FuncMap {
-	return template.FuncMap{"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment}
+	return template.FuncMap{
+		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment, "join": join,
+		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress,
+	}
 }
 
 // visible returns a text with its control characters, and those that change the order of
@@ -114,6 +117,9 @@ func ms(v any) string {
 	}
 	return strconv.FormatFloat(f, 'f', 2, 64) + " ms"
 }
+
+// join writes names after each other.
+func join(names []string) string { return strings.Join(names, ", ") }
 
 // score writes a score, which has any scale.
 func score(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }

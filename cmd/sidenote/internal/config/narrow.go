@@ -15,10 +15,15 @@ func Under(c *Config, name Name) (*Config, error) {
 	if len(t.Knowledge) == 0 {
 		t.Knowledge = sortedKeys(c.Knowledge)
 	}
-	under := *c
-	under.Tenants, under.Identity.Unknown = map[Name]Tenant{name: t}, name
-	under.resolve()
-	return &under, nil
+	return For(c, name, t), nil
+}
+
+// For returns a configuration whose callers all are one tenant.
+func For(c *Config, name Name, t Tenant) *Config {
+	one := *c
+	one.Tenants, one.Identity.Unknown = map[Name]Tenant{name: t}, name
+	one.resolve()
+	return &one
 }
 
 // Only returns a configuration with one base, that is read from path. It is embedded if embed is

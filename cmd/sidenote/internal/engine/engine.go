@@ -27,6 +27,7 @@ import (
 	"sidenote/cmd/sidenote/internal/engine/issuers"
 	"sidenote/cmd/sidenote/internal/engine/models"
 	"sidenote/cmd/sidenote/internal/engine/planners"
+	"sidenote/cmd/sidenote/internal/engine/policies"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/cited"
@@ -296,11 +297,13 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 		Explain: e.explained, Overview: e.overview, Modes: e.modes, Lookup: lookupOf(e, cfg, rw, directory, plans), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
 		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
-		Inspector:  inspector.New(inspector.Data{Requests: e.explained}, e.sessions),
 	}
 	if e.budgets != nil {
 		h.Usage = e.budgets.reporter
 	}
+	h.Inspector = inspector.New(inspector.Data{
+		Requests: e.explained, Overview: func() *overview.View { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: policies.Policies{Config: cfg}, Modes: e.modes, Usage: h.Usage,
+	}, e.sessions)
 	if e.Reloader != nil {
 		h.Reload = e.Reloader.Reload
 	}

@@ -1,0 +1,193 @@
+package inspector
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/meter"
+	"sidenote/proxy/overview"
+	"sidenote/proxy/tenancy"
+)
+
+// Policies knows what requests get by the configuration in force. It is safe for concurrent use.
+type Policies interface {
+	// Names lists the policies, those too that no tenant has.
+	Names() []string
+	// Resolve returns what requests of a tenant get, and where each value is from; with the name of
+	// a policy, what they would get under it. Tenant "" has nothing of its own, and needs a policy.
+	// nil means that there is no such tenant or policy.
+	Resolve(tenant, policy string) (*tenancy.Policy, []Setting)
+}
+
+// A Setting is a key of a policy with its value.
+type Setting struct {
+	Key   string   `json:"key"`   // "retrieval.top_k"
+	Value string   `json:"value"` // a text as it is, all else in JSON; never a secret
+	From  []string `json:"from"`  // where it was written, as "sidenote.yaml:5:7 policy base"; none: it is a default
+}
+
+// maxTenants is how many tenants a page lists.
+const maxTenants = 100
+
+// A tenantsView is what tenants.html is made of.
+type tenantsView struct {
+	Text     string // a part of the names of the tenants that are listed
+	Tenants  []tenantRow
+	More     int // tenants that are not listed
+	Policies []policyRow
+	Ladder   []rungRow // empty if nothing was done in the last hour
+}
+
+// A tenantRow is a line of the list of tenants.
+type tenantRow struct {
+	*tenancy.Policy
+	Keyless bool // callers that nothing names are this tenant
+}
+
+// A policyRow is a line of the list of policies.
+type policyRow struct {
+	Name    string
+	Tenants []string // that have it, the first of them
+	More    int
+}
+
+// A rungRow is a line of what the ladder did.
+type rungRow struct {
+	overview.Rung
+	Means string
+}
+
+// rungs says in words what a request is that is answered on a rung.
+var rungs = map[meter.Rung]string{
+	meter.NoStages: "answered by one call in place of stages", meter.FewerSources: "half as many sources, in half of context_tokens",
+	meter.ShorterSources: "half as many sources, in a quarter of context_tokens", meter.NoPlanner: "nothing was planned",
+	meter.NoSources: "as it came, without sources", meter.Refuse: "refused by a limit",
+}
+
+func tenantsPage(i *Inspector, v *visit) (any, error) {
+	view := &tenantsView{Text: strings.TrimSpace(string(v.QueryArgs().Peek("text")))}
+	if i.data.Tenants == nil || i.data.Policies == nil {
+		return view, nil
+	}
+	of := map[string][]string{} // tenants by policy
+	all, keyless := i.data.Tenants.Policies(), i.data.Tenants.ByName("")
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		p := all[name]
+		of[p.Name] = append(of[p.Name], name)
+		switch {
+		case !strings.Contains(name, strings.ToLower(view.Text)):
+		case len(view.Tenants) == maxTenants:
+			view.More++
+		default:
+			view.Tenants = append(view.Tenants, tenantRow{p, p == keyless})
+		}
+	}
+	for _, name := range i.data.Policies.Names() {
+		have := of[name]
+		shown := have[:min(len(have), 5)]
+		view.Policies = append(view.Policies, policyRow{name, shown, len(have) - len(shown)})
+	}
+	view.Ladder = ladderOf(&i.data)
+	return view, nil
+}
+
+// ladderOf returns what the ladder did in the last hour, nothing if that was nothing.
+func ladderOf(d *Data) (rows []rungRow) {
+	if d.Overview == nil {
+		return nil
+	}
+	done := false
+	for _, r := range d.Overview().Ladder {
+		done = done || r.Requests > 0
+		rows = append(rows, rungRow{r, rungs[r.Rung]})
+	}
+	if !done {
+		return nil
+	}
+	return rows
+}
+
+// A tenantView is what tenant.html is made of, and policy.html.
+type tenantView struct {
+	*tenancy.Policy
+	Keyless  bool
+	Mode     string
+	Switched string   // the policy's mode, where the kill switch has lowered it
+	Tenants  []string // of a policy: that have it
+	Usage    *usageView
+	Settings []Setting
+	JSON     string // the address of all settings, with every text whole
+}
+
+func tenantPage(i *Inspector, v *visit) (any, error) {
+	p, settings, err := resolved(&i.data, v.name, "")
+	if err != nil {
+		return nil, err
+	}
+	limited, from := p.Limited(i.data.Modes, time.Now())
+	view := &tenantView{
+		Policy: p, Mode: limited.Rewrite.Mode.String(), Switched: from, Usage: usageOf(&i.data, p), Settings: settings, JSON: tenantAddress(p.Tenant) + "/json",
+	}
+	if i.data.Tenants != nil {
+		keyless := i.data.Tenants.ByName("")
+		view.Keyless = keyless != nil && keyless.Tenant == p.Tenant
+	}
+	return view, nil
+}
+
+func policyPage(i *Inspector, v *visit) (any, error) {
+	p, settings, err := resolved(&i.data, "", v.name)
+	if err != nil {
+		return nil, err
+	}
+	view := &tenantView{Policy: p, Mode: p.Rewrite.Mode.String(), Settings: settings, JSON: policyAddress(p.Name) + "/json"}
+	if i.data.Tenants != nil {
+		all := i.data.Tenants.Policies()
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if all[name].Name == p.Name && len(view.Tenants) < maxTenants {
+				view.Tenants = append(view.Tenants, name)
+			}
+		}
+	}
+	return view, nil
+}
+
+// resolved returns what Policies knows.
+func resolved(d *Data, tenant, policy string) (*tenancy.Policy, []Setting, error) {
+	if d.Policies != nil {
+		if p, settings := d.Policies.Resolve(tenant, policy); p != nil {
+			return p, settings, nil
+		}
+	}
+	what := "tenant " + tenant
+	if policy != "" {
+		what = "policy " + policy
+	}
+	return nil, nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("There is no %s in the configuration in force.", cut(what, "").Text)}
+}
+
+// settingsJSON answers with the settings of a tenant, or of a policy by itself.
+func settingsJSON(i *Inspector, v *visit, tenant, policy string) error {
+	_, settings, err := resolved(&i.data, tenant, policy)
+	if err != nil {
+		return err
+	}
+	return answerJSON(v, settings)
+}
+
+// answerJSON answers with a value, laid out for people.
+func answerJSON(v *visit, value any) error {
+	b, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode what is known: %w", err)
+	}
+	v.Response.Header.SetContentType("application/json")
+	v.Response.SetBodyRaw(b)
+	return nil
+}

@@ -1,0 +1,184 @@
+package inspector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy"
+	"sidenote/proxy/inspector"
+	"sidenote/proxy/report"
+	"sidenote/retrieval/filter"
+	"sidenote/rewrite"
+)
+
+// policies are those of tenants that are made up.
+type policies map[string]*proxy.Policy
+
+func (p policies) Names() []string { return []string{"base", "careful", hostile} }
+
+func (p policies) Resolve(tenant, policy string) (*proxy.Policy, []inspector.Setting) {
+	of := p[tenant]
+	switch {
+	case policy == "careful" || policy == "base" || policy == hostile:
+		under := proxy.Policy{Tenant: tenant, Upstream: "openai", Rewrite: rewrite.DefaultPolicy()}
+		if of != nil {
+			under = *of
+		} else if tenant != "" {
+			return nil, nil
+		}
+		under.Name, under.Hash = policy, "0f"+policy
+		if policy == "careful" {
+			under.Rewrite.ContextTokens = 500
+		}
+		of = &under
+	case of == nil || policy != "":
+		return nil, nil
+	}
+	settings := []inspector.Setting{
+		{Key: "mode", Value: of.Rewrite.Mode.String()},
+		{Key: "knowledge", Value: `["handbook","faq"]`, From: []string{"sidenote.yaml:16:5 tenant acme"}},
+		{Key: "context_tokens", Value: fmt.Sprint(of.Rewrite.ContextTokens), From: []string{"sidenote.yaml:6:5 policy base env TOKENS"}},
+		{Key: "filters", Value: `[{"type":"eq"}]`, From: []string{"sidenote.yaml:8:5 policy base", "sidenote.yaml:17:5 tenant acme"}},
+		{Key: "empty_answer"},
+	}
+	if tenant == "strange" || policy == hostile {
+		settings = append(settings, inspector.Setting{Key: "template", Value: hostile + strings.Repeat("x", 1<<20), From: []string{hostile}})
+	}
+	return of, settings
+}
+
+// tenants are acme, which has limits, and others; requests of many are theirs.
+func tenants() inspector.Data {
+	policy := func(tenant, name string) *proxy.Policy {
+		p := &proxy.Policy{Name: name, Hash: "c3ca2702", Tenant: tenant, Upstream: "openai", Rewrite: rewrite.DefaultPolicy()}
+		p.Rewrite.Tenant, p.Rewrite.Upstream, p.Rewrite.Knowledge = tenant, "openai", []string{"handbook", "faq"}
+		return p
+	}
+	acme, open := policy("acme", "base"), policy("open", "base")
+	acme.Models = proxy.Models{"gpt-*", "o3"}
+	acme.Rewrite.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: "public"}
+	acme.Budget.Limits = budget.Limits{budget.RequestsPerMinute: 600, budget.TokensPerDay: 20_000, budget.MoneyPerMonth: 1500 * budget.USD, budget.ParallelRequests: 2}
+	strange := policy("strange", hostile)
+	strange.Upstream, strange.Models, strange.Rewrite.Knowledge = hostile, proxy.Models{hostile}, []string{hostile, "a/b?c"}
+	all := policies{"acme": acme, "open": open, "strange": strange}
+	for i := range 120 {
+		name := fmt.Sprintf("tenant%03d", i)
+		all[name] = policy(name, "base")
+	}
+	of := proxy.Tenants{Unknown: open}
+	for _, p := range all {
+		of.Named = append(of.Named, p)
+	}
+	data := many()
+	cheaper, refusedByLimit := requestOf("cheaper"), refused()
+	cheaper.Budget.Rung, refusedByLimit.Reason = "fewer_sources", report.ReasonQuota
+	data.Overview = lastHour(nil, cheaper, cheaper, refusedByLimit)
+	data.Tenants, data.Policies, data.Usage = proxy.NewDirectory(of), all, used(acme.Budget.Limits)
+	return data
+}
+
+// used is a ledger in which acme has used some of its limits, and one call is under way.
+func used(limits budget.Limits) *budget.Memory {
+	now := time.Date(2026, 3, 10, 12, 0, 30, 0, time.UTC)
+	ledger := budget.NewMemory(func() time.Time { return now })
+	for i, kind := range []budget.Kind{budget.Chat, budget.Planner, budget.Chat} {
+		r := budget.Reservation{Tenant: "acme", ID: fmt.Sprint(i), Kind: kind, Estimate: budget.Amount{Requests: 1, Tokens: 6000, Money: 250 * budget.USD}, Limits: limits, Lease: time.Minute}
+		if d, err := ledger.Reserve(context.Background(), r); err != nil || !d.Granted {
+			panic(fmt.Sprint(d, err))
+		}
+		if i < 2 {
+			if _, err := ledger.Settle(context.Background(), budget.Settlement{Ticket: r.Ticket(), Actual: budget.Amount{Requests: 1, Tokens: 7000, Injected: 900, Money: 100_500_000_000}}); err != nil {
+				panic(err)
+			}
+		}
+	}
+	return ledger
+}
+
+// A broken ledger cannot be read.
+type broken struct{}
+
+func (broken) Usage(context.Context, string, budget.Limits) (budget.Usage, error) {
+	return budget.Usage{}, errors.New("down")
+}
+
+// The tenants are listed with their policies; a policy that no tenant has, and what the ladder did.
+func TestTenants(t *testing.T) {
+	tb := openTab(t, serve(t, tenants(), nil))
+	rows := func(table int) string {
+		t.Helper()
+		return eval[string](tb, fmt.Sprintf(`[...document.querySelectorAll("table")[%d].tBodies[0].rows].map((r) => [...r.cells].map((c) => c.textContent.trim()).join("|")).join("\n")`, table))
+	}
+	tb.open("/tenants")
+	if got := rows(0); strings.Count(got, "\n") != 99 || !strings.Contains(got, "acme|base c3ca2702|inject|handbook, faq|2,000|openai\n") || !strings.Contains(got, "open also callers without a key|base") {
+		t.Errorf("tenants: %s", got)
+	}
+	if got := eval[string](tb, `document.querySelector("caption").textContent`); got != "By name; 23 more are not shown" {
+		t.Errorf("the list: %s", got)
+	}
+	if got := rows(1); !strings.HasPrefix(got, "base|acme, open, tenant000, tenant001, tenant002, and 117 more\ncareful|none: ") {
+		t.Errorf("policies: %s", got)
+	}
+	if got := rows(2); !strings.Contains(got, "fewer_sources|2|half as many sources") || !strings.Contains(got, "refuse|1|") || !strings.Contains(got, "no_sources|0|") {
+		t.Errorf("ladder: %s", got)
+	}
+	tb.open("/tenants?text=ACM")
+	if got := rows(0); strings.Count(got, "\n") != 0 || !strings.HasPrefix(got, "acme|") {
+		t.Errorf("filtered: %s", got)
+	}
+}
+
+// A tenant has its policy, each value with where it is from, and how much of each limit is used.
+func TestTenant(t *testing.T) {
+	tb := openTab(t, serve(t, tenants(), nil))
+	tb.open("/tenants/acme")
+	cells := func(table int) string {
+		t.Helper()
+		return eval[string](tb, fmt.Sprintf(`[...document.querySelectorAll("table")[%d].tBodies[0].rows].map((r) => [...r.cells].map((c) => c.textContent.trim()).join("|")).join("\n")`, table))
+	}
+	if got, want := cells(0), "requests_per_minute|3|600|597|1 s\ntokens_per_day|20,000 full|20,000|0|12 h 0 min\nusd_per_month|$451|$1,500|$1,049|21 days 12 h\nmax_parallel_requests|1|2|1|–"; got != want {
+		t.Errorf("limits:\n%s\nwant\n%s", got, want)
+	}
+	if got := eval[string](tb, `[...document.querySelectorAll("svg.filled rect")].map((r) => Math.round(r.width.baseVal.value)).join()`); got != "5,1000,301,500" {
+		t.Errorf("bars: %s", got)
+	}
+	if got := cells(1); !strings.HasPrefix(got, "Today|all calls|2|14,000|1,800|$201\nToday|chat|1|7,000|900|$100.5\nToday|planner|1|7,000|900|$100.5\nToday|held by calls under way|1|6,000|0|$250\nThis month|all calls|2|") {
+		t.Errorf("spent:\n%s", got)
+	}
+	if got, want := cells(2), "mode|inject|default\nknowledge|[\"handbook\",\"faq\"]|sidenote.yaml:16:5 tenant acme\ncontext_tokens|2000|sidenote.yaml:6:5 policy base env TOKENS\n"+
+		"filters|[{\"type\":\"eq\"}]|sidenote.yaml:8:5 policy base, sidenote.yaml:17:5 tenant acme\nempty_answer|empty|default"; got != want {
+		t.Errorf("settings:\n%s\nwant\n%s", got, want)
+	}
+	if got := eval[string](tb, `[...document.querySelectorAll(".facts dd")].map((e) => e.textContent.trim()).join("|")`); got != `base c3ca2702|inject|handbook, faq|{"type":"eq","key":"audience","value":"public"}|gpt-*, o3|openai|2,000` {
+		t.Errorf("facts: %s", got)
+	}
+}
+
+// What cannot be told is said, and so is what there is not.
+func TestTenantsUntold(t *testing.T) {
+	data := tenants()
+	data.Usage = broken{}
+	address := serve(t, data, nil)
+	for path, want := range map[string]string{
+		"/tenants/acme": "The ledger of budgets cannot be read at present", "/tenants/open": "Nothing is limited, so that nothing is counted.",
+		"/policies/careful": "none has it", "/tenants?text=nobody": "No tenant is called so.", "/tenants/acme/json": `"sidenote.yaml:6:5 policy base env TOKENS"`,
+		"/policies/base/json": `"key": "context_tokens"`,
+	} {
+		if a := ask(t, "GET", address+path, ""); a.code != 200 || !strings.Contains(a.body, want) {
+			t.Errorf("%s: %d %s", path, a.code, a.body)
+		}
+	}
+	for _, path := range []string{"/tenants/nobody", "/policies/nobody", "/tenants/nobody/json", "/policies/nobody/json"} {
+		if a := ask(t, "GET", address+path, ""); a.code != 404 || !strings.Contains(a.body, "There is no ") {
+			t.Errorf("%s: %d %s", path, a.code, a.body)
+		}
+	}
+	if a := ask(t, "GET", serve(t, inspector.Data{}, nil)+"/tenants", ""); a.code != 200 || !strings.Contains(a.body, "Nothing is known of the configuration.") {
+		t.Errorf("without a configuration: %v", a)
+	}
+}
