@@ -24,6 +24,8 @@ const (
 	keptQuestions = 100
 	// maxKnowledge is how many bases are remembered of each.
 	maxKnowledge = 8
+	// maxReasons is how many pairs of outcome and reason are counted in a minute; others are not.
+	maxReasons = 64
 )
 
 // outcomes are those that are counted apart.
@@ -61,7 +63,30 @@ type minute struct {
 	noMatch    uint32
 	irrelevant uint32
 	ladder     ladder
+	reasons    []reason
+	tokens     Tokens
 	overhead   durations.Histogram
+}
+
+// A reason is how many requests came to an outcome for a reason.
+type reason struct {
+	outcome rewrite.Outcome
+	reason  rewrite.Reason
+	times   uint32
+}
+
+// addReason counts requests that came to an outcome for a reason, which is left out if there are
+// most of them already.
+func (m *minute) addReason(r reason, most int) {
+	for i := range m.reasons {
+		if have := &m.reasons[i]; have.outcome == r.outcome && have.reason == r.reason {
+			have.times += r.times
+			return
+		}
+	}
+	if len(m.reasons) < most {
+		m.reasons = append(m.reasons, r)
+	}
 }
 
 // A slot has the documents of slotMinutes.
@@ -95,10 +120,14 @@ func (o *Recorder) Record(r *report.Report) {
 	case m.at > at:
 		return // it ended an hour ago: shadow work was that late, or the clock was set back
 	case m.at < at:
-		*m = minute{at: at}
+		*m = minute{at: at, reasons: m.reasons[:0]}
 	}
 	m.outcomes[indexOf(r.Outcome)]++
 	m.ladder.count(r)
+	if r.Reason != "" {
+		m.addReason(reason{r.Outcome, r.Reason, 1}, maxReasons)
+	}
+	m.tokens.count(r)
 	if r.Overhead > 0 {
 		m.overhead.Add(r.Overhead)
 	}

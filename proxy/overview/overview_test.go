@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/route"
+	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -56,7 +57,10 @@ func TestView(t *testing.T) {
 	o := overview.New()
 	for _, r := range []*report.Report{
 		chat("old", 61*time.Minute, nil), // its minute is over an hour ago
-		chat("a", 59*time.Minute, nil),
+		chat("a", 59*time.Minute, func(r *report.Report) {
+			r.Usage = usage.Usage{Input: 1500, CachedInput: 500, Output: 20, Known: true}
+			r.Budget.Charged.Money = 250_000_000
+		}),
 		chat("b", 30*time.Second, func(r *report.Report) { r.Rewrite.Ledger.Sources = r.Rewrite.Ledger.Sources[:1]; r.Overhead = 0 }),
 		chat("c", 2*time.Minute, nothing(rewrite.ReasonNoMatch)),
 		chat("d", 2*time.Minute, nothing(rewrite.ReasonIrrelevant)),
@@ -91,7 +95,9 @@ func TestView(t *testing.T) {
  "time": "2026-11-23T11:59:59.999999999Z",
  "requests": 8,
  "outcomes": [{"outcome":"injected","requests":2},{"outcome":"tools","requests":1},{"outcome":"staged","requests":0},{"outcome":"shadow","requests":1},{"outcome":"untouched","requests":3},{"outcome":"answered","requests":0},{"outcome":"refused","requests":0},{"outcome":"failed","requests":0},{"outcome":"relayed","requests":1}],
- "overhead_ms": {"p50":4.032,"p95":4.032},
+ "reasons": [{"outcome":"relayed","reason":"no-match","requests":1},{"outcome":"untouched","reason":"irrelevant","requests":1},{"outcome":"untouched","reason":"no-match","requests":1},{"outcome":"untouched","reason":"no-query-terms","requests":1}],
+ "tokens": {"added":3561,"told":1,"input":1500,"cached":500,"output":20,"usd":0.25},
+ "overhead_ms": {"p50":4.032,"p95":4.032,"p99":4.032},
  "cache": {"hits":4,"lookups":8,"share":0.5},
  "ladder": [{"rung":"no_stages","requests":0},{"rung":"fewer_sources","requests":1},{"rung":"shorter_sources","requests":0},{"rung":"no_planner","requests":0},{"rung":"no_sources","requests":1},{"rung":"refuse","requests":0}],
  "minutes": null,
@@ -166,6 +172,22 @@ func TestFrequentDocumentsAreFound(t *testing.T) {
 	v := o.View(noon, nil)
 	if d := v.Documents[0]; d.ID != "frequent" || d.Given >= times || d.Given+v.Short < times || v.Short > 20*times/129 {
 		t.Errorf("%+v, short by %d", d, v.Short)
+	}
+}
+
+// Reasons are told by how many requests came to them, over all minutes.
+func TestReasonsAreCounted(t *testing.T) {
+	o := overview.New()
+	for i := range 10 {
+		o.Record(chat("x", time.Duration(i+1)*time.Minute, nothing(rewrite.ReasonNoMatch)))
+		o.Record(chat("x", time.Minute, nothing(rewrite.Reason(fmt.Sprint("one of ", i%3)))))
+	}
+	for i := range 1000 { // there are not that many, and nothing grows if there were
+		o.Record(chat("x", 30*time.Minute, nothing(rewrite.Reason(fmt.Sprint("invented ", i)))))
+	}
+	v := o.View(noon.Add(-time.Nanosecond), nil)
+	if len(v.Reasons) != 20 || v.Reasons[0] != (overview.Reason{Outcome: rewrite.Untouched, Reason: rewrite.ReasonNoMatch, Requests: 10}) || v.Reasons[1].Reason != "one of 0" || v.Reasons[1].Requests != 4 {
+		t.Errorf("%d: %v", len(v.Reasons), v.Reasons[:2])
 	}
 }
 

@@ -10,15 +10,17 @@ import (
 	"sidenote/rewrite"
 )
 
-// maxDocuments is how many documents a View shows.
-const maxDocuments = 20
+// maxShown is how many reasons and how many documents a View shows.
+const maxShown = 20
 
 // A View is what the requests of the last hour came to.
 type View struct {
 	Object    string     `json:"object"` // "overview"
 	Time      time.Time  `json:"time"`
 	Requests  int        `json:"requests"`
-	Outcomes  []Outcome  `json:"outcomes"`    // all that there are, also those that did not happen
+	Outcomes  []Outcome  `json:"outcomes"` // all that there are, also those that did not happen
+	Reasons   []Reason   `json:"reasons"`  // why requests came to their outcomes, where there is something to explain; the most frequent first, at most 20
+	Tokens    Tokens     `json:"tokens"`
 	Overhead  Quantile   `json:"overhead_ms"` // of requests that were sent on
 	Cache     Cache      `json:"cache"`
 	Ladder    []Rung     `json:"ladder"`          // what requests were made cheaper by, all rungs; then those that were refused
@@ -37,6 +39,41 @@ type Outcome struct {
 	Requests int             `json:"requests"`
 }
 
+// A Reason is how many requests came to an outcome for a reason.
+type Reason struct {
+	Outcome  rewrite.Outcome `json:"outcome"`
+	Reason   rewrite.Reason  `json:"reason"`
+	Requests int             `json:"requests"`
+}
+
+// Tokens are what requests took.
+type Tokens struct {
+	Added  int64   `json:"added"`  // to prompts, by Sidenote's count
+	Told   int     `json:"told"`   // requests whose answers told what they used, in the fields below
+	Input  int64   `json:"input"`  // those of Cached included
+	Cached int64   `json:"cached"` // read from the upstream's cache
+	Output int64   `json:"output"`
+	USD    float64 `json:"usd"` // charged to tenants whose money is limited or counted
+}
+
+// count counts what a request took.
+func (t *Tokens) count(r *report.Report) {
+	if r.Injected() {
+		t.Added += int64(r.Rewrite.Ledger.Used)
+	}
+	if r.Tools != nil {
+		t.Added += int64(r.Tools.Tokens)
+	}
+	if u := &r.Usage; u.Known {
+		t.Told, t.Input, t.Cached, t.Output = t.Told+1, t.Input+u.Input, t.Cached+u.CachedInput, t.Output+u.Output
+	}
+	t.USD += float64(r.Budget.Charged.Money) / 1e9
+}
+
+func (t *Tokens) add(other *Tokens) {
+	t.Added, t.Told, t.Input, t.Cached, t.Output, t.USD = t.Added+other.Added, t.Told+other.Told, t.Input+other.Input, t.Cached+other.Cached, t.Output+other.Output, t.USD+other.USD
+}
+
 // A Minute is what became of the requests that ended in it.
 type Minute struct {
 	Time     time.Time               `json:"time"` // its beginning
@@ -48,10 +85,11 @@ type Minute struct {
 	Graded   int                     `json:"irrelevant"`
 }
 
-// A Quantile is a median and what one in twenty exceeds, off by 1/32 at most.
+// A Quantile is a median, and what one in twenty and in a hundred exceeds, off by 1/32 at most.
 type Quantile struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
 }
 
 // A Cache is how often a search was found in the cache, as a share from 0 to 1.
@@ -90,7 +128,7 @@ type Texts interface {
 
 // View returns what is known now. texts may be nil.
 func (o *Recorder) View(now time.Time, texts Texts) *View {
-	v := &View{Object: "overview", Time: now.UTC(), Minutes: []Minute{}, Documents: []Document{}, Questions: []Question{}}
+	v := &View{Object: "overview", Time: now.UTC(), Minutes: []Minute{}, Reasons: []Reason{}, Documents: []Document{}, Questions: []Question{}}
 	questions := o.fill(v, now)
 	v.Texts = texts != nil && texts.HasQuestions()
 	for i := range questions {
@@ -129,6 +167,14 @@ func (o *Recorder) fill(v *View, now time.Time) (questions []question) {
 		v.Outcomes = append(v.Outcomes, Outcome{outcome, int(total.outcomes[i])})
 	}
 	v.Ladder = total.ladder.view()
+	for _, r := range total.reasons {
+		v.Reasons = append(v.Reasons, Reason{r.outcome, r.reason, int(r.times)})
+	}
+	slices.SortFunc(v.Reasons, func(a, b Reason) int {
+		return cmp.Or(b.Requests-a.Requests, cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Reason, b.Reason))
+	})
+	v.Reasons = v.Reasons[:min(len(v.Reasons), maxShown)]
+	v.Tokens = total.tokens
 	o.top(v, last/slotMinutes)
 	for i := range min(o.asked, keptQuestions) {
 		questions = append(questions, o.questions[(o.asked-1-i)%keptQuestions])
@@ -142,6 +188,10 @@ func (m *minute) add(other *minute) {
 	}
 	m.hits, m.lookups, m.noMatch, m.irrelevant = m.hits+other.hits, m.lookups+other.lookups, m.noMatch+other.noMatch, m.irrelevant+other.irrelevant
 	m.ladder.add(&other.ladder)
+	for _, r := range other.reasons {
+		m.addReason(r, maxReasons*Minutes)
+	}
+	m.tokens.add(&other.tokens)
 	m.overhead.Merge(&other.overhead)
 }
 
@@ -163,7 +213,7 @@ func (m *minute) view() Minute {
 }
 
 func quantile(h *durations.Histogram) Quantile {
-	return Quantile{report.Milliseconds(h.Quantile(.5)), report.Milliseconds(h.Quantile(.95))}
+	return Quantile{report.Milliseconds(h.Quantile(.5)), report.Milliseconds(h.Quantile(.95)), report.Milliseconds(h.Quantile(.99))}
 }
 
 // top adds up the documents of all slots up to the last one.
@@ -188,5 +238,5 @@ func (o *Recorder) top(v *View, last int64) {
 	slices.SortFunc(v.Documents, func(a, b Document) int {
 		return cmp.Or(b.Given-a.Given, cmp.Compare(a.Knowledge, b.Knowledge), cmp.Compare(a.ID, b.ID))
 	})
-	v.Documents = v.Documents[:min(len(v.Documents), maxDocuments)]
+	v.Documents = v.Documents[:min(len(v.Documents), maxShown)]
 }
