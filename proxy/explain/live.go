@@ -59,6 +59,25 @@ func (r *Ring) Summary(number uint64) (Summary, bool) {
 // line returns the Sidenote-Status.
 func (r *entry) line() string { return string(report.AppendStatus(nil, &r.Report)) }
 
+// Kept tells which of the requests with these ids are kept; of a nil Ring none are.
+func (r *Ring) Kept(ids []string) map[string]bool {
+	kept := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		kept[id] = false
+	}
+	if r == nil {
+		return kept
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.have() {
+		if _, asked := kept[r.reports[i].ID]; asked {
+			kept[r.reports[i].ID] = true
+		}
+	}
+	return kept
+}
+
 // Subscribe returns a channel that gets a value when requests were kept since it was last
 // read. Nothing is kept for a subscriber, so that one who reads slowly costs no memory: it
 // finds by Range what it missed. ok is false if there are too many subscribers; otherwise

@@ -62,6 +62,20 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// Of many requests those are told that are kept still.
+func TestKept(t *testing.T) {
+	r := explain.New(2, explain.BodiesOff)
+	for _, id := range []string{"a", "b", "c"} {
+		r.Record(injected(id))
+	}
+	if got := r.Kept([]string{"a", "b", "c", "", "x"}); got["a"] || !got["b"] || !got["c"] || got[""] || got["x"] {
+		t.Errorf("%v", got)
+	}
+	if got := (*explain.Ring)(nil).Kept([]string{"a"}); got["a"] {
+		t.Errorf("of none: %v", got)
+	}
+}
+
 // Those who wait are woken once, however many requests end before they look.
 func TestSubscribe(t *testing.T) {
 	r := explain.New(3, explain.BodiesOff)

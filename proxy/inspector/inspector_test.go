@@ -25,6 +25,9 @@ import (
 // serve starts an admin port with an inspector, and returns its address.
 func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) string {
 	t.Helper()
+	if data.Overview == nil {
+		data.Overview = lastHour(data.Requests)
+	}
 	h := &admin.Handler{
 		Inspector: inspector.New(data, inspector.NewSessions()), Tenants: proxy.NewDirectory(proxy.Tenants{}),
 		Lookup: &lookup.Knowledge{Bases: func() []string { return nil }},
@@ -126,7 +129,7 @@ func ask(t *testing.T, method, address, body string, lines ...string) answer {
 func TestHeaders(t *testing.T) {
 	open, closed := serve(t, inspector.Data{Requests: kept("a")}, nil), serve(t, inspector.Data{Requests: kept("a")}, withTokens("tok", ""))
 	for _, address := range []string{
-		open + "/", open + "/requests", open + "/requests/a", open + "/requests/b", open + "/requests/a/json", open + "/site/style.css", open + "/site/live.js",
+		open + "/", open + "/overview", open + "/requests", open + "/requests/a", open + "/requests/b", open + "/requests/a/json", open + "/site/style.css", open + "/site/live.js",
 		closed + "/", closed + "/requests", closed + "/requests/events", closed + "/signin",
 	} {
 		a := ask(t, "GET", address, "")
@@ -151,7 +154,7 @@ func TestHome(t *testing.T) {
 			t.Errorf("%q: %v, without pages %v", accept, a, b)
 		}
 	}
-	if a := ask(t, "GET", with+"/", ""); a.code != 303 || a.Get("Location") != "/requests" {
+	if a := ask(t, "GET", with+"/", ""); a.code != 303 || a.Get("Location") != "/overview" {
 		t.Errorf("a browser: %v", a)
 	}
 }
@@ -257,7 +260,7 @@ func TestForeignPages(t *testing.T) {
 // Nothing changes by GET, and there is no other method than those that are meant.
 func TestMethods(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: kept("a")}, nil)
-	for path, allowed := range map[string]string{"/signout": "POST", "/requests": "GET", "/requests/a": "GET", "/site/live.js": "GET"} {
+	for path, allowed := range map[string]string{"/signout": "POST", "/overview": "GET", "/requests": "GET", "/requests/a": "GET", "/site/live.js": "GET"} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
 			a := ask(t, method, address+path, "")
 			if (a.code == 405) == (method == allowed) || a.code == 405 && a.Get("Allow") != allowed {

@@ -21,7 +21,7 @@ func TestListIsLive(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: r}, nil)
 	tb, other := openTab(t, address), openTab(t, address)
 	for _, tb := range []*tab{tb, other} {
-		tb.open("/")
+		tb.open("/requests")
 		tb.until(`document.getElementById("live").textContent === "Live."`)
 		if got := eval[string](tb, ids); got != "b a" {
 			t.Errorf("at first: %s", got)

@@ -25,6 +25,7 @@ type page struct {
 // pages returns the pages, in the order of the menu. A path that another one covers comes first.
 func pages() []page {
 	return []page{
+		{path: overviewPath, title: "The last hour", menu: "Overview", file: "overview.html", data: (*Inspector).overview},
 		{path: requestsPath, title: "Requests", menu: "Requests", file: "requests.html", data: (*Inspector).requests},
 		{path: requestsPath + "/{id}", title: "Request", file: "request.html", data: (*Inspector).request},
 		{path: tenantsPath, title: "Tenants and policies", menu: "Tenants", file: "tenants.html", data: tenantsPage},
@@ -47,7 +48,7 @@ const (
 // actions are the routes that are no pages.
 func (i *Inspector) actions() []route {
 	return []route{
-		{method: "GET", path: homePath, page: true, answer: func(v *visit) error { redirect(v.RequestCtx, requestsPath); return nil }},
+		{method: "GET", path: homePath, page: true, answer: func(v *visit) error { redirect(v.RequestCtx, overviewPath); return nil }},
 		{method: "GET", path: requestsPath + "/events", answer: i.events},
 		{method: "GET", path: requestsPath + "/{id}/json", page: true, answer: i.requestJSON},
 		{method: "GET", path: tenantsPath + "/{name}/json", page: true, answer: func(v *visit) error { return settingsJSON(i, v, v.name, "") }},

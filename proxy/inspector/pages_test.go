@@ -24,6 +24,9 @@ var visited = []struct {
 	token      string // without which nobody may read
 	says       string // of the console, where the page is an error
 }{
+	{name: "overview", path: "/overview", data: busy},
+	{name: "overview of nothing", path: "/overview", data: func() inspector.Data { return inspector.Data{} }},
+	{name: "hostile overview", path: "/overview", data: hostileHour},
 	{name: "requests", path: "/requests", data: many},
 	{name: "no request that passes", path: "/requests?tenant=nobody&text=x", data: many},
 	{name: "no requests", path: "/requests", data: func() inspector.Data { return inspector.Data{Requests: kept()} }},

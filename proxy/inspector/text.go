@@ -16,7 +16,7 @@ import (
 // functions are those of the templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment, "join": join,
+		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment, "join": join, "percent": percent,
 		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress,
 	}
 }

@@ -1,0 +1,216 @@
+package inspector
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sidenote/proxy/overview"
+	"sidenote/proxy/report"
+	"sidenote/rewrite"
+)
+
+const overviewPath = "/overview"
+
+// maxQuestions is how many questions without a match the page shows.
+const maxQuestions = 40
+
+// An overviewView is what overview.html is made of.
+type overviewView struct {
+	*overview.View
+	Series    []series // outcomes that there were, as in View
+	ByMinute  *chart   // requests
+	Latency   *chart   // nil: no request was sent on
+	Failures  []why
+	Others    []why             // why requests went as they came
+	Minutes   []overview.Minute // with requests, the newest first
+	Questions []question
+	Kept      bool // requests are, some of them
+}
+
+// A series is an outcome that requests came to.
+type series struct {
+	Outcome  rewrite.Outcome
+	Requests int
+	Class    string // of its colour
+	Address  string // of its requests; "" if they are not kept
+}
+
+// A why is a reason with the address of its requests.
+type why struct {
+	Outcome  rewrite.Outcome
+	Reason   rewrite.Reason
+	Requests int
+	Address  string // see series
+}
+
+// A question is one without a match, however often it was asked.
+type question struct {
+	overview.Question     // asked last
+	Times             int // among those that are remembered
+	Kept              bool
+}
+
+func (i *Inspector) overview(*visit) (any, error) {
+	v := i.data.Overview()
+	view := &overviewView{View: v, Kept: i.data.Requests != nil, Questions: i.questions(v.Questions)}
+	for _, o := range v.Outcomes {
+		if o.Requests > 0 {
+			view.Series = append(view.Series, series{o.Outcome, o.Requests, "outcome-" + string(o.Outcome), i.requestsOf(o.Outcome, "")})
+		}
+	}
+	for _, r := range v.Reasons {
+		w := why{r.Outcome, r.Reason, r.Requests, i.requestsOf(r.Outcome, r.Reason)}
+		if tone(r.Outcome) == "bad" {
+			view.Failures = append(view.Failures, w)
+		} else {
+			view.Others = append(view.Others, w)
+		}
+	}
+	for _, m := range slices.Backward(v.Minutes) {
+		if m.Requests > 0 {
+			view.Minutes = append(view.Minutes, m)
+		}
+	}
+	view.ByMinute, view.Latency = requestsChart(v, view.Series), latencyChart(v)
+	return view, nil
+}
+
+// requestsOf is the address of the requests that came to an outcome for a reason; "" if none are
+// kept.
+func (i *Inspector) requestsOf(o rewrite.Outcome, r rewrite.Reason) string {
+	if i.data.Requests == nil || o == report.Relayed {
+		return ""
+	}
+	f := filter{Outcome: string(o)}
+	if r != "" {
+		f.Text = "reason=" + string(r)
+	}
+	return requestsPath + "?" + f.query()
+}
+
+// questions puts those together that ask the same, the most frequent first.
+func (i *Inspector) questions(all []overview.Question) []question {
+	ids := make([]string, len(all))
+	for n := range all {
+		ids[n] = all[n].ID
+	}
+	kept := i.data.Requests.Kept(ids)
+	var asked []question
+	at := map[string]int{} // by their texts
+	for _, q := range all {
+		text := strings.ToLower(strings.Join(strings.Fields(q.Text), " "))
+		if n, again := at[text]; again {
+			asked[n].Times++
+			continue
+		}
+		if text != "" {
+			at[text] = len(asked)
+		}
+		asked = append(asked, question{q, 1, kept[q.ID]})
+	}
+	slices.SortStableFunc(asked, func(a, b question) int { return cmp.Compare(b.Times, a.Times) })
+	return asked[:min(len(asked), maxQuestions)]
+}
+
+// A chart draws the last hour by minutes, in columns of a width of 10 and parts that lie on each other.
+type chart struct {
+	Label   string // says in words what is drawn
+	Top     string // what the height stands for
+	Columns []column
+}
+
+// A column is of a minute.
+type column struct {
+	X     int
+	Title string
+	Parts []columnPart
+}
+
+// A columnPart is one of a column.
+type columnPart struct {
+	Class     string
+	Y, Height float64
+}
+
+const (
+	chartHeight = 100
+	columnWidth = 10
+)
+
+// stack draws a column of what each minute has: values of as many classes.
+func (c *chart) stack(n int, title string, height float64, classes []string, values []float64) {
+	col, y := column{X: n * columnWidth, Title: title}, float64(chartHeight)
+	for k, v := range values {
+		if v > 0 {
+			h := chartHeight * v / height
+			y -= h
+			col.Parts = append(col.Parts, columnPart{classes[k], y, h})
+		}
+	}
+	if len(col.Parts) > 0 {
+		c.Columns = append(c.Columns, col)
+	}
+}
+
+func requestsChart(v *overview.View, all []series) *chart {
+	most := 0
+	for _, m := range v.Minutes {
+		most = max(most, m.Requests)
+	}
+	height := scaleTo(float64(most))
+	c := &chart{Label: fmt.Sprintf("Requests by minute and outcome: %s in the last hour, %s in one minute at most", count(v.Requests), count(most)), Top: count(height)}
+	classes := make([]string, len(all))
+	for k := range all {
+		classes[k] = all[k].Class
+	}
+	for n, m := range v.Minutes {
+		title, values := clock(m.Time)[:5]+":", make([]float64, len(all))
+		for k, s := range all {
+			if times := m.Outcomes[s.Outcome]; times > 0 {
+				values[k] = float64(times)
+				title += fmt.Sprintf(" %d %s", times, s.Outcome)
+			}
+		}
+		c.stack(n, title, height, classes, values)
+	}
+	return c
+}
+
+// latencyChart shows what Sidenote added to requests: nil if it sent none on.
+func latencyChart(v *overview.View) *chart {
+	most := 0.0
+	for _, m := range v.Minutes {
+		most = max(most, m.Overhead.P95)
+	}
+	if most == 0 {
+		return nil
+	}
+	height := scaleTo(most)
+	c := &chart{Label: "Added latency by minute: half of the requests took no longer than " + ms(v.Overhead.P50) + ", 95 % no longer than " + ms(v.Overhead.P95), Top: strconv.FormatFloat(height, 'g', -1, 64) + " ms"}
+	for n, m := range v.Minutes {
+		q := m.Overhead
+		c.stack(n, clock(m.Time)[:5]+": median "+ms(q.P50)+", p95 "+ms(q.P95), height, []string{"median", "p95"}, []float64{q.P50, q.P95 - q.P50})
+	}
+	return c
+}
+
+// scaleTo returns a round number that is no less: 1, 2 or 5 times a power of ten.
+func scaleTo(most float64) float64 {
+	if most <= 0 {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(most)))
+	for _, times := range []float64{1, 2, 5} {
+		if times*power >= most {
+			return times * power
+		}
+	}
+	return 10 * power
+}
+
+// percent writes a share.
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }

@@ -1,0 +1,214 @@
+package inspector_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sidenote/proxy/explain"
+	"sidenote/proxy/inspector"
+	"sidenote/proxy/overview"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
+	"sidenote/proxy/usage"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// busy is an hour with requests of all outcomes, whose questions are kept.
+func busy() inspector.Data {
+	ring := explain.New(500, explain.BodiesFull)
+	var all []*report.Report
+	for minute := 59; minute >= 0; minute-- {
+		for n := range 20 + (minute*7)%30 {
+			of := endedAgo(fmt.Sprint("r", minute, "-", n), minute)
+			of.Overhead = time.Duration(3+(minute*n)%9) * time.Millisecond
+			switch {
+			case n%11 == 3:
+				unanswered(of, ring, "Which submarine engines corrode?")
+			case n%13 == 5:
+				of.Outcome, of.Reason, of.Overhead = rewrite.Refused, report.ReasonQuota, 0
+			case minute < 9 && n%5 == 1:
+				of.Outcome, of.Reason = report.Failed, report.ReasonUpstreamTimeout
+			case n%7 == 2:
+				of.Outcome = report.WithTools
+			case n%17 == 2:
+				of.Outcome = report.Relayed
+			default:
+				of.Usage = usage.Usage{Input: 2100, CachedInput: 900, Output: 180, Known: true}
+				of.Budget.Charged.Money = 1_250_000
+			}
+			all = append(all, of)
+		}
+	}
+	for _, question := range []string{"How do I reset my badge?", "how do I reset  my badge?", "May I bring a dog?"} {
+		of := endedAgo(question, 1)
+		unanswered(of, ring, question)
+		all = append(all, of)
+	}
+	for _, of := range all {
+		ring.Record(of)
+	}
+	return inspector.Data{Requests: ring, Overview: lastHour(ring, all...)}
+}
+
+func endedAgo(id string, minutes int) *report.Report {
+	of := requestOf(id)
+	of.Route, of.Time = route.Chat, time.Now().Add(-time.Duration(minutes)*time.Minute)
+	return of
+}
+
+// unanswered makes a request one that nothing was found for.
+func unanswered(of *report.Report, ring *explain.Ring, question string) {
+	of.Outcome, of.Reason, of.Rewrite.Ledger.Sources = rewrite.Untouched, rewrite.ReasonNoMatch, nil
+	of.Rewrite.Retrieval = retrieval.Result{Cache: retrieval.CacheMiss, Bases: []retrieval.Ref{{Knowledge: "handbook"}, {Knowledge: "faq"}}}
+	ring.Received(of, fmt.Appendf(nil, `{"messages":[{"role":"user","content":%q}]}`, question))
+}
+
+// hostileHour has hostile texts wherever one can come from outside, as many and as long ones as are
+// shown, and every outcome in every minute.
+func hostileHour() inspector.Data {
+	ring := explain.New(500, explain.BodiesFull)
+	var all []*report.Report
+	for n := range 100 {
+		of := hostileRequest()
+		of.ID, of.Route, of.Time = fmt.Sprint("hostile", n), route.Chat, time.Now()
+		of.Rewrite.Ledger.Sources[0].Doc = fmt.Sprint(n, hostile, strings.Repeat("\u202E", 1000))
+		all = append(all, of)
+		miss := endedAgo(fmt.Sprint("missed", n), 0)
+		miss.Tenant = hostile
+		unanswered(miss, ring, fmt.Sprint(n))
+		ring.Received(miss, fmt.Appendf(nil, `{"messages":[{"role":"user","content":"%d %s"}]}`, n, strings.Repeat(`<script>alert(1)</script>\u202e`, 1000)))
+		miss.Rewrite.Retrieval.Bases = []retrieval.Ref{{Knowledge: hostile}, {Knowledge: hostile + strings.Repeat("x", 1<<20)}}
+		all = append(all, miss)
+	}
+	for minute := range 60 {
+		for _, o := range lastHour(nil)().Outcomes {
+			of := endedAgo("x", minute)
+			of.Outcome = o.Outcome
+			all = append(all, of)
+		}
+	}
+	for _, of := range all {
+		ring.Record(of)
+	}
+	return inspector.Data{Requests: ring, Overview: lastHour(ring, all...)}
+}
+
+// The overview tells what the last hour came to, in figures, drawings and lists, each with the way to
+// its requests.
+func TestOverview(t *testing.T) {
+	tb := openTab(t, serve(t, busy(), nil))
+	tb.open("/")
+	if got := eval[string](tb, `location.pathname + " " + document.querySelector("nav [aria-current]").textContent`); got != "/overview Overview" {
+		t.Errorf("the start: %s", got)
+	}
+	text := func(selector string) string {
+		t.Helper()
+		return eval[string](tb, fmt.Sprintf(`[...document.querySelectorAll(%q)].map((e) => e.textContent.trim().replace(/\s+/g, " ")).join("; ")`, selector))
+	}
+	// Columns have the proportions of their minutes, and their parts lie on each other.
+	if got := eval[bool](tb, `[...document.querySelectorAll("svg.minutes")].every((svg) => [...svg.querySelectorAll("g")].every((g) => {
+		let y = 100;
+		for (const r of g.querySelectorAll("rect")) {
+			if (Math.abs(r.y.baseVal.value + r.height.baseVal.value - y) > 0.2) return false;
+			y = r.y.baseVal.value;
+		}
+		return y >= -0.1 && g.querySelector("title").textContent !== "";
+	})) && document.querySelectorAll("svg.minutes g").length >= 118`); !got {
+		t.Error("the parts of a column do not lie on each other")
+	}
+	if got := text(".questions tbody tr:nth-child(-n+3)"); !strings.HasPrefix(got, "Which submarine engines corrode? 97") || !strings.Contains(got, "; how do I reset my badge? 2 ") && !strings.Contains(got, "; How do I reset my badge? 2 ") || !strings.Contains(got, "acme handbook, faq no-match") {
+		t.Errorf("questions: %s", got)
+	}
+	if got := text("h2"); got != "Requests by minute; Added latency by minute; Errors; Requests without sources; Questions without a match; Documents that were given most" {
+		t.Errorf("headings: %s", got)
+	}
+	if got := text(".pair tbody"); got != "refused quota166 failed upstream-timeout54; untouched no-match201" {
+		t.Errorf("reasons: %s", got)
+	}
+	// Its figures are those of the drawing.
+	tb.do(chromedp.Click("summary"))
+	if got := eval[bool](tb, `(() => {
+		const sum = (n) => [...document.querySelectorAll("#figures tbody tr")].reduce((s, r) => s + Number(r.cells[n].textContent.replaceAll(",", "")), 0);
+		const total = document.querySelector(".figures strong").textContent.replaceAll(",", "");
+		const legend = [...document.querySelectorAll(".legend")[0].querySelectorAll(".number")].map((e) => Number(e.textContent.replaceAll(",", "")));
+		return sum(1) === Number(total) && legend.every((n, k) => sum(k + 2) === n) && legend.reduce((a, b) => a + b) === Number(total);
+	})()`); !got {
+		t.Errorf("the table differs from the drawing: %s", text("#figures tbody tr"))
+	}
+	tb.do(chromedp.Click(`a[href="/requests?outcome=failed&text=reason%3Dupstream-timeout"]`), chromedp.WaitVisible("#requests"))
+	if got := eval[bool](tb, `[...document.querySelectorAll("#requests tbody tr")].length > 10 && [...document.querySelectorAll("#requests .tone")].every((e) => e.textContent === "failed")`); !got {
+		t.Errorf("failures: %s", text("#requests .tone"))
+	}
+}
+
+// The overview is made anew by itself, and neither closes what was opened nor takes the keyboard away.
+// While it is paused it is not.
+func TestOverviewIsLive(t *testing.T) {
+	ring, o := explain.New(500, explain.BodiesFull), overview.New()
+	record := func(question string) {
+		of := endedAgo(question, 0)
+		unanswered(of, ring, question)
+		ring.Record(of)
+		o.Record(of)
+	}
+	record("one")
+	tb := openTab(t, serve(t, inspector.Data{Requests: ring, Overview: func() *overview.View { return o.View(time.Now(), ring) }}, nil))
+	tb.open("/overview")
+	const asked = `[...document.querySelectorAll(".questions tbody th")].map((e) => e.textContent).join()`
+	if got := eval[string](tb, asked+` + document.getElementById("live").textContent`); got != "oneLive, every 5 seconds." {
+		t.Errorf("at first: %s", got)
+	}
+	eval[bool](tb, `(document.querySelector(".questions a").focus(), document.getElementById("figures").open = true)`)
+	const seen = `document.dispatchEvent(new Event("visibilitychange"))` // the page looks at once
+	record("two")
+	eval[bool](tb, seen)
+	tb.until(asked + ` === "two,one"`)
+	if got := eval[string](tb, `document.activeElement.pathname + document.getElementById("figures").open`); got != "/requests/onetrue" {
+		t.Errorf("what was opened, and the keyboard's place: %s", got)
+	}
+	tb.do(chromedp.Click("#pause"))
+	record("three")
+	eval[bool](tb, seen)
+	if got := eval[string](tb, asked+` + document.getElementById("live").textContent`); got != "two,onePaused." {
+		t.Errorf("paused: %s", got)
+	}
+	tb.do(chromedp.Click("#pause"))
+	tb.until(asked + ` === "three,two,one"`)
+}
+
+// Without texts the page says how to keep them, and links to no request that is not kept.
+func TestOverviewWithoutTexts(t *testing.T) {
+	of := endedAgo("a", 0)
+	unanswered(of, explain.New(1, explain.BodiesOff), "which?")
+	for name, c := range map[string]struct {
+		ring *explain.Ring
+		says string
+		link bool
+	}{
+		"off":      {explain.New(1, explain.BodiesOff), "<code>explain: {bodies: full}</code> keeps those of the last requests.", true},
+		"redacted": {explain.New(1, explain.BodiesRedacted), "<code>explain: {bodies: full}</code> keeps those of the last requests.", true},
+		"none":     {nil, "with <code>explain.keep</code> above 0.", false},
+	} {
+		data := inspector.Data{Requests: c.ring, Overview: lastHour(c.ring, of)}
+		if c.ring != nil {
+			c.ring.Record(of)
+		}
+		a := ask(t, "GET", serve(t, data, nil)+"/overview", "")
+		if !strings.Contains(a.body, c.says) || !strings.Contains(a.body, "its text is not kept") || strings.Contains(a.body, `href="/requests/a"`) != c.link {
+			t.Errorf("%s: %s", name, a.body)
+		}
+	}
+}
+
+// However hostile and long its texts are, the page is small, and soon there.
+func TestOverviewIsSmall(t *testing.T) {
+	address := serve(t, hostileHour(), nil) + "/overview"
+	if a := ask(t, "GET", address, ""); len(a.body) > 200_000 || strings.Contains(a.body, "<script>") || strings.ContainsAny(a.body, "\u202E\u2066\u200B\x00\x1B\r") {
+		t.Errorf("%d bytes: %.1000s", len(a.body), a.body)
+	}
+}
