@@ -36,7 +36,7 @@ upstream: {base_url: %s/v1, api_key: {file: key}}
 state: ":memory:"
 admin: {token: {env: ADMIN}, read_token: {file: read}}
 redis: {url: {env: REDIS}, timeout: 5ms, encryption_keys: {file: encryption}}
-explain: {bodies: full}
+explain: {bodies: %s}
 upstreams: {vectors: {base_url: %s, api_key: {env: VECTORS}}}
 embeddings: {upstream: vectors, model: m}
 knowledge: {docs: {path: docs, embed: true, attributes_from: {front_matter: [department]}}}
@@ -51,7 +51,8 @@ tenants:
   staff: {jwt: {corp: {groups: staff}}, policy: claims}
 `
 
-func newCanary(t *testing.T) *canary {
+// newCanary starts the program, which keeps bodies as it is told.
+func newCanary(t *testing.T, bodies string) *canary {
 	t.Helper()
 	s, up, dir := identitytest.New(t), newRecorder(t), t.TempDir()
 	c := &canary{t: t, up: up, config: filepath.Join(dir, "sidenote.yaml")}
@@ -76,9 +77,10 @@ func newCanary(t *testing.T) *canary {
 	})
 	for name, text := range map[string]string{
 		"key": c.secrets["key of the upstream"], "read": c.secrets["read token"], "keys.json": string(s.JWKS()),
-		"encryption":    "k1 " + c.secrets["encryption key"],
-		"docs/bonus.md": "---\ndepartment: hr\n---\n# Bonus\n\nThe bonus of everybody at Acme is four thousand euros.\n",
-		"sidenote.yaml": fmt.Sprintf(canaryConfig, up.URL, service.URL, identitytest.Issuer, identitytest.Audience, sha256.Sum256([]byte(c.secrets["key of a tenant"])), sha256.Sum256([]byte(c.secrets["key of agents"]))),
+		"encryption":          "k1 " + c.secrets["encryption key"],
+		"docs/bonus.md":       "---\ndepartment: hr\n---\n# Bonus\n\nThe bonus of everybody at Acme is four thousand euros.\n",
+		"docs/" + hostileName: "# Dogs <script>alert(4)</script>\n\nDogs may come to the office on Fridays.\n",
+		"sidenote.yaml":       fmt.Sprintf(canaryConfig, up.URL, bodies, service.URL, identitytest.Issuer, identitytest.Audience, sha256.Sum256([]byte(c.secrets["key of a tenant"])), sha256.Sum256([]byte(c.secrets["key of agents"]))),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -161,7 +163,7 @@ func (c *canary) runs(code int, args ...string) {
 // T28: no key, token, password or claim is in anything that the program prints, logs, counts,
 // explains or answers, whatever goes wrong.
 func TestT28CanarySecrets(t *testing.T) {
-	c := newCanary(t)
+	c := newCanary(t, "full")
 	const chat = "/v1/chat/completions"
 	want := map[string]int{"key of a tenant": 200, "key of agents": 200, "token": 200, "unknown key": 401, "expired token": 401, "admin token": 401, "claim": 401, "key of the upstream": 401}
 	admin := c.secrets["admin token"]

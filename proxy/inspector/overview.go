@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"sidenote/proxy/explain"
 	"sidenote/proxy/overview"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
@@ -54,16 +55,16 @@ type question struct {
 	Kept              bool
 }
 
-func (i *Inspector) overview(*visit) (any, error) {
-	v := i.data.Overview()
-	view := &overviewView{View: v, Kept: i.data.Requests != nil, Questions: i.questions(v.Questions)}
+func overviewPage(i *Inspector, _ *visit) (any, error) {
+	v, ring := i.data.Overview(), i.data.Requests
+	view := &overviewView{View: v, Kept: ring != nil, Questions: questionsOf(ring, v.Questions)}
 	for _, o := range v.Outcomes {
 		if o.Requests > 0 {
-			view.Series = append(view.Series, series{o.Outcome, o.Requests, "outcome-" + string(o.Outcome), i.requestsOf(o.Outcome, "")})
+			view.Series = append(view.Series, series{o.Outcome, o.Requests, "outcome-" + string(o.Outcome), requestsOf(ring, o.Outcome, "")})
 		}
 	}
 	for _, r := range v.Reasons {
-		w := why{r.Outcome, r.Reason, r.Requests, i.requestsOf(r.Outcome, r.Reason)}
+		w := why{r.Outcome, r.Reason, r.Requests, requestsOf(ring, r.Outcome, r.Reason)}
 		if tone(r.Outcome) == "bad" {
 			view.Failures = append(view.Failures, w)
 		} else {
@@ -81,8 +82,8 @@ func (i *Inspector) overview(*visit) (any, error) {
 
 // requestsOf is the address of the requests that came to an outcome for a reason; "" if none are
 // kept.
-func (i *Inspector) requestsOf(o rewrite.Outcome, r rewrite.Reason) string {
-	if i.data.Requests == nil || o == report.Relayed {
+func requestsOf(ring *explain.Ring, o rewrite.Outcome, r rewrite.Reason) string {
+	if ring == nil || o == report.Relayed {
 		return ""
 	}
 	f := filter{Outcome: string(o)}
@@ -92,13 +93,13 @@ func (i *Inspector) requestsOf(o rewrite.Outcome, r rewrite.Reason) string {
 	return requestsPath + "?" + f.query()
 }
 
-// questions puts those together that ask the same, the most frequent first.
-func (i *Inspector) questions(all []overview.Question) []question {
+// questionsOf puts those together that ask the same, the most frequent first.
+func questionsOf(ring *explain.Ring, all []overview.Question) []question {
 	ids := make([]string, len(all))
 	for n := range all {
 		ids[n] = all[n].ID
 	}
-	kept := i.data.Requests.Kept(ids)
+	kept := ring.Kept(ids)
 	var asked []question
 	at := map[string]int{} // by their texts
 	for _, q := range all {

@@ -25,7 +25,7 @@ type page struct {
 // pages returns the pages, in the order of the menu. A path that another one covers comes first.
 func pages() []page {
 	return []page{
-		{path: overviewPath, title: "The last hour", menu: "Overview", file: "overview.html", data: (*Inspector).overview},
+		{path: overviewPath, title: "The last hour", menu: "Overview", file: "overview.html", data: overviewPage},
 		{path: requestsPath, title: "Requests", menu: "Requests", file: "requests.html", data: (*Inspector).requests},
 		{path: requestsPath + "/{id}", title: "Request", file: "request.html", data: (*Inspector).request},
 		{path: tenantsPath, title: "Tenants and policies", menu: "Tenants", file: "tenants.html", data: tenantsPage},
@@ -49,6 +49,7 @@ const (
 func (i *Inspector) actions() []route {
 	return []route{
 		{method: "GET", path: homePath, page: true, answer: func(v *visit) error { redirect(v.RequestCtx, overviewPath); return nil }},
+		{method: "GET", path: overviewPath + "/json", page: true, answer: func(v *visit) error { return answerJSON(v, i.data.Overview()) }},
 		{method: "GET", path: requestsPath + "/events", answer: i.events},
 		{method: "GET", path: requestsPath + "/{id}/json", page: true, answer: i.requestJSON},
 		{method: "GET", path: tenantsPath + "/{name}/json", page: true, answer: func(v *visit) error { return settingsJSON(i, v, v.name, "") }},
