@@ -25,6 +25,7 @@ type bench struct {
 	Stress      bool          `help:"Also stream 20,000 chats from a fast upstream and count what is lost."`
 	StressChats int           `default:"20000" hidden:""`
 	Growth      bool          `help:"Also a table over body size, messages, sources and connections."`
+	Page        bool          `help:"Also what a request costs more, at 1,000 a second, while a page of the inspector is open."`
 	Log         string        `default:"all" enum:"all,errors,none" placeholder:"WHICH" help:"Requests with a line in Sidenote's log: all, errors or none (${default})."`
 	JSON        bool          `help:"Print JSON."`
 
@@ -90,6 +91,7 @@ func (b *bench) measure(ctx context.Context) (_ *results, err error) {
 		{b.Streams > 0, b.measureMemory},
 		{b.Stress, b.measureStress},
 		{b.Growth, b.measureGrowth},
+		{b.Page, b.measurePage},
 	} {
 		if !step.wanted {
 			continue
@@ -122,10 +124,10 @@ func (b *bench) newRig(ctx context.Context, documents int) (_ *rig, err error) {
 	if r.relay, err = startRole(ctx, "role-relay", r.upstream.addr); err != nil {
 		return nil, err
 	}
-	if r.sidenote, err = b.startSidenote(ctx, b.Sidenote, r.upstream.addr, documents, true); err != nil || b.Before == "" {
+	if r.sidenote, err = b.startSidenote(ctx, b.Sidenote, program{upstream: r.upstream.addr, documents: documents, staged: true}); err != nil || b.Before == "" {
 		return r, err
 	}
-	r.before, err = b.startSidenote(ctx, b.Before, r.upstream.addr, documents, false)
+	r.before, err = b.startSidenote(ctx, b.Before, program{upstream: r.upstream.addr, documents: documents})
 	return r, err
 }
 

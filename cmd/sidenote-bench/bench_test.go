@@ -36,7 +36,7 @@ func TestWhole(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{
 		"--sidenote", program, "--rounds", "1", "--round", "10ms", "--connections", "2", "--latencies", "20", "--streams", "20",
-		"--stress", "--stress-chats", "200", "--growth", "--json", "--before", program,
+		"--stress", "--stress-chats", "200", "--growth", "--page", "--json", "--before", program,
 	}, &stdout, &stderr)
 	if code != exitDone || stderr.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
@@ -59,11 +59,14 @@ func TestWhole(t *testing.T) {
 	if r.Stress.Chats != 200 || r.Stress.RelayLost+r.Stress.SidenoteLost > 0 {
 		t.Errorf("%+v", *r.Stress)
 	}
+	if p := r.Page; p == nil || p.Without <= 0 || p.With <= 0 || p.Low > p.More || p.More > p.High {
+		t.Errorf("page: %+v", p)
+	}
 	var table bytes.Buffer
 	if err := r.write(&table, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(names(works()), "before", "Latency", "Memory", "lost", "Growth") {
+	for _, name := range append(names(works()), "before", "Latency", "Memory", "lost", "Growth", "page open") {
 		if !strings.Contains(table.String(), name) {
 			t.Errorf("%q is not in the table:\n%s", name, &table)
 		}

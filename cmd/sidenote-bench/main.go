@@ -63,6 +63,7 @@ Both run in turns, in short rounds of one run, against the same upstream. Shown 
   sidenote-bench --json > bench.json  for machines
   sidenote-bench --stress             20,000 streamed chats too: none may be lost
   sidenote-bench --streams 10000      memory of so many open streams
+  sidenote-bench --page               what an open page of the inspector costs requests
   sidenote-bench --growth             a table over body size, messages, sources and connections
 
 Without --sidenote the program is built from the source in the current folder.`

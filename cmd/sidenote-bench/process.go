@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,14 +86,22 @@ func buildSidenote(ctx context.Context, dir string) (path string, err error) {
 	return path, nil
 }
 
-// startSidenote starts a real program on a folder of so many documents, each a source of
-// about 1 KB, and waits until requests get all of them as sources.
-func (b *bench) startSidenote(ctx context.Context, program, upstream string, documents int, staged bool) (*server, error) {
-	dir, err := os.MkdirTemp(b.dir, fmt.Sprintf("with-%d-", documents))
+// A program says how to start one.
+type program struct {
+	upstream  string
+	documents int    // each a source of about 1 KB
+	staged    bool   // it answers chats of stagedModel in stages, which older builds do not know
+	admin     string // address of its admin port; "": it has none
+}
+
+// startSidenote starts a real program on a folder of documents, and waits until requests get
+// all of them as sources.
+func (b *bench) startSidenote(ctx context.Context, file string, p program) (*server, error) {
+	dir, err := os.MkdirTemp(b.dir, fmt.Sprintf("with-%d-", p.documents))
 	if err != nil {
 		return nil, err
 	}
-	config, err := b.writeConfig(dir, upstream, documents, staged)
+	config, err := b.writeConfig(dir, p)
 	if err != nil {
 		return nil, err
 	}
@@ -105,14 +114,14 @@ func (b *bench) startSidenote(ctx context.Context, program, upstream string, doc
 		return nil, err
 	}
 	defer func() { _ = log.Close() }() // the process has its own
-	s := &server{name: "sidenote", addr: addr, cmd: exec.CommandContext(ctx, program,
-		"serve", "--config", config, "--listen", addr, "--admin", "off", "--state", ":memory:")}
+	s := &server{name: "sidenote", addr: addr, cmd: exec.CommandContext(ctx, file,
+		"serve", "--config", config, "--listen", addr, "--admin", cmp.Or(p.admin, "off"), "--state", ":memory:")}
 	s.cmd.Stderr = log
 	if err := s.start(); err != nil {
 		return nil, err
 	}
 	go s.wait()
-	if err := s.ready(ctx, documents); err != nil {
+	if err := s.ready(ctx, p.documents); err != nil {
 		const enough = 2 << 10
 		said, _ := os.ReadFile(log.Name())
 		said = bytes.TrimSpace(said[max(0, len(said)-enough):])
@@ -159,14 +168,13 @@ func askStatus(addr string) (string, error) {
 // others is the number of documents that answer something else.
 const others = 60
 
-// writeConfig writes a configuration for an upstream, with its documents, and with stages for chats
-// of stagedModel or without, which older builds do not know.
-func (b *bench) writeConfig(dir, upstream string, documents int, staged bool) (path string, err error) {
+// writeConfig writes a program's configuration, with its documents.
+func (b *bench) writeConfig(dir string, p program) (path string, err error) {
 	docs := filepath.Join(dir, "handbook")
 	if err := os.MkdirAll(docs, 0o700); err != nil {
 		return "", err
 	}
-	for i := range documents {
+	for i := range p.documents {
 		if err := os.WriteFile(filepath.Join(docs, fmt.Sprintf("leave-%02d.md", i)), document(i), 0o600); err != nil {
 			return "", err
 		}
@@ -178,7 +186,7 @@ func (b *bench) writeConfig(dir, upstream string, documents int, staged bool) (p
 	}
 	path = filepath.Join(dir, "sidenote.yaml")
 	overrides := ""
-	if staged {
+	if p.staged {
 		overrides = fmt.Sprintf("    overrides: [{models: [%s], mode: staged, stages: medical}]\n", stagedModel)
 	}
 	yaml := fmt.Sprintf(`upstream: http://%s
@@ -189,7 +197,7 @@ policies:
     retrieval: {top_k: %d, deadline: 5s, score_threshold: 0.0001}
 %stelemetry: {log: {format: json, requests: %s}}
 concurrency: 32k
-`, upstream, docs, 400*documents+400, documents, overrides, b.Log)
+`, p.upstream, docs, 400*p.documents+400, p.documents, overrides, b.Log)
 	return path, os.WriteFile(path, []byte(yaml), 0o600)
 }
 

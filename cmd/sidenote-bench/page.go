@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"sidenote/cmd/internal/console"
+)
+
+const (
+	pageRate = 1000 // requests a second
+	pageBar  = 1.0  // microseconds that a request may cost more
+	// pageRounds is how many rounds of other measurements one is long: pages are told of requests once
+	// a second where there are many.
+	pageRounds = 8
+)
+
+// measurePage compares what a request costs while a page of the inspector follows all requests with
+// what it costs without: in one process, in turns.
+func (b *bench) measurePage(ctx context.Context, out *results) (err error) {
+	r := &rig{}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	if r.upstream, err = startRole(ctx, "role-upstream"); err != nil {
+		return err
+	}
+	admin, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	if r.sidenote, err = b.startSidenote(ctx, b.Sidenote, program{upstream: r.upstream.addr, documents: mainSources, admin: admin}); err != nil {
+		return err
+	}
+	l, err := newLoad(r.sidenote, works()[0], 1)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	var cost [2][]float64 // without a page and with one
+	for n := range b.Rounds + 1 {
+		b.progress.Show(console.Work{Name: "page", Done: n, Total: b.Rounds + 1})
+		for _, pages := range rand.Perm(2) {
+			each, err := b.paced(ctx, l, admin, pages)
+			if err != nil {
+				return fmt.Errorf("with %d pages: %w", pages, err)
+			}
+			if n > 0 { // the first is to warm up
+				cost[pages] = append(cost[pages], each)
+			}
+		}
+	}
+	more := make([]float64, len(cost[0]))
+	for i := range more {
+		more[i] = cost[1][i] - cost[0][i]
+	}
+	out.Page = &pageResult{
+		Rate: pageRate, Without: median(cost[0]), With: median(cost[1]), More: median(more), Low: quantile(more, .25), High: quantile(more, .75), Bar: pageBar,
+	}
+	return nil
+}
+
+// paced sends requests at pageRate while so many pages follow, and returns what each cost.
+func (b *bench) paced(ctx context.Context, l *load, admin string, pages int) (each float64, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	for range pages {
+		req, err := http.NewRequestWithContext(ctx, "GET", "http://"+admin+"/requests/events", nil)
+		if err != nil {
+			return 0, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return 0, err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return 0, fmt.Errorf("follow requests: %s", resp.Status)
+		}
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			_, _ = io.Copy(io.Discard, resp.Body) // until stop
+			_ = resp.Body.Close()
+		}()
+		defer func() { stop(); <-read }()
+	}
+	r, err := l.pace(ctx, pageRounds*b.Round)
+	if err != nil {
+		return 0, err
+	}
+	return r.perRequest(), nil
+}
+
+// pace sends pageRate requests a second on the first connection for so long.
+func (l *load) pace(ctx context.Context, long time.Duration) (r round, err error) {
+	before, err := cpuOf(l.server.pid())
+	if err != nil {
+		return r, err
+	}
+	ticks := time.NewTicker(time.Second / pageRate)
+	defer ticks.Stop()
+	for start := time.Now(); r.took < long; r.took = time.Since(start) {
+		for due := int(time.Since(start) * pageRate / time.Second); r.requests < due; r.requests++ {
+			if err := l.one(l.clients[0]); err != nil {
+				return r, fmt.Errorf("%s: %w", l.server.name, err)
+			}
+		}
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+	}
+	after, err := cpuOf(l.server.pid())
+	r.cpu = after - before
+	return r, err
+}
