@@ -68,10 +68,13 @@ func TestDemoSaysWhereToLook(t *testing.T) {
 		Run(ctx, []string{"demo", "--serve"}, strings.NewReader(""), out, io.Discard, func(string) (string, bool) { return "", false })
 	}()
 	defer func() { stop(); <-out.ended }()
-	text := out.until(t, "What each request was shown: ")
-	address := regexp.MustCompile(`shown: (http://127\.0\.0\.1:[0-9]+)/\n`).FindStringSubmatch(text)
-	if address == nil {
+	text := out.until(t, "All requests from now on:  ")
+	address := regexp.MustCompile(`What the model was shown:  (http://127\.0\.0\.1:[0-9]+)/(requests/[0-9A-Z]{26})\nAll requests from now on:  (http://127\.0\.0\.1:[0-9]+)/\n`).FindStringSubmatch(text)
+	if address == nil || address[1] != address[3] {
 		t.Fatal(text)
+	}
+	if _, body := browse(t, "GET", address[1]+"/"+address[2], "", ""); !strings.Contains(body, "cache=miss") || !strings.Contains(body, "leave.md") {
+		t.Errorf("the page of the request: %s", body)
 	}
 	if _, body := browse(t, "GET", address[1]+"/requests", "", ""); strings.Count(body, `title="injected; sources=6; `) != 2 {
 		t.Error(body)

@@ -41,6 +41,7 @@ const Preset = "medical"
 
 // A told is a demo that was run.
 type told struct {
+	id     string // of the request
 	screen func(demo.Look) string
 	json   func() ([]byte, error)
 	wrong  error // nil: all arrived
@@ -90,7 +91,7 @@ func (d *Demo) Run(ctx context.Context) error {
 			err = d.show(story)
 		}
 		if address := ports.InspectorURL(ls.Admin); err == nil && d.Serve && !d.JSON && address != "" {
-			fmt.Fprintf(d.Stdout, "What each request was shown: %s\n", address)
+			fmt.Fprintf(d.Stdout, "What the model was shown:  %srequests/%s\nAll requests from now on:  %[1]s\n", address, story.id)
 		}
 		if failed = err; !d.Serve || err != nil {
 			stop()
@@ -177,7 +178,7 @@ func (a *asker) tell(ctx context.Context) (told, error) {
 	if a.Staged {
 		story := a.staged(&answer)
 		story.Documents, story.Chunks, story.Index, story.Original = content.Documents(), content.Chunks(), took, body
-		return told{func(look demo.Look) string { return demo.RenderStaged(story, look) }, story.JSON, story.Check()}, nil
+		return told{answer.Report.ID, func(look demo.Look) string { return demo.RenderStaged(story, look) }, story.JSON, story.Check()}, nil
 	}
 	rewritten := a.stub.LastRequest()
 	again, err := a.client.Ask(ctx, body, chatclient.Follow{})
@@ -195,7 +196,7 @@ func (a *asker) tell(ctx context.Context) (told, error) {
 	if !story.Arrived() {
 		wrong = errors.New("no sources arrived at the model")
 	}
-	return told{func(look demo.Look) string { return demo.Render(story, look) }, story.JSON, wrong}, nil
+	return told{answer.Report.ID, func(look demo.Look) string { return demo.Render(story, look) }, story.JSON, wrong}, nil
 }
 
 // staged is the story of an answer in stages, as the stub saw it.
