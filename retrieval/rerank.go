@@ -130,12 +130,12 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 		return done, nil
 	}
 	for n, i := range judged {
-		c := &s.ranked[i]
+		c := s.ranked[i]
 		if c.judged, c.score = true, scores[n]; by.Threshold > 0 {
 			c.threshold = math.Inf(-1)
 		}
 	}
-	slices.SortStableFunc(s.ranked, func(a, b candidate) int {
+	slices.SortStableFunc(s.ranked, func(a, b *candidate) int {
 		switch {
 		case a.judged && b.judged:
 			return cmp.Compare(b.score, a.score)
@@ -158,7 +158,7 @@ func (s *selection) documents(answers []answer, of []int) ([]string, error) {
 	for from := range answers {
 		var read []*Source
 		for n, i := range of {
-			if c := &s.ranked[i]; c.from == from && c.texts != nil {
+			if c := s.ranked[i]; c.from == from && c.mark != nil {
 				read = append(read, &whole[n])
 			}
 		}

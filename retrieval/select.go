@@ -12,22 +12,21 @@ import (
 // answer that others may be reading: it is never changed.
 type candidate struct {
 	source    *Source
+	mark      *Mark   // of a text that its engine keeps; nil where the source has the text
 	from      int     // number of its answer
-	further   bool    // which is to a query of a plan
-	texts     Texts   // that have its text; nil where the source has it
-	mark      *Mark   // of its text, likewise
 	relevance float64 // comparable over bases
 	ranks     float64 // what several lists give to its ranks, where they are fused by them
 	beyond    float64 // the score of an engine without a floor, which says more where it is above 1
 	threshold float64 // least score in its base
+	score     float64 // that a Reranker gave
 	judged    bool    // by a Reranker
-	score     float64 // that it gave
-	text      content // of the source, once compared
+	further   bool    // its answer is to a query of a plan
+	text      *content
 }
 
-// A content is what a text is compared by.
+// A content is what a text without a mark is compared by.
 type content struct {
-	sketch *Sketch  // nil until it is compared
+	sketch Sketch
 	made   bool     // the engine had no sketch
 	terms  []string // where it was made: as they come
 	sorted []string // the different ones; nil until they are compared
@@ -73,7 +72,7 @@ func (s *selection) rank(answers []answer) error {
 	for i := range answers {
 		n += min(len(answers[i].res.Sources), s.settings.NumCandidates)
 	}
-	s.marks, s.ranked = slices.Grow(s.marks, n), slices.Grow(s.ranked, n)
+	s.marks, s.candidates, s.ranked = slices.Grow(s.marks, n), slices.Grow(s.candidates, n), slices.Grow(s.ranked, n)
 	for from := range answers {
 		a, further := &answers[from].res, answers[from].further
 		planned = planned || further
@@ -93,20 +92,23 @@ func (s *selection) rank(answers []answer) error {
 				c.ranks = byRank(i+1, further)
 			}
 			if src.At.Kept && a.Texts != nil {
-				c.texts, c.mark = a.Texts, &marks[i]
+				c.mark = &marks[i]
 			}
-			s.ranked = append(s.ranked, c)
+			s.candidates = append(s.candidates, c)
 		}
 	}
 	if planned {
-		s.ranked = fuseQueries(s.ranked)
+		s.candidates = fuseQueries(s.candidates)
+	}
+	for i := range s.candidates {
+		s.ranked = append(s.ranked, &s.candidates[i])
 	}
 	slices.SortFunc(s.ranked, better)
 	return nil
 }
 
 // better orders candidates, the best first.
-func better(a, b candidate) int {
+func better(a, b *candidate) int {
 	switch { // nearly always this decides
 	case a.ranks != b.ranks:
 		return cmp.Compare(b.ranks, a.ranks)
@@ -134,41 +136,51 @@ type selection struct {
 	graded    bool       // by its scores, which are wanted also where there is nothing to order
 	query     string     // that it is about
 
-	marks    []Mark      // of all candidates, as they were found
-	ranked   []candidate // all of them, best first
-	chosen   []*candidate
-	excluded []Excluded   // the answer has it
-	fallen   []*candidate // by excluded
-	unnamed  []*Excluded  // those whose names an engine reads
-	groups   []group      // of all candidates, the best first; never more than there is room for
-	keys     []key        // of the best of each group
-	beyond   string       // the detail of what came after the list was full
+	answers    []answer
+	marks      []Mark       // of all candidates, as they were found
+	candidates []candidate  // as they were found, too
+	ranked     []*candidate // all of them, best first
+	chosen     []*candidate
+	excluded   []Excluded   // the answer has it
+	fallen     []*candidate // by excluded
+	unnamed    []*Excluded  // those whose names an engine reads
+	groups     []group      // of all candidates, the best first; never more than there is room for
+	keys       []key        // of the best of each group
+	replaced   bool         // of some group another one than the best is chosen
+	beyond     string       // the detail of what came after the list was full
 }
 
 // A key tells texts apart that are not duplicates, without looking at them.
 type key struct {
-	bytes   int
 	outline outline // of a sketch that an engine made
+	bytes   int
+	sum     uint32 // of a mark
+	from    int    // number of the answer with that mark; -1 without one
 }
 
 func keyOf(c *candidate) key {
-	k := key{bytes: c.bytes()}
-	if c.mark != nil {
-		k.outline = c.mark.Sketch.outline()
+	if c.mark == nil {
+		return key{bytes: len(c.source.Text), from: -1}
 	}
-	return k
+	return key{c.mark.Sketch.outline(), c.mark.Bytes, c.mark.Sum, c.from}
+}
+
+// differs tells whether two texts are not the same.
+func (k *key) differs(l *key) bool {
+	return k.bytes != l.bytes || k.sum != l.sum && k.from == l.from && k.from >= 0
 }
 
 // reset lets go of all that was selected and keeps the memory.
 func (s *selection) reset() {
+	clear(s.candidates[:cap(s.candidates)])
 	clear(s.ranked)
 	clear(s.chosen)
 	clear(s.fallen)
 	clear(s.groups)
 	clear(s.unnamed[:cap(s.unnamed)])
 	*s = selection{
-		marks: s.marks[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0], groups: s.groups[:0], keys: s.keys[:0],
-		unnamed: s.unnamed[:0],
+		marks: s.marks[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0],
+		groups: s.groups[:0], keys: s.keys[:0], unnamed: s.unnamed[:0],
 	}
 }
 
@@ -202,7 +214,7 @@ func (s *selection) add(c *candidate) {
 		}
 		s.drop(c, ExcludedTopK, s.beyond)
 	default:
-		g.chosen = c
+		g.chosen, s.replaced = c, s.replaced || g.best != c
 		s.chosen = append(s.chosen, c)
 	}
 }
@@ -219,18 +231,25 @@ func duplicateDetail(knowledge string, better *Source) string {
 func (s *selection) groupOf(c *candidate) *group {
 	k := keyOf(c)
 	for i := range s.keys {
-		if s.keys[i].bytes == k.bytes && s.groups[i].best.same(c) {
+		if !s.keys[i].differs(&k) && s.same(s.groups[i].best, c) {
 			return &s.groups[i]
 		}
 	}
 	for i := range s.keys {
-		g := &s.groups[i]
-		if !s.keys[i].outline.rulesOut(&k.outline) && s.alike(g.best, c) || g.chosen != nil && g.chosen != g.best && s.alike(g.chosen, c) {
-			return g
+		if !s.replaced && s.keys[i].outline.halfRulesOut(&k.outline) {
+			continue // nearly always
+		}
+		if !s.keys[i].outline.rulesOut(&k.outline) && s.alike(s.groups[i].best, c) || s.likeChosen(&s.groups[i], c) {
+			return &s.groups[i]
 		}
 	}
 	s.groups, s.keys = append(s.groups, group{best: c}), append(s.keys, k)
 	return &s.groups[len(s.groups)-1]
+}
+
+// likeChosen tells whether c is like that which is chosen of a group, where that is not the best.
+func (s *selection) likeChosen(g *group, c *candidate) bool {
+	return g.chosen != nil && g.chosen != g.best && s.alike(g.chosen, c)
 }
 
 // fewTerms is the number of terms up to which sets are compared as such where there are any.
@@ -240,34 +259,33 @@ const fewTerms = 16
 // have made it is an estimate, see Sketcher; where one had to be made here, the terms decide
 // on what the sketches do not tell apart at once.
 func (s *selection) alike(a, b *candidate) bool {
-	x, y := s.contentOf(a), s.contentOf(b)
-	if !x.made || !y.made {
-		return x.sketch.similar(y.sketch)
+	x, y := s.sketchOf(a), s.sketchOf(b)
+	if a.text == nil || b.text == nil || !a.text.made || !b.text.made {
+		return x.similar(y)
 	}
-	few := min(len(x.terms), len(y.terms)) <= fewTerms
-	return (few || x.sketch.near(y.sketch)) && similar(x.set(), y.set())
+	few := min(len(a.text.terms), len(b.text.terms)) <= fewTerms
+	return (few || x.near(y)) && similar(a.text.set(), b.text.set())
 }
 
-func (s *selection) contentOf(c *candidate) *content {
-	if c.text.sketch != nil {
-		return &c.text
-	}
+// sketchOf returns the sketch of a candidate's text. Where its engine has made none it is made.
+func (s *selection) sketchOf(c *candidate) *Sketch {
 	if c.mark != nil {
-		c.text.sketch = &c.mark.Sketch
-		return &c.text
+		return &c.mark.Sketch
 	}
-	read, ok := ReadSketch([]byte(c.source.Sketch))
-	if c.text.sketch = &read; !ok {
-		c.text.terms, c.text.made = s.terms(c.source.Text), true
-		read = sketchOf(c.text.terms)
+	if c.text == nil {
+		read, ok := ReadSketch([]byte(c.source.Sketch))
+		if c.text = (&content{sketch: read}); !ok {
+			c.text.terms, c.text.made = s.terms(c.source.Text), true
+			c.text.sketch = sketchOf(c.text.terms)
+		}
 	}
-	return &c.text
+	return &c.text.sketch
 }
 
 func (s *selection) ofDocument(src *Source) int {
 	n := 0
 	for _, c := range s.chosen {
-		if c.source.Knowledge == src.Knowledge && c.source.Doc == src.Doc {
+		if c.source.Doc == src.Doc && c.source.Knowledge == src.Knowledge {
 			n++
 		}
 	}
@@ -312,6 +330,7 @@ func scoreDetail(score, threshold float64) string {
 // choose turns the answers of bases into sources, with their texts, and the account of what
 // fell; ctx is that of reranking. An error is an *unreadableAnswer.
 func (s *selection) choose(ctx context.Context, answers []answer) (Result, error) {
+	s.answers = answers
 	if err := s.rank(answers); err != nil {
 		return Result{}, err
 	}
@@ -323,8 +342,8 @@ func (s *selection) choose(ctx context.Context, answers []answer) (Result, error
 	if fall := len(s.ranked) - s.settings.TopK; fall > 0 {
 		s.excluded = make([]Excluded, 0, fall)
 	}
-	for i := range s.ranked {
-		s.add(&s.ranked[i])
+	for _, c := range s.ranked {
+		s.add(c)
 	}
 	res := Result{Excluded: s.excluded, Retrieved: len(s.ranked), Unique: len(s.groups), Reranked: reranked}
 	if len(answers) == 1 {

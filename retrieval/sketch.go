@@ -145,17 +145,21 @@ const (
 // of a similar set, so 11 bits, and 75 bits of those of a set with nothing in common. That a
 // similar set is ruled out takes more than four standard deviations, eight where all bins are
 // used.
-func (o *outline) rulesOut(b *outline) bool {
-	most := max(o.used, b.used)
-	if min(o.used, b.used) < leastOutlined {
-		return false
+func (o *outline) rulesOut(b *outline) bool { return o.halfRulesOut(b) || o.allRulesOut(b) }
+
+// halfRulesOut is rulesOut by half of the bins, which is true of nearly all sets that have nothing
+// in common.
+func (o *outline) halfRulesOut(b *outline) bool {
+	most, differ := max(o.used, b.used), bits.OnesCount64(o.bits[0]^b.bits[0])+bits.OnesCount64(o.bits[1]^b.bits[1])
+	return 16*differ > 3*most && most >= leastHalved && min(o.used, b.used) >= leastOutlined
+}
+
+func (o *outline) allRulesOut(b *outline) bool {
+	differ := 0
+	for i := range o.bits {
+		differ += bits.OnesCount64(o.bits[i] ^ b.bits[i])
 	}
-	differ := bits.OnesCount64(o.bits[0]^b.bits[0]) + bits.OnesCount64(o.bits[1]^b.bits[1])
-	if 16*differ > 3*most && most >= leastHalved {
-		return true // by half of the bins, as nearly all that have nothing in common
-	}
-	differ += bits.OnesCount64(o.bits[2]^b.bits[2]) + bits.OnesCount64(o.bits[3]^b.bits[3])
-	return 8*differ > 3*most
+	return 8*differ > 3*max(o.used, b.used) && min(o.used, b.used) >= leastOutlined
 }
 
 // near tells whether sets may be similar: it is true of all that are.

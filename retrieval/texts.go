@@ -126,12 +126,12 @@ func (s *selection) read(answers []answer, res *Result) error {
 		var sources []*Source
 		s.unnamed = s.unnamed[:0]
 		for i, c := range s.chosen {
-			if c.from == from && c.texts != nil {
+			if c.from == from && c.mark != nil {
 				sources = append(sources, &res.Sources[i])
 			}
 		}
 		for i, c := range s.fallen {
-			if c.from == from && c.texts != nil {
+			if c.from == from && c.mark != nil {
 				s.unnamed = append(s.unnamed, &res.Excluded[i])
 			}
 		}
@@ -145,38 +145,27 @@ func (s *selection) read(answers []answer, res *Result) error {
 	return nil
 }
 
-// same tells whether two candidates have the same text. Texts that an engine keeps are only
-// read where their marks are equal.
-func (c *candidate) same(d *candidate) bool {
-	if c.texts == nil && d.texts == nil {
-		return c.source.Text == d.source.Text
+// same tells whether two candidates that their keys do not tell apart have the same text. Texts
+// that an engine keeps are only read for that.
+func (s *selection) same(a, b *candidate) bool {
+	if a.mark == nil && b.mark == nil {
+		return a.source.Text == b.source.Text
 	}
-	if c.bytes() != d.bytes() || c.from == d.from && c.texts != nil && d.texts != nil && c.mark.Sum != d.mark.Sum {
-		return false
-	}
-	x, ok := c.readText()
+	x, ok := s.readText(a)
 	if !ok {
 		return false
 	}
-	y, ok := d.readText()
+	y, ok := s.readText(b)
 	return ok && x == y
 }
 
-// bytes is the length of the text.
-func (c *candidate) bytes() int {
-	if c.mark != nil {
-		return c.mark.Bytes
-	}
-	return len(c.source.Text)
-}
-
 // readText returns the text; false where it cannot be read, which shows when it is selected.
-func (c *candidate) readText() (string, bool) {
-	if c.texts == nil {
+func (s *selection) readText(c *candidate) (string, bool) {
+	if c.mark == nil {
 		return c.source.Text, true
 	}
 	src := *c.source
-	err := c.texts.Read([]*Source{&src}, nil)
+	err := s.answers[c.from].res.Texts.Read([]*Source{&src}, nil)
 	return src.Text, err == nil
 }
 
