@@ -43,10 +43,11 @@ type columns struct {
 // before is its number, from 1; a new one is 0, what it has in common with the last new one (a
 // byte) and the rest.
 type column struct {
-	seen [maxSeen]string
-	n    int // of them
-	last string
-	slot [columnSlots]uint8 // number of a string by its hash; 0 for none
+	seen   [maxSeen]string
+	n      int // of them
+	last   string
+	slot   [columnSlots]uint8 // number of a string by its hash; 0 for none
+	lately [2]uint8           // numbers of those that came last: a base and a reason mostly come again
 }
 
 const (
@@ -59,14 +60,21 @@ const (
 
 // append writes the next string.
 func (c *column) append(b []byte, s string) []byte {
+	for _, n := range c.lately {
+		if n > 0 && c.seen[n-1] == s {
+			return append(b, n)
+		}
+	}
 	at := recent.HashText(s) % columnSlots
 	if n := c.slot[at]; n > 0 && c.seen[n-1] == s {
+		c.lately = [2]uint8{n, c.lately[0]}
 		return append(b, n)
 	}
 	if c.n < maxSeen {
 		c.seen[c.n] = s
 		c.n++
 		c.slot[at] = uint8(c.n)
+		c.lately = [2]uint8{c.slot[at], c.lately[0]}
 	}
 	common := 0
 	for most := min(len(s), len(c.last), maxCommon); common < most && s[common] == c.last[common]; {

@@ -99,8 +99,11 @@ func (x *texts) sum(t int, body []byte) uint32 {
 // whole tells whether a text and its sketch are as they were written.
 func (x *texts) whole(t int) bool { return x.sum(t, x.body(t)) == uint32(number(x.sums, t)) }
 
-// document returns the document of a text.
+// document returns the document of a text. Where each document is one text they have the same number.
 func (x *texts) document(t int) int {
+	if t < x.documents && x.first(t) == t && x.first(t+1) > t {
+		return t
+	}
 	return sort.Search(x.documents, func(d int) bool { return x.first(d+1) > t })
 }
 
