@@ -93,15 +93,19 @@ const promptTexts = 4096
 // Prompt tells whether the bases of q have few texts and a floor, and no vectors, for which that
 // of the question would be waited for.
 func (g *Group) Prompt(q retrieval.Query) bool {
+	if len(q.Bases) == 1 { // which need not be joined
+		texts, known := g.textsAtOnce(g.holder(q.Bases[0].Knowledge))
+		return known && texts <= promptTexts
+	}
 	u, holders := g.union(idsOf(q.Bases))
-	texts := 0
+	all := 0
 	for _, h := range holders {
-		if g.Questions != nil && h.content.vectors != nil {
+		texts, known := g.textsAtOnce(h)
+		if all += texts; !known || all > promptTexts {
 			return false
 		}
-		texts += h.content.Chunks()
 	}
-	if texts > promptTexts || len(holders) == 0 {
+	if len(holders) == 0 {
 		return false
 	}
 	if u == nil {
@@ -113,6 +117,14 @@ func (g *Group) Prompt(q retrieval.Query) bool {
 	default:
 		return false
 	}
+}
+
+// textsAtOnce returns how many texts a base has; false where it cannot answer at once.
+func (g *Group) textsAtOnce(h holder) (n int, ok bool) {
+	if h.content == nil || g.Questions != nil && h.content.vectors != nil {
+		return 0, false
+	}
+	return h.content.Chunks(), true
 }
 
 // idsOf returns the bases of a query by id, each once.
