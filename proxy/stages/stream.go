@@ -196,6 +196,7 @@ func (s *stream) piece(f *flight, piece []byte) (more bool, err error) {
 	n, err := f.answer.Read(piece)
 	if n > 0 {
 		s.Tap(piece[:n])
+		s.out.Grow(n + n/8) // its events take about as much
 		if _, writeErr := s.splitter.Write(piece[:n]); writeErr != nil {
 			return false, writeErr
 		}
