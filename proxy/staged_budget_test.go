@@ -99,20 +99,25 @@ func TestStagedLimits(t *testing.T) {
 }
 
 // A chat that goes up without stages, as the limits have no room for them, is the one that mode inject
-// sends, to the limit of its answer: it fits the window together with the prompt.
+// sends, to the limit of its answer, which fits the window together with the prompt; and it is charged as
+// a chat.
 func TestLoweredIsInjected(t *testing.T) {
 	body := strings.Replace(weeksBody, "leave?", "leave?"+strings.Repeat(" Please.", 700), 1)
 	sent := func(status string, change func(*proxy.Policy)) string {
-		u := newUpstream(t, plays(-1, nil))
+		u, b := newUpstream(t, plays(-1, nil)), newTill(t)
 		policy := limited(t, only(budget.TokensPerDay, 10_000), func(p *proxy.Policy) {
 			p.Rewrite.Knowledge, p.OutputCap, p.Budget.Ladder = []string{"kb-acme"}, 0, []meter.Rung{meter.NoStages}
 			change(p)
 		})
 		g := startWith(t, proxy.Config{
-			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policy}, Budgets: newTill(t).meter,
+			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policy}, Budgets: b.meter,
 		}, &rewrite.Rewriter{Retriever: retrieval.Func(staff{}.Retrieve), Models: smallModel{}})
 		if p := g.plays(t, body); !strings.HasPrefix(p.told(), status) {
 			t.Fatal(p.told())
+		}
+		g.reports.next(t)
+		if kinds := b.usage(t).Day.Kinds; len(kinds) != 1 || kinds[budget.Chat].Requests != 1 {
+			t.Errorf("%s is charged as %v", status, kinds)
 		}
 		return u.next(t).body
 	}

@@ -68,11 +68,11 @@ type Hold struct {
 	settled       bool
 }
 
-// Reserve reserves for a call. If there is no room it goes down the ladder: cheaper returns
-// what the call would take on a rung, and false where the rung changes nothing of it. It is
-// not called again after the rung that Reserve returns; that is "" where the call has room
-// as it is. The error is a *Refusal, or says that the ledger cannot be reached.
-func (m *Meter) Reserve(ctx context.Context, t *Terms, c Call, cheaper func(Rung) (budget.Amount, bool)) (*Hold, Rung, error) {
+// Reserve reserves for a call. If there is no room it goes down the ladder: cheaper makes its
+// kind and estimate those of the call on a rung, and returns false where the rung changes
+// nothing of it. It is not called again after the rung that Reserve returns; that is "" where
+// the call has room as it is. The error is a *Refusal, or says that the ledger cannot be reached.
+func (m *Meter) Reserve(ctx context.Context, t *Terms, c Call, cheaper func(Rung, *Call) bool) (*Hold, Rung, error) {
 	r := budget.Reservation{
 		Tenant: c.Tenant, ID: c.ID, Kind: c.Kind, Estimate: c.Estimate,
 		Limits: t.Limits, Allowance: t.Allowance, Lease: lease,
@@ -85,11 +85,12 @@ func (m *Meter) Reserve(ctx context.Context, t *Terms, c Call, cheaper func(Rung
 		if !helps(d.Window) {
 			break // however cheap the call is, it is one more request
 		}
-		estimate, ok := cheaper(rung)
-		if !ok || i < len(t.Ladder)-1 && !fits(d.Levels, estimate) {
+		lower := c
+		if !cheaper(rung, &lower) || i < len(t.Ladder)-1 && !fits(d.Levels, lower.Estimate) {
 			continue
 		}
-		r.Estimate, c.Estimate = estimate, estimate
+		c = lower
+		r.Kind, r.Estimate = c.Kind, c.Estimate
 		if d, err = m.ask(ctx, r); err != nil {
 			return nil, "", err
 		}

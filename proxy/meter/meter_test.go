@@ -69,9 +69,10 @@ func TestLadder(t *testing.T) {
 			}
 			var tried []meter.Rung
 			terms := &meter.Terms{Limits: c.limits, Ladder: ladder}
-			hold, rung, err := m.Reserve(t.Context(), terms, meter.Call{Tenant: "t", ID: "a:1", Kind: budget.Chat, Estimate: tokens(100, 60)}, func(r meter.Rung) (budget.Amount, bool) {
+			hold, rung, err := m.Reserve(t.Context(), terms, meter.Call{Tenant: "t", ID: "a:1", Kind: budget.Chat, Estimate: tokens(100, 60)}, func(r meter.Rung, call *meter.Call) bool {
 				tried = append(tried, r)
-				return tokens(takes[r], takes[r]-40), r != c.unknown
+				call.Estimate = tokens(takes[r], takes[r]-40)
+				return r != c.unknown
 			})
 			if rung != c.rung || !slices.Equal(tried, c.tried) || ledger.asked != c.asked || !slices.Equal(w.told, c.told) {
 				t.Errorf("%q, tried %v, asked %d times, told %v", rung, tried, ledger.asked, w.told)

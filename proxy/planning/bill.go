@@ -85,7 +85,7 @@ func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, b
 		id += strconv.Itoa(before + 1)
 	}
 	call := meter.Call{Tenant: of.Tenant, ID: id, Kind: kind, Estimate: with}
-	hold, on, err := p.Meter.Reserve(ctx, &terms, call, func(meter.Rung) (budget.Amount, bool) { return budget.Amount{}, true })
+	hold, on, err := p.Meter.Reserve(ctx, &terms, call, func(_ meter.Rung, c *meter.Call) bool { c.Estimate = budget.Amount{}; return true })
 	switch {
 	case err == nil && on == rung:
 		hold.Settle(budget.Amount{})

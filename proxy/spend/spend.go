@@ -77,17 +77,17 @@ func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request,
 	if r.Kind != "" {
 		call.Kind = r.Kind
 	}
-	hold, rung, err := m.Reserve(ctx, terms, call, func(rung meter.Rung) (budget.Amount, bool) {
+	hold, rung, err := m.Reserve(ctx, terms, call, func(rung meter.Rung, call *meter.Call) bool {
 		of, ok := cheaper(rung)
 		if ok && of.Body != nil {
-			r.Body = of.Body
+			r.Body, call.Kind = of.Body, kindOf(r.Route)
 			s.prices, err = terms.PricesOf(of.Body.ModelName(), of.Row)
 			ok = err == nil
 		}
-		if !ok {
-			return budget.Amount{}, false
+		if ok {
+			call.Estimate = s.estimate(r.Body, of)
 		}
-		return s.estimate(r.Body, of), true
+		return ok
 	})
 	s.hold = hold
 	return s, rung, err
