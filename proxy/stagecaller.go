@@ -31,12 +31,15 @@ func stageKey(x *exchange, upstream string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// headOfStage replaces lines of the client's head for a call whose body is not the client's. A stage is another
-// request than the client's, so that it must not have its idempotency key.
+// anotherRequest leaves out the client's idempotency key: it is of the client's request only, and an upstream that
+// knows it would answer a further request as that one.
+var anotherRequest = transport.Header{Name: "Idempotency-Key"}
+
+// headOfStage replaces lines of the client's head for a call whose body is not the client's.
 func headOfStage(q *request, to *backend, stage bool) []transport.Header {
 	replace := []transport.Header{{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"}, {Name: fasthttp.HeaderContentEncoding}}
 	if stage {
-		replace = append(replace, transport.Header{Name: "Idempotency-Key"})
+		replace = append(replace, anotherRequest)
 	}
 	if to == q.upstream {
 		return append(replace, q.replacements()...)

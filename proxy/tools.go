@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"sidenote/cache/budget"
@@ -106,6 +107,7 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 	x.keepBody(nil, x.outgoing)
 	call := t.call
 	call.Body, call.Whole, call.Same, call.Interim = x.outgoing, true, false, false
+	call.Replace = append(slices.Clip(call.Replace), anotherRequest)
 	answer, err := x.call(call, report.ToTools, time.Now())
 	if err != nil {
 		x.spending.Failed(err)

@@ -45,6 +45,30 @@ const (
 
 var weeksStream = strings.Replace(weeksBody, "{", `{"stream":true,`, 1)
 
+// A client's idempotency key goes up with its own request, the first, only: an upstream that knows it would answer
+// the next round as the first.
+func TestRoundsAreRequestsOfTheirOwn(t *testing.T) {
+	u := newUpstream(t, func(s seen, w io.Writer) {
+		a := looptest.Answer{Text: "16 weeks", Finish: "stop"}
+		if s.header("Idempotency-Key") != "" {
+			a = looptest.Answer{Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: `{"query":"parental leave"}`}}}
+		}
+		body, kind := looptest.Bytes(a, plain(), strings.Contains(s.body, `"stream":true`))
+		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
+	})
+	g := start(t, withTools(t, strings.TrimSuffix(u.url.String(), "/v1"), nil), nil)
+	for _, body := range []string{weeksBody, weeksStream} {
+		if _, got := g.post(t, body, "Idempotency-Key: key-1", "X-Own: kept"); !strings.Contains(got, "16 weeks") {
+			t.Errorf("%s: %s", body, got)
+		}
+		for _, key := range []string{"key-1", ""} {
+			if s := u.next(t); s.header("Idempotency-Key") != key || s.header("X-Own") != "kept" {
+				t.Errorf("%s went up with %q", s.body, s.head)
+			}
+		}
+	}
+}
+
 // leaveCases are the rounds in which a client leaves, and what goes on then.
 func leaveCases(t testing.TB) map[string]looptest.Dialogue {
 	return map[string]looptest.Dialogue{
