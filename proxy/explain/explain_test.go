@@ -202,10 +202,10 @@ func TestLast(t *testing.T) {
 	if e := first.Ledger.Edits; len(e) != 1 || e[0].Name != "inject" {
 		t.Errorf("an explanation changed to %+v", e)
 	}
-	untouched := &report.Report{ID: "off", Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff}
+	untouched := &report.Report{ID: "off", Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Budget: report.Budget{Rung: "no_sources"}}
 	untouched.Rewrite.Ambiguity = &rewrite.BodyError{Message: "twice"}
 	r.Record(untouched)
-	if e := find(t, r, "off"); e.Ledger != nil || e.Received != nil || e.Sent != nil || e.Detail != "twice" {
+	if e := find(t, r, "off"); e.Ledger != nil || e.Received != nil || e.Sent != nil || e.Detail != "twice" || e.Rung != "no_sources" {
 		t.Errorf("without a rewrite: %+v", e)
 	}
 }

@@ -29,6 +29,7 @@ type Explanation struct {
 	Outcome    rewrite.Outcome `json:"outcome"`
 	Reason     rewrite.Reason  `json:"reason,omitempty"` // why there are no sources, or not all, or no answer
 	Detail     string          `json:"detail,omitempty"` // of the reason ambiguous-body: what two parsers could read differently
+	Rung       string          `json:"ladder,omitempty"` // of the ladder, by which the request was made cheaper to fit its tenant's limits
 
 	Status    int              `json:"status"`    // of the answer; 499: the client left before it
 	Upstream  string           `json:"upstream"`  // name; "": none was chosen
@@ -134,7 +135,7 @@ func newExplanation(r *entry) *Explanation {
 	res := &r.Rewrite
 	e := &Explanation{
 		Object: "explanation", ID: r.ID, Time: r.Time, Tenant: r.Tenant, Policy: r.Policy, PolicyHash: r.PolicyHash,
-		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason,
+		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason, Rung: r.Budget.Rung,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
 		Unoffered: r.Unoffered, Tools: explainTools(r.Tools), Unstaged: r.Unstaged, Stages: explainStages(r.Stages, r.Upstream), Citations: r.Citations,
 		Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,

@@ -20,6 +20,7 @@ type requestView struct {
 	Said           []piece   // by the answer
 	Unsaid         int       // bytes of it for which there is no room
 	Asked          []stageView
+	Resolved       *requestPolicy
 	JSON           string // the address of all that is known
 
 	given map[int]bool // by the ids that sources have: whether a row shows them
@@ -44,7 +45,7 @@ func (i *Inspector) request(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := &requestView{Explanation: e, Steps: stepsOf(e), JSON: requestsPath + "/" + e.ID + "/json"}
+	view := &requestView{Explanation: e, Steps: stepsOf(e), JSON: requestsPath + "/" + e.ID + "/json", Resolved: requestPolicyOf(&i.data, e)}
 	view.addSources()
 	view.addBodies()
 	return view, nil

@@ -8,10 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/report"
+	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
@@ -78,6 +81,10 @@ func tenants() inspector.Data {
 	cheaper, refusedByLimit := requestOf("cheaper"), refused()
 	cheaper.Budget.Rung, refusedByLimit.Reason = "fewer_sources", report.ReasonQuota
 	data.Overview = lastHour(nil, cheaper, cheaper, refusedByLimit)
+	lowered := whole()
+	lowered.ID, lowered.Mode, lowered.Budget.Rung = "lowered", "shadow", "fewer_sources"
+	lowered.Rewrite.Ledger.Budget, lowered.Rewrite.Retrieval.Bases = 1000, []retrieval.Ref{{Knowledge: "handbook", Generation: "g1"}}
+	data.Requests.Record(lowered)
 	data.Tenants, data.Policies, data.Usage = proxy.NewDirectory(of), all, used(acme.Budget.Limits)
 	return data
 }
@@ -156,6 +163,51 @@ func TestTenant(t *testing.T) {
 	}
 	if got := eval[string](tb, `[...document.querySelectorAll(".facts dd")].map((e) => e.textContent.trim()).join("|")`); got != `base c3ca2702|inject|handbook, faq|{"type":"eq","key":"audience","value":"public"}|gpt-*, o3|openai|2,000` {
 		t.Errorf("facts: %s", got)
+	}
+}
+
+// A request shows what its policy was made of, and what was lowered for it; where its policy is not
+// in force any more it shows no other one.
+func TestPolicyOfARequest(t *testing.T) {
+	data := tenants()
+	reloaded, gone, overridden := whole(), whole(), whole()
+	reloaded.ID, reloaded.PolicyHash = "reloaded", "00000000"
+	gone.ID, gone.Tenant = "gone", "fired"
+	overridden.ID, overridden.PolicyHash = "overridden", "11111111"
+	acme := data.Policies.(policies)["acme"]
+	other := *acme
+	other.Hash, other.Rewrite.ContextTokens = "11111111", 3000
+	acme.Overrides = []proxy.Override{{Policy: &other}}
+	for _, of := range []*report.Report{reloaded, gone, overridden} {
+		data.Requests.Record(of)
+	}
+	tb := openTab(t, serve(t, data, nil))
+	for id, want := range map[string]string{
+		"whole":      "The request had its policy as it is: nothing lowered anything of it.",
+		"lowered":    "mode|inject|shadow\nknowledge|handbook, faq|handbook\ncontext_tokens|2000|1000",
+		"overridden": "context_tokens|3000|2000",
+		"reloaded":   "The configuration was read again since, and the policy that this request had is not in force any more. At present its tenant has the policy base c3ca2702.",
+		"gone":       "There is no tenant of its name any more: the configuration was read again since.",
+	} {
+		tb.open("/requests/" + id)
+		after := `[...document.querySelectorAll("h2")].find((h) => h.textContent === "Policy").nextElementSibling`
+		got := eval[string](tb, `((e) => (e.tBodies ? [...e.tBodies[0].rows].map((r) => [...r.cells].map((c) => c.textContent).join("|")).join("\n") : e.textContent.replace(/\s+/g, " ")))(`+after+`)`)
+		if got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+		rows := eval[int](tb, `document.querySelectorAll(".settings tbody tr").length`)
+		if known := id == "whole" || id == "lowered" || id == "overridden"; known && rows != 3 || !known && rows != 0 {
+			t.Errorf("%s: %d settings", id, rows)
+		}
+	}
+	tb.open("/requests/lowered")
+	if eval[bool](tb, `document.querySelector(".settings").checkVisibility()`) {
+		t.Error("the settings are not folded")
+	}
+	tb.do(chromedp.Click("details:has(.settings) summary"))
+	if got := eval[string](tb, `document.querySelector(".settings").innerText.includes("sidenote.yaml:6:5 policy base env TOKENS") + document.querySelector("main").textContent`); !strings.HasPrefix(got, "true") ||
+		!strings.Contains(got, "made cheaper, by the rung fewer_sources of the ladder: half as many sources, in half of context_tokens.") {
+		t.Error(got)
 	}
 }
 
