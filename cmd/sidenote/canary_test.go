@@ -126,6 +126,8 @@ func (c *canary) explained(id string) {
 		if got, _ := c.asks("GET", c.p.admin+"/v1/explain/"+id, c.secrets["admin token"], ""); got == 200 {
 			c.asks("GET", c.p.admin+"/requests/"+id, c.secrets["admin token"], "")
 			c.asks("GET", c.p.admin+"/requests/"+id+"/json", c.secrets["admin token"], "")
+			c.asks("GET", c.p.admin+"/requests/"+id+"/ask", c.secrets["admin token"], "")
+			c.asks("POST", c.p.admin+"/requests/"+id+"/ask", c.secrets["admin token"], "policy=calling&helpers=yes")
 			return
 		} else if time.Now().After(deadline) {
 			c.t.Fatalf("explain %s: status %d", id, got)

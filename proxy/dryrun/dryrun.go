@@ -22,6 +22,8 @@ type Result struct {
 	// are of, which is not the one that came where chunks are its messages.
 	Rules rewrite.Policy
 	Body  []byte
+	// Unhelped, likewise: the policy has a planner, reranker or grader that was not asked, as the request wants.
+	Unhelped bool
 }
 
 // A Prompt is what a stage would be asked. In the place of what an earlier stage would say stands its

@@ -169,7 +169,7 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l := &got.Rewrite.Ledger; l.Budget != c.budget || plans.asked != c.asked || (l.Planned != nil) != (c.asked > 0) || got.Policy != "base" || got.PolicyHash != "abc" || string(got.Body) != string(c.r.Body) {
+		if l := &got.Rewrite.Ledger; l.Budget != c.budget || plans.asked != c.asked || (l.Planned != nil) != (c.asked > 0) || got.Unhelped != c.r.Unhelped || got.Policy != "base" || got.PolicyHash != "abc" || string(got.Body) != string(c.r.Body) {
 			t.Errorf("%s: budget %d, asked %d times, planned %v, policy %s %s", c.name, l.Budget, plans.asked, l.Planned, got.Policy, got.PolicyHash)
 		}
 	}

@@ -63,7 +63,8 @@ func (d *Runner) Run(ctx context.Context, r Request) (Result, error) {
 	if unread != nil && asked.Chunks == nil {
 		return Result{}, unread
 	}
-	policy, req, asked, err := d.Rewriter.TakeChunks(d.policy(of, r).Narrow(asked), req, asked)
+	policy, unhelped := policyOf(of, r)
+	policy, req, asked, err = d.Rewriter.TakeChunks(policy.Narrow(asked), req, asked)
 	if err != nil {
 		return Result{}, err
 	}
@@ -73,22 +74,20 @@ func (d *Runner) Run(ctx context.Context, r Request) (Result, error) {
 
 	result := Of(ctx, d.Rewriter, of, policy, req, asked, of.OffReason(from))
 	result.Policy, result.PolicyHash, result.Expose, result.SwitchedFrom = of.Name, of.Hash, of.Expose, from
-	result.Rules, result.Body = policy, req.Body
+	result.Rules, result.Body, result.Unhelped = policy, req.Body, unhelped
 	return result, nil
 }
 
-// policy returns the policy of rewriting that a request has before its options narrow it.
-func (d *Runner) policy(of *proxy.Policy, r Request) rewrite.Policy {
-	p := of.Rewrite
+// policyOf returns the policy of rewriting that a request has before its options narrow it, and whether
+// that lacks helpers for the request's sake.
+func policyOf(of *proxy.Policy, r Request) (p rewrite.Policy, unhelped bool) {
+	p = of.Rewrite
 	if r.ContextTokens > 0 {
 		p.ContextTokens = r.ContextTokens
 	}
-	if !r.Unhelped {
-		return p
+	if !r.Unhelped || p.Planner.MaxQueries == 0 && p.Rerank.Documents == 0 && p.Grade.By == retrieval.GradeByNobody {
+		return p, false
 	}
-	p.Planner, p.Rerank = retrieval.PlanSettings{}, retrieval.RerankSettings{}
-	if p.Grade.By == retrieval.GradeByModel || p.Grade.By == retrieval.GradeByRerank {
-		p.Grade = retrieval.GradeSettings{}
-	}
-	return p
+	p.Planner, p.Rerank, p.Grade = retrieval.PlanSettings{}, retrieval.RerankSettings{}, retrieval.GradeSettings{}
+	return p, true
 }

@@ -15,6 +15,9 @@ func baseAddress(name string) string { return knowledgePath + "/" + url.PathEsca
 func tenantAddress(name string) string { return tenantsPath + "/" + url.PathEscape(name) }
 func policyAddress(name string) string { return policiesPath + "/" + url.PathEscape(name) }
 
+// askAddress leads to where a request can be asked again.
+func askAddress(id string) string { return requestsPath + "/" + url.PathEscape(id) + "/ask" }
+
 // documentAddress leads to a chunk of a document of a base.
 func documentAddress(base, doc string, chunk int) string {
 	return fmt.Sprintf("%s/%s/document?id=%s&chunk=%d#chunk-%[4]d", knowledgePath, url.PathEscape(base), url.QueryEscape(doc), chunk)

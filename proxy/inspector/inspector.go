@@ -16,6 +16,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/dryrun"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/overview"
@@ -39,6 +40,7 @@ type Data struct {
 	Policies Policies              // nil: what requests get is not known
 	Modes    *killswitch.Switch    // may lower the modes of policies; nil: nothing does
 	Usage    budget.Reporter       // tells what tenants used; nil: nothing is counted
+	DryRun   *dryrun.Runner        // asks requests again; nil: nothing does
 }
 
 // New returns an Inspector. Others with the same sessions let the same visitors in.

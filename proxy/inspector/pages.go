@@ -28,6 +28,7 @@ func pages() []page {
 		{path: overviewPath, title: "The last hour", menu: "Overview", file: "overview.html", data: overviewPage},
 		{path: requestsPath, title: "Requests", menu: "Requests", file: "requests.html", data: (*Inspector).requests},
 		{path: requestsPath + "/{id}", title: "Request", file: "request.html", data: (*Inspector).request},
+		{path: askPath, title: "Ask again", file: askFile, data: askPage},
 		{path: tenantsPath, title: "Tenants and policies", menu: "Tenants", file: "tenants.html", data: tenantsPage},
 		{path: tenantsPath + "/{name}", title: "Tenant", file: "tenant.html", data: tenantPage},
 		{path: policiesPath + "/{name}", title: "Policy", file: "policy.html", data: policyPage},
@@ -54,6 +55,7 @@ func (i *Inspector) actions() []route {
 		{method: "GET", path: requestsPath + "/{id}/json", page: true, answer: i.requestJSON},
 		{method: "GET", path: tenantsPath + "/{name}/json", page: true, answer: func(v *visit) error { return settingsJSON(i, v, v.name, "") }},
 		{method: "GET", path: policiesPath + "/{name}/json", page: true, answer: func(v *visit) error { return settingsJSON(i, v, "", v.name) }},
+		{method: "POST", path: askPath, page: true, answer: func(v *visit) error { return askAgain(i, v) }},
 		{method: "POST", path: signInPath, public: true, answer: i.signIn},
 		{method: "POST", path: signOutPath, answer: i.signOut},
 	}

@@ -38,6 +38,7 @@ var visited = []struct {
 	{name: "a request in stages", path: "/requests/staged", data: many},
 	{name: "hostile", path: "/requests/hostile", data: many},
 	{name: "an unknown request", path: "/requests/unknown", data: many, says: "404"},
+	{name: "ask again", path: "/requests/whole/ask", data: askable},
 	{name: "tenants", path: "/tenants", data: tenants},
 	{name: "a tenant", path: "/tenants/acme", data: tenants},
 	{name: "a hostile tenant", path: "/tenants/strange", data: tenants},

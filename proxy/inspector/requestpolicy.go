@@ -22,10 +22,12 @@ type requestPolicy struct {
 	Narrowed     []difference
 	Rung, Means  string // of the ladder; "" if the request had room as it was
 	JSON         string // the address of the settings
+	Ask          string // the address where the request can be asked again; "" if it cannot
 }
 
-// A difference is a setting that was another one for a request than its policy says.
-type difference struct{ Key, Policy, Request string }
+// A difference is what differs between two: what a policy says and what was in force for a request,
+// or a request as it was and as it would be.
+type difference struct{ Key, Before, After string }
 
 // requestPolicyOf returns the policy of a request; nil if it had none, or nobody knows any.
 func requestPolicyOf(d *Data, e *explain.Explanation) *requestPolicy {
@@ -36,6 +38,9 @@ func requestPolicyOf(d *Data, e *explain.Explanation) *requestPolicy {
 	var settings []Setting
 	if r.Now, settings = d.Policies.Resolve(e.Tenant, ""); r.Now == nil {
 		return r
+	}
+	if d.DryRun != nil {
+		r.Ask = askAddress(e.ID)
 	}
 	for p := range r.Now.All {
 		if p.Hash == e.PolicyHash {

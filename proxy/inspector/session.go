@@ -31,7 +31,7 @@ const (
 	cookieName    = "sidenote_session"
 	sessionLasts  = 12 * time.Hour
 	maxSignInForm = 16 << 10
-	signInWait    = 10 * time.Second
+	formWait      = 10 * time.Second
 )
 
 // Begin returns a session of a token that lasts until end.
@@ -87,13 +87,10 @@ func (i *Inspector) next(asked string) string {
 
 // signIn begins a session for whoever sends a token that may read.
 func (i *Inspector) signIn(v *visit) error {
-	body, whole, err := transport.ReadBody(v.RequestCtx, maxSignInForm, signInWait, nil)
-	if err != nil || !whole {
-		v.SetConnectionClose()
-		return &problem{fasthttp.StatusBadRequest, "The form did not arrive whole; try again."}
+	form, err := readForm(v, maxSignInForm)
+	if err != nil {
+		return err
 	}
-	var form fasthttp.Args
-	form.ParseBytes(body)
 	next := i.next(string(form.Peek("next")))
 	sent := sha256.Sum256(form.Peek("token"))
 	for _, t := range v.tokens {
@@ -109,6 +106,18 @@ func (i *Inspector) signIn(v *visit) error {
 	}
 	v.Response.SetStatusCode(fasthttp.StatusUnauthorized)
 	return i.show(v, page{title: "Sign in", file: "signin.html", public: true}, signInView{Next: next, Wrong: true})
+}
+
+// readForm reads a form of at most that many bytes.
+func readForm(v *visit, limit int) (*fasthttp.Args, error) {
+	body, whole, err := transport.ReadBody(v.RequestCtx, limit, formWait, nil)
+	if err != nil || !whole {
+		v.SetConnectionClose()
+		return nil, &problem{fasthttp.StatusBadRequest, "The form did not arrive whole, or is too long; try again."}
+	}
+	form := new(fasthttp.Args)
+	form.ParseBytes(body)
+	return form, nil
 }
 
 // signOut makes the browser forget its session.

@@ -17,7 +17,7 @@ import (
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment, "join": join, "percent": percent,
-		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress,
+		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress, "documentaddress": documentAddress,
 	}
 }
 

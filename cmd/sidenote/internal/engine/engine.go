@@ -31,6 +31,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/cited"
+	"sidenote/proxy/dryrun"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/keyuse"
@@ -303,6 +304,7 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 	}
 	h.Inspector = inspector.New(inspector.Data{
 		Requests: e.explained, Overview: func() *overview.View { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: policies.Policies{Config: cfg}, Modes: e.modes, Usage: h.Usage,
+		DryRun: &dryrun.Runner{Rewriter: rw, Planners: plans, Modes: e.modes},
 	}, e.sessions)
 	if e.Reloader != nil {
 		h.Reload = e.Reloader.Reload

@@ -1,0 +1,178 @@
+package inspector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/apierror"
+	"sidenote/proxy/dryrun"
+	"sidenote/proxy/explain"
+	"sidenote/proxy/headeroptions"
+	"sidenote/proxy/inspector/asked"
+	"sidenote/rewrite"
+)
+
+const (
+	askPath    = requestsPath + "/{id}/ask"
+	askFile    = "ask.html"
+	maxAskForm = 1 << 20
+	askWait    = 30 * time.Second // for the form to arrive, and for the dry run
+	maxAsked   = 10_000_000       // tokens that may be asked for
+)
+
+// An askView is what ask.html is made of.
+type askView struct {
+	*explain.Explanation
+	JSON     string // the address of all that is known of the request
+	Address  string // of the form
+	Policies []string
+	Own      string // the policy of the tenant at present
+	Modes    []string
+	Form     askForm
+	Kept     asked.Body // what is asked if nothing is typed
+	Wrong    string     // why nothing was asked
+	Compared *comparison
+}
+
+// An askForm is what the form says. What is "" is as the policy or the request has it.
+type askForm struct {
+	Policy, Mode, ContextTokens, Knowledge string
+	Text                                   string // a question, or the body of a request
+	Helpers                                bool   // planner, reranker and grader are asked, which cost
+}
+
+// askPage shows the form by which a request is asked again.
+func askPage(i *Inspector, v *visit) (any, error) {
+	view, err := askViewOf(i, v)
+	if err != nil {
+		return nil, err
+	}
+	view.Form = prefilled(view, requestPolicyOf(&i.data, view.Explanation))
+	return view, nil
+}
+
+func askViewOf(i *Inspector, v *visit) (*askView, error) {
+	e, err := i.explained(v)
+	switch {
+	case err != nil:
+		return nil, err
+	case i.data.DryRun == nil || i.data.Policies == nil:
+		return nil, &problem{fasthttp.StatusNotFound, "Requests cannot be asked again here."}
+	case e.Tenant == "":
+		return nil, &problem{fasthttp.StatusNotFound, "The caller of this request was refused, so that there is no policy to ask under."}
+	}
+	own, _ := i.data.Policies.Resolve(e.Tenant, "")
+	if own == nil {
+		return nil, &problem{fasthttp.StatusNotFound, "There is no tenant of this request any more."}
+	}
+	view := &askView{Explanation: e, JSON: requestsPath + "/" + e.ID + "/json", Address: askAddress(e.ID), Policies: i.data.Policies.Names(), Own: own.Name, Kept: asked.Again(e, i.data.Requests.HasQuestions())}
+	for m := rewrite.Off; m <= rewrite.Staged; m++ {
+		view.Modes = append(view.Modes, m.String())
+	}
+	return view, nil
+}
+
+// prefilled is the form as the request was, as far as that is known.
+func prefilled(view *askView, had *requestPolicy) (f askForm) {
+	if view.Explanation.Policy != view.Own {
+		f.Policy = view.Explanation.Policy
+	}
+	if had == nil {
+		return f
+	}
+	for _, d := range had.Narrowed {
+		switch d.Key {
+		case "mode":
+			f.Mode = d.After
+		case "context_tokens":
+			f.ContextTokens = d.After
+		case "knowledge":
+			f.Knowledge = d.After
+		}
+	}
+	return f
+}
+
+// askAgain makes a dry run of a request, and shows it beside what is kept of it.
+func askAgain(i *Inspector, v *visit) error {
+	form, err := readForm(v, maxAskForm)
+	if err != nil {
+		return err
+	}
+	view, err := askViewOf(i, v)
+	if err != nil {
+		return err
+	}
+	text := func(name string) string { return strings.TrimSpace(string(form.Peek(name))) }
+	view.Form = askForm{text("policy"), text("mode"), text("context_tokens"), text("knowledge"), text("text"), text("helpers") != ""}
+	if view.Compared, err = compare(&i.data, view); err != nil {
+		view.Wrong = reasonOf(err)
+		v.Response.SetStatusCode(fasthttp.StatusBadRequest)
+	}
+	return i.show(v, page{path: askPath, title: "Ask again", file: askFile}, view)
+}
+
+// reasonOf says for people why nothing could be asked.
+func reasonOf(err error) string {
+	var wrong *problem
+	if errors.As(err, &wrong) {
+		return wrong.message
+	}
+	return apierror.As(err).Message
+}
+
+// wrong is the error for a field of the form.
+func wrong(format string, args ...any) error {
+	return &problem{fasthttp.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// compare asks, and compares what would become of the request with what became of it.
+func compare(d *Data, view *askView) (*comparison, error) {
+	p, _ := d.Policies.Resolve(view.Tenant, view.Form.Policy)
+	if p == nil {
+		return nil, wrong("There is no policy %s.", cut(view.Form.Policy, "").Text)
+	}
+	r := dryrun.Request{Policy: p, Unhelped: !view.Form.Helpers}
+	var err error
+	if r.Body, err = view.body(); err != nil {
+		return nil, err
+	}
+	if n := view.Form.ContextTokens; n != "" {
+		if r.ContextTokens, err = strconv.Atoi(n); err != nil || r.ContextTokens < 1 || r.ContextTokens > maxAsked {
+			return nil, wrong("%s is no number of tokens from 1 to %d.", cut(n, "").Text, maxAsked)
+		}
+	}
+	for _, option := range [...]struct{ header, value string }{{"sidenote-mode", view.Form.Mode}, {"sidenote-knowledge", view.Form.Knowledge}} {
+		if _, set := headeroptions.OfHeader(option.header); option.value != "" {
+			if err := set(&r.Options, option.value); err != nil {
+				return nil, wrong("%s: %s.", option.header, cut(err.Error(), "").Text)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askWait)
+	defer cancel()
+	result, err := d.DryRun.Run(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return comparisonOf(view.Explanation, &result), nil
+}
+
+// body returns what is asked: what was typed, or what is kept.
+func (view *askView) body() ([]byte, error) {
+	switch text := view.Form.Text; {
+	case strings.HasPrefix(text, "{"):
+		return []byte(text), nil
+	case text != "":
+		return asked.Question(view.Explanation, text), nil
+	case view.Kept.JSON != nil:
+		return view.Kept.JSON, nil
+	}
+	return nil, wrong("Type what to ask: of this request it is not kept.")
+}
