@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"image/png"
 	"io/fs"
 	"net/url"
 	"os"
@@ -120,6 +122,28 @@ func TestPagesLinkToWhatExists(t *testing.T) {
 	for _, name := range pages[1:] {
 		if !linked[name] {
 			t.Errorf("the README does not lead to %s", name)
+		}
+	}
+}
+
+// The pictures that README.md shows exist, for light and dark, and are small.
+func TestReadmePictures(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`(?:src|srcset)="([^"]+)"`).FindAllSubmatch(text, -1)
+	if len(shown) != 4 {
+		t.Errorf("%d pictures", len(shown))
+	}
+	for _, m := range shown {
+		b, err := os.ReadFile(filepath.Join(root, string(m[1])))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if c, err := png.DecodeConfig(bytes.NewReader(b)); err != nil || c.Width < 1000 || len(b) > 150_000 {
+			t.Errorf("%s: %d bytes, %d pixels wide, %v", m[1], len(b), c.Width, err)
 		}
 	}
 }
