@@ -31,7 +31,8 @@ const (
 	maxEdits   = 16       // entries of the ledger
 	maxChunks  = 50       // ids of chunks in each list of the ledger
 	maxNotes   = 16       // of the ledger
-	maxText    = 256      // bytes of a text that comes from the request
+	maxText    = 256      // bytes of a text that comes from the request, or that names a source
+	maxID      = 512      // bytes of the id of a document
 	maxFilter  = 4 << 10  // bytes of a filter
 	maxBody    = 64 << 10 // bytes of a body
 )
@@ -48,7 +49,8 @@ const maxBodiesOf = 4
 // is a report.Recorder and a proxy.BodyKeeper. It leaves out what Sidenote only relayed:
 // those answers show no id. Its memory is bounded: by the constants above for bodies and
 // for what a request can make long, and to some 20 KiB for the rest of a report, most of
-// it in the entries of its sources; as much again where tools were called. What stages were
+// it in the entries of its sources; as much again where tools were called; 300 KiB where
+// all names of its sources are as long as may be. What stages were
 // asked and said counts as bodies, as do texts of answers. It is safe for concurrent use.
 type Ring struct {
 	mu        sync.Mutex
@@ -163,6 +165,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	if len(l.Sources) > maxSources {
 		l.Sources = slices.Clone(l.Sources[:maxSources]) // a part of the list would keep all of it in memory
 	}
+	l.Sources = shortNames(l.Sources)
 	room := maxSources - len(l.Sources)
 	switch r.fallen = r.fallen[:0]; { // in the memory of an older report
 	case miss:
@@ -183,11 +186,29 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 }
 
 // short returns a text, or the beginning of it if it is too long.
-func short(text string) string {
-	if len(text) <= maxText {
+func short(text string) string { return shorterThan(maxText, text) }
+
+func shorterThan(most int, text string) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText], "") + " …"
+	return strings.ToValidUTF8(text[:most], "") + " …"
+}
+
+// shortNames returns sources with what is kept of their texts. The list itself stays as it is.
+func shortNames(list []rewrite.SourceEntry) []rewrite.SourceEntry {
+	long := func(s rewrite.SourceEntry) bool {
+		return len(s.Doc) > maxID || max(len(s.Name), len(s.Section), len(s.Detail)) > maxText
+	}
+	if !slices.ContainsFunc(list, long) {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		s := &list[i]
+		s.Doc, s.Name, s.Section, s.Detail = shorterThan(maxID, s.Doc), short(s.Name), short(s.Section), short(s.Detail)
+	}
+	return list
 }
 
 // Received implements proxy.BodyKeeper.

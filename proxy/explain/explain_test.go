@@ -3,6 +3,7 @@ package explain_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -280,6 +281,69 @@ func TestBounds(t *testing.T) {
 	if e := find(t, r, "a"); e.Ledger.Filter.String() != l.Filter.String() || len(e.Ledger.Notes) != 16 {
 		t.Errorf("a short filter is %s", e.Ledger.Filter)
 	}
+}
+
+// What a kept request takes is bounded, however many and however long the names of its sources are,
+// and whatever its model asked tools.
+func TestMemoryOfARequest(t *testing.T) {
+	worst := func(n int) *report.Report {
+		name := func(kind string, i int) string { return fmt.Sprint(kind, n, "-", i, strings.Repeat("é", 500)) } // its own memory
+		of := injected(fmt.Sprint(n))
+		l := &of.Rewrite.Ledger
+		l.Model, of.Rewrite.Retrieval.Cache = name("model", 0), retrieval.CacheMiss
+		for i := range 200 {
+			l.Notes = append(l.Notes, name("note", i))
+			source := rewrite.SourceEntry{ID: i + 1, Knowledge: "kb", Doc: name("doc", i), Name: name("name", i), Section: name("section", i), Detail: name("detail", i)}
+			if i < 10 {
+				l.Sources = append(l.Sources, source)
+			}
+			l.Fallen = append(l.Fallen, retrieval.Excluded{Knowledge: "kb", Doc: source.Doc, Name: source.Name, Section: source.Section, Detail: source.Detail})
+		}
+		of.Tools = &report.Tools{}
+		for i := range 100 {
+			of.Tools.Calls = append(of.Tools.Calls, report.ToolCall{Name: name("tool", i), Arguments: name("arguments", i)})
+			of.Tools.Sources = append(of.Tools.Sources, l.Sources[i%len(l.Sources)])
+		}
+		return of
+	}
+	usual := func(n int) *report.Report {
+		of := injected(fmt.Sprint(n))
+		l := &of.Rewrite.Ledger
+		of.Rewrite.Retrieval.Cache = retrieval.CacheMiss
+		for i := range 6 {
+			l.Sources = append(l.Sources, rewrite.SourceEntry{ID: i + 1, Knowledge: "handbook", Doc: fmt.Sprint("policies/leave-", n, i, ".md"), Name: "Leave", Section: "Parental leave"})
+		}
+		for i := range 44 {
+			l.Fallen = append(l.Fallen, retrieval.Excluded{Knowledge: "handbook", Doc: fmt.Sprint("policies/pay-", n, i, ".md"), Name: "Pay", Section: "Bonus", Reason: retrieval.ExcludedTopK, Detail: "after the best 6"})
+		}
+		return of
+	}
+	const requests = 20
+	for name, c := range map[string]struct {
+		of   func(int) *report.Report
+		most int64
+	}{"usual": {usual, 20 << 10}, "worst": {worst, 320 << 10}} {
+		r := explain.New(requests, explain.BodiesOff)
+		before := heap()
+		for n := range 2 * requests {
+			r.Record(c.of(n))
+		}
+		each := (heap() - before) / requests
+		t.Logf("%s: %d bytes each", name, each)
+		if each > c.most {
+			t.Errorf("%s: %d bytes each, more than %d", name, each, c.most)
+		}
+		if e := find(t, r, fmt.Sprint(requests)); len(e.Ledger.Sources) < 50 || len(e.Ledger.Sources) > 100 {
+			t.Errorf("%s: %d sources", name, len(e.Ledger.Sources))
+		}
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // Requests and whoever asks about them do not disturb each other.

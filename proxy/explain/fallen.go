@@ -10,13 +10,13 @@ import (
 // Of a question that no cache had, what fell is kept in bytes: some 40 entries with pointers to
 // five texts each, of 1,000 reports, were half of what the collector had to follow.
 
-// appendFallen writes what fell, without its places, which are the engine's. A text that is the
+// appendFallen writes what fell, with what is kept of its texts, without its places, which are the engine's. A text that is the
 // same in the entry before is not written again.
 func appendFallen(b []byte, list []retrieval.Excluded) []byte {
 	var before [fallenTexts]string
 	for i := range list {
 		x := &list[i]
-		for t, text := range [fallenTexts]string{x.Knowledge, x.Doc, x.Name, x.Section, string(x.Arm), string(x.Reason), x.Detail} {
+		for t, text := range [fallenTexts]string{x.Knowledge, shorterThan(maxID, x.Doc), short(x.Name), short(x.Section), string(x.Arm), string(x.Reason), short(x.Detail)} {
 			if text == before[t] {
 				b = append(b, 0)
 				continue

@@ -62,7 +62,7 @@ func trimTools(t *report.Tools, room int, keep func([][]byte) Body) *report.Tool
 		}
 		c.Arguments = short(keep([][]byte{[]byte(c.Arguments[:min(len(c.Arguments), maxArguments)])}).Text)
 	}
-	kept.Sources = append([]rewrite.SourceEntry(nil), t.Sources[:min(len(t.Sources), max(room, 0))]...)
+	kept.Sources = shortNames(append([]rewrite.SourceEntry(nil), t.Sources[:min(len(t.Sources), max(room, 0))]...))
 	return kept
 }
 

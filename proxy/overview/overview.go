@@ -157,7 +157,7 @@ func (o *Recorder) remember(r *report.Report, at time.Time) {
 	q := question{id: r.ID, tenant: strings.Clone(r.Tenant), policy: r.Policy, at: at, reason: r.Reason}
 	bases := r.Rewrite.Retrieval.Bases
 	for i := range min(len(bases), maxKnowledge) {
-		q.knowledge[i] = strings.Clone(bases[i].Knowledge)
+		q.knowledge[i] = strings.Clone(clip(bases[i].Knowledge))
 	}
 	o.questions[o.asked%keptQuestions] = q
 	o.asked++
