@@ -21,5 +21,22 @@ func (r *Ring) Question(id, tenant string) string {
 		return ""
 	}
 	text, _ := req.Question()
-	return short((&Body{Text: text}).masked().Text)
+	return short(maskedBeginning(text))
+}
+
+const (
+	// enough is how much of a question is looked through for keys, in bytes.
+	enough = 4 * maxText
+	// unmasked is how long the beginning of a key may be that does not look like one.
+	unmasked = 16
+)
+
+// maskedBeginning returns the beginning of a text without what looks like a key, also not the
+// beginning of one.
+func maskedBeginning(text string) string {
+	if len(text) <= enough {
+		return (&Body{Text: text}).masked().Text
+	}
+	text = (&Body{Text: text[:enough]}).masked().Text
+	return text[:max(len(text)-unmasked, 0)] + " …"
 }

@@ -29,6 +29,15 @@ func TestQuestion(t *testing.T) {
 	f(`"Is sk-sidenote-1234 yours?"`, "Is (a key) yours?")
 	f(`"`+strings.Repeat("x", 250)+` sk-sidenote-1234"`, strings.Repeat("x", 250)+" (a ke …")
 	f(`"`+strings.Repeat("x", 70<<10)+`"`, "")
+	// However keys lie, none begins where the rest of a long question is not looked at.
+	for n := range 100 {
+		r := explain.New(1, explain.BodiesFull)
+		question := strings.Repeat("y", n) + strings.Repeat(" sk-"+strings.Repeat("x", 80), 30)
+		r.Received(of, []byte(strings.Replace(body, "%", `"`+question+`"`, 1)))
+		if got := r.Question("a", "acme"); strings.Contains(got, "sk-") || !strings.Contains(got, " (a key) (a key)") {
+			t.Fatalf("after %d bytes: %s", n, got)
+		}
+	}
 	f(`[]`, "")
 	f(`}`, "")
 	var none *explain.Ring
