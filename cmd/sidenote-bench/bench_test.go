@@ -66,7 +66,7 @@ func TestWhole(t *testing.T) {
 	if err := r.write(&table, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(names(works()), "before", "Latency", "Memory", "lost", "Growth", "page open") {
+	for _, name := range append(names(works()), "before", "Latency", "Memory", "lost", "Growth", "pages open") {
 		if !strings.Contains(table.String(), name) {
 			t.Errorf("%q is not in the table:\n%s", name, &table)
 		}

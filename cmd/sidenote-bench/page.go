@@ -14,13 +14,14 @@ import (
 
 const (
 	pageRate = 1000 // requests a second
+	pages    = 16   // as many as may follow, so that what one costs can be told from noise
 	pageBar  = 1.0  // microseconds that a request may cost more
 	// pageRounds is how many rounds of other measurements one is long: pages are told of requests once
 	// a second where there are many.
 	pageRounds = 8
 )
 
-// measurePage compares what a request costs while a page of the inspector follows all requests with
+// measurePage compares what a request costs while pages of the inspector follow all requests with
 // what it costs without: in one process, in turns.
 func (b *bench) measurePage(ctx context.Context, out *results) (err error) {
 	r := &rig{}
@@ -40,25 +41,25 @@ func (b *bench) measurePage(ctx context.Context, out *results) (err error) {
 		return err
 	}
 	defer l.close()
-	var cost [2][]float64 // without a page and with one
+	var cost [2][]float64 // without pages and with them
 	for n := range b.Rounds + 1 {
 		b.progress.Show(console.Work{Name: "page", Done: n, Total: b.Rounds + 1})
-		for _, pages := range rand.Perm(2) {
-			each, err := b.paced(ctx, l, admin, pages)
+		for _, open := range rand.Perm(2) {
+			each, err := b.paced(ctx, l, admin, open*pages)
 			if err != nil {
-				return fmt.Errorf("with %d pages: %w", pages, err)
+				return fmt.Errorf("with %d pages: %w", open*pages, err)
 			}
 			if n > 0 { // the first is to warm up
-				cost[pages] = append(cost[pages], each)
+				cost[open] = append(cost[open], each)
 			}
 		}
 	}
 	more := make([]float64, len(cost[0]))
 	for i := range more {
-		more[i] = cost[1][i] - cost[0][i]
+		more[i] = (cost[1][i] - cost[0][i]) / pages
 	}
 	out.Page = &pageResult{
-		Rate: pageRate, Without: median(cost[0]), With: median(cost[1]), More: median(more), Low: quantile(more, .25), High: quantile(more, .75), Bar: pageBar,
+		Rate: pageRate, Pages: pages, Without: median(cost[0]), With: median(cost[1]), More: median(more), Low: quantile(more, .25), High: quantile(more, .75), Bar: pageBar,
 	}
 	return nil
 }
@@ -68,22 +69,15 @@ func (b *bench) paced(ctx context.Context, l *load, admin string, pages int) (ea
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	for range pages {
-		req, err := http.NewRequestWithContext(ctx, "GET", "http://"+admin+"/requests/events", nil)
+		events, err := follow(ctx, admin)
 		if err != nil {
 			return 0, err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return 0, err
-		}
-		if resp.StatusCode != http.StatusOK {
-			return 0, fmt.Errorf("follow requests: %s", resp.Status)
 		}
 		read := make(chan struct{})
 		go func() {
 			defer close(read)
-			_, _ = io.Copy(io.Discard, resp.Body) // until stop
-			_ = resp.Body.Close()
+			_, _ = io.Copy(io.Discard, events) // until stop
+			_ = events.Close()
 		}()
 		defer func() { stop(); <-read }()
 	}
@@ -92,6 +86,33 @@ func (b *bench) paced(ctx context.Context, l *load, admin string, pages int) (ea
 		return 0, err
 	}
 	return r.perRequest(), nil
+}
+
+// follow opens the events of requests, as soon as there is a place: the pages of the round before leave
+// theirs a moment after they are closed.
+func follow(ctx context.Context, admin string) (events io.ReadCloser, err error) {
+	for {
+		req, err := http.NewRequestWithContext(ctx, "GET", "http://"+admin+"/requests/events", nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode == http.StatusOK {
+			return resp.Body, nil
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusServiceUnavailable {
+			return nil, fmt.Errorf("follow requests: %s", resp.Status)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // pace sends pageRate requests a second on the first connection for so long.

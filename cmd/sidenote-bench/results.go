@@ -88,12 +88,13 @@ type growthResult struct {
 	cpuResult
 }
 
-// A pageResult is what a request costs while nobody follows, and while a page does.
+// A pageResult is what a request costs while nobody follows, and while pages do.
 type pageResult struct {
 	Rate    int     `json:"requests_per_second"`
+	Pages   int     `json:"pages"`
 	Without float64 `json:"without_us"`
 	With    float64 `json:"with_us"`
-	More    float64 `json:"more_us"`      // median of the rounds
+	More    float64 `json:"more_us"`      // for each page, median of the rounds
 	Low     float64 `json:"more_low_us"`  // their lower quartile
 	High    float64 `json:"more_high_us"` // and the upper one
 	Bar     float64 `json:"bar_us"`       // what is aimed at
@@ -126,7 +127,7 @@ func (r *results) write(w io.Writer, asJSON bool) error {
 		{len(r.Latency) > 0, "Latency µs, one connection\tdirect p50\trelay adds\tSidenote adds\tdirect p99\trelay adds\tSidenote adds\t", r.writeLatency},
 		{r.Memory != nil, "Memory KB an open idle stream\trelay\tSidenote\t", r.writeMemory},
 		{r.Stress != nil, "Streamed chats lost\trelay\tSidenote\t", r.writeStress},
-		{r.Page != nil, "CPU µs a request, few a second\tno page\tpage open\tmore\tquartiles\taim\t", r.writePage},
+		{r.Page != nil, "CPU µs a request, few a second\tno page\tpages open\tmore for each\tquartiles\taim\t", r.writePage},
 		{len(r.Growth) > 0, "Growth, CPU µs a request\t\trelay\tSidenote\tratio\tquartiles\t", r.writeGrowth},
 	} {
 		if section.measured {
@@ -182,7 +183,7 @@ func (r *results) writeStress(w io.Writer) {
 
 func (r *results) writePage(w io.Writer) {
 	p := r.Page
-	fmt.Fprintf(w, "1 KB chat, %d a second\t%.1f\t%.1f\t%.2f\t%.2f to %.2f\t≤ %.1f\t\n", p.Rate, p.Without, p.With, p.More, p.Low, p.High, p.Bar)
+	fmt.Fprintf(w, "1 KB chat, %d a second, %d pages\t%.1f\t%.1f\t%.2f\t%.2f to %.2f\t≤ %.1f\t\n", p.Rate, p.Pages, p.Without, p.With, p.More, p.Low, p.High, p.Bar)
 }
 
 func (r *results) writeGrowth(w io.Writer) {

@@ -97,7 +97,7 @@ type answer struct {
 }
 
 // ask sends a request as a browser would, but for redirects, which it does not follow.
-func ask(t *testing.T, method, address, body string, lines ...string) answer {
+func ask(t testing.TB, method, address, body string, lines ...string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
 	if err != nil {

@@ -212,3 +212,18 @@ func TestOverviewIsSmall(t *testing.T) {
 		t.Errorf("%d bytes: %.1000s", len(a.body), a.body)
 	}
 }
+
+// BenchmarkPages is how long pages take, with what they need to be asked for: the overview of an hour
+// full of questions, the list of 500 requests, and one of them whose texts are long and hostile.
+func BenchmarkPages(b *testing.B) {
+	address := serve(b, hostileHour(), nil)
+	for _, path := range []string{"/overview", "/requests", "/requests/hostile99"} {
+		b.Run(path, func(b *testing.B) {
+			for b.Loop() {
+				if a := ask(b, "GET", address+path, ""); a.code != 200 {
+					b.Fatal(a.code)
+				}
+			}
+		})
+	}
+}
