@@ -63,19 +63,6 @@ func writeRange(w *strings.Builder, pieces [][]byte, from, to int) {
 	}
 }
 
-// secrets match what looks like a key in a body: those of OpenAI and its like, ours among
-// them, and the values of members that are called like one, such as those by which Azure is
-// told to search with a key.
-var secrets = regexp.MustCompile(`(?i)\bsk-[a-z0-9_-]{8,}|\bbearer +[a-z0-9._~+/=-]{8,}|("(?:[a-z_-]*(?:api[_-]?key|access[_-]?token|connection[_-]?string|authorization|password|secret)|key|token)"\s*:\s*")(?:[^"\\]|\\.)*("?)`)
-
-// masked returns b without what looks like a key.
-func (b *Body) masked() *Body {
-	if b == nil {
-		return nil
-	}
-	return &Body{b.Bytes, secrets.ReplaceAllString(b.Text, "${1}(a key)${2}")}
-}
-
 // legible are the members whose values redaction leaves, because they are words of the
 // API. All other strings count as texts.
 var legible = []string{"role", "type", "model"}

@@ -1,0 +1,129 @@
+package explain
+
+import "strings"
+
+// masked returns b without what looks like a key.
+func (b *Body) masked() *Body {
+	if b == nil {
+		return nil
+	}
+	return &Body{b.Bytes, mask(b.Text)}
+}
+
+// mask puts "(a key)" in the place of what looks like a key in a body: those of OpenAI and its
+// like, ours among them, what follows "bearer", and the values of members that are called like
+// one, such as those by which Azure is told to search with a key. It reads the text once, as
+// what is kept of a request may have a megabyte.
+func mask(text string) string {
+	var masked strings.Builder
+	written := 0
+	for i := 0; i < len(text); {
+		from, to, next := keyAt(text, i)
+		if to > 0 {
+			masked.WriteString(text[written:from])
+			masked.WriteString("(a key)")
+			written = to
+		}
+		i = next
+	}
+	if written == 0 {
+		return text
+	}
+	masked.WriteString(text[written:])
+	return masked.String()
+}
+
+// keyAt returns where a key stands that is known by what stands at i, and where to go on. to is
+// 0 if there is none.
+func keyAt(text string, i int) (from, to, next int) {
+	switch text[i] {
+	case 's', 'S', 'b', 'B':
+		if to = endOfKey(text, i); to > 0 {
+			return i, to, to
+		}
+	case '"':
+		if from, to = secretValue(text, i); from > 0 {
+			return from, to, min(to+len(`"`), len(text))
+		}
+	}
+	return 0, 0, i + 1
+}
+
+// endOfKey returns where the key, or the word bearer with one, ends that begins at i; 0 if none
+// does.
+func endOfKey(text string, i int) int {
+	const least = 8 // bytes of a key
+	if i > 0 && (text[i-1] == '_' || isAlphanumeric(text[i-1])) {
+		return 0
+	}
+	start, marks := i, "_-"
+	switch {
+	case hasPrefixFold(text[i:], "sk-"):
+		start += len("sk-")
+	case hasPrefixFold(text[i:], "bearer "):
+		start += len("bearer ")
+		start += len(text[start:]) - len(strings.TrimLeft(text[start:], " "))
+		marks = "._~+/=-"
+	default:
+		return 0
+	}
+	end := start
+	for end < len(text) && (isAlphanumeric(text[end]) || strings.IndexByte(marks, text[end]) >= 0) {
+		end++
+	}
+	if end-start < least {
+		return 0
+	}
+	return end
+}
+
+// secretValue returns where the text of a member's value stands whose name begins at i and says that
+// it is secret; from is 0 if there is none.
+func secretValue(text string, i int) (from, to int) {
+	end := i + 1
+	for end < len(text) && (text[end] == '_' || text[end] == '-' || isAlphanumeric(text[end]) && text[end] > '9') {
+		end++
+	}
+	rest, named := strings.CutPrefix(text[end:], `"`)
+	if !named || !isSecret(text[i+1:end]) {
+		return 0, 0
+	}
+	const space = " \t\r\n\f"
+	rest, colon := strings.CutPrefix(strings.TrimLeft(rest, space), ":")
+	rest, quote := strings.CutPrefix(strings.TrimLeft(rest, space), `"`)
+	if !colon || !quote {
+		return 0, 0
+	}
+	from = len(text) - len(rest)
+	for to = from; to < len(text) && text[to] != '"'; to++ {
+		if text[to] == '\\' {
+			to++
+		}
+	}
+	return from, min(to, len(text))
+}
+
+// secretNames are what the names of members with keys end with, beside key and token by themselves.
+var secretNames = [...]string{
+	"apikey", "api_key", "api-key", "accesstoken", "access_token", "access-token", "connectionstring", "connection_string", "connection-string",
+	"authorization", "password", "secret",
+}
+
+// isSecret tells whether a member of that name holds a key.
+func isSecret(name string) bool {
+	if strings.EqualFold(name, "key") || strings.EqualFold(name, "token") {
+		return true
+	}
+	for _, end := range secretNames {
+		if n := len(name) - len(end); n >= 0 && strings.EqualFold(name[n:], end) {
+			return true
+		}
+	}
+	return false
+}
+
+func isAlphanumeric(b byte) bool { return b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z' }
+
+func hasPrefixFold(text, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
+}

@@ -1,0 +1,42 @@
+package explain
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// keys say what mask finds, in a way that takes many times as long.
+var keys = regexp.MustCompile(`(?i)\bsk-[a-z0-9_-]{8,}|\bbearer +[a-z0-9._~+/=-]{8,}|("(?:[a-z_-]*(?:api[_-]?key|access[_-]?token|connection[_-]?string|authorization|password|secret)|key|token)"\s*:\s*")(?:[^"\\]|\\(?s:.)?)*("?)`)
+
+func TestMaskFindsWhatKeysSay(t *testing.T) {
+	pieces := []string{
+		"sk-", "SK-", "Bearer ", "bearer", " ", "abcdefgh", "a", "9", "_", "-", "=", ".", `"`, `"`, `\`, "\n", ":", `":"`, `" : "`, ",", "key", "token", "api_key", "API-Key", "apikey", "x_",
+		"access_token", "connection-string", "Authorization", "password", "client_secret", "secret", "é", "{", "}",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 40).Draw(t, "pieces"), "")
+		if got, want := mask(text), keys.ReplaceAllString(text, "${1}(a key)${2}"); got != want {
+			t.Fatalf("%q: %q, want %q", text, got, want)
+		}
+	})
+}
+
+// No text takes long.
+func TestMaskIsFast(t *testing.T) {
+	for _, piece := range []string{"sk-", "sk-abcdefgh ", `"`, `"key`, `"key":"`, `"a_`, "bearer ", `\`, "a", " "} {
+		text := strings.Repeat(piece, (1<<20)/len(piece))
+		best := time.Hour
+		for range 3 {
+			start := time.Now()
+			mask(text)
+			best = min(best, time.Since(start))
+		}
+		if best > 500*time.Millisecond { // with the race detector; some 5 without
+			t.Errorf("a megabyte of %q takes %v", piece, best)
+		}
+	}
+}
