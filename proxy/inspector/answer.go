@@ -15,30 +15,31 @@ type piece struct {
 	None bool // no source has this id
 }
 
-// piecesOf splits what an answer says at its citations, as far as there is room. given has the
-// ids of sources, and whether the page shows them.
+// markMarkup is how many bytes there are around the number of a citation in the page.
+const markMarkup = 70
+
+// piecesOf splits what an answer says at its citations, as far as there is room; left is how many
+// bytes there are behind that. given has the ids of sources, and whether the page shows them.
 func piecesOf(a *explain.Answer, given map[int]bool, r *room) (pieces []piece, left int) {
-	text := a.Text
-	for i, c := range text {
-		if !r.take(shownSize(c)) {
-			text, left = text[:i], len(text)-i
+	at := 0
+	for _, m := range append(citations.Marks(a.Text), citations.Mark{From: len(a.Text)}) {
+		text := a.Text[at:m.From]
+		for i, c := range text {
+			if !r.take(shownSize(c)) {
+				return append(pieces, piece{Text: visibleLines(text[:i])}), len(a.Text) - at - i
+			}
+		}
+		pieces, at = append(pieces, piece{Text: visibleLines(text)}), m.From
+		if m.ID == 0 {
 			break
 		}
-	}
-	at := 0
-	add := func(text string) {
-		if text != "" {
-			pieces = append(pieces, piece{Text: visibleLines(text)})
+		if !r.take(markMarkup) {
+			return pieces, len(a.Text) - at
 		}
-	}
-	for _, m := range citations.Marks(text) {
-		add(text[at:m.From])
 		shown, known := given[m.ID]
-		pieces = append(pieces, piece{Text: text[m.From:m.To], ID: m.ID, Link: shown, None: !known})
-		at = m.To
+		pieces, at = append(pieces, piece{Text: a.Text[m.From:m.To], ID: m.ID, Link: shown, None: !known}), m.To
 	}
-	add(text[at:])
-	return pieces, left
+	return pieces, 0
 }
 
 // visibleLines is visible but for the ends of lines.

@@ -40,6 +40,13 @@ func (b *bar) draw(parts []part) *bar {
 	return b
 }
 
+// What a bar names: parts beyond that are one, as are steps of the time line.
+const (
+	maxParts = 24
+	maxSteps = 24
+	maxName  = 60 // bytes of a document's id
+)
+
 // sourceColors is how many colours sources have in turn.
 const sourceColors = 4
 
@@ -54,11 +61,19 @@ func budgetBar(l *explain.Ledger, sources []rewrite.SourceEntry) *bar {
 			parts = append(parts, part{Name: c.Name, Tokens: c.Tokens, Class: "component"})
 		}
 	}
+	more := part{Class: "source0"}
 	for i := range sources {
-		if s := &sources[i]; s.ID > 0 {
-			parts = append(parts, part{Name: fmt.Sprintf("[%d] %s", s.ID, s.Doc), Tokens: s.Tokens, Class: fmt.Sprintf("source%d", s.ID%sourceColors)})
+		s := &sources[i]
+		switch {
+		case s.ID == 0:
+		case len(parts) < maxParts:
+			parts = append(parts, part{Name: fmt.Sprintf("[%d] %s", s.ID, cutAt(s.Doc, "", maxName).Text), Tokens: s.Tokens, Class: fmt.Sprintf("source%d", s.ID%sourceColors)})
+		default:
+			more.Tokens += s.Tokens
+			more.Name = "Sources behind these"
 		}
 	}
+	parts = append(parts, more)
 	rest := l.Used
 	for _, p := range parts {
 		rest -= p.Tokens
@@ -143,6 +158,13 @@ var purposes = map[report.Purpose]string{
 // drawSteps places steps one after the other. The rest of the total is the rest of the
 // answer.
 func drawSteps(steps []step, total float64) []step {
+	if n := len(steps) - maxSteps; n > 0 {
+		more := step{Name: fmt.Sprintf("%d more steps", n), Class: "component"}
+		for _, s := range steps[maxSteps:] {
+			more.Took += s.Took
+		}
+		steps = append(steps[:maxSteps], more)
+	}
 	sum := 0.0
 	for i := range steps {
 		sum += steps[i].Took

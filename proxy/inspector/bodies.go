@@ -31,6 +31,14 @@ func (r *room) take(n int) bool {
 	return true
 }
 
+// part makes a part of a page, which has limit bytes at most.
+func (r *room) part(limit room, do func(*room)) {
+	part := min(limit, *r)
+	*r -= part
+	do(&part)
+	*r += part
+}
+
 // pageSize is how many bytes a text that is visible takes in a page.
 func pageSize(text string) (n int) {
 	for _, c := range text {
@@ -94,8 +102,11 @@ func linesOf(b *explain.Body) []layout.Line {
 
 // text shows a body by itself.
 func (r *room) text(b *explain.Body, whole string) []stretch {
-	if b == nil {
+	switch {
+	case b == nil:
 		return nil
+	case *r < lineMarkup:
+		return []stretch{{Kind: "missing", What: "there is no room for this text here, but in the JSON"}}
 	}
 	s := stretch{Kind: "same", all: linesOf(b)}
 	r.fill(&s, whole)

@@ -19,6 +19,8 @@ type requestView struct {
 	Changed        bool      // Body has both
 	Said           []piece   // by the answer
 	Unsaid         int       // bytes of it for which there is no room
+	Called         []explain.ToolCall
+	Uncalled       int // for which there is no room
 	Asked          []stageView
 	Resolved       *requestPolicy
 	JSON           string // the address of all that is known
@@ -28,10 +30,11 @@ type requestView struct {
 
 // Room for what a request can make long, in bytes of the page, which has 200 KB.
 const (
-	roomOfSources = 60 << 10
-	roomOfBody    = 64 << 10
+	roomOfTexts   = 136 << 10 // of all together
+	roomOfSources = 56 << 10
+	roomOfCalls   = 16 << 10
 	roomOfAnswer  = 20 << 10
-	roomOfStages  = 24 << 10
+	roomOfBody    = 64 << 10
 )
 
 // A stageView is what a stage was asked and said.
@@ -46,29 +49,58 @@ func (i *Inspector) request(v *visit) (any, error) {
 		return nil, err
 	}
 	view := &requestView{Explanation: e, Steps: stepsOf(e), JSON: requestsPath + "/" + e.ID + "/json", Resolved: requestPolicyOf(&i.data, e)}
-	view.addSources()
-	view.addBodies()
+	r := room(roomOfTexts)
+	r.part(roomOfSources, view.addSources)
+	r.part(roomOfCalls, view.addCalls)
+	r.part(roomOfAnswer, view.addAnswer)
+	r.part(roomOfBody, view.addBody)
+	view.addStages(&r)
 	return view, nil
 }
 
-// addBodies adds what is kept of the bodies, the answer and the stages.
-func (view *requestView) addBodies() {
-	e, forBody, forAnswer, forStages := view.Explanation, room(roomOfBody), room(roomOfAnswer), room(roomOfStages)
-	if view.Changed = e.Received != nil && e.Sent != nil; view.Changed {
-		view.Body = forBody.compare(e.Received, e.Sent, view.JSON)
+// addAnswer adds what is kept of the answer.
+func (view *requestView) addAnswer(r *room) {
+	if a := view.Answer; a != nil {
+		view.Said, view.Unsaid = piecesOf(a, view.given, r)
+	}
+}
+
+// addBody adds what is kept of the request, before and after.
+func (view *requestView) addBody(r *room) {
+	before, after := view.Received, view.Sent
+	if view.Changed = before != nil && after != nil; view.Changed {
+		view.Body = r.compare(before, after, view.JSON)
 	} else {
-		view.Body = forBody.text(e.Received, view.JSON)
+		view.Body = r.text(before, view.JSON)
 	}
-	if e.Answer != nil {
-		view.Said, view.Unsaid = piecesOf(e.Answer, view.given, &forAnswer)
-	}
-	if e.Stages == nil {
+}
+
+// callMarkup is how many bytes a call of a tool takes in the page beside its texts, at most.
+const callMarkup = 450
+
+// addCalls adds the calls of tools for which there is room.
+func (view *requestView) addCalls(r *room) {
+	if view.Tools == nil {
 		return
 	}
-	for n := range e.Stages.Called {
-		s := &e.Stages.Called[n]
+	for i, c := range view.Tools.Calls {
+		if !r.take(callMarkup + pageSize(cut(c.Tool, "").Text) + pageSize(cut(c.Arguments, "").Text)) {
+			view.Uncalled = len(view.Tools.Calls) - i
+			return
+		}
+		view.Called = append(view.Called, c)
+	}
+}
+
+// addStages adds what is kept of the stages.
+func (view *requestView) addStages(r *room) {
+	if view.Stages == nil {
+		return
+	}
+	for i := range view.Stages.Called {
+		s := &view.Stages.Called[i]
 		if s.Request != nil || s.Output != nil {
-			view.Asked = append(view.Asked, stageView{s.Name, forStages.text(s.Request, view.JSON), forStages.text(s.Output, view.JSON)})
+			view.Asked = append(view.Asked, stageView{s.Name, r.text(s.Request, view.JSON), r.text(s.Output, view.JSON)})
 		}
 	}
 }

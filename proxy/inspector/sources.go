@@ -20,14 +20,13 @@ const sourceMarkup = 900
 
 // addSources adds the sources in the order of the prompt, then those that are not in it, then
 // those that tools gave, and the bars.
-func (view *requestView) addSources() {
-	r := room(roomOfSources)
+func (view *requestView) addSources(r *room) {
 	view.given = map[int]bool{}
 	if l := view.Ledger; l != nil {
 		sources := inPromptOrder(l.Sources)
 		view.Budget, view.Window = budgetBar(l, sources), windowBar(l)
 		for _, e := range sources {
-			view.Sources = view.addSource(view.Sources, e, &r)
+			view.Sources = view.addSource(view.Sources, e, r)
 		}
 	}
 	if view.Tools == nil {
@@ -35,7 +34,7 @@ func (view *requestView) addSources() {
 	}
 	for _, g := range view.Tools.Sources {
 		e := rewrite.SourceEntry{ID: g.ID, Knowledge: g.Knowledge, Doc: g.Doc, Chunk: g.Chunk, Name: g.Name, Section: g.Section, Relevance: g.Relevance}
-		view.Given = view.addSource(view.Given, e, &r)
+		view.Given = view.addSource(view.Given, e, r)
 	}
 }
 

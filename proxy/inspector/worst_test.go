@@ -1,0 +1,112 @@
+package inspector_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sidenote/proxy/answertext"
+	"sidenote/proxy/explain"
+	"sidenote/proxy/inspector"
+	"sidenote/proxy/report"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// longTexts are texts that make pages long, or that take long to read.
+func longTexts() map[string]string {
+	return map[string]string{
+		"quotes":   strings.Repeat(`"`, 1<<20),
+		"controls": strings.Repeat("\x01", 1<<20),
+		"lines":    strings.Repeat("\n", 1<<20),
+		"one-line": strings.Repeat("a", 1<<20),
+		"cited":    strings.Repeat("[1]", 1<<19),
+		"numbers":  "[" + strings.Repeat("1,", 30<<10) + "1]",
+		"deep":     strings.Repeat(`{"":[`, 4000) + "1" + strings.Repeat("]}", 4000),
+		"prose":    fmt.Sprintf(`{"content":%q}`, strings.Repeat("a\n", 20<<10)),
+	}
+}
+
+// longest is a request in which everything is as long as it can be.
+func longest(id, text string) *report.Report {
+	of := hostileRequest()
+	of.ID, of.Outcome = id, report.WithTools
+	of.Rewrite.Ledger.Model = text
+	l := &of.Rewrite.Ledger
+	source := l.Sources[0]
+	source.Doc, source.Name, source.Section, source.Detail = text, text, text, text
+	l.Notes = slices.Repeat([]string{text}, 20)
+	l.Sources = nil
+	for i := range 60 {
+		source.ID = i + 1
+		l.Sources = append(l.Sources, source)
+	}
+	l.Fallen = slices.Repeat([]retrieval.Excluded{{Knowledge: text, Doc: text, Name: text, Section: text, Reason: retrieval.ExcludedDup, Detail: text}}, 60)
+	l.Edits = slices.Repeat([]rewrite.Edit{{Name: "inject", Offset: 1, Insert: []byte("a")}}, 20)
+	of.Tools = &report.Tools{Rounds: 20, Ended: true}
+	for i := range 60 {
+		of.Calls = append(of.Calls, report.Call{Upstream: "openai", Purpose: report.ToTools, Took: time.Millisecond})
+		of.Tools.Add(report.ToolCall{Round: i + 1, Name: text, Arguments: text, Took: time.Millisecond, Outcome: report.ToolOK}, nil)
+	}
+	of.Stages = &report.Stages{Of: 8, Ended: true}
+	for i := range 8 {
+		of.Stages.Called = append(of.Stages.Called, report.Stage{Name: fmt.Sprint("stage", i), At: i + 1, Took: time.Millisecond, Model: text, Request: []byte(text), Output: text})
+	}
+	return of
+}
+
+// worst are requests with long texts, which are their ids.
+func worst() *explain.Ring {
+	r := explain.New(100, explain.BodiesFull)
+	for id, text := range longTexts() {
+		of := longest(id, text)
+		r.Received(of, []byte(text))
+		r.Sent(of, [][]byte{[]byte(strings.ReplaceAll(text, "a", "b") + "\x00\n" + text)})
+		r.Answered(of, answertext.Answer{Bytes: len(text), Text: text[:min(len(text), answertext.MaxText)], Finish: text})
+		r.Record(of)
+	}
+	return r
+}
+
+// Whatever requests have, their pages are short and made quickly. Each is made several times, as
+// others use the machine, too.
+func TestLongestRequests(t *testing.T) {
+	address := serve(t, inspector.Data{Requests: worst()}, nil)
+	for id := range longTexts() {
+		best := time.Hour
+		for range 3 {
+			start := time.Now()
+			page := ask(t, http.MethodGet, address+"/requests/"+id, "")
+			best = min(best, time.Since(start))
+			if n := len(page.body); page.code != http.StatusOK || n > 200_000 || !strings.HasSuffix(page.body, "</html>") {
+				t.Fatalf("%s: %d, %d bytes", id, page.code, n)
+			}
+		}
+		if best > 500*time.Millisecond { // with the race detector; BenchmarkRequestPage says how many without
+			t.Errorf("%s takes %v", id, best)
+		}
+	}
+}
+
+func BenchmarkRequestPage(b *testing.B) {
+	address := serve(b, inspector.Data{Requests: worst()}, nil)
+	for id := range longTexts() {
+		b.Run(id, func(b *testing.B) {
+			size := 0
+			for b.Loop() {
+				resp, err := http.Get(address + "/requests/" + id)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n, _ := io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				size = int(n)
+			}
+			b.ReportMetric(float64(size), "B/page")
+		})
+	}
+}
