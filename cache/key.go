@@ -12,7 +12,7 @@ import (
 
 // schema is the version of keys and values. It changes with either of them, so that two
 // releases that share a store never read each other's entries.
-const schema = 5
+const schema = 6
 
 // A Kind says what the entries of a cache hold; it is a metric label.
 type Kind string

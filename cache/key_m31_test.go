@@ -18,9 +18,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
 	for want, key := range map[string]cache.Key{
-		"v5:selected:{acme}:51fd85ccc8fa442731a33365653e7dbd7b02d6e8556260dab14cd5181e652d4f":   cache.NewKey(cache.Selected, q),
-		"v5:candidates:{acme}:5cc09cc05b6cff3824905b2aeb8467605774d7fcc5b2cf0713d8ccc507e9911d": cache.NewKey(cache.Candidates, q),
-		"v5:calibration:{}:31545501acaaaf9637c05b33aa342d5d7544066e0e5c9daf36e56baac93ecaaf":    cache.NamedKey(cache.Calibration, "upstream", "model"),
+		"v6:selected:{acme}:d45d80d6e087423f59723cdfb284b4332061b5f15b90eff70d3b00aabbc0db4b":   cache.NewKey(cache.Selected, q),
+		"v6:candidates:{acme}:bb7cd47c5d00775431309dcfce7b8e4f331bce5f6c9aae4506225877d9b96b87": cache.NewKey(cache.Candidates, q),
+		"v6:calibration:{}:88343188c8b140bcd7f3e51cdd3e9494d3d4e0800a2730fd75b21ae523990ed0":    cache.NamedKey(cache.Calibration, "upstream", "model"),
 	} {
 		if got := key.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -33,9 +33,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 func TestM31KeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
-		want := "v5:k:{_}:"
+		want := "v6:k:{_}:"
 		if strings.IndexByte(plain, byte(c)) >= 0 {
-			want = "v5:k:{" + string(rune(c)) + "}:"
+			want = "v6:k:{" + string(rune(c)) + "}:"
 		}
 		key := cache.Key{Kind: "k", Tenant: string([]byte{byte(c)})}
 		if got := key.String(); got != want+strings.Repeat("0", 64) {
@@ -49,7 +49,7 @@ func TestM31KeyShowsPlainNames(t *testing.T) {
 	}
 	for n, shown := range map[int]int{63: 63, 64: 64, 65: 64} {
 		key := cache.Key{Tenant: strings.Repeat("x", n)}
-		if want := "v5::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
+		if want := "v6::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
 			t.Errorf("%d bytes: %s", n, key)
 		}
 	}

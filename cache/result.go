@@ -190,6 +190,16 @@ func (d *decoder) float() float64 {
 	return math.Float64frombits(bits)
 }
 
+func (d *decoder) float32() float32 {
+	if len(d.rest) < 4 {
+		d.fail()
+		return 0
+	}
+	bits := binary.LittleEndian.Uint32([]byte(d.rest[:4]))
+	d.rest = d.rest[4:]
+	return math.Float32frombits(bits)
+}
+
 // count reads the length of a list whose elements take at least size bytes; ok is false
 // for a nil list.
 func (d *decoder) count(size int) (n int, ok bool) {

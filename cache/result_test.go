@@ -134,12 +134,16 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 	score := rapid.Float64()
 	source := rapid.Custom(func(t *rapid.T) retrieval.Source {
 		if rapid.Bool().Draw(t, "kept") {
-			return retrieval.Source{
+			s := retrieval.Source{
 				Type: "rag", Knowledge: "docs", Doc: rapid.SampledFrom([]string{"a/b.md", "a/bc.md", "a", ""}).Draw(t, "doc"), Chunk: number.Draw(t, "chunk"),
 				Score: float64(rapid.Int32().Draw(t, "score")) / (1 << 20), Relevance: rapid.SampledFrom([]float64{0, .25}).Draw(t, "relevance"),
 				Arm: rapid.SampledFrom([]retrieval.Arm{retrieval.ArmNone, retrieval.ArmWords, retrieval.ArmVector}).Draw(t, "arm"),
 				At:  retrieval.Place{Kept: true, Segment: number.Draw(t, "segment"), Text: number.Draw(t, "text")},
 			}
+			if s.Arm != retrieval.ArmNone {
+				s.ByArm = retrieval.ArmScores{Words: rapid.Float32().Draw(t, "words"), Vector: rapid.Float32().Draw(t, "cosine")}
+			}
+			return s
 		}
 		return retrieval.Source{
 			Sketch: rapid.SampledFrom([]string{"", "a sketch"}).Draw(t, "sketch"),
@@ -152,7 +156,7 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 		Sources: optional(rapid.SliceOfN(source, 0, 9)).Draw(t, "sources"),
 		Excluded: optional(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 			s := source.Draw(t, "source")
-			x := retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, At: s.At}
+			x := retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, At: s.At}
 			if !s.At.Kept {
 				x.Name, x.Section = s.Name, s.Section
 			}

@@ -15,7 +15,7 @@ const (
 	sourceScaled                // the score is a whole number of scoreUnits
 	sourceRelevance             // the relevance is that of the score with the result's floor
 	sourceNone                  // the relevance is 0
-	sourceWords                 // the arm is retrieval.ArmWords
+	sourceWords                 // the arm is retrieval.ArmWords; the scores of arms follow
 	sourceVector                // likewise ArmVector
 	sourceReranked              // a reranker's score follows
 	sourceGraded                // the grade follows, and perhaps its score
@@ -185,6 +185,10 @@ func (e *encoder) hit(s *retrieval.Source) {
 	if flags&(sourceNone|sourceRelevance) == 0 {
 		e.float(s.Relevance)
 	}
+	if flags&(sourceWords|sourceVector) != 0 {
+		e.b = binary.LittleEndian.AppendUint32(e.b, math.Float32bits(s.ByArm.Words))
+		e.b = binary.LittleEndian.AppendUint32(e.b, math.Float32bits(s.ByArm.Vector))
+	}
 	if s.RerankScore != nil {
 		e.float(*s.RerankScore)
 	}
@@ -257,6 +261,9 @@ func (d *decoder) hit(s *retrieval.Source) {
 	default:
 		s.Relevance = d.float()
 	}
+	if flags&(sourceWords|sourceVector) != 0 {
+		s.ByArm = retrieval.ArmScores{Words: d.float32(), Vector: d.float32()}
+	}
 	if flags&sourceReranked != 0 {
 		score := d.float()
 		s.RerankScore = &score
@@ -286,7 +293,7 @@ func (d *decoder) grade(s *retrieval.Source) {
 func (d *decoder) fallen(x *retrieval.Excluded) {
 	var s retrieval.Source
 	d.hit(&s)
-	*x = retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, RerankScore: s.RerankScore, GradeScore: s.GradeScore, At: s.At}
+	*x = retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, RerankScore: s.RerankScore, GradeScore: s.GradeScore, At: s.At}
 	if s.Grade != x.Source().Grade {
 		d.fail()
 	}

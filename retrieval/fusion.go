@@ -12,6 +12,12 @@ const (
 	ArmVector Arm = "vector" // by the cosine of embeddings
 )
 
+// ArmScores are the scores of a candidate by each arm, in the arm's own scale.
+type ArmScores struct {
+	Words  float32 `json:"bm25,omitempty"`   // 0: it was not found by its words
+	Vector float32 `json:"vector,omitempty"` // the cosine; 0: it has no vector
+}
+
 // A Fusion is how lists of candidates become one.
 type Fusion string
 

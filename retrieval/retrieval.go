@@ -119,10 +119,11 @@ type Source struct {
 	After       string // text of the chunk after, likewise
 	Tokens      int    // of Text in the query's Encoding, exactly; 0 where unknown
 	Score       float64
-	Relevance   float64  // of Score among those of all bases, see Relevance; 0 from an engine
-	Arm         Arm      // that speaks most for the chunk, of an engine that has several
-	RerankScore *float64 // of a Reranker; nil where it scored no such chunk
-	GradeScore  *float64 // of a Grader, likewise
+	Relevance   float64   // of Score among those of all bases, see Relevance; 0 from an engine
+	Arm         Arm       // that speaks most for the chunk, of an engine that has several
+	ByArm       ArmScores // of such an engine; zero where Arm is none
+	RerankScore *float64  // of a Reranker; nil where it scored no such chunk
+	GradeScore  *float64  // of a Grader, likewise
 	Grade       Grade
 	// Sketch is that of a Sketcher of Text's content terms, made at ingest; "" where the
 	// engine has none, and in what a Pipeline returns.
@@ -140,6 +141,7 @@ type Excluded struct {
 	Score          float64
 	Relevance      float64
 	Arm            Arm
+	ByArm          ArmScores
 	RerankScore    *float64
 	GradeScore     *float64
 	At             Place
@@ -161,7 +163,7 @@ func (x *Excluded) Why() string {
 func (x *Excluded) Source() Source {
 	src := Source{
 		Type: typeRAG, Knowledge: x.Knowledge, Doc: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section,
-		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, RerankScore: x.RerankScore, GradeScore: x.GradeScore, At: x.At,
+		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, ByArm: x.ByArm, RerankScore: x.RerankScore, GradeScore: x.GradeScore, At: x.At,
 	}
 	if x.GradeScore != nil {
 		src.Grade = GradeIrrelevant

@@ -301,7 +301,7 @@ func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 	src := c.source
 	s.excluded = append(s.excluded, Excluded{
 		Knowledge: src.Knowledge, Doc: src.Doc, Chunk: src.Chunk, Name: src.Name, Section: src.Section,
-		Score: src.Score, Relevance: c.relevance, Arm: src.Arm, RerankScore: c.rerankScore(), At: src.At, Reason: reason, Detail: detail,
+		Score: src.Score, Relevance: c.relevance, Arm: src.Arm, ByArm: src.ByArm, RerankScore: c.rerankScore(), At: src.At, Reason: reason, Detail: detail,
 	})
 	if reason == ExcludedScore {
 		s.excluded[len(s.excluded)-1].Least = c.threshold

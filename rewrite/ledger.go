@@ -97,22 +97,23 @@ const detailCut = "cut to the budget"
 
 // A SourceEntry is a source's entry in the ledger.
 type SourceEntry struct {
-	ID        int             `json:"id,omitempty"` // its id in the prompt, from 1; 0 when out
-	Knowledge string          `json:"kb_id"`
-	Doc       string          `json:"doc_id"`
-	Chunk     int             `json:"chunk"`
-	Name      string          `json:"name"`
-	Section   string          `json:"section,omitempty"`
-	Score     float64         `json:"score"`
-	Relevance float64         `json:"relevance"`              // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
-	Arm       retrieval.Arm   `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
-	Reranked  *float64        `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
-	Grade     retrieval.Grade `json:"grade,omitempty"`        // where the policy grades
-	Graded    *float64        `json:"grade_score,omitempty"`  // that a grader gave it; nil where none did
-	Fate      Fate            `json:"fate"`
-	Tokens    int             `json:"tokens"`           // tokens of its block in the prompt
-	Demand    int             `json:"demand,omitempty"` // tokens of its whole block, if it was counted
-	Detail    string          `json:"reason,omitempty"` // why cut or out, for people
+	ID        int                 `json:"id,omitempty"` // its id in the prompt, from 1; 0 when out
+	Knowledge string              `json:"kb_id"`
+	Doc       string              `json:"doc_id"`
+	Chunk     int                 `json:"chunk"`
+	Name      string              `json:"name"`
+	Section   string              `json:"section,omitempty"`
+	Score     float64             `json:"score"`
+	Relevance float64             `json:"relevance"`              // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
+	Arm       retrieval.Arm       `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
+	ByArm     retrieval.ArmScores `json:"arm_scores,omitzero"`    // the scores of each of these
+	Reranked  *float64            `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
+	Grade     retrieval.Grade     `json:"grade,omitempty"`        // where the policy grades
+	Graded    *float64            `json:"grade_score,omitempty"`  // that a grader gave it; nil where none did
+	Fate      Fate                `json:"fate"`
+	Tokens    int                 `json:"tokens"`           // tokens of its block in the prompt
+	Demand    int                 `json:"demand,omitempty"` // tokens of its whole block, if it was counted
+	Detail    string              `json:"reason,omitempty"` // why cut or out, for people
 
 	Neighbours int           `json:"neighbours,omitempty"` // neighbouring chunks that its block holds too
 	Cited      int           `json:"cited,omitempty"`      // how often the answer cites it, where that is checked
@@ -188,7 +189,7 @@ type Ledger struct {
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
-	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
+	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
 }
 
 // Whole returns the ledger with all that was retrieved among its Sources.

@@ -217,8 +217,8 @@ func TestFallen(t *testing.T) {
 	r := explain.New(1, explain.BodiesOff)
 	for _, list := range [][]retrieval.Excluded{
 		{
-			{Knowledge: "handbook", Doc: "travel.md", Chunk: 3, Name: "Travel", Section: "Trains", Score: 1.1, Relevance: 0.27, Arm: retrieval.ArmWords, Reason: retrieval.ExcludedScore, Least: 3},
-			{Knowledge: "handbook", Doc: "travel.md", Chunk: 4, Name: "Travel", Score: 1, Relevance: 0.2, Arm: retrieval.ArmVector, Reason: retrieval.ExcludedDup, Detail: "duplicate of é.md#1"},
+			{Knowledge: "handbook", Doc: "travel.md", Chunk: 3, Name: "Travel", Section: "Trains", Score: 1.1, Relevance: 0.27, Arm: retrieval.ArmWords, ByArm: retrieval.ArmScores{Words: 1.5, Vector: -.25}, Reason: retrieval.ExcludedScore, Least: 3},
+			{Knowledge: "handbook", Doc: "travel.md", Chunk: 4, Name: "Travel", Score: 1, Relevance: 0.2, Arm: retrieval.ArmVector, ByArm: retrieval.ArmScores{Vector: .5}, Reason: retrieval.ExcludedDup, Detail: "duplicate of é.md#1"},
 			{Knowledge: "wiki", Doc: strings.Repeat("long/", 100), Chunk: 1 << 20, Score: 1e-300, Reason: retrieval.ExcludedTopK, Detail: "after the best 6"},
 		},
 		{{Knowledge: "wiki", Doc: "a.md", Reason: retrieval.ExcludedTopK}},

@@ -28,6 +28,11 @@ func appendFallen(b []byte, list []retrieval.Excluded) []byte {
 		for _, f := range [...]float64{x.Score, x.Relevance, x.Least} {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 		}
+		if x.Arm != retrieval.ArmNone {
+			for _, f := range [...]float32{x.ByArm.Words, x.ByArm.Vector} {
+				b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+			}
+		}
 	}
 	return b
 }
@@ -51,8 +56,14 @@ func readFallen(b []byte) (list []retrieval.Excluded) {
 		for f := range floats {
 			floats[f], b = math.Float64frombits(binary.LittleEndian.Uint64(b)), b[8:]
 		}
+		var byArm [2]float32
+		if texts[4] != "" {
+			for f := range byArm {
+				byArm[f], b = math.Float32frombits(binary.LittleEndian.Uint32(b)), b[4:]
+			}
+		}
 		list = append(list, retrieval.Excluded{
-			Knowledge: texts[0], Doc: texts[1], Name: texts[2], Section: texts[3], Arm: retrieval.Arm(texts[4]),
+			Knowledge: texts[0], Doc: texts[1], Name: texts[2], Section: texts[3], Arm: retrieval.Arm(texts[4]), ByArm: retrieval.ArmScores{Words: byArm[0], Vector: byArm[1]},
 			Reason: retrieval.ExcludeReason(texts[5]), Detail: texts[6],
 			Chunk: int(chunk), Score: floats[0], Relevance: floats[1], Least: floats[2],
 		})

@@ -46,6 +46,9 @@ func keepBodies(r *explain.Ring, of *report.Report) {
 func TestRequestBeforeAndAfter(t *testing.T) {
 	tb := openTab(t, serve(t, many(), nil))
 	tb.open("/requests/whole")
+	if got := eval[string](tb, `document.querySelector("#source-1 [data-label=Score]").innerText`); got != "11.2 bm25\nwords 12.5\ncosine 0.71\nreranked 0.83" {
+		t.Errorf("scores: %q", got)
+	}
 	const added = `[...document.querySelectorAll(".lines > ins > div")]`
 	want := "\n" + strings.ReplaceAll(strings.ReplaceAll(strings.TrimPrefix(block, `\n`), `\n`, "\n"), `\"`, `"`)
 	if got := eval[string](tb, added+`.map((e) => "\n" + e.textContent).join("")`); got != want {

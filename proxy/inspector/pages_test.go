@@ -77,6 +77,7 @@ func whole() *report.Report {
 	for i := range l.Sources {
 		s := &l.Sources[i]
 		s.Chunk, s.Score, s.Relevance, s.Arm, s.Fate, s.Tokens = i, 11.25-float64(i), .79, "bm25", rewrite.In, 240
+		s.ByArm = retrieval.ArmScores{Words: 12.5 - float32(i), Vector: .71}
 		if s.ID == 0 {
 			s.Fate, s.Tokens, s.Detail = rewrite.Out, 0, "duplicate of leave.md#0"
 		}

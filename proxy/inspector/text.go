@@ -122,7 +122,15 @@ func ms(v any) string {
 func join(names []string) string { return strings.Join(names, ", ") }
 
 // score writes a score, which has any scale.
-func score(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }
+func score(f any) string {
+	switch f := f.(type) {
+	case float32:
+		return strconv.FormatFloat(float64(f), 'g', 3, 32)
+	case *float64:
+		return strconv.FormatFloat(*f, 'g', 3, 64)
+	}
+	return strconv.FormatFloat(f.(float64), 'g', 3, 64)
+}
 
 func clock(t time.Time) string  { return t.UTC().Format("15:04:05") }
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }

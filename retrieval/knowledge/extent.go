@@ -127,7 +127,11 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 	res.Degraded, res.Unembedded = degraded, found.why
 	sources := slices.Grow(room[:0], len(found.hits))[:len(found.hits)]
 	for i, h := range found.hits {
-		sources[i] = retrieval.Source{Type: "rag", Knowledge: e.of(h.Ref).id, Score: h.Score, At: place(h.Ref), Arm: found.by(i).arm}
+		sources[i] = retrieval.Source{Type: "rag", Knowledge: e.of(h.Ref).id, Score: h.Score, At: place(h.Ref)}
+		if found.arms != nil {
+			by := &found.arms[i]
+			sources[i].Arm, sources[i].ByArm = by.arm, retrieval.ArmScores{Words: float32(by.words), Vector: float32(by.cosine)}
+		}
 	}
 	e.content.segments.Identify(sources)
 	res.Sources, res.Floor = sources, found.floor

@@ -187,6 +187,9 @@ func TestHybridIsExplained(t *testing.T) {
 			if h.Doc != s.Doc || h.Arm != s.Arm || h.Arm == retrieval.ArmNone || seen[s.Doc] {
 				t.Fatalf("%d. %+v, found is %+v", i, h, s)
 			}
+			if by := (retrieval.ArmScores{Words: float32(h.Words), Vector: float32(h.Cosine)}); s.ByArm != by {
+				t.Fatalf("%d. by arm %v, want %v", i, s.ByArm, by)
+			}
 			seen[s.Doc] = true
 			if (h.Words > 0) != (len(h.Terms) > 0) || h.Words == 0 && h.Arm == retrieval.ArmWords {
 				t.Fatalf("%+v", h)
