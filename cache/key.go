@@ -38,6 +38,9 @@ type Key struct {
 	Digest [sha256.Size]byte
 }
 
+// short is the beginning of the digest, by which people see that two keys are the same.
+func (k *Key) short() uint32 { return binary.BigEndian.Uint32(k.Digest[:]) }
+
 // digestKey returns the key of what id identifies.
 func digestKey(kind Kind, tenant string, id []byte) Key {
 	return Key{Kind: kind, Tenant: tenant, Digest: sha256.Sum256(id)}

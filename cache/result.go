@@ -26,7 +26,7 @@ const (
 // is what the text is found by again, in about 20 bytes: base, document, chunk and place. Strings
 // that come again are a number the second time, see column.
 //
-// Cache, Took, Partial, Provisional, Degraded,
+// Cache, CacheKey, Lookups, Took, Partial, Provisional, Degraded,
 // Planned, Reranked, Graded and Texts are not kept. It returns nil for a result that is
 // too large to keep.
 func Encode(k Key, r retrieval.Result) []byte {

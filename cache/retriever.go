@@ -61,7 +61,7 @@ func (r *Retriever) RetrieveInto(ctx context.Context, q retrieval.Query, room []
 	var l Lookup[retrieval.Result]
 	res, hit := r.cache.Near(ctx, q.Tenant, appendQuery(written[:0], r.cache.Kind, &q), &l)
 	if hit {
-		res.Cache, res.Took = retrieval.CacheHit, time.Since(start)
+		res.Cache, res.CacheKey, res.Took = retrieval.CacheHit, l.key.short(), time.Since(start)
 		return res, nil
 	}
 	return r.far(ctx, q, l)
@@ -88,11 +88,11 @@ func (r *Retriever) far(ctx context.Context, q retrieval.Query, l Lookup[retriev
 		},
 	})
 	if !landed {
-		return retrieval.Result{Reason: retrieval.ReasonTimeout, Partial: true, Cache: retrieval.CacheMiss},
+		return retrieval.Result{Reason: retrieval.ReasonTimeout, Partial: true, Cache: retrieval.CacheMiss, CacheKey: l.key.short()},
 			fmt.Errorf("%s: no answer in time: %w: %w", r.cache.Kind, retrieval.ErrUnavailable, context.Cause(ctx))
 	}
 	res, err := f.Value, f.Err
-	res.Cache = retrieval.CacheMiss
+	res.Cache, res.CacheKey = retrieval.CacheMiss, l.key.short()
 	if f.Hit {
 		res.Cache, res.Took = retrieval.CacheHit, f.Took
 	}

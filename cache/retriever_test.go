@@ -3,6 +3,7 @@ package cache_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,7 +42,7 @@ func (c *tally) add(name string) int {
 }
 
 // like compares results without the fields that the cache sets.
-var like = cmpopts.IgnoreFields(retrieval.Result{}, "Cache", "Took")
+var like = cmpopts.IgnoreFields(retrieval.Result{}, "Cache", "CacheKey", "Took")
 
 // events counts a Retriever's events.
 type events struct {
@@ -69,8 +70,12 @@ func (e *events) outcomes() []cache.Outcome {
 func TestRetrieverHit(t *testing.T) {
 	var seen events
 	r := cache.NewRetriever(fixed(answer(), nil), cache.Selected, near(memory(t, 1<<20)), seen.observe)
+	key := cache.NewKey(cache.Selected, question("q")).Digest
 	for _, want := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit, retrieval.CacheHit} {
 		got, err := r.Retrieve(t.Context(), question("q"))
+		if got.CacheKey != binary.BigEndian.Uint32(key[:]) {
+			t.Errorf("%s of key %x", want, got.CacheKey)
+		}
 		if diff := cmp.Diff(answer(), got, like); err != nil || got.Cache != want || diff != "" {
 			t.Errorf("%s, want %s (%v):\n%s", got.Cache, want, err, diff)
 		}

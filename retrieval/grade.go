@@ -82,6 +82,7 @@ type Graded struct {
 	Documents int           `json:"documents"`         // that a model was sent; 0 where none was asked
 	Reason    RerankReason  `json:"reason"`            // with all but RerankOK the sources stay
 	Verdict   Grade         `json:"verdict,omitempty"` // on all sources together
+	Kept      bool          `json:"kept,omitempty"`    // the scores were, see Keeper
 	Rounds    int           `json:"rounds,omitempty"`  // 2 where a plan was searched because of the first verdict
 	Took      time.Duration `json:"-"`
 }
@@ -140,6 +141,7 @@ func (g *Grading) ask(ctx context.Context, query string, res *Result) {
 	scores, err := askScores(ctx, g.Grader, query, documents)
 	done := res.Graded
 	done.Documents, done.Reason, done.Took = len(documents), rerankReason(err), time.Since(start)
+	done.Kept = err == nil && kept(g.Grader)
 	for i := range scores {
 		res.Sources[i].GradeScore = &scores[i]
 	}

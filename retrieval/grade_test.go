@@ -33,6 +33,42 @@ func grades(res retrieval.Result) (text string) {
 	return text
 }
 
+// A keptScorer tells that its scores were kept.
+type keptScorer struct{ scorer }
+
+func (keptScorer) Kept() bool { return true }
+
+// Whether plans and scores were kept is told of each by itself.
+func TestWhatWasKeptIsTold(t *testing.T) {
+	p := engines{"a": has(2, chunk("a.md", 0, 9, "alpha"), chunk("b.md", 0, 5, "beta"))}.pipeline()
+	fresh, known := gives(map[string]float64{"alpha": .9}), keptScorer{gives(map[string]float64{"alpha": .9})}
+	for _, c := range []struct {
+		reranker, grader retrieval.Reranker
+		reranked, graded bool
+	}{{fresh, fresh, false, false}, {known, fresh, true, false}, {fresh, known, false, true}} {
+		q := asking("a")
+		q.Reranking, q.Grading = reranking(c.reranker), grading(c.grader)
+		res, err := p.Retrieve(t.Context(), q)
+		if err != nil || res.Reranked.Kept != c.reranked || res.Graded.Kept != c.graded {
+			t.Errorf("%+v, %+v, %v", res.Reranked, res.Graded, err)
+		}
+	}
+	failed := keptScorer{func(context.Context, string, []string) ([]float64, error) { return nil, retrieval.ErrBadScores }}
+	q := asking("a")
+	q.Reranking, q.Grading = reranking(failed), grading(failed)
+	if res, err := p.Retrieve(t.Context(), q); err != nil || res.Reranked.Kept || res.Graded.Kept {
+		t.Errorf("%+v, %+v, %v", res.Reranked, res.Graded, err)
+	}
+	for _, kept := range []bool{false, true} {
+		_, res := planned(func(context.Context, retrieval.Question) (retrieval.Plan, error) {
+			return retrieval.Plan{Queries: []string{"more"}, Kept: kept}, nil
+		}, "words", nil)
+		if res.Planned.Kept != kept {
+			t.Errorf("a plan: %+v", res.Planned)
+		}
+	}
+}
+
 // One relevant source is enough for the irrelevant ones to fall; all irrelevant are no sources; what
 // is between stays as it is. What was not selected is not graded.
 func TestGradeVerdicts(t *testing.T) {

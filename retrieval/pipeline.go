@@ -53,7 +53,9 @@ type Pipeline struct {
 type answer struct {
 	res     Result
 	err     error
-	further bool // to a query of a plan
+	further bool  // to a query of a plan
+	query   int   // of that plan, from 1
+	asked   []Ref // nil where it did not come
 }
 
 // Retrieve searches q.Bases.
@@ -117,7 +119,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	if len(q.Further) > 0 { // where they saw different generations both are told, so that nothing is cached
 		refs = slices.Compact(refs)
 	}
-	res.Bases, res.Cache = refs, cacheOf(arrived)
+	res.Bases, res.Cache, res.Lookups = refs, cacheOf(arrived), lookups(answers)
 	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, cmp.Or(degraded, res.lacks())
 	res.Unembedded, res.Late = unembedded, late
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
@@ -182,6 +184,7 @@ func (p *Pipeline) search(ctx context.Context, q Query, room []Source) []answer 
 	answers := make([]answer, len(arriving))
 	for i := range arriving {
 		answers[i] = await(ctx, arriving[i], groups[i%len(groups)])
+		answers[i].query = i / len(groups)
 		answers[i].further = i >= len(groups)
 	}
 	return answers
@@ -273,6 +276,7 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Source) 
 			a.err = fmt.Errorf("%s: %w", named(refs), unavailable(a.err))
 		}
 	}()
+	a.asked = refs
 	base := p.Bases(refs[0].Knowledge)
 	if base == nil {
 		return answer{err: errors.New("no such base")}
@@ -343,6 +347,16 @@ func emptyReason(arrived []answer, graded *Graded) Reason {
 		return ReasonNoMatch
 	}
 	return ReasonNoQueryTerms
+}
+
+// lookups are those of answers by caches.
+func lookups(answers []answer) (list []Lookup) {
+	for _, a := range answers {
+		if a.res.CacheKey != 0 {
+			list = append(list, Lookup{a.asked[0].Knowledge, len(a.asked) - 1, a.query, a.res.Cache, a.res.CacheKey})
+		}
+	}
+	return list
 }
 
 // cacheOf is a hit if every base's answer was one, and off if no base has a cache.

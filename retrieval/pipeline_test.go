@@ -217,6 +217,27 @@ func TestPipelineCacheState(t *testing.T) {
 	}
 }
 
+// Each search that a cache was asked for tells what it said, by base and query.
+func TestPipelineTellsLookups(t *testing.T) {
+	cached := func(s retrieval.CacheState, key uint32) retrieval.Func {
+		return func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+			return retrieval.Result{Bases: q.Bases, Cache: s, CacheKey: key + uint32(len(q.Text))}, nil
+		}
+	}
+	q := asking("a", "b", "c", "d")
+	q.Text, q.Further = "xx", []string{"yyy"}
+	p := engines{"a": cached(retrieval.CacheHit, 10), "b": cached(retrieval.CacheMiss, 20), "c": cached(retrieval.CacheMiss, 30), "d": has(0)}.pipeline()
+	p.Joint = func(id string) bool { return id == "b" || id == "c" }
+	res, _ := p.Retrieve(t.Context(), q)
+	want := []retrieval.Lookup{
+		{Knowledge: "a", State: retrieval.CacheHit, Key: 12}, {Knowledge: "b", Others: 1, State: retrieval.CacheMiss, Key: 22},
+		{Knowledge: "a", Query: 1, State: retrieval.CacheHit, Key: 13}, {Knowledge: "b", Others: 1, Query: 1, State: retrieval.CacheMiss, Key: 23},
+	}
+	if diff := cmp.Diff(want, res.Lookups); diff != "" || res.CacheKey != 0 {
+		t.Errorf("key %d (-want +got):\n%s", res.CacheKey, diff)
+	}
+}
+
 // Late counts the searches that had not answered in time, those of a plan's queries too, and those
 // without the vector of the question, whether they are all of them or not.
 func TestPipelineCountsWhatIsLate(t *testing.T) {

@@ -39,6 +39,7 @@ type Question struct {
 type Plan struct {
 	Queries []string // beside the question itself, the best first
 	Skip    bool     // the question needs no search
+	Kept    bool     `json:"-"` // it was made for an earlier request, or for another one that asked the same
 }
 
 // A Planner says what to search for. Its error wraps ErrNotAsked where no model was asked, and
@@ -77,6 +78,7 @@ type Planned struct {
 	Applied  bool          `json:"retrieval_query_planner_applied"` // the plan changed what was searched
 	ModelID  string        `json:"retrieval_query_planner_model_id"`
 	Fallback PlanReason    `json:"retrieval_query_planner_fallback"`
+	Kept     bool          `json:"retrieval_query_planner_kept,omitempty"` // see Plan
 	Took     time.Duration `json:"-"`
 }
 
@@ -93,7 +95,7 @@ type Planning struct {
 func (p *Planning) plan(ctx context.Context, text string, hasTerms func(string) bool) (further []string, skip bool, done Planned) {
 	start := time.Now()
 	plan, err := p.ask(ctx, Question{Text: text, Earlier: p.earlier(), MaxQueries: p.MaxQueries, MaySkip: p.MaySkip})
-	done = Planned{Enabled: true, ModelID: p.Model, Fallback: planReason(err), Took: time.Since(start)}
+	done = Planned{Enabled: true, ModelID: p.Model, Fallback: planReason(err), Kept: plan.Kept, Took: time.Since(start)}
 	if skip = plan.Skip && p.MaySkip; skip && err == nil {
 		done.Applied = true
 		return nil, true, done

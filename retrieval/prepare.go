@@ -115,6 +115,7 @@ func (p Prepare) again(ctx context.Context, q Query, ask *Planning, first Result
 		res.Degraded, res.Reranked = cmp.Or(second.Degraded, StageGrade), cmp.Or(second.Reranked, first.Reranked)
 	}
 	res.Planned, res.Graded, res.Took, res.Late = &done, &graded, first.Took+second.Took, first.Late+second.Late
+	res.Lookups = slices.Concat(first.Lookups, second.Lookups)
 	return res
 }
 

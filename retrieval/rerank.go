@@ -52,6 +52,16 @@ type Reranker interface {
 	Rerank(ctx context.Context, query string, documents []string) ([]float64, error)
 }
 
+// A Keeper is a Reranker that tells whether the scores which it returned last were kept: they are
+// of an earlier request, or of another one that asked the same.
+type Keeper interface{ Kept() bool }
+
+// kept tells whether a Reranker's last scores were.
+func kept(r Reranker) bool {
+	k, ok := r.(Keeper)
+	return ok && k.Kept()
+}
+
 // ErrBadScores is an answer of a Reranker's service that does not score each document once.
 var ErrBadScores = errors.New("the answer does not score each document once")
 
@@ -82,6 +92,7 @@ type Reranked struct {
 	Model     string        `json:"model,omitempty"`
 	Documents int           `json:"documents"` // that were sent; 0 where nobody was asked
 	Reason    RerankReason  `json:"reason"`
+	Kept      bool          `json:"kept,omitempty"` // the scores were, see Keeper
 	Took      time.Duration `json:"-"`
 }
 
@@ -129,6 +140,7 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 	if err != nil {
 		return done, nil
 	}
+	done.Kept = kept(by.Reranker)
 	for n, i := range judged {
 		c := s.ranked[i]
 		if c.judged, c.score = true, scores[n]; by.Threshold > 0 {

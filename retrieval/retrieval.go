@@ -231,6 +231,15 @@ const (
 	CacheHit  CacheState = "hit"
 )
 
+// A Lookup is what a cache of candidates said of one search.
+type Lookup struct {
+	Knowledge string // the base; of several that are searched as one, the first
+	Others    int    // of those
+	Query     int    // the query of the plan, from 1; 0: the question
+	State     CacheState
+	Key       uint32 // see Result.CacheKey
+}
+
 // A Result is an answer to a Query. It may be shared by many callers at once:
 // nobody changes it, neither its slices.
 type Result struct {
@@ -241,6 +250,13 @@ type Result struct {
 	Reason   Reason     // why there is nothing, or why something is missing
 	Partial  bool       // a base was late or failed: never cached as a whole answer
 	Cache    CacheState
+
+	// CacheKey is the beginning of the digest of the key by which the cache was asked that Cache is of;
+	// 0 where none was.
+	CacheKey uint32
+	// Lookups are those of the search by caches behind that one; nil where none was asked. They are
+	// never cached.
+	Lookups []Lookup
 
 	// Provisional says that Floor is an estimate while the right one is being measured: the
 	// next answer may differ, and this one is never cached.

@@ -395,5 +395,8 @@ func TestRemembersNoMiss(t *testing.T) {
 		if once := &first.Ledger.Sources[0] == &again.Ledger.Sources[0]; once != want {
 			t.Errorf("%s: fitted once: %v", state, once)
 		}
+		if first.FitKept || again.FitKept != want {
+			t.Errorf("%s: kept: %v and %v", state, first.FitKept, again.FitKept)
+		}
 	}
 }

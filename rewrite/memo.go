@@ -149,6 +149,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	whole := returns(found) && k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
 	if whole {
 		if e := m.fits.At(k.hash()); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.FindIn(&j.presence) == nil) {
+			j.fitKept = true
 			return e.fitted
 		}
 	}

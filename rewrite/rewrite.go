@@ -64,6 +64,7 @@ type Result struct {
 	Block     []byte // under mode Staged: the text that Edits insert, as in a JSON string, without the line feeds around it
 
 	RetrieveTook, FitTook, EditTook time.Duration
+	FitKept                         bool // what fits was known from an equal request
 }
 
 // Rewrite decides what is added to req under p, which was narrowed by o before.
@@ -109,7 +110,7 @@ func (rw *Rewriter) rewrite(ctx context.Context, p Policy, req *Request, o Optio
 		j.beside = rw.besides(ctx, res.Retrieval.Bases, j.model.Encoding)
 	}
 	in := j.decide(&res, &rw.memo)
-	res.FitTook = time.Since(start) - res.RetrieveTook
+	res.FitTook, res.FitKept = time.Since(start)-res.RetrieveTook, j.fitKept
 
 	res.Edits = j.edits(res.Outcome, in)
 	if p.Mode == Staged && res.Outcome == Injected {
@@ -143,6 +144,7 @@ type job struct {
 	beside       func(src *retrieval.Source, n int) (text string, ok bool) // reads the n-th chunk of its document, if that is in its section
 	placement    Placement                                                 // in force
 	places       places
+	fitKept      bool // an equal request was fitted before
 	rulesInBlock bool // the rules go into the block, not into the sources element
 }
 

@@ -153,6 +153,9 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	res.Edits, l.Edits = nil, nil
 	miss := res.Retrieval.Cache == retrieval.CacheMiss // what is cached has one list for many reports
 	res.Retrieval.Sources, res.Retrieval.Excluded = nil, nil
+	if found := &res.Retrieval; len(found.Lookups) > maxLookups {
+		found.Lookups = slices.Clone(found.Lookups[:maxLookups])
+	}
 	res.Model = rewrite.Model{Row: res.Model.Row, Window: res.Model.Window}
 	l.Model = short(l.Model)
 	if l.Planned != nil {

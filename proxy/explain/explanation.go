@@ -38,6 +38,7 @@ type Explanation struct {
 	Client    report.ClientEnd `json:"client"`
 
 	Cache     retrieval.CacheState `json:"cache,omitempty"`
+	Caches    []CacheUse           `json:"caches,omitempty"`   // what each of them said
 	Partial   bool                 `json:"partial"`            // not all knowledge could be searched in time
 	Degraded  retrieval.Stage      `json:"degraded,omitempty"` // the stage that the search did without
 	Knowledge []Searched           `json:"knowledge,omitempty"`
@@ -144,7 +145,7 @@ func newExplanation(r *entry) *Explanation {
 			FirstByte: report.Milliseconds(r.TTFB), Total: report.Milliseconds(r.Total),
 		},
 	}
-	e.Line = r.line()
+	e.Line, e.Caches = r.line(), r.caches()
 	for _, c := range r.Calls {
 		e.Calls = append(e.Calls, Call{c.Upstream, c.Purpose, c.Status, report.Milliseconds(c.Took), c.PromptTokens})
 	}

@@ -49,6 +49,9 @@ func TestRequestBeforeAndAfter(t *testing.T) {
 	if got := eval[string](tb, `document.querySelector("#source-1 [data-label=Score]").innerText`); got != "11.2 bm25\nwords 12.5\ncosine 0.71\nreranked 0.83" {
 		t.Errorf("scores: %q", got)
 	}
+	if got := eval[string](tb, `[...document.querySelectorAll("#caches tbody tr")].map((r) => r.innerText.replaceAll(/\s+/g, " ")).join("; ")`); got != "Plan hit –; Sources of the whole search miss 3f2a9c1b; Candidates of handbook and 1 more hit 00c0ffee; Candidates of handbook and 1 more, query 1 of the plan miss 00000007; What fits into the budget hit –" {
+		t.Errorf("caches: %q", got)
+	}
 	const added = `[...document.querySelectorAll(".lines > ins > div")]`
 	want := "\n" + strings.ReplaceAll(strings.ReplaceAll(strings.TrimPrefix(block, `\n`), `\n`, "\n"), `\"`, `"`)
 	if got := eval[string](tb, added+`.map((e) => "\n" + e.textContent).join("")`); got != want {

@@ -127,7 +127,7 @@ func TestRequest(t *testing.T) {
 	tb := openTab(t, serve(t, many(), nil))
 	tb.open("/requests")
 	tb.do(chromedp.Click(`a[href="/requests/whole"]`), chromedp.WaitVisible(".facts"))
-	if got := eval[string](tb, `[...document.querySelectorAll("table:not(.steps) tbody tr")].map((r) => r.cells[0].textContent + r.cells[2].textContent + " " + r.cells[5].textContent).join(", ")`); got != "[1]in 240, [2]cut 240 of 388, [3]in 240, [4]in 240, –out 0, –out 0" {
+	if got := eval[string](tb, `[...document.querySelectorAll("#sources tbody tr")].map((r) => r.cells[0].textContent + r.cells[2].textContent + " " + r.cells[5].textContent).join(", ")`); got != "[1]in 240, [2]cut 240 of 388, [3]in 240, [4]in 240, –out 0, –out 0" {
 		t.Errorf("sources: %s", got)
 	}
 	// The bar has the budget's proportions, and what it shows stands beside it in words.
@@ -139,9 +139,9 @@ func TestRequest(t *testing.T) {
 	}
 	steps := `[...document.querySelectorAll(".steps tbody tr")].map((r) => r.cells[0].textContent + " " + r.cells[2].textContent).join(", ")`
 	for path, want := range map[string]string{
-		"/requests/whole":  "Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Call of openai 8.00 ms, The rest 7.86 ms",
-		"/requests/tools":  "Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Call of openai 8.00 ms, Tool search 2.00 ms, Call of openai 7.00 ms",
-		"/requests/staged": "Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Stage draft 5.00 ms, Stage final 6.00 ms, Call of openai 8.00 ms",
+		"/requests/whole":  "Plan queries 3.00 ms, Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Call of openai 8.00 ms, The rest 4.86 ms",
+		"/requests/tools":  "Plan queries 3.00 ms, Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Call of openai 8.00 ms, Tool search 2.00 ms, Call of openai 7.00 ms",
+		"/requests/staged": "Plan queries 3.00 ms, Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Stage draft 5.00 ms, Stage final 6.00 ms, Call of openai 8.00 ms",
 	} {
 		tb.open(path)
 		if got := eval[string](tb, steps); !strings.HasPrefix(got, want) {

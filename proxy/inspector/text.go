@@ -17,7 +17,7 @@ import (
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment, "join": join, "percent": percent,
-		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress, "documentaddress": documentAddress,
+		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress, "documentaddress": documentAddress, "cacheName": cacheName,
 	}
 }
 
@@ -134,6 +134,19 @@ func score(f any) string {
 
 func clock(t time.Time) string  { return t.UTC().Format("15:04:05") }
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
+
+// cacheName says what a cache keeps.
+func cacheName(cache string) string {
+	if name := cacheNames[cache]; name != "" {
+		return name
+	}
+	return cache
+}
+
+var cacheNames = map[string]string{
+	"plans": "Plan", "selected": "Sources of the whole search", "candidates": "Candidates", "scores": "Scores", "fit": "What fits into the budget",
+	"turns": "Turns with tools", "outputs": "Output",
+}
 
 // tone is the class of an outcome: of a closed list, as classes of CSS cannot be shown as
 // text.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/meter"
@@ -161,9 +162,13 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 		strconv.Itoa(q.MaxQueries), strconv.FormatBool(q.MaySkip), q.Text,
 	}, q.Earlier...)
 	// Who waits has Settings.Timeout, a call has the time of a flight: a late plan is there for the next.
-	return p.all.Plans.Plan(ctx, p.of.Tenant, key, func(flight context.Context) (retrieval.Plan, error) {
+	var asked atomic.Bool // a flight may outlive its caller
+	found, err := p.all.Plans.Plan(ctx, p.of.Tenant, key, func(flight context.Context) (retrieval.Plan, error) {
+		asked.Store(true)
 		return p.ask(flight, ctx, u.API, to, model, q)
 	})
+	found.Kept = err == nil && !asked.Load()
+	return found, err
 }
 
 // ask asks the model, and pays for it; waiting ends when nobody waits for the plan any more.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sidenote/cache"
 	"sidenote/cache/budget"
 	"sidenote/cache/budget/price"
 	"sidenote/proxy/meter"
@@ -225,6 +226,20 @@ func TestOnce(t *testing.T) {
 	}
 	if asked != 1 {
 		t.Errorf("asked %d times", asked)
+	}
+}
+
+// A plan that was made for another request is one that was kept, however often it is asked for.
+func TestKeptPlan(t *testing.T) {
+	p := planners(nil, answers(good))
+	p.Plans = cache.NewPlans(tier(), nil)
+	for _, want := range []bool{false, true} {
+		of := p.For(request(0))
+		for range 2 {
+			if plan, err := of.Plan(t.Context(), retrieval.Question{Text: "q"}); err != nil || plan.Kept != want {
+				t.Errorf("%+v, %v, want %v", plan, err, want)
+			}
+		}
 	}
 }
 

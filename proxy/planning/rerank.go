@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"sidenote/cache/budget"
 	"sidenote/retrieval"
@@ -38,6 +39,7 @@ type Reranker struct {
 
 	mu    sync.Mutex
 	asked []scored
+	last  scored // that was returned
 }
 
 // A scored is what a service was asked, with its answer.
@@ -46,6 +48,7 @@ type scored struct {
 	documents []string
 	scores    []float64
 	err       error
+	kept      bool // the service was not asked for this request
 }
 
 // Reranker returns the reranker of a request.
@@ -65,29 +68,41 @@ func (r *Reranker) Rerank(ctx context.Context, query string, documents []string)
 	defer r.mu.Unlock()
 	for _, was := range r.asked {
 		if was.query == query && slices.Equal(was.documents, documents) {
+			r.last = was
 			return was.scores, was.err
 		}
 	}
-	scores, err := r.find(ctx, query, documents)
-	r.asked = append(r.asked, scored{query, documents, scores, err})
-	return scores, err
+	r.last = scored{query: query, documents: documents}
+	r.last.scores, r.last.kept, r.last.err = r.find(ctx, query, documents)
+	r.asked = append(r.asked, r.last)
+	return r.last.scores, r.last.err
 }
 
-func (r *Reranker) find(ctx context.Context, query string, documents []string) ([]float64, error) {
+// Kept implements retrieval.Keeper.
+func (r *Reranker) Kept() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last.kept
+}
+
+func (r *Reranker) find(ctx context.Context, query string, documents []string) (found []float64, kept bool, err error) {
 	s := &r.settings
 	scorer, scores := r.all.Scorers[Service{s.Upstream, rerank.Dialect(s.Dialect)}]
 	u, judges := r.judges[s.Upstream]
 	if !scores && !(judges && s.Dialect == string(rerank.LLM)) {
-		return nil, fmt.Errorf("no service: %w", retrieval.ErrNotAsked)
+		return nil, false, fmt.Errorf("no service: %w", retrieval.ErrNotAsked)
 	}
 	key := []string{rerank.Version, s.Upstream, s.Address, s.Dialect, s.Model, query, digest(documents)}
 	before := len(r.asked) // a flight may outlive its caller
-	return r.all.Scores.Scores(ctx, r.of.Tenant, key, func(flight context.Context) ([]float64, error) {
+	var asked atomic.Bool  // likewise
+	found, err = r.all.Scores.Scores(ctx, r.of.Tenant, key, func(flight context.Context) ([]float64, error) {
+		asked.Store(true)
 		if scores {
 			return scorer.Scores(flight, s.Model, query, documents)
 		}
 		return r.judge(flight, ctx, u, before, query, documents)
 	})
+	return found, err == nil && !asked.Load(), err
 }
 
 // digest tells lists of documents apart without holding them.

@@ -55,7 +55,7 @@ policies: {default: {knowledge: [b2, b0, b1], retrieval: {deadline: 10s}}}
 			for _, state := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit} {
 				got := ask(question, state, "b2", "b0", "b1")
 				asOne(&got)
-				ignore := cmp.Options{cmpopts.IgnoreFields(retrieval.Result{}, "Took", "Bases", "Cache"), cmpopts.IgnoreFields(retrieval.Source{}, "At")}
+				ignore := cmp.Options{cmpopts.IgnoreFields(retrieval.Result{}, "Took", "Bases", "Cache", "CacheKey"), cmpopts.IgnoreFields(retrieval.Source{}, "At")}
 				if diff := cmp.Diff(want, got, ignore, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 					t.Errorf("%q, round %d, cache %s (-one +several):\n%s", question, i, state, diff)
 				}
