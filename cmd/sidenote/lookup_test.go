@@ -37,4 +37,5 @@ func TestSearchIsExplained(t *testing.T) {
 	p.asks(t, "POST", "/v1/knowledge", `{"id":"notes"}`, 201)
 	p.asks(t, "PUT", "/v1/knowledge/notes/documents/a.md", `{"text":"Tricycles are parked in the garage."}`, 201)
 	p.asks(t, "POST", "/v1/search", `{"query":"tricycles","knowledge":["notes"],"explain":true}`, 200, `"terms":[{"term":"tricycl","score":`)
+	p.asks(t, "POST", "/v1/read?model=gpt-4o", `{"knowledge":"notes","document":"a.md"}`, 200, `"total_chunks":1,"data":[{"chunk":0,"text":"Tricycles are parked in the garage.","tokens":9}],"tokens":9,"next":null}`)
 }

@@ -14,14 +14,15 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/killswitch"
+	"sidenote/proxy/lookup"
 	"sidenote/retrieval"
 )
 
 // oneStore is a Library of one store, kb1.
 type oneStore struct{}
 
-func (oneStore) Store(id string) (admin.Store, bool) {
-	return admin.Store{Generation: "g"}, id == "kb1"
+func (oneStore) Store(id string) (lookup.Store, bool) {
+	return lookup.Store{Generation: "g"}, id == "kb1"
 }
 func (oneStore) Candidates(context.Context, retrieval.Query) (retrieval.Result, error) {
 	return retrieval.Result{}, nil

@@ -44,7 +44,7 @@ type Handler struct {
 	Assembler *assemble.Assembler // builds messages from typed chunks; nil: there is no such endpoint
 	Planners  *planning.Planners  // plan for dry runs; nil: nothing is planned
 	Tenants   *proxy.Directory
-	Lookup    *lookup.Knowledge  // searches
+	Lookup    *lookup.Knowledge  // searches and reads
 	Library   Library            // what the vector-store endpoints read; nil: there are no such endpoints
 	Manager   Manager            // what manages bases; nil: there are no such endpoints
 	Explain   *explain.Ring      // has the last requests; nil: none are kept
@@ -103,6 +103,7 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 	if e, ok := map[string]endpoint{
 		"/v1/rewrite":     {method: "POST", handle: h.rewrite},
 		"/v1/search":      {method: "POST", handle: h.search},
+		"/v1/read":        {method: "POST", handle: h.read},
 		"/v1/calibration": {method: "GET", handle: h.calibration},
 		KeysPath:          {method: "GET", handle: func(ctx *fasthttp.RequestCtx) error { return h.keys.answer(ctx, h.Tenants) }},
 		ProofPath:         {method: "GET", public: true, handle: h.proof},

@@ -22,7 +22,7 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	var s lookup.Search
-	if err := decodeSearch(ctx, &s); err != nil {
+	if err := decodeSearch(ctx, "a search", &s); err != nil {
 		return err
 	}
 	found, err := h.Lookup.Search(context.Background(), who, &s)
@@ -40,6 +40,23 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	return writeJSON(ctx, fasthttp.StatusOK, a)
 }
 
+// read answers with chunks of a document, counting for ?model=.
+func (h *Handler) read(ctx *fasthttp.RequestCtx) error {
+	who, err := h.viewer(ctx)
+	if err != nil {
+		return err
+	}
+	var r lookup.Read
+	if err := decodeSearch(ctx, "a reading", &r); err != nil {
+		return err
+	}
+	reading, err := h.Lookup.Read(context.Background(), who, h.Rewriter.Models.Model(string(ctx.QueryArgs().Peek("model"))), &r)
+	if err != nil {
+		return err
+	}
+	return writeJSON(ctx, fasthttp.StatusOK, reading)
+}
+
 // viewer returns the caller by ?tenant=. Without a tenant it may see everything.
 func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (lookup.Viewer, error) {
 	if !ctx.QueryArgs().Has("tenant") {
@@ -49,9 +66,9 @@ func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (lookup.Viewer, error) {
 	return h.Lookup.Viewer(&tenant)
 }
 
-// decodeSearch decodes the body of a search. Unknown fields are refused: one of them could
+// decodeSearch decodes the body of a search, or of what else looks into bases. Unknown fields are refused: one of them could
 // be a filter.
-func decodeSearch(ctx *fasthttp.RequestCtx, to any) error {
+func decodeSearch(ctx *fasthttp.RequestCtx, what string, to any) error {
 	b, err := body(ctx)
 	if err != nil {
 		return err
@@ -59,10 +76,10 @@ func decodeSearch(ctx *fasthttp.RequestCtx, to any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not a search: " + jsonProblem(err) + "."}
+		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not " + what + ": " + jsonProblem(err) + "."}
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the search in the body."}
+		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the JSON in the body."}
 	}
 	return nil
 }

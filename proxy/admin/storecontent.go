@@ -35,7 +35,7 @@ type contentPart struct {
 }
 
 // showContent shows the text of a document that the caller may see.
-func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who lookup.Viewer, store string, f File) error {
+func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who lookup.Viewer, store string, f lookup.File) error {
 	first := 0
 	if page := ctx.QueryArgs().Peek("page"); len(page) > 0 {
 		var err error

@@ -31,27 +31,24 @@ type fileObject struct {
 	ChunkingStrategy map[string]string `json:"chunking_strategy"` // other: documents are cut along their own structure
 }
 
-func fileOf(store string, s Store, f File) fileObject {
+func fileOf(store string, s lookup.Store, f lookup.File) fileObject {
 	return fileObject{
 		ID: f.ID, Object: "vector_store.file", UsageBytes: f.Bytes, CreatedAt: s.Changed.Unix(), VectorStoreID: store,
 		Status: "completed", Attributes: attributesOf(f, map[string]any{attrName: f.Name, attrChunks: f.Chunks}), ChunkingStrategy: map[string]string{"type": "other"},
 	}
 }
 
-func showFile(ctx *fasthttp.RequestCtx, store string, s Store, id string) error {
-	if s.unlisted() {
+func showFile(ctx *fasthttp.RequestCtx, store string, s lookup.Store, id string) error {
+	if s.Unlisted() {
 		return failUnlisted(ctx, store)
 	}
-	file, ok := s.find(id)
+	file, ok := s.Find(id)
 	if !ok {
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("No file found with id %q in vector store %q.", id, store))
 		return nil
 	}
 	return writeJSON(ctx, fasthttp.StatusOK, fileOf(store, s, file))
 }
-
-// unlisted reports whether a base has documents but cannot list them.
-func (s Store) unlisted() bool { return s.File == nil && s.Files > 0 }
 
 func failUnlisted(ctx *fasthttp.RequestCtx, store string) error {
 	fail(ctx, fasthttp.StatusNotImplemented, "not_listed", fmt.Sprintf("The files of vector store %q are listed only where it is kept.", store))
@@ -95,15 +92,15 @@ func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
 	var stores []storeObject
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(who.Bases))) {
 		if s, ok := h.Library.Store(id); ok {
-			stores = append(stores, storeOf(id, s.visibleTo(who.Filter)))
+			stores = append(stores, storeOf(id, s.VisibleTo(who.Filter)))
 		}
 	}
 	return answerList(ctx, len(stores), func(i int) string { return stores[i].ID }, func(i int) storeObject { return stores[i] })
 }
 
 // listFiles lists a base's documents. All of them are completed.
-func listFiles(ctx *fasthttp.RequestCtx, _ lookup.Viewer, store string, s Store) error {
-	if s.unlisted() {
+func listFiles(ctx *fasthttp.RequestCtx, _ lookup.Viewer, store string, s lookup.Store) error {
+	if s.Unlisted() {
 		return failUnlisted(ctx, store)
 	}
 	switch filter := string(ctx.QueryArgs().Peek("filter")); filter {

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/lookup"
 	"sidenote/proxy/toolbox"
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
@@ -25,19 +26,19 @@ type twoStores struct {
 	asked []retrieval.Query
 }
 
-func (s *twoStores) Store(id string) (admin.Store, bool) {
+func (s *twoStores) Store(id string) (lookup.Store, bool) {
 	switch id {
 	case "kb1":
-		return admin.Store{
+		return lookup.Store{
 			Generation: "0a", Created: time.Unix(100, 0), Changed: time.Unix(200, 0), Files: len(s.files), Bytes: 7,
-			File: func(i int) admin.File { return admin.File{ID: s.files[i], Name: "N", Chunks: 2, Bytes: 5} },
+			File: func(i int) lookup.File { return lookup.File{ID: s.files[i], Name: "N", Chunks: 2, Bytes: 5} },
 		}, true
 	case "kb2":
-		return admin.Store{Created: time.Unix(100, 0)}, true
+		return lookup.Store{Created: time.Unix(100, 0)}, true
 	case "far":
-		return admin.Store{Generation: "0b", Created: time.Unix(100, 0), Files: 3}, true
+		return lookup.Store{Generation: "0b", Created: time.Unix(100, 0), Files: 3}, true
 	}
-	return admin.Store{}, false
+	return lookup.Store{}, false
 }
 
 func (s *twoStores) Candidates(_ context.Context, q retrieval.Query) (retrieval.Result, error) {

@@ -87,7 +87,7 @@ type storeText struct {
 // searchStore searches one base for one or several queries. It answers with all that the
 // engine finds, without the selection that chat requests apply: the caller may want to
 // select among the results of several bases.
-func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who lookup.Viewer, id string, store Store) error {
+func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who lookup.Viewer, id string, store lookup.Store) error {
 	s, err := readStoreSearch(ctx)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who lookup.Viewer, id st
 }
 
 func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
-	if err := decodeSearch(ctx, &s); err != nil {
+	if err := decodeSearch(ctx, "a search", &s); err != nil {
 		return s, err
 	}
 	if len(s.Query) < 1 || len(s.Query) > maxQueries {
@@ -142,7 +142,7 @@ func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
 // hitsOf returns the sources of one base's answer in the form of OpenAI's. The engine has
 // applied filter. It is applied again to a document whose attributes have changed since
 // then, as the new attributes are shown.
-func hitsOf(res retrieval.Result, store Store, filter *filter.Filter) []storeHit {
+func hitsOf(res retrieval.Result, store lookup.Store, filter *filter.Filter) []storeHit {
 	generation := ""
 	if len(res.Bases) == 1 {
 		generation = res.Bases[0].Generation
@@ -150,7 +150,7 @@ func hitsOf(res retrieval.Result, store Store, filter *filter.Filter) []storeHit
 	hits := make([]storeHit, 0, len(res.Sources))
 	for i := range res.Sources {
 		src := &res.Sources[i]
-		file, ok := store.find(src.Doc)
+		file, ok := store.Find(src.Doc)
 		if filter != nil && store.File != nil && !(ok && filter.Match(file.Attributes)) {
 			continue
 		}

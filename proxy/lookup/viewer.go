@@ -21,7 +21,9 @@ type Knowledge struct {
 	Bases      func() []string       // returns the ids of all bases
 	Thresholds []retrieval.Threshold // of all bases, for searches as no tenant
 	Retriever  retrieval.Retriever   // as requests ask it
-	Planners   *planning.Planners    // nil: nothing is planned, reranked or graded
+	Reader     retrieval.Reader
+	Stores     Stores             // nil: nobody knows what bases hold
+	Planners   *planning.Planners // nil: nothing is planned, reranked or graded
 
 	// Explainer tells why the embedded bases of a query answer it as they do; nil: nothing does.
 	Explainer func(ctx context.Context, q retrieval.Query) (retrieval.Explained, error)

@@ -68,14 +68,14 @@ func (bytesCounter) Count(s string) (int, bool) { return len(s) / 4, true }
 // library is the embedded base as the admin port shows it.
 type library struct{ *knowledge.Base }
 
-func (l library) Store(id string) (admin.Store, bool) {
+func (l library) Store(id string) (lookup.Store, bool) {
 	c := l.Content()
 	if c == nil || id != "vs_1" {
-		return admin.Store{}, id == "vs_1"
+		return lookup.Store{}, id == "vs_1"
 	}
-	return admin.Store{Generation: c.Generation(), Files: c.Documents(), File: func(i int) admin.File {
+	return lookup.Store{Generation: c.Generation(), Files: c.Documents(), File: func(i int) lookup.File {
 		h := c.Held(i)
-		return admin.File{ID: h.ID, Attributes: h.Attributes}
+		return lookup.File{ID: h.ID, Attributes: h.Attributes}
 	}}, true
 }
 

@@ -18,6 +18,7 @@ import (
 func lookupOf(e *Engine, cfg *config.Config, rw *rewrite.Rewriter, tenants *proxy.Directory, plans *planning.Planners) *lookup.Knowledge {
 	return &lookup.Knowledge{
 		Tenants: tenants, Bases: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Retriever: rw.Retriever, Planners: plans,
+		Reader: e.catalogue, Stores: e.view,
 		Explainer: func(ctx context.Context, q retrieval.Query) (retrieval.Explained, error) { return Explain(ctx, e, q) },
 	}
 }

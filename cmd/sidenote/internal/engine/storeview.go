@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"sidenote/proxy/admin"
+	"sidenote/proxy/lookup"
 	"sidenote/retrieval"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
@@ -19,7 +19,7 @@ type storeView struct {
 	created   time.Time
 
 	mu    sync.Mutex
-	known map[string]admin.Store // what is known of a base beside its content
+	known map[string]lookup.Store // what is known of a base beside its content
 }
 
 // newStoreView returns the view of a catalogue. Each base is searched as the pipeline
@@ -35,7 +35,7 @@ func newStoreView(bases *catalogue, terms func(string) []string) *storeView {
 	}
 	return &storeView{
 		catalogue: bases, search: retrieval.Prepare{Next: retrieval.Whole{Next: retrieval.Func(one)}, Ref: bases.Ref, Terms: terms, Join: followup.Join},
-		created: time.Now(), known: map[string]admin.Store{},
+		created: time.Now(), known: map[string]lookup.Store{},
 	}
 }
 
@@ -48,7 +48,7 @@ func (v *storeView) Candidates(ctx context.Context, q retrieval.Query) (retrieva
 func (v *storeView) noteChange(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.known[id] = admin.Store{Changed: time.Now()}
+	v.known[id] = lookup.Store{Changed: time.Now()}
 }
 
 // noteStore notes what a vector store holds.
@@ -57,15 +57,15 @@ func (v *storeView) noteStore(id string, files int, bytes int64) {
 	defer v.mu.Unlock()
 	s := v.known[id]
 	if s.Changed.IsZero() || s.Files != files || s.Bytes != bytes {
-		v.known[id] = admin.Store{Changed: time.Now(), Files: files, Bytes: bytes}
+		v.known[id] = lookup.Store{Changed: time.Now(), Files: files, Bytes: bytes}
 	}
 }
 
 // Store tells what a base holds.
-func (v *storeView) Store(id string) (admin.Store, bool) {
+func (v *storeView) Store(id string) (lookup.Store, bool) {
 	base, ok := v.catalogue.base(id)
 	if !ok {
-		return admin.Store{}, false
+		return lookup.Store{}, false
 	}
 	v.mu.Lock()
 	s := v.known[id]
@@ -81,9 +81,9 @@ func (v *storeView) Store(id string) (admin.Store, bool) {
 		return s, true
 	}
 	s.Generation, s.Files, s.Bytes = c.Generation(), c.Documents(), c.Bytes()
-	s.File = func(i int) admin.File {
+	s.File = func(i int) lookup.File {
 		h := c.Held(i)
-		return admin.File{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes), Attributes: h.Attributes}
+		return lookup.File{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes), Attributes: h.Attributes}
 	}
 	return s, true
 }
