@@ -2,11 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"html"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // browse asks for a page as a browser does that follows no redirects.
@@ -57,6 +63,91 @@ func TestInspectorSessions(t *testing.T) {
 			t.Fatalf("reload: %s", again.Status)
 		}
 	}
+}
+
+// A request is asked again under a policy that no tenant has, without a call of the upstream; after a
+// reload its page shows no other policy as if it had been its own, and the tenant's shows the new one.
+func TestInspectorTriesAPolicy(t *testing.T) {
+	up, dir := newRecorder(t), t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure := func(tokens int) {
+		t.Helper()
+		write("sidenote.yaml", fmt.Sprintf(`upstream: {base_url: %s/v1, api_key: {file: key}}
+admin: {token: {file: token}}
+state: ":memory:"
+explain: {bodies: full}
+knowledge: {docs: ./docs}
+policies:
+  default: {knowledge: [docs], context_tokens: %d}
+  draft: {extends: default, retrieval: {top_k: 1}, context_tokens: 300}
+tenants:
+  acme: {keys: ["%x"], limits: {tokens_per_day: 100000}}
+`, up.URL, tokens, sha256.Sum256([]byte(acmeKey))))
+	}
+	configure(2000)
+	write("key", "sk-up")
+	write("token", "t0ken")
+	if err := os.Mkdir(filepath.Join(dir, "docs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"bonus": "The bonus is large: four thousand euros for everybody.", "pay": "A large bonus is paid in March, with the pay.",
+		"leave": "Leave is thirty days a year.", "it": "The desk of IT answers by telephone.", "travel": "Trains are booked by the office.", "food": "Lunch is at noon.",
+	} {
+		write("docs/"+name+".md", "# "+name+"\n\n"+text+"\n")
+	}
+	p := serveIn(t, func(string) (string, bool) { return "", false }, "--config", filepath.Join(dir, "sidenote.yaml"))
+	req, err := http.NewRequestWithContext(t.Context(), "POST", p.data+"/v1/chat/completions", strings.NewReader(bonusQuestion))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+acmeKey)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if status := resp.Header.Get("Sidenote-Status"); !strings.Contains(status, "sources=2;") {
+		t.Fatal(status)
+	}
+	address, calls := p.admin+"/requests/"+resp.Header.Get("Sidenote-Id"), up.count()
+	resp, _ = browse(t, "POST", p.admin+"/signin", "token=t0ken", "")
+	session, _, _ := strings.Cut(resp.Header.Get("Set-Cookie"), ";")
+	shows := func(method, address, form string, want ...string) {
+		t.Helper()
+		resp, body := browse(t, method, address, form, session)
+		body = regexp.MustCompile(`<[^>]*>|\s+`).ReplaceAllString(html.UnescapeString(body), " ")
+		for _, part := range want {
+			if !regexp.MustCompile(part).MatchString(body) {
+				t.Errorf("%s %s: %d, no %s in %s", method, address, resp.StatusCode, part, body)
+			}
+		}
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; { // it may be kept a little after its answer
+		if resp, _ := browse(t, "GET", address, "", session); resp.StatusCode == 200 {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%s: %s", address, resp.Status)
+		}
+	}
+	shows("GET", address, "", `The request had its policy as it is`, `context_tokens +2000 +\S+sidenote.yaml:7:32 policy default`)
+	shows("GET", address+"/ask", "", `the tenant’s own, default`, ` draft `, `is asked as it came, with its 95 bytes`)
+	shows("POST", address+"/ask", "policy=draft", `Sources in the prompt +2 +1 +−1 `, `Budget +2,000 +300 +−1,700 `, `Policy +default [0-9a-f]{8} +draft [0-9a-f]{8} +other `, `bonus.md ?#0 +docs +\[1\] in`, `now out`)
+	shows("POST", address+"/ask", "context_tokens=5000", `Sources in the prompt +2 +2 +same `, `Budget +2,000 +5,000 +\+3,000 `)
+	if n := up.count(); n != calls {
+		t.Errorf("asking again made %d calls of the upstream", n-calls)
+	}
+	shows("GET", p.admin+"/tenants/acme", "", `tokens_per_day +[1-9][0-9]* +100,000`, `limits.tokens_per_day +100000 +\S+sidenote.yaml:10:[0-9]+ tenant acme`)
+	configure(900)
+	reloaded(t, p, http.StatusOK)
+	shows("GET", address, "", `the policy that this request had is not in force any more`)
+	shows("GET", p.admin+"/tenants/acme", "", `context_tokens +900 +\S+sidenote.yaml:7:32 policy default`)
+	shows("POST", address+"/ask", "", `Budget +2,000 +900 +−1,100 `)
 }
 
 // A demo that goes on says where its requests can be looked at, and there they are.
