@@ -1,6 +1,10 @@
 package explain
 
-import "sidenote/rewrite"
+import (
+	"strings"
+
+	"sidenote/rewrite"
+)
 
 // HasQuestions tells whether texts of users are kept.
 func (r *Ring) HasQuestions() bool { return r != nil && r.texts }
@@ -38,5 +42,5 @@ func maskedBeginning(text string) string {
 		return (&Body{Text: text}).masked().Text
 	}
 	text = (&Body{Text: text[:enough]}).masked().Text
-	return text[:max(len(text)-unmasked, 0)] + " …"
+	return strings.ToValidUTF8(text[:max(len(text)-unmasked, 0)], "") + " …"
 }

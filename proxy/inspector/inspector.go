@@ -91,6 +91,8 @@ func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func(
 	}
 	var err error
 	switch {
+	case foreign(ctx):
+		err = &problem{fasthttp.StatusForbidden, "Other sites may lead here, and load nothing from here."}
 	case r == nil:
 		ctx.Response.Header.Set("Allow", allowed)
 		err = &problem{fasthttp.StatusMethodNotAllowed, "This page cannot be asked for in that way."}
@@ -155,8 +157,20 @@ func wantsHTML(ctx *fasthttp.RequestCtx) bool {
 	return strings.Contains(string(ctx.Request.Header.Peek("Accept")), "text/html")
 }
 
+// foreign tells whether a page of another site, or of another port, asks for something but by a link:
+// for a picture or a script browsers send no Origin, and each could be one of the few that may follow
+// requests.
+func foreign(ctx *fasthttp.RequestCtx) bool {
+	header := func(name string) string { return string(ctx.Request.Header.Peek(name)) }
+	switch header("Sec-Fetch-Site") {
+	case "", "none", "same-origin": // no browser, or one whose user typed the address
+		return false
+	}
+	return header("Sec-Fetch-Mode") != "navigate" || header("Sec-Fetch-Dest") != "document"
+}
+
 // headers are the lines that every answer has: it may load nothing but files of ours, run no
-// script but those, stand in no frame, and be kept nowhere. With a stricter policy of
+// script but those, stand in no frame, be held by no window of others, and be kept nowhere. With a stricter policy of
 // referrers browsers would send forms with the origin "null", which is refused.
 func headers() [][2]string {
 	return [][2]string{
@@ -166,6 +180,7 @@ func headers() [][2]string {
 		{"X-Frame-Options", "DENY"},
 		{"Referrer-Policy", "same-origin"},
 		{"Cross-Origin-Resource-Policy", "same-origin"},
+		{"Cross-Origin-Opener-Policy", "same-origin"},
 		{"Cache-Control", "no-store"},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
@@ -135,7 +136,7 @@ func TestHeaders(t *testing.T) {
 		a := ask(t, "GET", address, "")
 		for name, want := range map[string]string{
 			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
+			"X-Content-Type-Options":  "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin",
 		} {
 			if got := a.Get(name); got != want {
 				t.Errorf("%s: %d with %s: %q", address, a.code, name, got)
@@ -254,6 +255,55 @@ func TestForeignPages(t *testing.T) {
 		if a := ask(t, "POST", address+path, "token=tok", "Cookie: "+session, "Origin: http://localhost:3000"); a.code != 403 || a.Get("Set-Cookie") != "" {
 			t.Errorf("POST %s of another page: %v", path, a)
 		}
+	}
+}
+
+// A page of another site, or of another port, may lead here by a link, and load nothing, also not
+// what it takes for a picture, for which browsers send no Origin.
+func TestForeignElements(t *testing.T) {
+	address := serve(t, inspector.Data{Requests: kept("a")}, nil)
+	for _, c := range []struct {
+		site, mode, dest string
+		code             int
+	}{
+		{"", "", "", 200},
+		{"none", "navigate", "document", 200},
+		{"same-origin", "cors", "empty", 200},
+		{"cross-site", "navigate", "document", 200},
+		{"same-site", "navigate", "document", 200},
+		{"cross-site", "navigate", "iframe", 403},
+		{"cross-site", "no-cors", "image", 403},
+		{"same-site", "no-cors", "script", 403},
+		{"same-site", "cors", "empty", 403},
+		{"wrong", "", "", 403},
+	} {
+		for _, path := range []string{"/overview", "/requests", "/requests/a/json", "/site/live.js", "/signin"} {
+			if a := ask(t, "GET", address+path, "", "Sec-Fetch-Site: "+c.site, "Sec-Fetch-Mode: "+c.mode, "Sec-Fetch-Dest: "+c.dest); a.code != c.code {
+				t.Errorf("%+v: %s answers %d", c, path, a.code)
+			}
+		}
+	}
+	if a := ask(t, "GET", address+"/requests/events", "", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"); a.code != 403 {
+		t.Errorf("events as a picture: %v", a)
+	}
+}
+
+// Whatever bytes a filter has, the page is text; requests beyond those that are looked at are not
+// denied.
+func TestOddFilters(t *testing.T) {
+	r := explain.New(20_000, explain.BodiesOff)
+	r.Record(refused())
+	for range 10_000 {
+		r.Record(requestOf("a"))
+	}
+	address := serve(t, inspector.Data{Requests: r}, nil) + "/requests"
+	for _, query := range []string{"?tenant=%ff%fe%00&text=%80", "?outcome=%22%3E%3Cscript%3E&model=%0d%0a", "?%ff=%ff", "?text=" + strings.Repeat("%f0%9f", 1000), "?tenant=a&tenant=b;c", "??&&==%"} {
+		if a := ask(t, "GET", address+query, ""); a.code != 200 || !utf8.ValidString(a.body) || strings.Contains(a.body, "<script>") || strings.Contains(a.body, "\x00") {
+			t.Errorf("%s: %d, %.300s", query, a.code, a.body)
+		}
+	}
+	if a := ask(t, "GET", address+"?outcome=refused", ""); !strings.Contains(a.body, "No request passes the filter, of the last 10,000.") || !strings.Contains(a.body, "there are older ones") {
+		t.Errorf("%s", a.body)
 	}
 }
 

@@ -214,10 +214,17 @@ func TestOverviewIsSmall(t *testing.T) {
 }
 
 // BenchmarkPages is how long pages take, with what they need to be asked for: the overview of an hour
-// full of questions, the list of 500 requests, and one of them whose texts are long and hostile.
+// full of questions, the list of 10,000 requests, and one of them whose texts are long and hostile.
 func BenchmarkPages(b *testing.B) {
-	address := serve(b, hostileHour(), nil)
-	for _, path := range []string{"/overview", "/requests", "/requests/hostile99"} {
+	data := hostileHour()
+	ring := explain.New(10_000, explain.BodiesFull)
+	for i := range 10_000 {
+		ring.Record(requestOf(fmt.Sprint(i)))
+	}
+	ring.Record(hostileRequest())
+	data.Requests = ring
+	address := serve(b, data, nil)
+	for _, path := range []string{"/overview", "/requests", "/requests?text=nothing", "/requests/hostile"} {
 		b.Run(path, func(b *testing.B) {
 			for b.Loop() {
 				if a := ask(b, "GET", address+path, ""); a.code != 200 {

@@ -10,8 +10,10 @@ import (
 	"sidenote/rewrite"
 )
 
-// maxRows is how many requests the list shows.
-const maxRows = 100
+const (
+	maxRows   = 100    // requests that the list shows
+	maxLooked = 10_000 // that are looked at for them, which takes a few tens of milliseconds
+)
 
 // maxOffered is how many tenants or models the form offers to choose from.
 const maxOffered = 50
@@ -24,7 +26,9 @@ type filter struct {
 
 // filterOf reads the filter of a request's query.
 func filterOf(v *visit) filter {
-	value := func(name string) string { return strings.TrimSpace(string(v.QueryArgs().Peek(name))) }
+	value := func(name string) string {
+		return strings.TrimSpace(strings.ToValidUTF8(string(v.QueryArgs().Peek(name)), "\uFFFD"))
+	}
 	return filter{value("tenant"), value("outcome"), value("model"), value("text")}
 }
 
@@ -46,9 +50,9 @@ func (f filter) query() string {
 
 // A requestsView is what requests.html is made of.
 type requestsView struct {
-	Kept     int               // requests; below 0: none are kept
+	Looked   int               // requests that were looked at; below 0: none are kept
 	Rows     []explain.Summary // the newest first
-	More     bool              // older ones pass the filter, too
+	More     bool              // older ones pass the filter, too, or were not looked at
 	Filter   filter
 	Filtered bool
 	Outcomes []rewrite.Outcome
@@ -59,13 +63,16 @@ type requestsView struct {
 
 func (i *Inspector) requests(v *visit) (any, error) {
 	f := filterOf(v)
-	view := &requestsView{Kept: -1, Filter: f, Filtered: f != filter{}, Outcomes: outcomes()}
+	view := &requestsView{Looked: -1, Filter: f, Filtered: f != filter{}, Outcomes: outcomes()}
 	ring := i.data.Requests
 	if ring == nil {
 		return view, nil
 	}
 	first, end := ring.Range()
-	view.Kept = int(end - first)
+	if end-first > maxLooked {
+		first, view.More = end-maxLooked, true
+	}
+	view.Looked = int(end - first)
 	view.Events = eventsPath(f, end)
 	for n := end; n > first; n-- {
 		s, ok := ring.Summary(n - 1)
