@@ -29,6 +29,7 @@ type overviewView struct {
 	Others    []why             // why requests went as they came
 	Minutes   []overview.Minute // with requests, the newest first
 	Questions []question
+	Documents []given
 	Kept      bool // requests are, some of them
 }
 
@@ -48,6 +49,12 @@ type why struct {
 	Address  string // see series
 }
 
+// A given is a document that was given.
+type given struct {
+	overview.Document
+	Address string // "" if its id was cut
+}
+
 // A question is one without a match, however often it was asked.
 type question struct {
 	overview.Question     // asked last
@@ -62,6 +69,13 @@ func overviewPage(i *Inspector, _ *visit) (any, error) {
 		if o.Requests > 0 {
 			view.Series = append(view.Series, series{o.Outcome, o.Requests, "outcome-" + string(o.Outcome), requestsOf(ring, o.Outcome, "")})
 		}
+	}
+	for _, d := range v.Documents {
+		g := given{Document: d}
+		if len(d.ID) < overview.MaxID {
+			g.Address = documentAddress(d.Knowledge, d.ID, 0)
+		}
+		view.Documents = append(view.Documents, g)
 	}
 	for _, r := range v.Reasons {
 		w := why{r.Outcome, r.Reason, r.Requests, requestsOf(ring, r.Outcome, r.Reason)}

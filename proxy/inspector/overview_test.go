@@ -130,6 +130,9 @@ func TestOverview(t *testing.T) {
 	if got := text(".pair tbody"); got != "refused quota166 failed upstream-timeout54; untouched no-match201" {
 		t.Errorf("reasons: %s", got)
 	}
+	if got := eval[string](tb, `[...document.querySelectorAll('tbody th a[href^="/knowledge/"]')].map((a) => a.textContent + " " + new URL(a.href).searchParams.get("id")).join()`); got != `a\"b a\"b,it.md it.md,leave.md leave.md,überstunden.md überstunden.md` {
+		t.Errorf("documents: %s", got)
+	}
 	// Its figures are those of the drawing.
 	tb.do(chromedp.Click("summary"))
 	if got := eval[bool](tb, `(() => {

@@ -10,8 +10,8 @@ const (
 	// counters is how many documents are counted at once. Of n sources given each count is short by
 	// n/(counters+1) at most, and by nothing while there are no more documents.
 	counters = 128
-	// maxID is how much of an id or a name is kept, in bytes.
-	maxID = 256
+	// MaxID is how much of an id or a name is kept, in bytes; what is as long may have been cut.
+	MaxID = 256
 )
 
 // A document is one of a base.
@@ -68,8 +68,8 @@ func (t *top) add(d document, name string) {
 
 // clip returns the beginning of a text that is too long.
 func clip(text string) string {
-	if len(text) <= maxID {
+	if len(text) <= MaxID {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxID], "")
+	return strings.ToValidUTF8(text[:MaxID], "")
 }
