@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"retrieval/knowledge/folder":              {"retrieval/knowledge/document", "retrieval/knowledge/extract", "retrieval/knowledge/extract/docx", "retrieval/knowledge/extract/pdf"},
 	"retrieval/knowledge/folder/watch":        {},
 	"retrieval/knowledge/chunk":               {"retrieval", "retrieval/knowledge/document", "retrieval/knowledge/extract"},
-	"retrieval/knowledge/index":               {"retrieval", "retrieval/filter", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/dense", "retrieval/knowledge/index/mapped"},
+	"retrieval/knowledge/index":               {"retrieval", "retrieval/filter", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/dense", "retrieval/knowledge/index/mapped", "retrieval/recent"},
 	"retrieval/knowledge/index/bm25":          {"retrieval/analysis", "retrieval/knowledge/index/mapped", "retrieval/recent"},
 	"retrieval/knowledge/index/dense":         {},
 	"retrieval/knowledge/index/mapped":        {},

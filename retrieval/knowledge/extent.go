@@ -39,6 +39,7 @@ type extent struct {
 	floor   floor
 	holders []holder
 	joint   index.Joint // tells the holder of a hit, where there are several
+	recent  *index.RecentTexts
 
 	vectorsOnly bool // see Group.VectorsOnly
 }

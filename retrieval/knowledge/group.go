@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
@@ -42,6 +43,8 @@ type Group struct {
 	// VectorsOnly ranks by cosine alone, without a floor, what has vectors: it measures what they
 	// contribute. Without Questions a Group measures that of words.
 	VectorsOnly bool
+
+	recent index.RecentTexts
 
 	mu   sync.Mutex
 	kept map[string]*union // by the ids of the bases; keptUnions at most
@@ -164,7 +167,7 @@ func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 			e.floor = u.nearest()
 		}
 	}
-	if e.vectorsOnly = g.VectorsOnly; a.err == nil {
+	if e.vectorsOnly, e.recent = g.VectorsOnly, &g.recent; a.err == nil {
 		a.res, a.err = e.retrieve(ctx, q, terms, g.ask(ctx, q, e), room)
 	} else {
 		a.res.Reason, a.err = retrieval.ReasonError, fmt.Errorf("%w: %w", retrieval.ErrUnavailable, a.err)

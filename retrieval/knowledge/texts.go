@@ -58,7 +58,7 @@ func (t *hitTexts) Read(sources []*retrieval.Source, fallen []*retrieval.Exclude
 // read reads the text of a source and of its neighbours.
 func (t *hitTexts) read(to *retrieval.Source, counter string) (err error) {
 	ref := refOf(to)
-	if to.Before, to.Text, to.After, err = t.content.segments.Around(ref); err != nil {
+	if to.Before, to.Text, to.After, err = t.recent.Around(t.content.segments, ref); err != nil {
 		t.content.tell(err)
 		return err
 	}

@@ -27,6 +27,7 @@ type Segment struct {
 	texts    texts
 	postings *bm25.Segment
 	owner    *mapped.File // keeps the image where it is a file's
+	identity *identity
 }
 
 // Open opens the image of a segment, which owner may be the memory of. name is
@@ -45,7 +46,7 @@ func read(image []byte, owner *mapped.File) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Segment{owner: owner}
+	s := &Segment{owner: owner, identity: new(identity)}
 	if s.texts, err = openTexts(textsImage); err != nil {
 		return nil, err
 	}
@@ -85,10 +86,8 @@ func (s *Segment) WithRows(rows map[int64]bool) (found bm25.Bitmap) {
 // what a search costs beyond the index is memory.
 func (s *Segment) around(t, first, end int) (before, text, after string, err error) {
 	from, to := max(first, t-1), min(end, t+2)
-	for i := from; i < to; i++ {
-		if !s.texts.whole(i) {
-			return "", "", "", &DamageError{Segment: s, err: fmt.Errorf("text %d: %w", i, ErrDamaged)}
-		}
+	if err := s.check(from, to); err != nil {
+		return "", "", "", err
 	}
 	start := func(i int) int { return number(s.texts.starts, i) }
 	base := start(from)
@@ -96,6 +95,17 @@ func (s *Segment) around(t, first, end int) (before, text, after string, err err
 	before, text, after = all[:start(t)-base], all[start(t)-base:start(t+1)-base], all[start(t+1)-base:]
 	runtime.KeepAlive(s)
 	return before, text, after, nil
+}
+
+// check returns an error where one of some texts is not as it was written.
+func (s *Segment) check(from, to int) error {
+	for i := from; i < to; i++ {
+		if !s.texts.whole(i) {
+			return &DamageError{Segment: s, err: fmt.Errorf("text %d: %w", i, ErrDamaged)}
+		}
+	}
+	runtime.KeepAlive(s)
+	return nil
 }
 
 // weight returns how long the texts of a document are.
