@@ -59,12 +59,13 @@ func (r *Retriever) RetrieveInto(ctx context.Context, q retrieval.Query, room []
 	start := time.Now()
 	var written [writtenRoom]byte
 	var l Lookup[retrieval.Result]
-	res, hit := r.cache.Near(ctx, q.Tenant, appendQuery(written[:0], r.cache.Kind, &q), &l)
+	id := appendQuery(written[:0], r.cache.Kind, &q)
+	res, hit := r.cache.Near(ctx, q.Tenant, id, &l)
 	if hit {
 		res.Cache, res.CacheKey, res.Took = retrieval.CacheHit, l.key.short(), time.Since(start)
 		return res, nil
 	}
-	return r.far(ctx, q, l)
+	return r.far(ctx, q, id, l)
 }
 
 // Prompt tells whether the retriever behind the cache answers q at once.
@@ -76,10 +77,10 @@ func cacheable(q retrieval.Query) bool {
 	return len(q.Bases) > 0 && !slices.ContainsFunc(q.Bases, func(b retrieval.Ref) bool { return b.Generation == "" })
 }
 
-// far answers a query that the nearest tier did not answer. It is a function of its own
+// far answers a query, identified by id, that the nearest tier did not answer. It is a function of its own
 // so that q and l move to the heap here, and not in Retrieve, where hits are answered.
-func (r *Retriever) far(ctx context.Context, q retrieval.Query, l Lookup[retrieval.Result]) (retrieval.Result, error) {
-	f, landed := r.cache.Far(ctx, appendQuery(nil, r.cache.Kind, &q), l, Search[retrieval.Result]{
+func (r *Retriever) far(ctx context.Context, q retrieval.Query, id []byte, l Lookup[retrieval.Result]) (retrieval.Result, error) {
+	f, landed := r.cache.Far(ctx, id, l, Search[retrieval.Result]{
 		Prompt:   retrieval.Prompt(r.next, q),
 		Complete: func(ctx context.Context, res *retrieval.Result) error { return r.readTexts(ctx, q, res) },
 		Find: func(ctx context.Context) (retrieval.Result, bool, error) {
