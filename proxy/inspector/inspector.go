@@ -87,7 +87,7 @@ func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func(
 	}
 	if !admitted {
 		v.tokens = tokens()
-		v.in = i.sessions.Valid(string(ctx.Request.Header.Cookie(cookieName)), v.tokens)
+		v.in = hasSession(ctx, func(session string) bool { return i.sessions.Valid(session, v.tokens) })
 	}
 	var err error
 	switch {

@@ -188,6 +188,11 @@ func TestSignIn(t *testing.T) {
 		if a := ask(t, "GET", address+"/requests/a", "", "Cookie: "+session); a.code != 200 || !strings.Contains(a.body, "acme") || !strings.Contains(a.body, "Sign out") {
 			t.Errorf("with a session: %v", a)
 		}
+		for _, cookies := range []string{"sidenote_session=of.another-port; " + session, session + "; sidenote_session="} {
+			if a := ask(t, "GET", address+"/requests/a", "", "Cookie: "+cookies); a.code != 200 {
+				t.Errorf("beside a session of another port: %v", a)
+			}
+		}
 		if a := ask(t, "GET", address+"/v1/explain/a", "", "Cookie: "+session); a.code != 401 {
 			t.Errorf("a session is no token for programs: %v", a)
 		}

@@ -30,6 +30,7 @@ func NewSessions() *Sessions {
 const (
 	cookieName    = "sidenote_session"
 	sessionLasts  = 12 * time.Hour
+	maxSessions   = 10 // that are looked at
 	maxSignInForm = 16 << 10
 	formWait      = 10 * time.Second
 )
@@ -60,6 +61,19 @@ func (s *Sessions) Valid(session string, tokens []Token) bool {
 		}
 	}
 	return false
+}
+
+// hasSession tells whether one of the sessions that a browser sends is valid: cookies of other ports
+// may have the name of ours, and come first.
+func hasSession(ctx *fasthttp.RequestCtx, valid func(string) bool) (has bool) {
+	tried := 0
+	for name, value := range ctx.Request.Header.Cookies() {
+		if string(name) == cookieName && tried < maxSessions {
+			tried++
+			has = has || valid(string(value))
+		}
+	}
+	return has
 }
 
 // A signInView is what signin.html is made of.
