@@ -2,6 +2,7 @@ package inspector_test
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -43,6 +44,7 @@ var visited = []struct {
 	{name: "a tenant", path: "/tenants/acme", data: tenants},
 	{name: "a hostile tenant", path: "/tenants/strange", data: tenants},
 	{name: "a policy", path: "/policies/careful", data: tenants},
+	{name: "hostile filter", path: "/requests?" + url.Values{"tenant": {hostile}, "text": {hostile}}.Encode(), data: many},
 	{name: "sign in", path: "/requests", data: many, token: "tok"},
 }
 
@@ -133,6 +135,11 @@ func hostileRequest() *report.Report {
 	return of
 }
 
+// raw is what a page shows as it came though nobody would see it, or see what it does, and the pictures
+// and scripts that are not its own.
+const raw = `(document.documentElement.textContent.match(/[\u0000-\u0008\u000B-\u001F\u200B\u202A-\u202E\u2066-\u2069]/g) || []).join("") +
+	[...document.querySelectorAll("img, iframe, script:not([src^='/site/'])")].map((e) => e.outerHTML).join("")`
+
 // Every page can be read by everybody: see check.
 func TestPagesAreForEverybody(t *testing.T) {
 	for _, p := range visited {
@@ -144,6 +151,9 @@ func TestPagesAreForEverybody(t *testing.T) {
 			}
 			tb.open(p.path)
 			tb.check()
+			if got := eval[string](tb, raw); got != "" {
+				t.Errorf("raw: %q", got)
+			}
 			tb.screenshots(p.name)
 		})
 	}
