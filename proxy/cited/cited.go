@@ -44,16 +44,21 @@ func NewChecker(p Policy, req *rewrite.Request, r *report.Report, d Documents, p
 	if !p.Annotate || !req.TextFormat || !gives(r) {
 		return nil
 	}
+	return &Checker{report: r, Checker: citations.New(citations.Options{
+		Given: func(id int) (citations.Source, bool) { return given(r, id, d) },
+		Own:   Own(req), Terms: d.Terms, CountOnly: r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
+	})}
+}
+
+// Own returns the markers in what a request brought that its model did not say.
+func Own(req *rewrite.Request) citations.Own {
 	own := citations.Own{}
 	req.EachText(-1, func(n, _ int, raw []byte) {
 		if (bytes.IndexByte(raw, '[') >= 0 || bytes.Contains(raw, []byte("【"))) && chat.RoleOf(req, n) != "assistant" {
 			own.Add(chat.Unquote(raw))
 		}
 	})
-	return &Checker{report: r, Checker: citations.New(citations.Options{
-		Given: func(id int) (citations.Source, bool) { return given(r, id, d) },
-		Own:   own, Terms: d.Terms, CountOnly: r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
-	})}
+	return own
 }
 
 // gives tells whether the model is given sources, or may have some by tools.

@@ -4,7 +4,9 @@ import (
 	"strings"
 
 	"sidenote/proxy/citations"
+	"sidenote/proxy/cited"
 	"sidenote/proxy/explain"
+	"sidenote/rewrite"
 )
 
 // A piece is a part of an answer: text, or the number of a citation.
@@ -12,15 +14,16 @@ type piece struct {
 	Text string
 	ID   int  // 0 of text
 	Link bool // to the source
-	None bool // no source has this id
+	None bool // neither a source nor what the request brought has this id
 }
 
 // markMarkup is how many bytes there are around the number of a citation in the page.
 const markMarkup = 70
 
 // piecesOf splits what an answer says at its citations, as far as there is room; left is how many
-// bytes there are behind that. given has the ids of sources, and whether the page shows them.
-func piecesOf(a *explain.Answer, given map[int]bool, r *room) (pieces []piece, left int) {
+// bytes there are behind that. given has the ids of sources, and whether the page shows them; own are
+// the markers in what the request brought.
+func piecesOf(a *explain.Answer, given map[int]bool, own citations.Own, r *room) (pieces []piece, left int) {
 	at := 0
 	for _, m := range append(citations.Marks(a.Text), citations.Mark{From: len(a.Text)}) {
 		text := a.Text[at:m.From]
@@ -37,7 +40,8 @@ func piecesOf(a *explain.Answer, given map[int]bool, r *room) (pieces []piece, l
 			return pieces, len(a.Text) - at
 		}
 		shown, known := given[m.ID]
-		pieces, at = append(pieces, piece{Text: a.Text[m.From:m.To], ID: m.ID, Link: shown, None: !known}), m.To
+		_, brought := own[m.ID]
+		pieces, at = append(pieces, piece{Text: a.Text[m.From:m.To], ID: m.ID, Link: shown, None: !known && !brought}), m.To
 	}
 	return pieces, 0
 }
@@ -49,4 +53,16 @@ func visibleLines(text string) string {
 		lines[i] = visible(lines[i])
 	}
 	return strings.Join(lines, "\n")
+}
+
+// ownOf returns the markers in what a request brought; nil if that is not kept whole.
+func ownOf(b *explain.Body) citations.Own {
+	if b == nil || b.Bytes != len(b.Text) {
+		return nil
+	}
+	req, err := rewrite.Parse([]byte(b.Text))
+	if err != nil {
+		return nil
+	}
+	return cited.Own(req)
 }

@@ -17,10 +17,10 @@ import (
 // What a client sent, and what went up: the block of one source behind the rules of the app.
 const (
 	received = `{"model":"gpt-5-mini","temperature":0.20,"messages":[{"role":"system","content":"You answer for the HR desk."},` +
-		`{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello! What is it?"},{"role":"user","content":"How long is leave,\nand who says so?"}],` +
+		`{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello! What is it?"},{"role":"user","content":"How long is leave,\nand who says so [8]?"}],` +
 		`"tools":[{"type":"function","function":{"name":"mail","parameters":{"type":"object","properties":{"to":{"type":"string"}}}}}],"stream":true}`
 	block = `\n\nAnswer from these sources, and cite them as [1].\n\n<sources>\n<source id=\"1\" title=\"Leave\">\nLeave is 30 days a year.\n\nIt ends in \"March\".\n</source>\n</sources>`
-	said  = "Leave is 30 days a year [1][4], and ends in March [ 2, 77 ].\n\n```\nx[1] = 2\n```\nThe law says so [9]."
+	said  = "Leave is 30 days a year [1][4], and ends in March [ 2, 77 ].\n\n```\nx[1] = 2\n```\nThe law [8] says so [9]."
 )
 
 var sent = strings.Replace(received, "HR desk.", "HR desk."+block, 1)
@@ -122,5 +122,24 @@ func TestRequestWithoutItsMiddle(t *testing.T) {
 	}
 	if got := eval[string](tb, `document.querySelector(".lines > .gap").textContent`); got != "… 98,408 bytes of what came, and 98,618 bytes of what was sent are not kept, and the lines beside them are not compared …" {
 		t.Error(got)
+	}
+}
+
+// Where lengths stand in the place of texts, these are what is compared.
+func TestRedactedRequest(t *testing.T) {
+	r := explain.New(10, explain.BodiesRedacted)
+	of := whole()
+	keepBodies(r, of)
+	r.Record(of)
+	page := ask(t, "GET", serve(t, inspector.Data{Requests: r}, nil)+"/requests/whole", "")
+	for _, want := range []string{"<del>\n<div class=\"d3 quoted\">(27 bytes)</div></del>", "<ins>\n<div class=\"d3 quoted\">(", "text answer\">(", "inject</code> at byte"} {
+		if !strings.Contains(page.body, want) {
+			t.Errorf("there is no %q", want)
+		}
+	}
+	for _, text := range []string{"HR desk", "30 days", "cite them", "who says so"} {
+		if strings.Contains(page.body, text) {
+			t.Errorf("there is %q", text)
+		}
 	}
 }

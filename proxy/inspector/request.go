@@ -61,7 +61,7 @@ func (i *Inspector) request(v *visit) (any, error) {
 // addAnswer adds what is kept of the answer.
 func (view *requestView) addAnswer(r *room) {
 	if a := view.Answer; a != nil {
-		view.Said, view.Unsaid = piecesOf(a, view.given, r)
+		view.Said, view.Unsaid = piecesOf(a, view.given, ownOf(view.Received), r)
 	}
 }
 
