@@ -17,6 +17,7 @@ type Summary struct {
 	Model    string    // row of the model table
 	Outcome  rewrite.Outcome
 	Reason   rewrite.Reason
+	Rung     string        // of the ladder; "" if the request had room in its tenant's limits as it was
 	Status   int           // of the answer; 499: the client left before it
 	Sources  int           // in the prompt, and those that results of tools gave
 	Tokens   int           // that the prompt grew by, and those of results of tools
@@ -47,7 +48,7 @@ func (r *Ring) Summary(number uint64) (Summary, bool) {
 	}
 	of := r.at(number)
 	s := Summary{
-		Number: number, ID: of.ID, Time: of.Time, Tenant: of.Tenant, Model: of.Model(), Outcome: of.Outcome, Reason: of.Reason, Status: of.Status,
+		Number: number, ID: of.ID, Time: of.Time, Tenant: of.Tenant, Model: of.Model(), Outcome: of.Outcome, Reason: of.Reason, Rung: of.Budget.Rung, Status: of.Status,
 		Sources: of.Sources(), Tokens: of.Rewrite.Ledger.Used, Overhead: of.Overhead, Total: of.Total, Line: of.line(),
 	}
 	if t := of.Tools; t != nil {

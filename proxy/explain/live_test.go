@@ -54,10 +54,10 @@ func TestSummary(t *testing.T) {
 		t.Errorf("%+v, want %+v", s, want)
 	}
 	of = injected("b")
-	of.Tools = &report.Tools{}
+	of.Tools, of.Budget.Rung = &report.Tools{}, "fewer_sources"
 	of.Tools.Add(report.ToolCall{Tokens: 30}, make([]retrieval.Source, 2))
 	r.Record(of)
-	if s, _ := r.Summary(1); s.Sources != 3 || s.Tokens != 149 {
+	if s, _ := r.Summary(1); s.Sources != 3 || s.Tokens != 149 || s.Rung != "fewer_sources" {
 		t.Errorf("with tools: %+v", s)
 	}
 }

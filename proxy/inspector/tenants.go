@@ -12,6 +12,7 @@ import (
 
 	"sidenote/proxy/meter"
 	"sidenote/proxy/overview"
+	"sidenote/proxy/report"
 	"sidenote/proxy/tenancy"
 )
 
@@ -113,6 +114,42 @@ func ladderOf(d *Data) (rows []rungRow) {
 	return rows
 }
 
+// maxCounted is how many of the last requests are looked through for what became of a tenant's.
+const maxCounted = 1000
+
+// A tenantLadder is what the ladder did to a tenant's requests among the last that are kept.
+type tenantLadder struct {
+	Requests int // of the tenant
+	Rows     []rungRow
+}
+
+func tenantLadderOf(d *Data, tenant string) *tenantLadder {
+	if d.Requests == nil {
+		return nil
+	}
+	l, times := &tenantLadder{}, map[meter.Rung]int{}
+	first, end := d.Requests.Range()
+	for n := end; n > max(first, end-min(end, maxCounted)); n-- {
+		s, ok := d.Requests.Summary(n - 1)
+		if !ok || s.Tenant != tenant {
+			continue
+		}
+		l.Requests++
+		switch {
+		case s.Rung != "":
+			times[meter.Rung(s.Rung)]++
+		case s.Reason == report.ReasonRateLimit || s.Reason == report.ReasonQuota:
+			times[meter.Refuse]++
+		}
+	}
+	for _, rung := range append(meter.Rungs(), meter.Refuse) {
+		if times[rung] > 0 {
+			l.Rows = append(l.Rows, rungRow{overview.Rung{Rung: rung, Requests: times[rung]}, rungs[rung]})
+		}
+	}
+	return l
+}
+
 // A tenantView is what tenant.html is made of, and policy.html.
 type tenantView struct {
 	*tenancy.Policy
@@ -121,6 +158,7 @@ type tenantView struct {
 	Switched string   // the policy's mode, where the kill switch has lowered it
 	Tenants  []string // of a policy: that have it
 	Usage    *usageView
+	Ladder   *tenantLadder // nil: no requests are kept
 	Settings []Setting
 	JSON     string // the address of all settings, with every text whole
 }
@@ -132,7 +170,7 @@ func tenantPage(i *Inspector, v *visit) (any, error) {
 	}
 	limited, from := p.Limited(i.data.Modes, time.Now())
 	view := &tenantView{
-		Policy: p, Mode: limited.Rewrite.Mode.String(), Switched: from, Usage: usageOf(&i.data, p), Settings: settings, JSON: tenantAddress(p.Tenant) + "/json",
+		Policy: p, Mode: limited.Rewrite.Mode.String(), Switched: from, Usage: usageOf(&i.data, p), Ladder: tenantLadderOf(&i.data, p.Tenant), Settings: settings, JSON: tenantAddress(p.Tenant) + "/json",
 	}
 	if i.data.Tenants != nil {
 		keyless := i.data.Tenants.ByName("")

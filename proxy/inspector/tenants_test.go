@@ -157,7 +157,10 @@ func TestTenant(t *testing.T) {
 	if got := cells(1); !strings.HasPrefix(got, "Today|all calls|2|14,000|1,800|$201\nToday|chat|1|7,000|900|$100.5\nToday|planner|1|7,000|900|$100.5\nToday|held by calls under way|1|6,000|0|$250\nThis month|all calls|2|") {
 		t.Errorf("spent:\n%s", got)
 	}
-	if got, want := cells(2), "mode|inject|default\nknowledge|[\"handbook\",\"faq\"]|sidenote.yaml:16:5 tenant acme\ncontext_tokens|2000|sidenote.yaml:6:5 policy base env TOKENS\n"+
+	if got := cells(2) + eval[string](tb, `document.querySelectorAll("table")[2].nextElementSibling.textContent`); !strings.HasPrefix(got, "fewer_sources|1|half as many sources, in half of context_tokensThat is of the ") {
+		t.Errorf("ladder: %s", got)
+	}
+	if got, want := cells(3), "mode|inject|default\nknowledge|[\"handbook\",\"faq\"]|sidenote.yaml:16:5 tenant acme\ncontext_tokens|2000|sidenote.yaml:6:5 policy base env TOKENS\n"+
 		"filters|[{\"type\":\"eq\"}]|sidenote.yaml:8:5 policy base, sidenote.yaml:17:5 tenant acme\nempty_answer|empty|default"; got != want {
 		t.Errorf("settings:\n%s\nwant\n%s", got, want)
 	}
@@ -217,7 +220,7 @@ func TestTenantsUntold(t *testing.T) {
 	data.Usage = broken{}
 	address := serve(t, data, nil)
 	for path, want := range map[string]string{
-		"/tenants/acme": "The ledger of budgets cannot be read at present", "/tenants/open": "Nothing is limited, so that nothing is counted.",
+		"/tenants/acme": "The ledger of budgets cannot be read at present", "/tenants/open": "Nothing is limited, so that nothing is counted.", "/tenants/tenant000": `None of the 0 last <a href="/requests?tenant=tenant000">requests of the tenant</a>`,
 		"/policies/careful": "none has it", "/tenants?text=nobody": "No tenant is called so.", "/tenants/acme/json": `"sidenote.yaml:6:5 policy base env TOKENS"`,
 		"/policies/base/json": `"key": "context_tokens"`,
 	} {
