@@ -32,7 +32,7 @@ var visited = []struct {
 	{name: "no request that passes", path: "/requests?tenant=nobody&text=x", data: many},
 	{name: "no requests", path: "/requests", data: func() inspector.Data { return inspector.Data{Requests: kept()} }},
 	{name: "none are kept", path: "/requests", data: func() inspector.Data { return inspector.Data{} }},
-	{name: "a request", path: "/requests/whole", data: tenants},
+	{name: "a request", path: "/requests/whole", data: askable},
 	{name: "a request that was lowered", path: "/requests/lowered", data: tenants},
 	{name: "a refused request", path: "/requests/refused", data: many},
 	{name: "a request with tools", path: "/requests/tools", data: many},
