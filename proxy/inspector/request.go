@@ -30,7 +30,7 @@ type requestView struct {
 
 // Room for what a request can make long, in bytes of the page, which has 200 KB.
 const (
-	roomOfTexts   = 136 << 10 // of all together
+	roomOfTexts   = 128 << 10 // of all together
 	roomOfSources = 56 << 10
 	roomOfCalls   = 16 << 10
 	roomOfAnswer  = 20 << 10

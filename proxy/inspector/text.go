@@ -86,7 +86,7 @@ func shownSize(r rune) int {
 	case r >= ' ' && r <= '~':
 		return 1
 	case hidden(r):
-		return len("[U+00000]")
+		return len("[U&#43;00000]")
 	}
 	return utf8.RuneLen(r)
 }
