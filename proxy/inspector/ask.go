@@ -53,7 +53,7 @@ func askPage(i *Inspector, v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view.Form = prefilled(view, requestPolicyOf(&i.data, view.Explanation))
+	view.Form = prefilled(view, requestPolicyOf(&i.data, view.Explanation, new(room)))
 	return view, nil
 }
 

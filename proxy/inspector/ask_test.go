@@ -3,6 +3,7 @@ package inspector_test
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -222,5 +223,36 @@ func TestAskAgainAsTheTenant(t *testing.T) {
 	address := serve(t, data, nil)
 	if a := ask(t, "POST", address+"/requests/whole/ask", "policy=careful"); a.code != 400 || !strings.Contains(a.body, "gpt-5-mini") {
 		t.Errorf("%d %s", a.code, a.body)
+	}
+}
+
+// longPolicies have the longest texts that a configuration can have, for any tenant.
+type longPolicies struct{ text string }
+
+func (longPolicies) Names() []string { return []string{"base"} }
+
+func (p longPolicies) Resolve(tenant, _ string) (*proxy.Policy, []inspector.Setting) {
+	of := &proxy.Policy{Name: "base", Hash: "c3ca2702", Tenant: tenant, Rewrite: rewrite.DefaultPolicy()}
+	of.Rewrite.Knowledge = slices.Repeat([]string{"handbook"}, 1000)
+	return of, slices.Repeat([]inspector.Setting{{Key: "template", Value: p.text, From: []string{p.text}}}, 100)
+}
+
+// However long everything is, the page of a request with its policy is short, and so is that of asking
+// it again.
+func TestLongestPolicies(t *testing.T) {
+	data, _, _ := asking()
+	data.Requests = worst()
+	for id, text := range longTexts() {
+		data.Policies = longPolicies{text}
+		address := serve(t, data, nil)
+		page, asked := ask(t, "GET", address+"/requests/"+id, ""), ask(t, "POST", address+"/requests/"+id+"/ask", "text=How+long%3F")
+		for _, a := range []answer{page, asked} {
+			if n := len(a.body); a.code != 200 || n > 200_000 || !strings.HasSuffix(a.body, "</html>") {
+				t.Errorf("%s: %d, %d bytes", id, a.code, n)
+			}
+		}
+		if !strings.Contains(page.body, "What its configuration says") || !strings.Contains(asked.body, "Side by side") {
+			t.Errorf("%s: something is missing", id)
+		}
 	}
 }

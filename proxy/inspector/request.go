@@ -30,11 +30,12 @@ type requestView struct {
 
 // Room for what a request can make long, in bytes of the page, which has 200 KB.
 const (
-	roomOfTexts   = 128 << 10 // of all together
-	roomOfSources = 56 << 10
-	roomOfCalls   = 16 << 10
-	roomOfAnswer  = 20 << 10
-	roomOfBody    = 64 << 10
+	roomOfTexts    = 128 << 10 // of all together
+	roomOfSources  = 56 << 10
+	roomOfCalls    = 16 << 10
+	roomOfSettings = 16 << 10
+	roomOfAnswer   = 20 << 10
+	roomOfBody     = 64 << 10
 )
 
 // A stageView is what a stage was asked and said.
@@ -48,10 +49,11 @@ func (i *Inspector) request(v *visit) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	view := &requestView{Explanation: e, Steps: stepsOf(e), JSON: requestsPath + "/" + e.ID + "/json", Resolved: requestPolicyOf(&i.data, e)}
+	view := &requestView{Explanation: e, Steps: stepsOf(e), JSON: requestsPath + "/" + e.ID + "/json"}
 	r := room(roomOfTexts)
 	r.part(roomOfSources, view.addSources)
 	r.part(roomOfCalls, view.addCalls)
+	r.part(roomOfSettings, func(r *room) { view.Resolved = requestPolicyOf(&i.data, e, r) })
 	r.part(roomOfAnswer, view.addAnswer)
 	r.part(roomOfBody, view.addBody)
 	view.addStages(&r)

@@ -8,9 +8,6 @@ import (
 	"sidenote/proxy/tenancy"
 )
 
-// maxWritten is how many settings the page of a request shows: it has much else to show.
-const maxWritten = 40
-
 // A requestPolicy is what parts/requestpolicy.html is made of: the policy that a request had.
 type requestPolicy struct {
 	Tenant, Name string
@@ -29,8 +26,9 @@ type requestPolicy struct {
 // or a request as it was and as it would be.
 type difference struct{ Key, Before, After string }
 
-// requestPolicyOf returns the policy of a request; nil if it had none, or nobody knows any.
-func requestPolicyOf(d *Data, e *explain.Explanation) *requestPolicy {
+// requestPolicyOf returns the policy of a request, with as many settings as there is room for; nil if it
+// had none, or nobody knows any.
+func requestPolicyOf(d *Data, e *explain.Explanation, left *room) *requestPolicy {
 	if d.Policies == nil || e.Tenant == "" || e.Policy == "" {
 		return nil
 	}
@@ -49,12 +47,21 @@ func requestPolicyOf(d *Data, e *explain.Explanation) *requestPolicy {
 		}
 	}
 	for _, s := range settings {
-		if r.Known && len(s.From) > 0 && len(r.Settings) < maxWritten {
+		if r.Known && len(s.From) > 0 && left.take(s.size()) {
 			r.Settings = append(r.Settings, s)
 		}
 	}
 	r.Unshown = len(settings) - len(r.Settings)
 	return r
+}
+
+// size is how much of a page a setting takes at most.
+func (s *Setting) size() int {
+	n := 300 + pageSize(s.Key) + pageSize(cut(s.Value, "").Text)
+	for _, from := range s.From {
+		n += 100 + pageSize(cut(from, "").Text)
+	}
+	return n
 }
 
 // narrowed lists what was less for a request than its policy says: by its options, by a rung of the
