@@ -35,7 +35,7 @@ func TestMaskIsFast(t *testing.T) {
 			mask(text)
 			best = min(best, time.Since(start))
 		}
-		if best > 500*time.Millisecond { // with the race detector; some 5 without
+		if best > 2*time.Second { // some 5 ms; what goes back takes minutes
 			t.Errorf("a megabyte of %q takes %v", piece, best)
 		}
 	}

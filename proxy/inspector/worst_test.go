@@ -86,7 +86,7 @@ func TestLongestRequests(t *testing.T) {
 				t.Fatalf("%s: %d, %d bytes", id, page.code, n)
 			}
 		}
-		if best > 500*time.Millisecond { // with the race detector; BenchmarkRequestPage says how many without
+		if best > 2*time.Second { // 8 to 34 ms by BenchmarkRequestPage; with the race detector on a busy machine many times that
 			t.Errorf("%s takes %v", id, best)
 		}
 	}

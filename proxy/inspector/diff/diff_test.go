@@ -84,7 +84,7 @@ func hostile() map[string][2][]string {
 }
 
 // No text takes long. Each is tried several times, as others use the machine, too.
-func TestHostileTextsTakeMilliseconds(t *testing.T) {
+func TestHostileTextsAreFast(t *testing.T) {
 	for name, of := range hostile() {
 		best := time.Hour
 		for range 5 {
@@ -95,7 +95,7 @@ func TestHostileTextsTakeMilliseconds(t *testing.T) {
 				t.Fatal(name)
 			}
 		}
-		if best > 100*time.Millisecond { // with the race detector; 2 to 10 without
+		if best > time.Second { // 2 to 20 ms by BenchmarkHostile; a comparison of all lines takes a minute
 			t.Errorf("%s takes %v", name, best)
 		}
 	}
