@@ -169,9 +169,6 @@ func (c *crawler) attributes(path string, e html.Token) map[string]string {
 // follow notes an address of ours.
 func (c *crawler) follow(from, address string) {
 	page, part, _ := strings.Cut(address, "#")
-	if strings.HasPrefix(page, "/knowledge/") {
-		return // there are no such pages yet
-	}
 	if part != "" {
 		if decoded, err := url.PathUnescape(part); err == nil {
 			part = decoded

@@ -19,6 +19,7 @@ import (
 	"sidenote/proxy/dryrun"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/killswitch"
+	"sidenote/proxy/lookup"
 	"sidenote/proxy/overview"
 	"sidenote/proxy/tenancy"
 )
@@ -34,13 +35,14 @@ type Inspector struct {
 
 // Data is what pages are made of.
 type Data struct {
-	Requests *explain.Ring         // nil: no requests are kept
-	Overview func() *overview.View // makes one of the last hour
-	Tenants  *tenancy.Directory    // who may call; nil: that is not known
-	Policies Policies              // nil: what requests get is not known
-	Modes    *killswitch.Switch    // may lower the modes of policies; nil: nothing does
-	Usage    budget.Reporter       // tells what tenants used; nil: nothing is counted
-	DryRun   *dryrun.Runner        // asks requests again; nil: nothing does
+	Requests  *explain.Ring         // nil: no requests are kept
+	Overview  func() *overview.View // makes one of the last hour
+	Tenants   *tenancy.Directory    // who may call; nil: that is not known
+	Policies  Policies              // nil: what requests get is not known
+	Modes     *killswitch.Switch    // may lower the modes of policies; nil: nothing does
+	Usage     budget.Reporter       // tells what tenants used; nil: nothing is counted
+	Knowledge *lookup.Knowledge     // what can be looked into; nil: nothing
+	DryRun    *dryrun.Runner        // asks requests again; nil: nothing does
 }
 
 // New returns an Inspector. Others with the same sessions let the same visitors in.

@@ -16,7 +16,7 @@ import (
 // functions are those of the templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "clock": clock, "moment": moment, "join": join, "percent": percent,
+		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "statetone": stateTone, "clock": clock, "moment": moment, "join": join, "percent": percent,
 		"baseaddress": baseAddress, "tenantaddress": tenantAddress, "policyaddress": policyAddress, "documentaddress": documentAddress, "cacheName": cacheName,
 	}
 }
@@ -69,13 +69,25 @@ func cut(text, whole string) longText { return cutAt(text, whole, maxShown) }
 // cutAt returns the first bytes of a text, visible: at most limit of them, and at most twice as many
 // in the page, where some characters take eight and more.
 func cutAt(text, whole string, limit int) longText {
+	end := endOf(text, limit)
+	return longText{visible(text[:end]), len(text) - end, whole}
+}
+
+// cutLines is cutAt with lines as they are.
+func cutLines(text, whole string, limit int) longText {
+	end := endOf(text, limit)
+	return longText{visibleLines(text[:end]), len(text) - end, whole}
+}
+
+// endOf returns where a text ends that is cut at so many bytes, or twice as many in the page.
+func endOf(text string, limit int) int {
 	room := 2 * limit
 	for i, r := range text {
 		if room -= shownSize(r); i+utf8.RuneLen(r) > limit && len(text) > limit || room < 0 {
-			return longText{visible(text[:i]), len(text) - i, whole}
+			return i
 		}
 	}
-	return longText{Text: visible(text)}
+	return len(text)
 }
 
 // shownSize is how many bytes a character takes in a page.

@@ -13,7 +13,7 @@ import (
 
 // Limits of what is read at once.
 const (
-	defaultReadTokens, minReadTokens, maxReadTokens = 4000, 50, 32_000
+	defaultReadTokens, minReadTokens, MaxReadTokens = 4000, 50, 32_000
 	maxReadChunks                                   = 1000
 	maxFirst                                        = 1 << 30 // chunk
 )
@@ -104,7 +104,7 @@ func (r *Read) check(who *Viewer) (tokens, chunks int, err error) {
 	if chunks, err = limit("chunks", r.Chunks, maxReadChunks, 1, maxReadChunks); err != nil {
 		return 0, 0, err
 	}
-	tokens, err = limit("max_tokens", r.MaxTokens, defaultReadTokens, minReadTokens, maxReadTokens)
+	tokens, err = limit("max_tokens", r.MaxTokens, defaultReadTokens, minReadTokens, MaxReadTokens)
 	return tokens, chunks, err
 }
 

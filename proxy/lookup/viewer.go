@@ -22,8 +22,10 @@ type Knowledge struct {
 	Thresholds []retrieval.Threshold // of all bases, for searches as no tenant
 	Retriever  retrieval.Retriever   // as requests ask it
 	Reader     retrieval.Reader
-	Stores     Stores             // nil: nobody knows what bases hold
-	Planners   *planning.Planners // nil: nothing is planned, reranked or graded
+	Stores     Stores                                             // nil: nobody knows what bases hold
+	Planners   *planning.Planners                                 // nil: nothing is planned, reranked or graded
+	Model      func(name string) rewrite.Model                    // counts the tokens of what is read
+	Describe   func(ctx context.Context, id string) (Base, error) // tells how a base does
 
 	// Explainer tells why the embedded bases of a query answer it as they do; nil: nothing does.
 	Explainer func(ctx context.Context, q retrieval.Query) (retrieval.Explained, error)

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
+	"sidenote/proxy/admin"
 	"sidenote/proxy/lookup"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
@@ -18,7 +21,7 @@ import (
 func lookupOf(e *Engine, cfg *config.Config, rw *rewrite.Rewriter, tenants *proxy.Directory, plans *planning.Planners) *lookup.Knowledge {
 	return &lookup.Knowledge{
 		Tenants: tenants, Bases: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Retriever: rw.Retriever, Planners: plans,
-		Reader: e.catalogue, Stores: e.view,
+		Reader: e.catalogue, Stores: e.view, Describe: describer(e, cfg), Model: rw.Models.Model,
 		Explainer: func(ctx context.Context, q retrieval.Query) (retrieval.Explained, error) { return Explain(ctx, e, q) },
 	}
 }
@@ -36,4 +39,37 @@ func Explain(ctx context.Context, e *Engine, q retrieval.Query) (told retrieval.
 	prepare := retrieval.Prepare{Next: asked, Ref: e.catalogue.Ref, Terms: new(analysis.Recent).Terms, Join: followup.Join}
 	_, err = prepare.Retrieve(ctx, q)
 	return told, err
+}
+
+// describer returns what tells how a base does.
+func describer(e *Engine, cfg *config.Config) func(ctx context.Context, id string) (lookup.Base, error) {
+	if m := e.manager(cfg); m != nil {
+		return m.Base
+	}
+	return func(_ context.Context, id string) (lookup.Base, error) {
+		s, ok := e.view.Store(id)
+		if !ok {
+			return lookup.Base{}, fmt.Errorf("there is no knowledge base %q", id)
+		}
+		k, named := cfg.Knowledge[config.Name(id)]
+		b := lookup.Base{
+			ID: id, Object: "knowledge", Engine: cmp.Or(k.Engine, config.EngineEmbedded), Status: lookup.StatusReady, Configured: named,
+			Documents: s.Files, Bytes: s.Bytes, Generation: s.Generation, ChangedAt: admin.Unix(s.Changed),
+		}
+		if b.Generation == "" {
+			b.Status = lookup.StatusIndexing
+		}
+		if embedded := e.catalogue.embedded(id); embedded != nil && embedded.Content() != nil {
+			if b.Chunks = embedded.Content().Chunks(); embedded.Content().Part() {
+				b.Status, b.Reason = lookup.StatusPartial, inPart
+			}
+		}
+		if store := e.Bases.stores[id]; store != nil && len(store.Trouble()) > 0 {
+			b.Status = lookup.StatusFailed
+		}
+		if x := e.Bases.made.Load().indexers[id]; x != nil {
+			x.status().describe(&b)
+		}
+		return b, nil
+	}
 }

@@ -125,17 +125,21 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 	if x == nil || m.state.library.Standing() != library.Writing {
 		return b
 	}
-	last := x.status()
-	switch {
-	case last.running && b.Generation != "" && b.Status != admin.StatusFailed:
-		b.Status, b.Reason = admin.StatusIngesting, ""
-	case last.running && b.Status != admin.StatusFailed:
-		b.Status, b.Reason = admin.StatusIndexing, ""
-	case last.err != nil:
-		b.Status, b.Reason = admin.StatusFailed, last.problem()
-	}
-	b.Ingest = last.wire()
+	x.status().describe(&b)
 	return b
+}
+
+// describe says of a base how its folder is being read.
+func (i indexing) describe(b *admin.Base) {
+	switch {
+	case i.running && b.Generation != "" && b.Status != admin.StatusFailed:
+		b.Status, b.Reason = admin.StatusIngesting, ""
+	case i.running && b.Status != admin.StatusFailed:
+		b.Status, b.Reason = admin.StatusIndexing, ""
+	case i.err != nil:
+		b.Status, b.Reason = admin.StatusFailed, i.problem()
+	}
+	b.Ingest = i.wire()
 }
 
 // vectorStore completes the description of a base that is a vector store.
