@@ -191,6 +191,8 @@ var audit string
 // it or use no mouse, contrast in light and dark, and its width on a telephone.
 func (tb *tab) check() {
 	tb.t.Helper()
+	// A page that a form led to may still wait for its styles.
+	eval[bool](tb, `new Promise((resolve) => document.readyState === "complete" ? resolve(true) : addEventListener("load", () => resolve(true)))`)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1200, 360} {
 			tb.look(width, scheme)
