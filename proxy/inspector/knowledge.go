@@ -160,7 +160,8 @@ func basePage(i *Inspector, v *visit) (any, error) {
 	if i.data.Knowledge == nil || !slices.Contains(i.data.Knowledge.Bases(), v.name) {
 		return nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("There is no knowledge base %s.", cut(v.name, "").Text)}
 	}
-	view := &baseView{baseState: i.stateOf(v.name), Text: strings.TrimSpace(string(v.QueryArgs().Peek("text"))), Live: true}
+	view := &baseView{baseState: i.stateOf(v.name), Text: strings.TrimSpace(string(v.QueryArgs().Peek("text")))}
+	view.Live = view.Text == "" // all documents are looked through for it
 	if g := view.Ingest; g != nil && g.Report != nil {
 		view.Skipped = g.Report.Skipped[:min(len(g.Report.Skipped), maxSkipped)]
 		view.MoreSkipped = g.Report.SkippedTotal - len(view.Skipped)
@@ -178,16 +179,13 @@ func basePage(i *Inspector, v *visit) (any, error) {
 
 // list lists documents from one on.
 func (view *baseView) list(s lookup.Store, from int) {
-	text := strings.ToLower(view.Text)
-	for n := range s.Files {
-		f := s.File(n)
-		if text != "" && !strings.Contains(strings.ToLower(f.ID), text) && !strings.Contains(strings.ToLower(f.Name), text) {
-			continue
-		}
-		if view.Total >= from && len(view.Listed) < maxDocuments {
-			view.Listed = append(view.Listed, documentRow{f, attributesOf(f.Attributes)})
-		}
-		view.Total++
+	chosen := func(i int) int { return i } // of those that are listed
+	if view.Total = s.Files; view.Text != "" {
+		chosen, view.Total = choose(s, strings.ToLower(view.Text))
+	}
+	for n := from; n < view.Total && len(view.Listed) < maxDocuments; n++ {
+		f := s.File(chosen(n))
+		view.Listed = append(view.Listed, documentRow{f, attributesOf(f.Attributes)})
 	}
 	page := func(from int) string {
 		return fmt.Sprintf("%s?%s", baseAddress(view.ID), url.Values{"text": {view.Text}, "from": {strconv.Itoa(from)}}.Encode())
@@ -198,6 +196,17 @@ func (view *baseView) list(s lookup.Store, from int) {
 	if from+len(view.Listed) < view.Total && len(view.Listed) > 0 {
 		view.After = page(from + maxDocuments)
 	}
+}
+
+// choose returns the documents whose ids or names contain a text in lower case, and how many there are.
+func choose(s lookup.Store, text string) (at func(int) int, n int) {
+	var all []int
+	for i := range s.Files {
+		if f := s.File(i); strings.Contains(strings.ToLower(f.ID), text) || strings.Contains(strings.ToLower(f.Name), text) {
+			all = append(all, i)
+		}
+	}
+	return func(i int) int { return all[i] }, len(all)
 }
 
 func attributesOf(attributes map[string]any) string {
@@ -258,9 +267,13 @@ func documentPage(i *Inspector, v *visit) (any, error) {
 	left := room(roomOfChunks)
 	for _, c := range r.Data {
 		shown := chunkView{c, c.Chunk == hit, cutLines(c.Text, view.JSON, maxChunk)}
-		if !left.take(lineMarkup + pageSize(shown.Text.Text)) {
+		size := lineMarkup + pageSize(shown.Text.Text)
+		switch has := left.take(size); {
+		case !has && c.Chunk <= hit: // what was hit is on the page that it is looked for on
+			view.Chunks, view.Before, left = nil, page(first), room(roomOfChunks-size)
+		case !has:
 			view.After = page(c.Chunk)
-			break
+			return view, nil
 		}
 		view.Chunks = append(view.Chunks, shown)
 	}

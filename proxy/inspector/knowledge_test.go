@@ -187,6 +187,10 @@ func TestKnowledgePages(t *testing.T) {
 			t.Errorf("%.80s: %d, %d bytes", path, a.code, len(a.body))
 		}
 	}
+	if body := ask(t, "GET", address+"/knowledge/hr/document?chunk=17&id="+url.QueryEscape(hostile), "").body; !strings.Contains(body, `id="chunk-17" class="chunk" aria-current="true"`) ||
+		!strings.Contains(body, `rel="prev"`) || strings.Contains(body, `id="chunk-0"`) {
+		t.Errorf("long chunks before it keep away the one that was hit: %d bytes", len(body))
+	}
 	if body := ask(t, "GET", address+"/knowledge/hr/document/json?id=leave.md&first=44", "").body; !strings.Contains(body, `"text": "Chunk 44\nhas two lines."`) {
 		t.Error(body)
 	}
