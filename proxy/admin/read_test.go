@@ -54,6 +54,7 @@ func TestRead(t *testing.T) {
 		{"/v1/read", `{"knowledge":"kb2"}`, `"param":"document"`, 400},
 		{"/v1/read", `{"knowledge":"kb2","document":"b.md","first":7}`, `"param":"first"`, 400},
 		{"/v1/read", `{"knowledge":"kb2","document":"b.md","first":-1}`, `"param":"first"`, 400},
+		{"/v1/read", `{"knowledge":"kb2","document":"b.md","first":9000000000}`, `first is 9000000000; it goes from 0 to 1073741824.`, 400},
 		{"/v1/read", `{"knowledge":"kb2","document":"b.md","chunks":0}`, `"param":"chunks"`, 400},
 		{"/v1/read", `{"knowledge":"kb2","document":"b.md","max_tokens":49}`, `"param":"max_tokens"`, 400},
 		{"/v1/read", `{"knowledge":"kb2","doc":"b.md"}`, `The body is not a reading: unknown field`, 400},

@@ -99,7 +99,7 @@ func (r *Read) check(who *Viewer) (tokens, chunks int, err error) {
 		return 0, 0, optionError("document", "document is missing; it is the doc_id that a search gives.")
 	}
 	if r.First < 0 || r.First > maxFirst {
-		return 0, 0, optionError("first", "first is %d; it goes from 0 on.", r.First)
+		return 0, 0, optionError("first", "first is %d; it goes from 0 to %d.", r.First, maxFirst)
 	}
 	if chunks, err = limit("chunks", r.Chunks, maxReadChunks, 1, maxReadChunks); err != nil {
 		return 0, 0, err
