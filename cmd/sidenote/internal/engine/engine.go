@@ -126,8 +126,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	m.TellOfCertificates(cfg)
 	e := &Engine{
 		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m,
-		catalogue: &catalogue{made: map[string]retrieval.Retriever{}}, overview: overview.New(),
-		sessions: inspector.NewSessions(),
+		catalogue: &catalogue{made: map[string]retrieval.Retriever{}}, overview: overview.New(), sessions: inspector.NewSessions(),
 	}
 	e.running.Store(cfg)
 	e.catalogue.named.Store(&map[string]retrieval.Base{})
@@ -148,11 +147,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 			return nil, errors.Join(err, e.Close())
 		}
 	}
-	tracker := calibration.New()
-	if store := e.caches.Calibration(); store != nil {
-		e.exchange = &exchange.Exchange{Tracker: tracker, Store: store, Mismatched: func(why cache.Mismatch) { m.Mismatched(background.TierRedis, why) }}
-		e.tasks.Start(e.exchange.Run)
-	}
+	tracker := openCalibration(e)
 	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.Metrics.Searched, Start: e.tasks.Start, Wait: floorWait}
 	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: func(use, result string, tokens int) {
 		m.Metrics.Embedding(use, result, tokens)
@@ -179,6 +174,16 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	return e, nil
+}
+
+// openCalibration returns what learns how upstreams count. With Redis replicas share it.
+func openCalibration(e *Engine) *calibration.Tracker {
+	tracker := calibration.New()
+	if store := e.caches.Calibration(); store != nil {
+		e.exchange = &exchange.Exchange{Tracker: tracker, Store: store, Mismatched: func(why cache.Mismatch) { e.monitor.Mismatched(background.TierRedis, why) }}
+		e.tasks.Start(e.exchange.Run)
+	}
+	return tracker
 }
 
 // openPlanners makes what asks the planners and rerankers of policies.
