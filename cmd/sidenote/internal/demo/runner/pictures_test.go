@@ -1,3 +1,5 @@
+//go:build pictures
+
 package runner_test
 
 import (
@@ -43,12 +45,12 @@ var pictures = []struct {
 // schemes are how browsers may want to be shown pages.
 var schemes = []string{"light", "dark"}
 
-// TestMakePictures makes the pictures of README.md, for deploy/screenshots.sh: of the demo, after some
-// questions.
+// TestMakePictures makes the pictures of README.md, for deploy/screenshots.sh, which alone builds it: of
+// the demo, after some questions.
 func TestMakePictures(t *testing.T) {
 	dir := os.Getenv("SIDENOTE_PICTURES")
 	if dir == "" {
-		t.Skip("deploy/screenshots.sh makes them")
+		t.Fatal("SIDENOTE_PICTURES names no folder")
 	}
 	story, stdout := io.Pipe()
 	ctx, stop := context.WithCancel(t.Context())
