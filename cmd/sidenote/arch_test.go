@@ -134,6 +134,7 @@ var mayImport = map[string][]string{
 	"proxy/inspector/asked":                   {"proxy/explain"},
 	"proxy/inspector/sidebyside":              {"rewrite"},
 	"proxy/lookup":                            {"proxy/apierror", "proxy/explain", "proxy/planning", "proxy/report", "proxy/tenancy", "retrieval", "retrieval/filter", "rewrite"},
+	"proxy/lookup/lookuptest":                 {"proxy/lookup", "retrieval"},
 	"proxy/dryrun":                            {"proxy", "proxy/report", "proxy/rounds", "rewrite", "rewrite/staged", "proxy/killswitch", "proxy/planning", "retrieval", "rewrite/options"},
 	"proxy/admin":                             {"proxy/overview", "rewrite/options", "proxy", "proxy/apierror", "rewrite", "retrieval", "retrieval/filter", "proxy/transport", "proxy/panics", "proxy/report", "proxy/explain", "proxy/killswitch", "cache/budget", "proxy/planning", "proxy/toolbox", "rewrite/assemble", "proxy/headeroptions", "proxy/dryrun", "proxy/lookup"},
 	"cmd/":                                    {"retrieval", "retrieval/", "rewrite", "rewrite/", "cache", "cache/", "proxy", "proxy/", "cmd/"},

@@ -1,58 +1,19 @@
 package lookup_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"sidenote/proxy/lookup"
+	"sidenote/proxy/lookup/lookuptest"
 	"sidenote/retrieval"
 )
 
-// found is a search over bases of both kinds, with what makes candidates differ.
-func found(t *testing.T) *lookup.Found {
-	t.Helper()
-	chunk := func(base, doc string, score float64, text string) retrieval.Source {
-		return retrieval.Source{Knowledge: base, Doc: doc, Name: strings.ToUpper(doc), Section: "Part", Score: score, Text: text}
-	}
-	answers := map[string]retrieval.Result{
-		"hr": {Floor: 2, Sources: []retrieval.Source{
-			chunk("hr", "a", 6, "one"), chunk("hr", "b", 5, "one"), chunk("hr", "c", 4, "two"), chunk("hr", "d", 3, "three"), chunk("hr", "e", 1, "four"),
-		}},
-		"elsewhere": {Sources: []retrieval.Source{chunk("elsewhere", "a", .7, "one"), chunk("elsewhere", "f", .65, "five")}},
-	}
-	p := &retrieval.Pipeline{
-		Bases: func(id string) retrieval.Retriever {
-			return retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
-				res := answers[id]
-				res.Bases = []retrieval.Ref{{Knowledge: id}}
-				return res, nil
-			})
-		},
-		Terms: func(text string) []string { return []string{text} },
-	}
-	q := retrieval.Query{Text: "q", Settings: retrieval.DefaultSettings(), Bases: []retrieval.Ref{{Knowledge: "elsewhere"}, {Knowledge: "hr"}}}
-	q.Settings.TopK = 3
-	res, err := p.Retrieve(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Took = 1500 * time.Microsecond
-	return &lookup.Found{Result: res, Settings: q.Settings, Explained: retrieval.Explained{
-		Floor: 2, Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 3}, {Text: "leav", Score: 1}, {Text: "mani"}},
-		Found: []retrieval.ExplainedHit{
-			{Knowledge: "hr", Doc: "a", Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 4}, {Text: "leav", Score: 1.75}}, Document: .25},
-			{Knowledge: "hr", Doc: "e", Terms: []retrieval.ExplainedTerm{{Text: "leav", Score: 1.25}}, Document: -.25},
-		},
-	}}
-}
-
 // Scripts read the same.
 func TestCandidatesForPrograms(t *testing.T) {
-	f := found(t)
+	f := lookuptest.Found(t)
 	answer := lookup.NewAnswer(&f.Result)
 	f.Explain(&answer)
 	first, err := json.Marshal(answer.Data[0])
@@ -74,7 +35,7 @@ func TestCandidatesForPrograms(t *testing.T) {
 
 // What a candidate needs comes from the policy, the base, or the question.
 func TestFloorLine(t *testing.T) {
-	f := found(t)
+	f := lookuptest.Found(t)
 	f.Settings.Thresholds = []retrieval.Threshold{{Knowledge: "elsewhere", Relevance: .6}, {Knowledge: "other", Relevance: .9}}
 	if got := f.Floor(); got != "relevance 0.50, here a score of 2.00; elsewhere: relevance 0.60" {
 		t.Error(got)
@@ -97,7 +58,7 @@ func TestLeastRelevance(t *testing.T) {
 		}
 		return strings.Join(all, ", ")
 	}
-	f := found(t)
+	f := lookuptest.Found(t)
 	if got := least(f); got != "hr/a 0.50, hr/c 0.50, elsewhere/f 0.00, hr/d 0.50, hr/e 0.50" {
 		t.Error(got)
 	}

@@ -1,58 +1,19 @@
 package screen
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"sidenote/proxy/lookup"
+	"sidenote/proxy/lookup/lookuptest"
 	"sidenote/retrieval"
 )
-
-// found is a search over bases of both kinds, with what makes candidates differ.
-func found(t *testing.T) *lookup.Found {
-	t.Helper()
-	chunk := func(base, doc string, score float64, text string) retrieval.Source {
-		return retrieval.Source{Knowledge: base, Doc: doc, Name: strings.ToUpper(doc), Section: "Part", Score: score, Text: text}
-	}
-	answers := map[string]retrieval.Result{
-		"hr": {Floor: 2, Sources: []retrieval.Source{
-			chunk("hr", "a", 6, "one"), chunk("hr", "b", 5, "one"), chunk("hr", "c", 4, "two"), chunk("hr", "d", 3, "three"), chunk("hr", "e", 1, "four"),
-		}},
-		"elsewhere": {Sources: []retrieval.Source{chunk("elsewhere", "a", .7, "one"), chunk("elsewhere", "f", .65, "five")}},
-	}
-	p := &retrieval.Pipeline{
-		Bases: func(id string) retrieval.Retriever {
-			return retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
-				res := answers[id]
-				res.Bases = []retrieval.Ref{{Knowledge: id}}
-				return res, nil
-			})
-		},
-		Terms: func(text string) []string { return []string{text} },
-	}
-	q := retrieval.Query{Text: "q", Settings: retrieval.DefaultSettings(), Bases: []retrieval.Ref{{Knowledge: "elsewhere"}, {Knowledge: "hr"}}}
-	q.Settings.TopK = 3
-	res, err := p.Retrieve(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Took = 1500 * time.Microsecond
-	return &lookup.Found{Result: res, Settings: q.Settings, Explained: retrieval.Explained{
-		Floor: 2, Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 3}, {Text: "leav", Score: 1}, {Text: "mani"}},
-		Found: []retrieval.ExplainedHit{
-			{Knowledge: "hr", Doc: "a", Terms: []retrieval.ExplainedTerm{{Text: "parent", Score: 4}, {Text: "leav", Score: 1.75}}, Document: .25},
-			{Knowledge: "hr", Doc: "e", Terms: []retrieval.ExplainedTerm{{Text: "leav", Score: 1.25}}, Document: -.25},
-		},
-	}}
-}
 
 // All candidates of all bases are in one list in the order of their rank, whether in or out,
 // and what says the same stands with what it would repeat.
 func TestCandidates(t *testing.T) {
 	var w strings.Builder
-	Candidates(&w, found(t))
+	Candidates(&w, lookuptest.Found(t))
 	const want = `search 7 → threshold 6 → duplicates 4 → per document 4 → top k 3
 searched  2 bases in 1.5 ms: elsewhere, hr
 floor     relevance 0.50, here a score of 2.00
