@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"sidenote/retrieval/packed"
 )
 
 // What a CodecStore did to a value, in this order.
@@ -124,7 +126,7 @@ func (p *CodecStore) encode(val []byte) ([]byte, error) {
 	}
 	b[flagsAt] = flags | flagEncrypted
 	id, key := p.keys.current()
-	b = appendString(b, id)
+	b = packed.AppendString(b, id)
 	bound := len(b)
 	b, bodyAt := appendLength(b)
 	return finish(key.Seal(b, nil, body, b[:bound]), bodyAt), nil

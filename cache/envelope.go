@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+
+	"sidenote/retrieval/packed"
 )
 
 // A value in a store carries its own identity, because stores mix up replies, serve old
@@ -68,7 +70,7 @@ func seal(b []byte, k Key) (_ []byte, bodyAt int) {
 	b = append(b, magic...)
 	b = append(b, schema, 0)
 	b = append(b, k.Digest[:]...)
-	b = appendString(b, k.Tenant)
+	b = packed.AppendString(b, k.Tenant)
 	return appendLength(b)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/retrieval"
+	"sidenote/retrieval/score"
 )
 
 // A keeper is an engine that keeps the texts of its sources.
@@ -34,7 +35,7 @@ func (k *keeper) Marks([]retrieval.Source, []retrieval.Mark) error {
 	return errors.ErrUnsupported
 }
 
-func (k *keeper) Read(sources []*retrieval.Source, fallen []*retrieval.Excluded) error {
+func (k *keeper) Read(sources []*retrieval.Source) error {
 	k.reads++
 	if k.missing {
 		return &retrieval.UnreadableError{Knowledge: "docs", Err: errors.New("damaged")}
@@ -45,8 +46,12 @@ func (k *keeper) Read(sources []*retrieval.Source, fallen []*retrieval.Excluded)
 	for _, s := range sources {
 		s.Name, s.Section = "name of "+s.Doc, "section"
 	}
-	for _, x := range fallen {
-		x.Name, x.Section = "name of "+x.Doc, "section"
+	return nil
+}
+
+func (k *keeper) Names(hits []*retrieval.Source, add func(name, section []byte)) error {
+	for _, hit := range hits {
+		add([]byte("name of "+hit.Doc), []byte("section"))
 	}
 	return nil
 }
@@ -55,12 +60,13 @@ func (k *keeper) Read(sources []*retrieval.Source, fallen []*retrieval.Excluded)
 // rest of fifty fell.
 func keeping() *keeper {
 	r := retrieval.Result{Bases: question("").Bases, Floor: 3.5, Retrieved: 50, Unique: 49}
+	var fallen []retrieval.Excluded
 	for i := range 50 {
 		s := retrieval.Source{
 			Type: "rag", Knowledge: "docs", Doc: fmt.Sprintf("handbook/people/part-%02d.md", i), Chunk: i % 3, Score: float64(9<<20-i*12345) / (1 << 20),
 			Name: fmt.Sprintf("name of handbook/people/part-%02d.md", i), Section: "section", At: retrieval.Place{Kept: true, Segment: 1, Text: 1000 * i},
 		}
-		s.Relevance = retrieval.Relevance(s.Score, r.Floor)
+		s.Relevance = score.Relevance(s.Score, r.Floor)
 		if i < 6 {
 			s.Text, s.Tokens = "text of "+s.Doc, 7
 			r.Sources = append(r.Sources, s)
@@ -73,8 +79,9 @@ func keeping() *keeper {
 		if i > 30 {
 			x.Reason, x.Detail, x.Least = retrieval.ExcludedScore, "", 9.5
 		}
-		r.Excluded = append(r.Excluded, x)
+		fallen = append(fallen, x)
 	}
+	r.Fallen = retrieval.FallenOf(fallen)
 	return &keeper{res: r}
 }
 

@@ -4,15 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"math"
 	"strconv"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/packed"
 )
 
 // schema is the version of keys and values. It changes with either of them, so that two
 // releases that share a store never read each other's entries.
-const schema = 6
+const schema = 7
 
 // A Kind says what the entries of a cache hold; it is a metric label.
 type Kind string
@@ -53,31 +53,31 @@ const writtenRoom = 512
 // fixed width or follows its length, so that no two queries give the same bytes.
 func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = append(b, schema)
-	b = appendString(b, string(kind))
-	b = appendString(b, q.Tenant)
-	b = appendString(b, q.Filter.String())
+	b = packed.AppendString(b, string(kind))
+	b = packed.AppendString(b, q.Tenant)
+	b = packed.AppendString(b, q.Filter.String())
 	b = binary.AppendUvarint(b, uint64(len(q.Bases)))
 	for _, ref := range q.Bases {
-		b = appendString(b, ref.Knowledge)
-		b = appendString(b, ref.Generation)
+		b = packed.AppendString(b, ref.Knowledge)
+		b = packed.AppendString(b, ref.Generation)
 	}
 	b = binary.AppendVarint(b, int64(q.Settings.TopK))
 	b = binary.AppendVarint(b, int64(q.Settings.NumCandidates))
 	b = binary.AppendVarint(b, int64(q.Settings.MaxPerDocument))
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(q.Settings.ScoreThreshold))
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(q.Settings.DenseWeight))
+	b = packed.AppendFloat(b, q.Settings.ScoreThreshold)
+	b = packed.AppendFloat(b, q.Settings.DenseWeight)
 	b = binary.AppendVarint(b, int64(q.Settings.Deadline))
 	b = binary.AppendUvarint(b, uint64(len(q.Settings.Thresholds)))
 	for _, t := range q.Settings.Thresholds {
-		b = appendString(b, t.Knowledge)
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(t.Relevance))
+		b = packed.AppendString(b, t.Knowledge)
+		b = packed.AppendFloat(b, t.Relevance)
 	}
-	b = appendString(b, q.Encoding)
-	b = appendString(b, q.Text)
+	b = packed.AppendString(b, q.Encoding)
+	b = packed.AppendString(b, q.Text)
 	b = binary.AppendUvarint(b, uint64(len(q.Previous)))
 	for _, turn := range q.Previous {
-		b = appendString(b, turn.Text)
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(turn.Weight))
+		b = packed.AppendString(b, turn.Text)
+		b = packed.AppendFloat(b, turn.Weight)
 	}
 	plain := q.Settings.Fusion == retrieval.FusionScores
 	if len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && plain { // as it was before there were plans
@@ -85,7 +85,7 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Further)))
 	for _, query := range q.Further {
-		b = appendString(b, query)
+		b = packed.AppendString(b, query)
 	}
 	if q.Reranking == nil && q.Grading == nil && plain {
 		return b
@@ -95,10 +95,10 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 		by = q.Reranking.RerankSettings
 	}
 	for _, text := range []string{by.Upstream, by.Address, by.Model, by.Dialect} {
-		b = appendString(b, text)
+		b = packed.AppendString(b, text)
 	}
 	b = binary.AppendVarint(b, int64(by.Documents))
-	b = appendFloat(b, by.Threshold)
+	b = packed.AppendFloat(b, by.Threshold)
 	b = binary.AppendVarint(b, int64(by.Timeout))
 	if q.Grading == nil && plain {
 		return b
@@ -108,18 +108,14 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 		g = q.Grading.GradeSettings
 	}
 	for _, text := range []string{string(g.By), g.Upstream, g.Address, g.Model} {
-		b = appendString(b, text)
+		b = packed.AppendString(b, text)
 	}
-	b = appendFloat(appendFloat(b, g.Relevant), g.Irrelevant)
+	b = packed.AppendFloat(packed.AppendFloat(b, g.Relevant), g.Irrelevant)
 	b = binary.AppendVarint(b, int64(g.Timeout))
 	if plain {
 		return b
 	}
-	return appendString(b, string(q.Settings.Fusion))
-}
-
-func appendFloat(b []byte, f float64) []byte {
-	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
+	return packed.AppendString(b, string(q.Settings.Fusion))
 }
 
 // NamedKey returns the key of a value that belongs to no tenant and is identified by
@@ -128,10 +124,10 @@ func NamedKey(kind Kind, names ...string) Key { return digestKey(kind, "", appen
 
 // appendNames returns the schema version, the kind and every name with its length.
 func appendNames(kind Kind, names []string) []byte {
-	b := appendString([]byte{schema}, string(kind))
+	b := packed.AppendString([]byte{schema}, string(kind))
 	b = binary.AppendUvarint(b, uint64(len(names)))
 	for _, name := range names {
-		b = appendString(b, name)
+		b = packed.AppendString(b, name)
 	}
 	return b
 }
@@ -162,8 +158,4 @@ func (k Key) String() string {
 // mistaken for a part of its structure or, on Redis, of a hash tag.
 func keySafe(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
-}
-
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }

@@ -18,9 +18,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
 	for want, key := range map[string]cache.Key{
-		"v6:selected:{acme}:d45d80d6e087423f59723cdfb284b4332061b5f15b90eff70d3b00aabbc0db4b":   cache.NewKey(cache.Selected, q),
-		"v6:candidates:{acme}:bb7cd47c5d00775431309dcfce7b8e4f331bce5f6c9aae4506225877d9b96b87": cache.NewKey(cache.Candidates, q),
-		"v6:calibration:{}:88343188c8b140bcd7f3e51cdd3e9494d3d4e0800a2730fd75b21ae523990ed0":    cache.NamedKey(cache.Calibration, "upstream", "model"),
+		"v7:selected:{acme}:c1d3391c12450a834caf69b77d59c9e31c3f9342d1cb771fabd9f498b40d807e":   cache.NewKey(cache.Selected, q),
+		"v7:candidates:{acme}:a005b7f555bb6c0e0e8f4dad382c9b82bdcb9f8c0b8a0939b809faf8761bc576": cache.NewKey(cache.Candidates, q),
+		"v7:calibration:{}:bd69c07f293b90382c0c82cc2dc781c111aebf24beb9190c33ddce96ecada165":    cache.NamedKey(cache.Calibration, "upstream", "model"),
 	} {
 		if got := key.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -33,9 +33,9 @@ func TestM31KeysStayTheSame(t *testing.T) {
 func TestM31KeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
-		want := "v6:k:{_}:"
+		want := "v7:k:{_}:"
 		if strings.IndexByte(plain, byte(c)) >= 0 {
-			want = "v6:k:{" + string(rune(c)) + "}:"
+			want = "v7:k:{" + string(rune(c)) + "}:"
 		}
 		key := cache.Key{Kind: "k", Tenant: string([]byte{byte(c)})}
 		if got := key.String(); got != want+strings.Repeat("0", 64) {
@@ -49,7 +49,7 @@ func TestM31KeyShowsPlainNames(t *testing.T) {
 	}
 	for n, shown := range map[int]int{63: 63, 64: 64, 65: 64} {
 		key := cache.Key{Tenant: strings.Repeat("x", n)}
-		if want := "v6::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
+		if want := "v7::{" + strings.Repeat("x", shown) + "}:" + strings.Repeat("0", 64); key.String() != want {
 			t.Errorf("%d bytes: %s", n, key)
 		}
 	}

@@ -2,10 +2,10 @@ package cache
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/packed"
 )
 
 // maxBody is the largest body of a value; its length is written in 32 bits.
@@ -15,9 +15,8 @@ const maxBody = 1 << 30
 // score and its place, a ref two lengths. They bound what a decoder allocates for the length that
 // a list claims.
 const (
-	minSource   = 8
-	minExcluded = minSource + 1
-	minRef      = 2
+	minSource = 8
+	minRef    = 2
 )
 
 // Encode returns the value that keeps r under k, in a binary form: lists with their
@@ -38,21 +37,18 @@ func Encode(k Key, r retrieval.Result) []byte {
 	var bodyAt int
 	e.b, bodyAt = seal(make([]byte, 0, sealed+len(k.Tenant)+size), k)
 	e.floor = r.Floor
-	e.float(r.Floor)
+	e.b = packed.AppendFloat(e.b, r.Floor)
 	e.count(len(r.Sources), r.Sources == nil)
 	for i := range r.Sources {
 		e.source(&r.Sources[i])
 	}
-	e.count(len(r.Excluded), r.Excluded == nil)
-	for i := range r.Excluded {
-		e.fallen(&r.Excluded[i])
-	}
+	e.b = packed.AppendString(e.b, r.Fallen.Packed(r.Floor))
 	e.count(len(r.Bases), r.Bases == nil)
 	for _, ref := range r.Bases {
-		e.b = appendString(e.b, ref.Knowledge)
-		e.b = appendString(e.b, ref.Generation)
+		e.b = packed.AppendString(e.b, ref.Knowledge)
+		e.b = packed.AppendString(e.b, ref.Generation)
 	}
-	e.b = appendString(e.b, string(r.Reason))
+	e.b = packed.AppendString(e.b, string(r.Reason))
 	e.b = binary.AppendVarint(e.b, int64(r.Retrieved))
 	e.b = binary.AppendVarint(e.b, int64(r.Unique))
 	b := finish(e.b, bodyAt)
@@ -71,31 +67,29 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 	if err != nil {
 		return retrieval.Result{}, err
 	}
-	d := decoder{rest: string(body)} // one copy, which all strings of the result share
+	d := decoder{Reader: packed.Reader{Rest: string(body)}} // one copy, which all strings of the result share
 	var r retrieval.Result
-	r.Floor = d.float()
+	r.Floor = d.Float()
 	d.floor = r.Floor
-	if n, ok := d.count(minSource); ok {
+	if n, ok := d.Count(minSource); ok {
 		r.Sources = make([]retrieval.Source, n)
 		for i := range r.Sources {
 			d.source(&r.Sources[i])
 		}
 	}
-	if n, ok := d.count(minExcluded); ok {
-		r.Excluded = make([]retrieval.Excluded, n)
-		for i := range r.Excluded {
-			d.fallen(&r.Excluded[i])
-		}
+	fallen, whole := retrieval.ReadFallen(d.String(), r.Floor)
+	if r.Fallen = fallen; !whole {
+		d.Fail()
 	}
-	if n, ok := d.count(minRef); ok {
+	if n, ok := d.Count(minRef); ok {
 		r.Bases = make([]retrieval.Ref, n)
 		for i := range r.Bases {
-			r.Bases[i] = retrieval.Ref{Knowledge: d.string(), Generation: d.string()}
+			r.Bases[i] = retrieval.Ref{Knowledge: d.String(), Generation: d.String()}
 		}
 	}
-	r.Reason = retrieval.Reason(d.string())
-	r.Retrieved, r.Unique = d.int(), d.int()
-	if d.broken || d.rest != "" {
+	r.Reason = retrieval.Reason(d.String())
+	r.Retrieved, r.Unique = d.Int(), d.Int()
+	if d.Broken || d.Rest != "" {
 		return retrieval.Result{}, MismatchBody
 	}
 	return r, nil
@@ -104,12 +98,9 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 // sizeOf estimates the encoded size of r.
 func sizeOf(r retrieval.Result) int {
 	const perSource, perRef, fixed = 16, 4, 128
-	n := fixed
+	n := fixed + r.Fallen.Bytes()
 	for i := range r.Sources {
 		n += perSource + stringsOf(&r.Sources[i])
-	}
-	for i := range r.Excluded {
-		n += perSource + len(r.Excluded[i].Doc)/4
 	}
 	for _, ref := range r.Bases {
 		n += perRef + len(ref.Knowledge) + len(ref.Generation)
@@ -124,92 +115,8 @@ func stringsOf(s *retrieval.Source) int {
 	return len(s.Doc) + len(s.Name) + len(s.Section) + len(s.Text) + len(s.Before) + len(s.After) + len(s.Sketch)
 }
 
-// A decoder reads a body from the front. After the first malformed byte it is broken
-// and returns zeros.
+// A decoder reads a body.
 type decoder struct {
-	rest   string
-	broken bool
+	packed.Reader
 	columns
-}
-
-func (d *decoder) fail() {
-	d.rest, d.broken = "", true
-}
-
-func (d *decoder) byte() byte {
-	if d.rest == "" {
-		d.fail()
-		return 0
-	}
-	b := d.rest[0]
-	d.rest = d.rest[1:]
-	return b
-}
-
-func (d *decoder) uvarint() uint64 {
-	var v uint64
-	for i := 0; i < len(d.rest) && i < binary.MaxVarintLen64; i++ {
-		c := d.rest[i]
-		if i == binary.MaxVarintLen64-1 && c > 1 {
-			break // beyond 64 bits
-		}
-		v |= uint64(c&0x7f) << (7 * i)
-		if c < 0x80 {
-			d.rest = d.rest[i+1:]
-			return v
-		}
-	}
-	d.fail()
-	return 0
-}
-
-// int undoes the zigzag of binary.AppendVarint.
-func (d *decoder) int() int {
-	u := d.uvarint()
-	return int(int64(u>>1) ^ -int64(u&1))
-}
-
-func (d *decoder) string() string {
-	n := d.uvarint()
-	if n > uint64(len(d.rest)) {
-		d.fail()
-		return ""
-	}
-	s := d.rest[:n]
-	d.rest = d.rest[n:]
-	return s
-}
-
-func (d *decoder) float() float64 {
-	if len(d.rest) < 8 {
-		d.fail()
-		return 0
-	}
-	bits := binary.LittleEndian.Uint64([]byte(d.rest[:8]))
-	d.rest = d.rest[8:]
-	return math.Float64frombits(bits)
-}
-
-func (d *decoder) float32() float32 {
-	if len(d.rest) < 4 {
-		d.fail()
-		return 0
-	}
-	bits := binary.LittleEndian.Uint32([]byte(d.rest[:4]))
-	d.rest = d.rest[4:]
-	return math.Float32frombits(bits)
-}
-
-// count reads the length of a list whose elements take at least size bytes; ok is false
-// for a nil list.
-func (d *decoder) count(size int) (n int, ok bool) {
-	u := d.uvarint()
-	if u == 0 {
-		return 0, false
-	}
-	if u-1 > uint64(len(d.rest)/size) {
-		d.fail()
-		return 0, false
-	}
-	return int(u - 1), true
 }

@@ -12,6 +12,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/retrieval"
+	"sidenote/retrieval/sketch"
 )
 
 // answer returns a result with every kept field set.
@@ -19,15 +20,15 @@ func answer() retrieval.Result {
 	return retrieval.Result{
 		Sources: []retrieval.Source{
 			{Type: "rag", Knowledge: "docs", Doc: "leave.md", Chunk: 3, Name: "Leave policy", Section: "Parental leave",
-				Text: "Every parent may take 16 weeks.", Before: "Before.", After: "After.", Sketch: strings.Repeat("\x00\xff", retrieval.SketchBytes/2), Tokens: 8, Score: 11.25},
+				Text: "Every parent may take 16 weeks.", Before: "Before.", After: "After.", Sketch: strings.Repeat("\x00\xff", sketch.Bytes/2), Tokens: 8, Score: 11.25},
 			{Type: "rag", Knowledge: "faq", Doc: "ff\xff\x00.md", Score: -0.5, RerankScore: new(0.25), GradeScore: new(0.75), Grade: retrieval.GradeRelevant},
 			{Type: "rag", Knowledge: "faq", Doc: "b.md", Grade: retrieval.GradeAmbiguous},
 		},
-		Excluded: []retrieval.Excluded{
+		Fallen: retrieval.FallenOf([]retrieval.Excluded{
 			{Knowledge: "docs", Doc: "old.md", Reason: retrieval.ExcludedDup, Detail: "duplicate of leave.md#3"},
 			{Knowledge: "docs", Doc: "off.md", Score: 2, RerankScore: new(0.5), GradeScore: new(0.0), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0 < 0.3"},
 			{Knowledge: "docs", Doc: "far.md", Score: 1, RerankScore: new(0.0), Reason: retrieval.ExcludedScore, Least: 2.5},
-		},
+		}),
 		Bases:     question("").Bases,
 		Floor:     3,
 		Reason:    retrieval.ReasonNone,
@@ -138,7 +139,7 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 				Type: "rag", Knowledge: "docs", Doc: rapid.SampledFrom([]string{"a/b.md", "a/bc.md", "a", ""}).Draw(t, "doc"), Chunk: number.Draw(t, "chunk"),
 				Score: float64(rapid.Int32().Draw(t, "score")) / (1 << 20), Relevance: rapid.SampledFrom([]float64{0, .25}).Draw(t, "relevance"),
 				Arm: rapid.SampledFrom([]retrieval.Arm{retrieval.ArmNone, retrieval.ArmWords, retrieval.ArmVector}).Draw(t, "arm"),
-				At:  retrieval.Place{Kept: true, Segment: number.Draw(t, "segment"), Text: number.Draw(t, "text")},
+				At:  retrieval.Place{Kept: true, Segment: rapid.IntMin(0).Draw(t, "segment"), Text: rapid.IntMin(0).Draw(t, "text")},
 			}
 			if s.Arm != retrieval.ArmNone {
 				s.ByArm = retrieval.ArmScores{Words: rapid.Float32().Draw(t, "words"), Vector: rapid.Float32().Draw(t, "cosine")}
@@ -154,7 +155,7 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 	})
 	return retrieval.Result{
 		Sources: optional(rapid.SliceOfN(source, 0, 9)).Draw(t, "sources"),
-		Excluded: optional(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
+		Fallen: retrieval.FallenOf(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 			s := source.Draw(t, "source")
 			x := retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, At: s.At}
 			if !s.At.Kept {
@@ -166,7 +167,7 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 				x.Reason, x.Detail = retrieval.ExcludeReason(text.Draw(t, "reason")), text.Draw(t, "detail")
 			}
 			return x
-		}), 0, 3)).Draw(t, "excluded"),
+		}), 0, 3).Draw(t, "fallen")),
 		Bases: optional(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Ref {
 			return retrieval.Ref{Knowledge: text.Draw(t, "id"), Generation: text.Draw(t, "generation")}
 		}), 0, 3)).Draw(t, "bases"),

@@ -37,7 +37,7 @@ func memoryOf(res retrieval.Result) int {
 		return -1
 	}
 	const perSource = 256
-	n := perSource * (len(res.Sources) + len(res.Excluded))
+	n := perSource*len(res.Sources) + res.Fallen.Bytes()
 	for i := range res.Sources {
 		s := &res.Sources[i]
 		n += len(s.Text) + len(s.Before) + len(s.After)
@@ -123,14 +123,9 @@ func complete(res retrieval.Result, q retrieval.Query) bool {
 // that the generation does not have makes the value a wrong one.
 func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retrieval.Result) error {
 	sources, fallen := keptOf(res)
-	if len(sources)+len(fallen) == 0 {
+	hits := slices.Concat(sources, fallen)
+	if len(hits) == 0 {
 		return nil
-	}
-	fell := make([]retrieval.Source, len(fallen))
-	hits := slices.Grow(slices.Clip(sources), len(fallen))
-	for i, x := range fallen {
-		fell[i] = x.Source()
-		hits = append(hits, &fell[i])
 	}
 	texts, err := r.Locate(ctx, q, hits)
 	switch {
@@ -142,22 +137,23 @@ func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retri
 		res.Texts = texts
 		return nil
 	}
-	for i, x := range fallen {
-		x.At = fell[i].At
+	if err := texts.Read(sources); err != nil {
+		return err
 	}
-	return texts.Read(sources, fallen)
+	res.Fallen, err = res.Fallen.Named(texts, fallen)
+	return err
 }
 
 // keptOf returns the sources of res, and of what fell, whose texts an engine has.
-func keptOf(res *retrieval.Result) (sources []*retrieval.Source, fallen []*retrieval.Excluded) {
+func keptOf(res *retrieval.Result) (sources, fallen []*retrieval.Source) {
 	for i := range res.Sources {
 		if s := &res.Sources[i]; s.At.Kept {
 			sources = append(sources, s)
 		}
 	}
-	for i := range res.Excluded {
-		if x := &res.Excluded[i]; x.At.Kept {
-			fallen = append(fallen, x)
+	for x := range res.Fallen.All() {
+		if x.At.Kept {
+			fallen = append(fallen, new(x.Source()))
 		}
 	}
 	return sources, fallen

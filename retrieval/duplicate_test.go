@@ -25,17 +25,17 @@ func TestDuplicateOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Sources) != 3 || len(res.Excluded) != 2 {
+	if len(res.Sources) != 3 || res.Fallen.Len() != 2 {
 		t.Fatalf("%+v", res)
 	}
-	for _, x := range res.Excluded {
+	for _, x := range res.Fallen.List() {
 		for i, s := range res.Sources {
 			if got := x.DuplicateOf(s); got != (i == 0) {
 				t.Errorf("%s of %s: %v of %s of %s", x.Doc, x.Knowledge, got, s.Doc, s.Knowledge)
 			}
 		}
 	}
-	late := res.Excluded[0]
+	late := res.Fallen.List()[0]
 	if late.Reason = retrieval.ExcludedTopK; late.DuplicateOf(res.Sources[0]) {
 		t.Error("fell for another reason")
 	}

@@ -1,22 +1,23 @@
 package retrieval
 
-import "math"
+import (
+	"math"
 
-// An Arm is one way in which an engine finds candidates.
-type Arm string
-
-// The arms. A source of an engine that has one way only names none.
-const (
-	ArmNone   Arm = ""
-	ArmWords  Arm = "bm25"   // by words
-	ArmVector Arm = "vector" // by the cosine of embeddings
+	"sidenote/retrieval/score"
 )
 
-// ArmScores are the scores of a candidate by each arm, in the arm's own scale.
-type ArmScores struct {
-	Words  float32 `json:"bm25,omitempty"`   // 0: it was not found by its words
-	Vector float32 `json:"vector,omitempty"` // the cosine; 0: it has no vector
-}
+// The arms of engines, and what they score.
+type (
+	Arm       = score.Arm
+	ArmScores = score.ByArm
+)
+
+// The arms.
+const (
+	ArmNone   = score.ArmNone
+	ArmWords  = score.ArmWords
+	ArmVector = score.ArmVector
+)
 
 // A Fusion is how lists of candidates become one.
 type Fusion string

@@ -162,7 +162,9 @@ func (g *Grading) drop(res *Result) {
 		})
 	}
 	clear(res.Sources[len(kept):])
-	res.Sources, res.Excluded = kept, append(fallen, res.Excluded...)
+	if res.Sources = kept; len(fallen) > 0 {
+		res.Fallen = FallenOf(append(fallen, res.Fallen.List()...))
+	}
 }
 
 // verdict is the grade of all sources together.
@@ -170,7 +172,7 @@ func verdict(res *Result) Grade {
 	has := func(g Grade) bool {
 		return slices.ContainsFunc(res.Sources, func(src Source) bool { return src.Grade == g })
 	}
-	dropped := slices.ContainsFunc(res.Excluded, func(x Excluded) bool { return x.Reason == ExcludedGrade })
+	dropped := res.Fallen.Fell(ExcludedGrade) > 0
 	switch {
 	case has(GradeRelevant):
 		return GradeRelevant

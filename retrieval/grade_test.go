@@ -130,8 +130,8 @@ func TestGradeByAnOracle(t *testing.T) {
 	for _, s := range res.Sources {
 		docs += " " + s.Doc[:3]
 	}
-	if err != nil || docs != " d01 d04 d07 d10 d13 d16 d19" || len(res.Excluded) != len(list)-len(relevant) {
-		t.Errorf("%v, in are%s, %d fell", err, docs, len(res.Excluded))
+	if err != nil || docs != " d01 d04 d07 d10 d13 d16 d19" || res.Fallen.Len() != len(list)-len(relevant) {
+		t.Errorf("%v, in are%s, %d fell", err, docs, res.Fallen.Len())
 	}
 }
 
@@ -211,7 +211,7 @@ func TestGradeByRerank(t *testing.T) {
 	a, b, c := chunk("a.md", 0, 9, "alpha"), chunk("b.md", 0, 5, "beta"), chunk("c.md", 0, 4, "gamma")
 	scores := gives(map[string]float64{"alpha": .1, "beta": .9, "gamma": .2})
 	res := by(scores, 50, a, b, c)
-	if grades(res) != " relevant" || res.Sources[0].Doc != "b.md" || len(res.Excluded) != 2 || res.Graded.Documents != 0 || res.Graded.Verdict != retrieval.GradeRelevant || res.Degraded != "" {
+	if grades(res) != " relevant" || res.Sources[0].Doc != "b.md" || res.Fallen.Len() != 2 || res.Graded.Documents != 0 || res.Graded.Verdict != retrieval.GradeRelevant || res.Degraded != "" {
 		t.Errorf("%s, %+v", outcome(res), res.Graded)
 	}
 	if res = by(scores, 50, a); res.Reason != retrieval.ReasonIrrelevant || res.Reranked.Documents != 1 {
@@ -362,7 +362,7 @@ func TestGradesOfKeptAnswers(t *testing.T) {
 		}
 		return res
 	}
-	fell := retrieval.Result{Cache: retrieval.CacheHit, Excluded: []retrieval.Excluded{{Reason: retrieval.ExcludedGrade}}}
+	fell := retrieval.Result{Cache: retrieval.CacheHit, Fallen: retrieval.FallenOf([]retrieval.Excluded{{Reason: retrieval.ExcludedGrade}})}
 	for want, res := range map[retrieval.Grade]retrieval.Result{
 		retrieval.GradeRelevant:   kept(retrieval.GradeAmbiguous, retrieval.GradeRelevant),
 		retrieval.GradeAmbiguous:  kept(retrieval.GradeIrrelevant, retrieval.GradeAmbiguous),

@@ -177,7 +177,7 @@ func (s *selection) documents(answers []answer, of []int) ([]string, error) {
 		if len(read) == 0 {
 			continue
 		}
-		if err := answers[from].res.Texts.Read(read, nil); err != nil {
+		if err := answers[from].res.Texts.Read(read); err != nil {
 			return nil, unreadable(from, err)
 		}
 	}

@@ -174,7 +174,7 @@ func rerankScores(res retrieval.Result) (text string) {
 		add(s.RerankScore)
 	}
 	text += ";"
-	for _, x := range res.Excluded {
+	for _, x := range res.Fallen.List() {
 		add(x.RerankScore)
 	}
 	return text

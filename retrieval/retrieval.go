@@ -133,60 +133,8 @@ type Source struct {
 	At Place
 }
 
-// An Excluded is a candidate that fell, and why.
-type Excluded struct {
-	Knowledge, Doc string // as in Source, and so are the next ones
-	Chunk          int
-	Name, Section  string
-	Score          float64
-	Relevance      float64
-	Arm            Arm
-	ByArm          ArmScores
-	RerankScore    *float64
-	GradeScore     *float64
-	At             Place
-
-	Reason ExcludeReason
-	Least  float64 // of ExcludedScore: the score that it would take
-	Detail string  // of others, for people: "duplicate of leave.md#3"
-}
-
-// Why says for people why the candidate fell, such as "score 1.1 < 3.0".
-func (x *Excluded) Why() string {
-	if x.Reason == ExcludedScore {
-		return scoreDetail(x.Score, x.Least)
-	}
-	return x.Detail
-}
-
-// Source is the candidate without its text.
-func (x *Excluded) Source() Source {
-	src := Source{
-		Type: typeRAG, Knowledge: x.Knowledge, Doc: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section,
-		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, ByArm: x.ByArm, RerankScore: x.RerankScore, GradeScore: x.GradeScore, At: x.At,
-	}
-	if x.GradeScore != nil {
-		src.Grade = GradeIrrelevant
-	}
-	return src
-}
-
 // typeRAG is the Source.Type of a chunk of a knowledge base.
 const typeRAG = "rag"
-
-// ExcludeReason says at which stage a candidate fell. It is a closed list and a
-// metric label.
-type ExcludeReason string
-
-// The reasons why a candidate is not among the sources of a Result.
-const (
-	ExcludedScore    ExcludeReason = "score"        // under the threshold
-	ExcludedDup      ExcludeReason = "duplicate"    // Jaccard >= 0.8 with a better one, which Detail names
-	ExcludedDocument ExcludeReason = "per_document" // document has its share already
-	ExcludedTopK     ExcludeReason = "top_k"        // list was full
-	ExcludedRerank   ExcludeReason = "rerank"       // under the threshold of a Reranker
-	ExcludedGrade    ExcludeReason = "grade"        // irrelevant
-)
 
 // Reason says why a Result is empty or not whole. It is a closed list.
 type Reason string
@@ -243,13 +191,13 @@ type Lookup struct {
 // A Result is an answer to a Query. It may be shared by many callers at once:
 // nobody changes it, neither its slices.
 type Result struct {
-	Sources  []Source   // best first, at most Settings.TopK (of an engine: NumCandidates)
-	Excluded []Excluded // filled by the pipeline, empty from an engine
-	Bases    []Ref      // what was really searched, with the generation searched
-	Floor    float64    // of an engine: its calibrated least score; 0 is none
-	Reason   Reason     // why there is nothing, or why something is missing
-	Partial  bool       // a base was late or failed: never cached as a whole answer
-	Cache    CacheState
+	Sources []Source // best first, at most Settings.TopK (of an engine: NumCandidates)
+	Fallen  Fallen   // candidates that are no sources; of a pipeline, none from an engine
+	Bases   []Ref    // what was really searched, with the generation searched
+	Floor   float64  // of an engine: its calibrated least score; 0 is none
+	Reason  Reason   // why there is nothing, or why something is missing
+	Partial bool     // a base was late or failed: never cached as a whole answer
+	Cache   CacheState
 
 	// CacheKey is the beginning of the digest of the key by which the cache was asked that Cache is of;
 	// 0 where none was.

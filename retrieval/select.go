@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"sidenote/retrieval/score"
+	"sidenote/retrieval/sketch"
 )
 
 // A candidate is a chunk on its way through selection. Its source belongs to an
@@ -26,7 +29,7 @@ type candidate struct {
 
 // A content is what a text without a mark is compared by.
 type content struct {
-	sketch Sketch
+	sketch sketch.Sketch
 	made   bool     // the engine had no sketch
 	terms  []string // where it was made: as they come
 	sorted []string // the different ones; nil until they are compared
@@ -35,7 +38,7 @@ type content struct {
 // set returns the different terms, sorted.
 func (c *content) set() []string {
 	if c.sorted == nil {
-		c.sorted = termSet(c.terms)
+		c.sorted = sketch.Set(c.terms)
 	}
 	return c.sorted
 }
@@ -84,8 +87,8 @@ func (s *selection) rank(answers []answer) error {
 		}
 		for i := range found {
 			src := &found[i]
-			c := candidate{source: src, from: from, further: further, relevance: Relevance(src.Score, a.Floor), threshold: s.settings.threshold(src.Knowledge, a.Floor)}
-			if !hasFloor(a.Floor) {
+			c := candidate{source: src, from: from, further: further, relevance: score.Relevance(src.Score, a.Floor), threshold: s.settings.threshold(src.Knowledge, a.Floor)}
+			if !score.HasFloor(a.Floor) {
 				c.beyond = src.Score
 			}
 			if byRanks {
@@ -141,28 +144,29 @@ type selection struct {
 	candidates []candidate  // as they were found, too
 	ranked     []*candidate // all of them, best first
 	chosen     []*candidate
-	excluded   []Excluded   // the answer has it
-	fallen     []*candidate // by excluded
-	unnamed    []*Excluded  // those whose names an engine reads
-	groups     []group      // of all candidates, the best first; never more than there is room for
-	keys       []key        // of the best of each group
-	replaced   bool         // of some group another one than the best is chosen
-	beyond     string       // the detail of what came after the list was full
+	fallen     []*candidate    // as packed has them
+	packed     packer          // what fell
+	names      fallenNames     // of what fell, of those whose texts an engine keeps
+	hits       []*Source       // those of which an engine is asked
+	groups     []group         // of all candidates, the best first; never more than there is room for
+	keys       []key           // of the best of each group
+	glances    []sketch.Glance // likewise
+	doubtful   bool            // a glance does not tell: of some group another one than the best is chosen, or a text has no mark
+	beyond     string          // the detail of what came after the list was full
 }
 
-// A key tells texts apart that are not duplicates, without looking at them.
+// A key tells texts apart that are not the same, without looking at them.
 type key struct {
-	outline outline // of a sketch that an engine made
-	bytes   int
-	sum     uint32 // of a mark
-	from    int    // number of the answer with that mark; -1 without one
+	bytes int
+	sum   uint32 // of a mark
+	from  int    // number of the answer with that mark; -1 without one
 }
 
 func keyOf(c *candidate) key {
 	if c.mark == nil {
 		return key{bytes: len(c.source.Text), from: -1}
 	}
-	return key{c.mark.Sketch.outline(), c.mark.Bytes, c.mark.Sum, c.from}
+	return key{c.mark.Bytes, c.mark.Sum, c.from}
 }
 
 // differs tells whether two texts are not the same.
@@ -177,10 +181,10 @@ func (s *selection) reset() {
 	clear(s.chosen)
 	clear(s.fallen)
 	clear(s.groups)
-	clear(s.unnamed[:cap(s.unnamed)])
+	clear(s.hits[:cap(s.hits)])
 	*s = selection{
 		marks: s.marks[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0],
-		groups: s.groups[:0], keys: s.keys[:0], unnamed: s.unnamed[:0],
+		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], packed: s.packed, names: fallenNames{b: s.names.b[:0]}, hits: s.hits[:0],
 	}
 }
 
@@ -214,7 +218,7 @@ func (s *selection) add(c *candidate) {
 		}
 		s.drop(c, ExcludedTopK, s.beyond)
 	default:
-		g.chosen, s.replaced = c, s.replaced || g.best != c
+		g.chosen, s.doubtful = c, s.doubtful || g.best != c
 		s.chosen = append(s.chosen, c)
 	}
 }
@@ -227,23 +231,29 @@ func duplicateDetail(knowledge string, better *Source) string {
 	return fmt.Sprintf("duplicate of %s#%d", better.Doc, better.Chunk)
 }
 
-// groupOf returns the best group with a text like that of c; a new one if there is none.
+// groupOf returns the group with the same text as c, else the best one with a text like that; a
+// new one if there is none.
 func (s *selection) groupOf(c *candidate) *group {
-	k := keyOf(c)
-	for i := range s.keys {
-		if !s.keys[i].differs(&k) && s.same(s.groups[i].best, c) {
-			return &s.groups[i]
-		}
-	}
-	for i := range s.keys {
-		if !s.replaced && s.keys[i].outline.halfRulesOut(&k.outline) {
+	k, glance := keyOf(c), s.sketchOf(c).Glance()
+	s.doubtful = s.doubtful || c.mark == nil
+	like := -1
+	for i := range s.glances {
+		out := s.glances[i].RulesOut(glance)
+		if out && !s.doubtful {
 			continue // nearly always
 		}
-		if !s.keys[i].outline.rulesOut(&k.outline) && s.alike(s.groups[i].best, c) || s.likeChosen(&s.groups[i], c) {
-			return &s.groups[i]
+		g := &s.groups[i]
+		if !s.keys[i].differs(&k) && s.same(g.best, c) {
+			return g
+		}
+		if like < 0 && (!out && s.alike(g.best, c) || s.likeChosen(g, c)) {
+			like = i
 		}
 	}
-	s.groups, s.keys = append(s.groups, group{best: c}), append(s.keys, k)
+	if like >= 0 {
+		return &s.groups[like]
+	}
+	s.groups, s.keys, s.glances = append(s.groups, group{best: c}), append(s.keys, k), append(s.glances, glance)
 	return &s.groups[len(s.groups)-1]
 }
 
@@ -256,27 +266,27 @@ func (s *selection) likeChosen(g *group, c *candidate) bool {
 const fewTerms = 16
 
 // alike tells whether the texts of two candidates are duplicates. By sketches that engines
-// have made it is an estimate, see Sketcher; where one had to be made here, the terms decide
+// have made it is an estimate, see sketch.Sketcher; where one had to be made here, the terms decide
 // on what the sketches do not tell apart at once.
 func (s *selection) alike(a, b *candidate) bool {
 	x, y := s.sketchOf(a), s.sketchOf(b)
 	if a.text == nil || b.text == nil || !a.text.made || !b.text.made {
-		return x.similar(y)
+		return x.Similar(y)
 	}
 	few := min(len(a.text.terms), len(b.text.terms)) <= fewTerms
-	return (few || x.near(y)) && similar(a.text.set(), b.text.set())
+	return (few || x.Near(y)) && sketch.SimilarSets(a.text.set(), b.text.set())
 }
 
 // sketchOf returns the sketch of a candidate's text. Where its engine has made none it is made.
-func (s *selection) sketchOf(c *candidate) *Sketch {
+func (s *selection) sketchOf(c *candidate) *sketch.Sketch {
 	if c.mark != nil {
 		return &c.mark.Sketch
 	}
 	if c.text == nil {
-		read, ok := ReadSketch([]byte(c.source.Sketch))
+		read, ok := sketch.Read([]byte(c.source.Sketch))
 		if c.text = (&content{sketch: read}); !ok {
 			c.text.terms, c.text.made = s.terms(c.source.Text), true
-			c.text.sketch = sketchOf(c.text.terms)
+			c.text.sketch = sketch.Of(c.text.terms)
 		}
 	}
 	return &c.text.sketch
@@ -295,23 +305,24 @@ func (s *selection) ofDocument(src *Source) int {
 // drop notes why a candidate was left out. At most NumCandidates notes are kept, but at
 // least one for each base, so that no base disappears without a reason.
 func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
-	if len(s.excluded) >= s.settings.NumCandidates && s.tells(c.source.Knowledge) {
+	if len(s.fallen) >= s.settings.NumCandidates && s.tells(c.source.Knowledge) {
 		return
 	}
 	src := c.source
-	s.excluded = append(s.excluded, Excluded{
+	x := Excluded{
 		Knowledge: src.Knowledge, Doc: src.Doc, Chunk: src.Chunk, Name: src.Name, Section: src.Section,
 		Score: src.Score, Relevance: c.relevance, Arm: src.Arm, ByArm: src.ByArm, RerankScore: c.rerankScore(), At: src.At, Reason: reason, Detail: detail,
-	})
-	if reason == ExcludedScore {
-		s.excluded[len(s.excluded)-1].Least = c.threshold
 	}
+	if reason == ExcludedScore {
+		x.Least = c.threshold
+	}
+	s.packed.add(&x)
 	s.fallen = append(s.fallen, c)
 }
 
 func (s *selection) tells(knowledge string) bool {
-	return slices.ContainsFunc(s.chosen, func(c *candidate) bool { return c.source.Knowledge == knowledge }) ||
-		slices.ContainsFunc(s.excluded, func(e Excluded) bool { return e.Knowledge == knowledge })
+	of := func(c *candidate) bool { return c.source.Knowledge == knowledge }
+	return slices.ContainsFunc(s.chosen, of) || slices.ContainsFunc(s.fallen, of)
 }
 
 // scoreDetail writes "score 1.1 < 3.0", with as many decimals as it takes to
@@ -339,19 +350,15 @@ func (s *selection) choose(ctx context.Context, answers []answer) (Result, error
 		return Result{}, err
 	}
 	s.groups = slices.Grow(s.groups, len(s.ranked)) // they are pointed to
-	if fall := len(s.ranked) - s.settings.TopK; fall > 0 {
-		s.excluded = make([]Excluded, 0, fall)
-	}
-	for _, c := range s.ranked {
-		s.add(c)
-	}
-	res := Result{Excluded: s.excluded, Retrieved: len(s.ranked), Unique: len(s.groups), Reranked: reranked}
+	res := Result{Retrieved: len(s.ranked), Reranked: reranked}
 	if len(answers) == 1 {
 		res.Floor = answers[0].res.Floor
 	}
-	if len(res.Excluded) == 0 {
-		res.Excluded = nil
+	s.packed.reset(res.Floor)
+	for _, c := range s.ranked {
+		s.add(c)
 	}
+	res.Unique = len(s.groups)
 	if len(s.chosen) > 0 {
 		res.Sources = make([]Source, 0, len(s.chosen))
 	}
@@ -360,5 +367,10 @@ func (s *selection) choose(ctx context.Context, answers []answer) (Result, error
 		src.Sketch = "" // nothing compares it any more
 		res.Sources = append(res.Sources, src)
 	}
-	return res, s.read(answers, &res)
+	if err := s.read(answers, &res); err != nil {
+		return Result{}, err
+	}
+	res.Fallen = s.packed.fallen()
+	res.Fallen.names = s.names.packed()
+	return res, nil
 }

@@ -1,6 +1,10 @@
 package retrieval
 
-import "math"
+import (
+	"math"
+
+	"sidenote/retrieval/score"
+)
 
 // orDefaults replaces what cannot be meant: counts and a deadline that are not
 // positive, and a threshold that is NaN or negative, become the default. Fewer
@@ -41,7 +45,7 @@ func (s Settings) threshold(knowledge string, floor float64) float64 {
 	}
 	for _, t := range s.Thresholds {
 		if t.Knowledge == knowledge {
-			return FromRelevance(t.Relevance, floor)
+			return score.FromRelevance(t.Relevance, floor)
 		}
 	}
 	switch {

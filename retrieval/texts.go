@@ -2,9 +2,13 @@ package retrieval
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+
+	"sidenote/retrieval/packed"
+	"sidenote/retrieval/sketch"
 )
 
 // A Place says of a hit where its engine has the text. Only that engine reads the numbers;
@@ -14,10 +18,28 @@ type Place struct {
 	Segment, Text int
 }
 
+// Append appends a place.
+func (p Place) Append(b []byte) []byte {
+	if !p.Kept {
+		return append(b, 0)
+	}
+	b = binary.AppendUvarint(b, uint64(p.Segment)+1) //nolint:gosec // counted from 0
+	return binary.AppendUvarint(b, uint64(p.Text))   //nolint:gosec // likewise
+}
+
+// ReadPlace reads what Append wrote.
+func ReadPlace(r *packed.Reader) Place {
+	segment := r.Uvarint()
+	if segment == 0 {
+		return Place{}
+	}
+	return Place{Kept: true, Segment: int(segment - 1), Text: int(r.Uvarint())} //nolint:gosec // a hint, see Locator
+}
+
 // A Mark is what an engine noted of a text when it read it in. Duplicates are found by marks,
 // without the texts.
 type Mark struct {
-	Sketch Sketch
+	Sketch sketch.Sketch
 	Bytes  int    // length of the text
 	Sum    uint32 // equal texts of one Texts have equal sums
 }
@@ -30,9 +52,11 @@ type Mark struct {
 type Texts interface {
 	// Marks fills in the mark of each hit.
 	Marks(hits []Source, marks []Mark) error
-	// Read completes sources by Name, Section, Text, Before, After and Tokens, and what fell by
-	// Name and Section.
-	Read(sources []*Source, fallen []*Excluded) error
+	// Read completes sources by Name, Section, Text, Before, After and Tokens.
+	Read(sources []*Source) error
+	// Names calls add with the Name and the Section of each hit, in their order. The bytes are not
+	// to be kept.
+	Names(hits []*Source, add func(name, section []byte)) error
 }
 
 // A Locator finds the texts of hits again, of which a cache kept base, document, chunk and
@@ -79,7 +103,7 @@ func (w Whole) Retrieve(ctx context.Context, q Query) (Result, error) {
 	for i := range res.Sources {
 		all[i] = &res.Sources[i]
 	}
-	if err := res.Texts.Read(all, nil); err != nil {
+	if err := res.Texts.Read(all); err != nil {
 		return Result{Bases: res.Bases, Reason: ReasonError, Partial: true, Cache: res.Cache}, err
 	}
 	for i := range res.Sources {
@@ -123,22 +147,37 @@ func (s *selection) read(answers []answer, res *Result) error {
 		if texts == nil {
 			continue
 		}
-		var sources []*Source
-		s.unnamed = s.unnamed[:0]
+		s.hits = s.hits[:0]
 		for i, c := range s.chosen {
 			if c.from == from && c.mark != nil {
-				sources = append(sources, &res.Sources[i])
+				s.hits = append(s.hits, &res.Sources[i])
 			}
 		}
-		for i, c := range s.fallen {
-			if c.from == from && c.mark != nil {
-				s.unnamed = append(s.unnamed, &res.Excluded[i])
-			}
-		}
-		if len(sources)+len(s.unnamed) == 0 {
+		if len(s.hits) == 0 {
 			continue
 		}
-		if err := texts.Read(sources, s.unnamed); err != nil {
+		if err := texts.Read(s.hits); err != nil {
+			return unreadable(from, err)
+		}
+	}
+	return s.readNames(answers)
+}
+
+// readNames reads the names of what fell, of one answer after the other as they come in the order.
+func (s *selection) readNames(answers []answer) error {
+	kept := s.fallen
+	for len(kept) > 0 {
+		from, n := kept[0].from, 0
+		s.hits = s.hits[:0]
+		for ; n < len(kept) && kept[n].from == from; n++ {
+			if kept[n].source.At.Kept {
+				s.hits = append(s.hits, kept[n].source)
+			}
+		}
+		if kept = kept[n:]; len(s.hits) == 0 {
+			continue
+		}
+		if err := answers[from].res.Texts.Names(s.hits, s.names.add); err != nil {
 			return unreadable(from, err)
 		}
 	}
@@ -165,7 +204,7 @@ func (s *selection) readText(c *candidate) (string, bool) {
 		return c.source.Text, true
 	}
 	src := *c.source
-	err := s.answers[c.from].res.Texts.Read([]*Source{&src}, nil)
+	err := s.answers[c.from].res.Texts.Read([]*Source{&src})
 	return src.Text, err == nil
 }
 
@@ -235,11 +274,20 @@ type locatedTexts []located
 // Marks is not asked for: what a Pipeline has found was compared already.
 func (locatedTexts) Marks([]Source, []Mark) error { return errors.ErrUnsupported }
 
-func (all locatedTexts) Read(sources []*Source, fallen []*Excluded) error {
+func (all locatedTexts) Read(sources []*Source) error {
 	for _, l := range all {
 		of := slices.DeleteFunc(slices.Clone(sources), func(src *Source) bool { return !l.has(src.Knowledge) })
-		fell := slices.DeleteFunc(slices.Clone(fallen), func(x *Excluded) bool { return !l.has(x.Knowledge) })
-		if err := l.texts.Read(of, fell); err != nil {
+		if err := l.texts.Read(of); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (all locatedTexts) Names(hits []*Source, add func(name, section []byte)) error {
+	for i := range hits {
+		at := slices.IndexFunc(all, func(l located) bool { return l.has(hits[i].Knowledge) })
+		if err := all[at].texts.Names(hits[i:i+1], add); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/sketch"
 )
 
 // late is an engine that keeps the texts of its sources: its answers are hits.
@@ -40,17 +41,17 @@ func (l *late) Retrieve(_ context.Context, q retrieval.Query) (retrieval.Result,
 func (l *late) Marks(hits []retrieval.Source, marks []retrieval.Mark) error {
 	for i, hit := range hits {
 		text := l.answer.Sources[hit.At.Text].Text
-		var k retrieval.Sketcher
+		var k sketch.Sketcher
 		for _, term := range words(text) {
 			k.Add([]byte(term))
 		}
 		marks[i] = retrieval.Mark{Bytes: len(text), Sum: crc32.ChecksumIEEE([]byte(text))}
-		marks[i].Sketch, _ = retrieval.ReadSketch(k.Append(nil))
+		marks[i].Sketch, _ = sketch.Read(k.Append(nil))
 	}
 	return l.broken["marks"]
 }
 
-func (l *late) Read(sources []*retrieval.Source, fallen []*retrieval.Excluded) error {
+func (l *late) Read(sources []*retrieval.Source) error {
 	for _, s := range sources {
 		if err := l.broken[s.Doc]; err != nil {
 			return err
@@ -61,8 +62,12 @@ func (l *late) Read(sources []*retrieval.Source, fallen []*retrieval.Excluded) e
 	for _, s := range sources {
 		s.Name = "about " + s.Doc
 	}
-	for _, x := range fallen {
-		x.Name = "about " + x.Doc
+	return nil
+}
+
+func (l *late) Names(hits []*retrieval.Source, add func(name, section []byte)) error {
+	for _, hit := range hits {
+		add([]byte("about "+hit.Doc), nil)
 	}
 	return nil
 }
@@ -129,8 +134,8 @@ func TestLateTextsSelectTheSame(t *testing.T) {
 			t.Errorf("%s is not whole: %+v", s.Doc, s)
 		}
 	}
-	for _, x := range got.Excluded {
-		if x.Name == "" {
+	for _, x := range got.Fallen.List() {
+		if x.Name != "about "+x.Doc {
 			t.Errorf("what fell: %+v", x)
 		}
 	}
@@ -213,9 +218,12 @@ func TestPipelineLocates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fell := retrieval.Excluded{Knowledge: "a", Doc: "x", Chunk: 3, At: x.At}
-	if err := texts.Read([]*retrieval.Source{&y}, []*retrieval.Excluded{&fell}); err != nil || y.Text != "bee" || fell.Name != "about x" {
-		t.Errorf("read %+v, %+v, %v", fell, y, err)
+	if err := texts.Read([]*retrieval.Source{&y}); err != nil || y.Text != "bee" {
+		t.Errorf("read %+v, %v", y, err)
+	}
+	names := ""
+	if err := texts.Names([]*retrieval.Source{&x, &y}, func(name, _ []byte) { names += string(name) + "; " }); err != nil || names != "about x; about y; " {
+		t.Errorf("named %s %v", names, err)
 	}
 	if _, err := p.Locate(t.Context(), q, []*retrieval.Source{&x, &z}); !errors.Is(err, retrieval.ErrNoHit) {
 		t.Errorf("of an engine that keeps no texts: %v", err)
@@ -239,7 +247,7 @@ func TestPipelineLocates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := texts.Read([]*retrieval.Source{&x, &w}, nil); err != nil || x.Text != "ant" || w.Text != "dog" {
+	if err := texts.Read([]*retrieval.Source{&x, &w}); err != nil || x.Text != "ant" || w.Text != "dog" {
 		t.Errorf("read %+v, %+v, %v", x, w, err)
 	}
 }

@@ -168,11 +168,11 @@ type Ledger struct {
 	Components []ComponentEntry `json:"components"`
 	// Sources are what was selected; Whole adds the Fallen, candidates that were not. Most
 	// ledgers are read by nobody, and a search has dozens of candidates.
-	Sources []SourceEntry        `json:"sources"`
-	Fallen  []retrieval.Excluded `json:"-"`
-	Edits   []Edit               `json:"edits"`
-	Notes   []string             `json:"notes,omitempty"` // options cut to the policy
-	AppTags int                  `json:"app_tags"`        // tags of our vocabulary in the app's own messages
+	Sources []SourceEntry    `json:"sources"`
+	Fallen  retrieval.Fallen `json:"-"`
+	Edits   []Edit           `json:"edits"`
+	Notes   []string         `json:"notes,omitempty"` // options cut to the policy
+	AppTags int              `json:"app_tags"`        // tags of our vocabulary in the app's own messages
 
 	TotalChunksRetrieved   int            `json:"total_chunks_retrieved"`
 	UniqueChunksAfterDedup int            `json:"unique_chunks_after_dedup"`
@@ -194,13 +194,12 @@ func newEntry(s *retrieval.Source) SourceEntry {
 
 // Whole returns the ledger with all that was retrieved among its Sources.
 func (l Ledger) Whole() Ledger {
-	all := slices.Grow(slices.Clip(l.Sources), len(l.Fallen))
-	for i := range l.Fallen {
-		x := &l.Fallen[i]
+	all := slices.Grow(slices.Clip(l.Sources), l.Fallen.Len())
+	for x := range l.Fallen.All() {
 		src := x.Source()
 		all = append(all, outEntry(&src, x.Reason, x.Why()))
 	}
-	l.Sources, l.Fallen = all, nil
+	l.Sources, l.Fallen = all, retrieval.Fallen{}
 	return l
 }
 

@@ -16,7 +16,7 @@ type fitResult struct {
 
 	components []ComponentEntry
 	sources    []SourceEntry // what was retrieved and selected
-	fallen     []retrieval.Excluded
+	fallen     retrieval.Fallen
 	selected   int // sources that are in
 	bases      map[string]int
 
@@ -163,6 +163,6 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 // leftOut adds to f the sources that were left out before.
 func (j *job) leftOut(found *retrieval.Result, f *fitResult) *fitResult {
 	f.sources = append(f.sources, j.skipped...)
-	f.fallen = found.Excluded
+	f.fallen = found.Fallen
 	return f
 }

@@ -122,7 +122,7 @@ func (rw *Rewriter) besides(ctx context.Context, bases []retrieval.Ref, encoding
 		hit.At.Text += n - src.Chunk // a guess
 		hits := []*retrieval.Source{&hit}
 		texts, err := locator.Locate(ctx, retrieval.Query{Bases: bases, Encoding: encoding}, hits)
-		if err != nil || texts.Read(hits, nil) != nil || hit.Section != src.Section {
+		if err != nil || texts.Read(hits) != nil || hit.Section != src.Section {
 			return "", false
 		}
 		return hit.Text, true

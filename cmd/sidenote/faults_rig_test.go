@@ -64,7 +64,7 @@ func newStage(t *testing.T) *stage {
 }
 
 func keys(server *redistest.Server, pattern string) []string {
-	return strings.Fields(server.Do("KEYS", "sidenote:v6:"+pattern))
+	return strings.Fields(server.Do("KEYS", "sidenote:v7:"+pattern))
 }
 
 // A rig is Sidenote on a Redis that a test breaks.

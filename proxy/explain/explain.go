@@ -33,6 +33,7 @@ const (
 	maxNotes   = 16       // of the ledger
 	maxText    = 256      // bytes of a text that comes from the request, or that names a source
 	maxID      = 512      // bytes of the id of a document
+	maxFallen  = 16 << 10 // bytes of what fell, unless its texts are shortened
 	maxFilter  = 4 << 10  // bytes of a filter
 	maxBody    = 64 << 10 // bytes of a body
 )
@@ -69,7 +70,6 @@ type entry struct {
 	report.Report
 	rewritten bool   // or it was tried: there is a ledger
 	edits     []Edit // of the ledger
-	fallen    []byte // of the ledger, see appendFallen; empty where that has it itself
 }
 
 // A body is a copy of one that a request had, or of those of its stages.
@@ -151,8 +151,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 		r.edits = append(r.edits, Edit{e.Name, e.Offset, e.Delete, len(e.Insert)})
 	}
 	res.Edits, l.Edits = nil, nil
-	miss := res.Retrieval.Cache == retrieval.CacheMiss // what is cached has one list for many reports
-	res.Retrieval.Sources, res.Retrieval.Excluded = nil, nil
+	res.Retrieval.Sources, res.Retrieval.Fallen = nil, retrieval.Fallen{}
 	if found := &res.Retrieval; len(found.Lookups) > maxLookups {
 		found.Lookups = slices.Clone(found.Lookups[:maxLookups])
 	}
@@ -170,12 +169,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	}
 	l.Sources = shortNames(l.Sources)
 	room := maxSources - len(l.Sources)
-	switch r.fallen = r.fallen[:0]; { // in the memory of an older report
-	case miss:
-		r.fallen, l.Fallen = appendFallen(r.fallen, l.Fallen[:min(len(l.Fallen), room)]), nil
-	case len(l.Fallen) > room:
-		l.Fallen = slices.Clone(l.Fallen[:room])
-	}
+	l.Fallen = shortFallen(l.Fallen, room)
 	r.Tools, r.Stages = trimTools(r.Tools, room, keep), trimStages(r.Stages)
 	l.Chunks = l.Chunks.First(maxChunks)
 	l.Notes = slices.Clone(l.Notes[:min(len(l.Notes), maxNotes)])
@@ -212,6 +206,21 @@ func shortNames(list []rewrite.SourceEntry) []rewrite.SourceEntry {
 		s.Doc, s.Name, s.Section, s.Detail = shorterThan(maxID, s.Doc), short(s.Name), short(s.Section), short(s.Detail)
 	}
 	return list
+}
+
+// shortFallen returns what is kept of what fell, n at most. Usually that is the same bytes as others
+// have.
+func shortFallen(f retrieval.Fallen, n int) retrieval.Fallen {
+	if f.Len() <= n && f.Bytes() <= maxFallen {
+		return f
+	}
+	list := f.List()
+	list = list[:min(len(list), n)]
+	for i := range list {
+		x := &list[i]
+		x.Doc, x.Name, x.Section, x.Detail = shorterThan(maxID, x.Doc), short(x.Name), short(x.Section), short(x.Detail)
+	}
+	return retrieval.FallenOf(list)
 }
 
 // Received implements proxy.BodyKeeper.
@@ -320,7 +329,7 @@ func (r *Ring) find(id string) (of *entry, bodies bodiesOf, have int) {
 		if found := &r.reports[i]; found.ID == id {
 			of = new(entry)
 			*of = *found
-			of.edits, of.Calls, of.fallen = append([]Edit{}, found.edits...), slices.Clone(found.Calls), slices.Clone(found.fallen)
+			of.edits, of.Calls = append([]Edit{}, found.edits...), slices.Clone(found.Calls)
 			for kind := range bodies {
 				bodies[kind] = r.body(of, bodyKind(kind))
 			}

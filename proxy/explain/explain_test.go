@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,7 +39,7 @@ func injected(id string) *report.Report {
 		Sources: []rewrite.SourceEntry{
 			{ID: 1, Knowledge: "handbook", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental leave", Score: 11.2, Relevance: 0.79, Fate: rewrite.In, Tokens: 53},
 		},
-		Fallen: []retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: 0.27, Reason: retrieval.ExcludedScore, Least: 3}},
+		Fallen: retrieval.FallenOf([]retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: 0.27, Reason: retrieval.ExcludedScore, Least: 3}}),
 	}
 	return &report.Report{
 		ID: id, Time: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Tenant: "acme", Policy: "base", PolicyHash: "h", Upstream: "openai",
@@ -211,32 +212,23 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// What fell is shown as it was, whether a cache had it or not, and whatever the reports before
-// left behind.
+// What fell is shown as it was; long texts are shortened where there are many.
 func TestFallen(t *testing.T) {
 	r := explain.New(1, explain.BodiesOff)
-	for _, list := range [][]retrieval.Excluded{
-		{
-			{Knowledge: "handbook", Doc: "travel.md", Chunk: 3, Name: "Travel", Section: "Trains", Score: 1.1, Relevance: 0.27, Arm: retrieval.ArmWords, ByArm: retrieval.ArmScores{Words: 1.5, Vector: -.25}, Reason: retrieval.ExcludedScore, Least: 3},
-			{Knowledge: "handbook", Doc: "travel.md", Chunk: 4, Name: "Travel", Score: 1, Relevance: 0.2, Arm: retrieval.ArmVector, ByArm: retrieval.ArmScores{Vector: .5}, Reason: retrieval.ExcludedDup, Detail: "duplicate of é.md#1"},
-			{Knowledge: "wiki", Doc: strings.Repeat("long/", 100), Chunk: 1 << 20, Score: 1e-300, Reason: retrieval.ExcludedTopK, Detail: "after the best 6"},
-		},
-		{{Knowledge: "wiki", Doc: "a.md", Reason: retrieval.ExcludedTopK}},
-		nil,
-	} {
-		var shown []any
-		for _, state := range []retrieval.CacheState{retrieval.CacheHit, retrieval.CacheMiss} {
-			of := injected("a")
-			of.Rewrite.Retrieval.Cache, of.Rewrite.Ledger.Fallen = state, list
-			r.Record(of)
-			sources := find(t, r, "a").Ledger.Sources
-			if len(sources) != 1+len(list) {
-				t.Fatalf("%s: %d sources, want %d", state, len(sources), 1+len(list))
+	fell := retrieval.Excluded{Knowledge: "wiki", Doc: strings.Repeat("long/", 200), Chunk: 1 << 20, Name: strings.Repeat("name ", 100), Score: 1e-300, Reason: retrieval.ExcludedTopK, Detail: "after the best 6"}
+	for _, list := range [][]retrieval.Excluded{{fell}, slices.Repeat([]retrieval.Excluded{fell}, 50), nil} {
+		of := injected("a")
+		of.Rewrite.Ledger.Fallen = retrieval.FallenOf(list)
+		whole := of.Rewrite.Ledger.Whole().Sources
+		r.Record(of)
+		shown := find(t, r, "a").Ledger.Sources
+		if len(list) > 1 {
+			for i := range whole[1:] {
+				whole[1+i].Doc, whole[1+i].Name = fell.Doc[:512]+" …", fell.Name[:256]+" …"
 			}
-			shown = append(shown, sources)
 		}
-		if diff := cmp.Diff(shown[0], shown[1]); diff != "" {
-			t.Errorf("(-cached +not cached):\n%s", diff)
+		if diff := cmp.Diff(whole, shown); diff != "" {
+			t.Errorf("%d fell (-fell +shown):\n%s", len(list), diff)
 		}
 	}
 }
@@ -290,6 +282,7 @@ func TestMemoryOfARequest(t *testing.T) {
 		name := func(kind string, i int) string { return fmt.Sprint(kind, n, "-", i, strings.Repeat("é", 500)) } // its own memory
 		of := injected(fmt.Sprint(n))
 		l := &of.Rewrite.Ledger
+		var fallen []retrieval.Excluded
 		l.Model, of.Rewrite.Retrieval.Cache = name("model", 0), retrieval.CacheMiss
 		for i := range 200 {
 			l.Notes = append(l.Notes, name("note", i))
@@ -297,8 +290,9 @@ func TestMemoryOfARequest(t *testing.T) {
 			if i < 10 {
 				l.Sources = append(l.Sources, source)
 			}
-			l.Fallen = append(l.Fallen, retrieval.Excluded{Knowledge: "kb", Doc: source.Doc, Name: source.Name, Section: source.Section, Detail: source.Detail})
+			fallen = append(fallen, retrieval.Excluded{Knowledge: "kb", Doc: source.Doc, Name: source.Name, Section: source.Section, Detail: source.Detail})
 		}
+		l.Fallen = retrieval.FallenOf(fallen)
 		of.Tools = &report.Tools{}
 		for i := range 100 {
 			of.Tools.Calls = append(of.Tools.Calls, report.ToolCall{Name: name("tool", i), Arguments: name("arguments", i)})
@@ -313,9 +307,11 @@ func TestMemoryOfARequest(t *testing.T) {
 		for i := range 6 {
 			l.Sources = append(l.Sources, rewrite.SourceEntry{ID: i + 1, Knowledge: "handbook", Doc: fmt.Sprint("policies/leave-", n, i, ".md"), Name: "Leave", Section: "Parental leave"})
 		}
+		var fallen []retrieval.Excluded
 		for i := range 44 {
-			l.Fallen = append(l.Fallen, retrieval.Excluded{Knowledge: "handbook", Doc: fmt.Sprint("policies/pay-", n, i, ".md"), Name: "Pay", Section: "Bonus", Reason: retrieval.ExcludedTopK, Detail: "after the best 6"})
+			fallen = append(fallen, retrieval.Excluded{Knowledge: "handbook", Doc: fmt.Sprint("policies/pay-", n, i, ".md"), Name: "Pay", Section: "Bonus", Reason: retrieval.ExcludedTopK, Detail: "after the best 6"})
 		}
+		l.Fallen = retrieval.FallenOf(fallen)
 		return of
 	}
 	const requests = 20

@@ -169,9 +169,6 @@ func newExplanation(r *entry) *Explanation {
 	}
 	if r.rewritten {
 		l := res.Ledger
-		if len(r.fallen) > 0 {
-			l.Fallen = readFallen(r.fallen)
-		}
 		e.Ledger = &Ledger{l.Whole(), r.edits}
 	}
 	return e

@@ -68,17 +68,16 @@ type Excluded struct {
 // NewAnswer is a result with the texts of all sources.
 func NewAnswer(res *retrieval.Result) Answer {
 	a := Answer{
-		Object: "list", Data: make([]Source, len(res.Sources)), Excluded: make([]Excluded, len(res.Excluded)),
+		Object: "list", Data: make([]Source, len(res.Sources)), Excluded: make([]Excluded, 0, res.Fallen.Len()),
 		Reason: res.Reason, Partial: res.Partial, Degraded: res.Degraded, Retrieved: res.Retrieved, Unique: res.Unique, TookMS: report.Milliseconds(res.Took),
 		Planned: res.Planned, Reranked: res.Reranked, Graded: res.Graded,
 	}
 	for i := range res.Sources {
 		a.Data[i] = sourceOf(&res.Sources[i])
 	}
-	for i := range res.Excluded {
-		x := &res.Excluded[i]
+	for x := range res.Fallen.All() {
 		src := x.Source()
-		a.Excluded[i] = Excluded{sourceOf(&src), x.Reason, x.Why()}
+		a.Excluded = append(a.Excluded, Excluded{sourceOf(&src), x.Reason, x.Why()})
 	}
 	return a
 }
@@ -93,9 +92,10 @@ func sourceOf(s *retrieval.Source) Source {
 // Explain adds to an answer why each candidate is in or out.
 func (f *Found) Explain(a *Answer) {
 	a.Stages, a.Floor, a.Terms = Stages(&f.Result), f.Explained.Floor, termsOf(f.Explained.Terms)
+	fallen := f.Fallen.List()
 	for i := range a.Data {
 		a.Data[i].explain(f.told(&f.Sources[i]))
-		for _, x := range f.Excluded {
+		for _, x := range fallen {
 			if x.DuplicateOf(f.Sources[i]) {
 				src := x.Source()
 				a.Data[i].Duplicates = append(a.Data[i].Duplicates, Place(&src))
@@ -103,7 +103,7 @@ func (f *Found) Explain(a *Answer) {
 		}
 	}
 	for i := range a.Excluded {
-		src := f.Excluded[i].Source()
+		src := fallen[i].Source()
 		a.Excluded[i].explain(f.told(&src))
 	}
 }

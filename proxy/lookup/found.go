@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/score"
 )
 
 // A Found is a search with all its candidates, and why they are in or out.
@@ -31,22 +32,22 @@ type Candidate struct {
 // reranked or graded, but for those that say the same as another, which are its duplicates.
 func (f *Found) Candidates() []*Candidate {
 	var all []*Candidate
-	var fallen []retrieval.Excluded
+	var twins []retrieval.Excluded
 	for i, s := range f.Sources {
 		all = append(all, &Candidate{Source: s, Number: i + 1})
 	}
 	out := func(x *retrieval.Excluded) *Candidate {
 		return &Candidate{Source: x.Source(), Reason: x.Reason, Why: cmp.Or(x.Why(), string(x.Reason))}
 	}
-	for i := range f.Excluded {
-		if x := &f.Excluded[i]; x.Reason == retrieval.ExcludedDup {
-			fallen = append(fallen, *x)
+	for x := range f.Fallen.All() {
+		if x.Reason == retrieval.ExcludedDup {
+			twins = append(twins, x)
 		} else {
-			all = append(all, out(x))
+			all = append(all, out(&x))
 		}
 	}
-	for i := range fallen {
-		x := &fallen[i]
+	for i := range twins {
+		x := &twins[i]
 		at := slices.IndexFunc(all, func(c *Candidate) bool { return x.DuplicateOf(c.Source) })
 		if at < 0 { // there are more candidates than are told of
 			all = append(all, out(x))
@@ -76,21 +77,21 @@ func (f *Found) told(s *retrieval.Source) retrieval.ExplainedHit {
 // least returns the relevance that a candidate needs in its base; 0 for none.
 func (f *Found) least(s *retrieval.Source) float64 {
 	floor := floorOf(s)
-	if score := f.Settings.ScoreThreshold; score >= 0 {
-		return retrieval.Relevance(score, floor)
+	if least := f.Settings.ScoreThreshold; least >= 0 {
+		return score.Relevance(least, floor)
 	}
 	for _, t := range f.Settings.Thresholds {
 		if t.Knowledge == s.Knowledge {
 			return t.Relevance
 		}
 	}
-	return retrieval.Relevance(floor, floor)
+	return score.Relevance(floor, floor)
 }
 
 // floorOf returns the floor by which a score became its relevance; 0 where it had none, so that
 // the score is one.
 func floorOf(s *retrieval.Source) float64 {
-	if s.Relevance <= 0 || s.Relevance == retrieval.Relevance(s.Score, 0) {
+	if s.Relevance <= 0 || s.Relevance == score.Relevance(s.Score, 0) {
 		return 0
 	}
 	return s.Score * (1 - s.Relevance) / s.Relevance
@@ -124,13 +125,9 @@ type Stage struct {
 
 // Stages returns how many candidates passed each stage, in order.
 func Stages(res *retrieval.Result) []Stage {
-	excluded := map[retrieval.ExcludeReason]int{}
-	for i := range res.Excluded {
-		excluded[res.Excluded[i].Reason]++
-	}
 	out := []Stage{{Name: "search", Left: res.Retrieved}}
 	add := func(name string, reason retrieval.ExcludeReason) {
-		out = append(out, Stage{Name: name, Left: out[len(out)-1].Left - excluded[reason]})
+		out = append(out, Stage{Name: name, Left: out[len(out)-1].Left - res.Fallen.Fell(reason)})
 	}
 	if res.Reranked != nil {
 		add("rerank", retrieval.ExcludedRerank)

@@ -230,7 +230,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	observeStage(m.fixed.retrieval, res.RetrieveTook)
 	observeStage(m.fixed.fit, res.FitTook)
 	observeStage(m.fixed.edit, res.EditTook)
-	m.recordExcluded(res.Retrieval.Excluded)
+	m.recordExcluded(res.Retrieval.Fallen)
 	if r.Injected() {
 		sources := r.Sources()
 		m.contextTokens.Observe(float64(res.Ledger.Used))
@@ -242,18 +242,9 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	}
 }
 
-// recordExcluded counts excluded sources by reason. It adds up runs of the same reason
-// first: a search leaves out dozens of sources, mostly for the same reason.
-func (m *Metrics) recordExcluded(excluded []retrieval.Excluded) {
-	for i := range excluded {
-		reason := excluded[i].Reason
-		if i > 0 && excluded[i-1].Reason == reason {
-			continue
-		}
-		n := 1
-		for i+n < len(excluded) && excluded[i+n].Reason == reason {
-			n++
-		}
+// recordExcluded counts what fell by reason.
+func (m *Metrics) recordExcluded(fallen retrieval.Fallen) {
+	for reason, n := range fallen.Counts() {
 		count, ok := m.fixed.excluded[reason]
 		if !ok {
 			count = m.fixed.excluded[Other]

@@ -38,8 +38,8 @@ func (t *hitTexts) Marks(hits []retrieval.Source, marks []retrieval.Mark) error 
 	})
 }
 
-// Read reads the texts of sources, and names and sections of what fell, too.
-func (t *hitTexts) Read(sources []*retrieval.Source, fallen []*retrieval.Excluded) error {
+// Read reads the texts of sources, with their names and sections.
+func (t *hitTexts) Read(sources []*retrieval.Source) error {
 	return t.guard(func() error {
 		version, by := "", "" // of the counter, whose name takes a while to make
 		for _, to := range sources {
@@ -50,7 +50,33 @@ func (t *hitTexts) Read(sources []*retrieval.Source, fallen []*retrieval.Exclude
 				return err
 			}
 		}
-		t.content.segments.Label(sources, fallen)
+		t.label(sources)
+		return nil
+	})
+}
+
+// label fills in the names of the documents and of the sections that sources are in.
+func (t *hitTexts) label(sources []*retrieval.Source) {
+	var room [2 << 10]byte // copied as one: most of what a search costs beyond the index is memory
+	var lengths [64]int
+	names, ends := room[:0], lengths[:0]
+	t.content.segments.Names(sources, func(name, section []byte) {
+		names = append(names, name...)
+		ends = append(ends, len(names))
+		names = append(names, section...)
+		ends = append(ends, len(names))
+	})
+	all, from := string(names), 0
+	for i, src := range sources {
+		src.Name, src.Section = all[from:ends[2*i]], all[ends[2*i]:ends[2*i+1]]
+		from = ends[2*i+1]
+	}
+}
+
+// Names reads the names and sections of hits.
+func (t *hitTexts) Names(hits []*retrieval.Source, add func(name, section []byte)) error {
+	return t.guard(func() error {
+		t.content.segments.Names(hits, add)
 		return nil
 	})
 }
@@ -185,7 +211,7 @@ func (g *Group) Passage(ctx context.Context, q retrieval.Query, p retrieval.Pass
 	for i := range list {
 		all[i] = &list[i]
 	}
-	if err := t.Read(all, nil); err != nil {
+	if err := t.Read(all); err != nil {
 		return nil, err
 	}
 	for i := range list {

@@ -86,7 +86,7 @@ func TestLocate(t *testing.T) {
 			if diff := cmp.Diff(found.Sources, again); diff != "" {
 				t.Fatalf("%s, hint %s: places (-searched +located):\n%s", name, hint, diff)
 			}
-			if err := texts.Read(pointers(again), nil); err != nil {
+			if err := texts.Read(pointers(again)); err != nil {
 				t.Fatal(err)
 			}
 			for i := range again {
@@ -132,7 +132,7 @@ func TestTextsOfTheGenerationSearched(t *testing.T) {
 			if _, err := engine.Locate(t.Context(), q, pointers(hits)); !errors.Is(err, retrieval.ErrGone) || !errors.Is(err, retrieval.ErrUnavailable) {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
-			if err := found.Texts.Read(pointers(hits), nil); err != nil || hits[0].Text != "The old ant." {
+			if err := found.Texts.Read(pointers(hits)); err != nil || hits[0].Text != "The old ant." {
 				t.Errorf("%s, %s: read %q, %v", name, what, hits[0].Text, err)
 			}
 		}

@@ -51,8 +51,8 @@ func (k *Knowledge) Files(ctx context.Context, as retrieval.Query, text string, 
 	for i := range res.Sources {
 		add(&res.Sources[i], true)
 	}
-	for i := range res.Excluded {
-		switch x := &res.Excluded[i]; x.Reason {
+	for x := range res.Fallen.All() {
+		switch x.Reason {
 		case retrieval.ExcludedScore, retrieval.ExcludedRerank, retrieval.ExcludedGrade:
 			src := x.Source()
 			add(&src, false)
@@ -66,8 +66,9 @@ func (k *Knowledge) Files(ctx context.Context, as retrieval.Query, text string, 
 // model, else of a reranker, else of the search. What a model was not asked about is no more
 // relevant than anything that it was.
 func relevanceOf(res *retrieval.Result) func(*retrieval.Source) float64 {
+	fallen := res.Fallen.List()
 	graded := slices.ContainsFunc(res.Sources, func(s retrieval.Source) bool { return s.GradeScore != nil }) ||
-		slices.ContainsFunc(res.Excluded, func(x retrieval.Excluded) bool { return x.GradeScore != nil })
+		slices.ContainsFunc(fallen, func(x retrieval.Excluded) bool { return x.GradeScore != nil })
 	scoreOf := func(grade, rerank *float64) (score float64, ok bool) {
 		of := rerank
 		if graded {
@@ -83,8 +84,8 @@ func relevanceOf(res *retrieval.Result) func(*retrieval.Source) float64 {
 		score, _ := scoreOf(res.Sources[i].GradeScore, res.Sources[i].RerankScore)
 		least = min(least, score)
 	}
-	for i := range res.Excluded {
-		score, _ := scoreOf(res.Excluded[i].GradeScore, res.Excluded[i].RerankScore)
+	for i := range fallen {
+		score, _ := scoreOf(fallen[i].GradeScore, fallen[i].RerankScore)
 		least = min(least, score)
 	}
 	return func(s *retrieval.Source) float64 {

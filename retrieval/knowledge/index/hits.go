@@ -6,6 +6,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
+	"sidenote/retrieval/sketch"
 )
 
 // Identify fills in what texts are found by again, by their places: the id of the document of
@@ -36,41 +37,17 @@ const copied = 2 << 10
 func (s Segments) Mark(ref bm25.Ref) retrieval.Mark {
 	texts := &s[ref.Segment].texts
 	m := retrieval.Mark{Bytes: number(texts.starts, ref.Text+1) - number(texts.starts, ref.Text), Sum: uint32(number(texts.sums, ref.Text))}
-	m.Sketch, _ = retrieval.ReadSketch(texts.sketch(ref.Text))
+	m.Sketch, _ = sketch.Read(texts.sketch(ref.Text))
 	runtime.KeepAlive(s)
 	return m
 }
 
-// Label fills in the names of the documents and of the sections that sources, and what fell, are
-// in, by their places.
-func (s Segments) Label(sources []*retrieval.Source, fallen []*retrieval.Excluded) {
-	var room [copied]byte
-	var lengths [copied / 16]int
-	names, ends := room[:0], lengths[:0]
-	add := func(at retrieval.Place) {
-		texts := &s[at.Segment].texts
-		names = append(names, texts.name(texts.document(at.Text))...)
-		ends = append(ends, len(names))
-		names = append(names, texts.section(at.Text)...)
-		ends = append(ends, len(names))
-	}
-	for _, src := range sources {
-		add(src.At)
-	}
-	for _, x := range fallen {
-		add(x.At)
-	}
-	all, from := string(names), 0
-	next := func() (name, section string) {
-		name, section = all[from:ends[0]], all[ends[0]:ends[1]]
-		from, ends = ends[1], ends[2:]
-		return name, section
-	}
-	for _, src := range sources {
-		src.Name, src.Section = next()
-	}
-	for _, x := range fallen {
-		x.Name, x.Section = next()
+// Names calls add with the name of the document of each hit and its section, by their places. The
+// bytes are those of the image.
+func (s Segments) Names(hits []*retrieval.Source, add func(name, section []byte)) {
+	for _, hit := range hits {
+		texts := &s[hit.At.Segment].texts
+		add(texts.name(texts.document(hit.At.Text)), texts.section(hit.At.Text))
 	}
 	runtime.KeepAlive(s)
 }

@@ -197,7 +197,7 @@ func TestGroupMeetsDamage(t *testing.T) {
 			}
 			hurt(t, filepath.Join(dir, "segments", library.Files(l.Base("kb"))[0]))
 			res, err := p.Retrieve(t.Context(), q)
-			if err != nil || !res.Partial || res.Reason != retrieval.ReasonError || len(res.Sources) != 1 || len(res.Excluded) != 1 || res.Sources[0].Text == "" {
+			if err != nil || !res.Partial || res.Reason != retrieval.ReasonError || len(res.Sources) != 1 || res.Fallen.Len() != 1 || res.Sources[0].Text == "" {
 				t.Errorf("damaged: %+v, %v", res, err)
 			}
 			if diff := cmp.Diff([]retrieval.Ref{l.Base("other").Ref(), l.Base("third").Ref()}, res.Bases); diff != "" {

@@ -126,10 +126,12 @@ func asOne(res *retrieval.Result) {
 	for i := range res.Sources {
 		res.Sources[i] = rename(res.Sources[i])
 	}
-	for i := range res.Excluded {
-		x := &res.Excluded[i]
+	fallen := res.Fallen.List()
+	for i := range fallen {
+		x := &fallen[i]
 		x.Doc, x.Knowledge = x.Knowledge+"/"+x.Doc, "all"
 	}
+	res.Fallen = retrieval.FallenOf(fallen)
 }
 
 func write(t *testing.T, path, text string) {

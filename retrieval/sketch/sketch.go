@@ -1,16 +1,18 @@
-package retrieval
+// Package sketch tells whether the sets of terms of two texts are nearly the same: by the terms, or
+// by sketches of them.
+package sketch
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-// SketchBytes is the length of a sketch.
-const SketchBytes = 128
+// Bytes is the length of a sketch.
+const Bytes = 128
 
 const (
-	sketchBins  = 2 * SketchBytes // of four bits each
-	sketchWords = SketchBytes / 8
+	bins  = 2 * Bytes // of four bits each
+	words = Bytes / 8
 )
 
 // A Sketcher makes the sketch of a set of terms, from which the Jaccard similarity of two
@@ -26,7 +28,7 @@ const (
 //
 // The same terms have the same sketch on every machine.
 type Sketcher struct {
-	greatest [sketchBins]uint32 // 0 for an empty bin
+	greatest [bins]uint32 // 0 for an empty bin
 }
 
 // Add adds a term; one that comes again changes nothing.
@@ -38,7 +40,7 @@ func (k *Sketcher) Add(term []byte) {
 
 // Append appends the sketch of the terms added, and empties the set.
 func (k *Sketcher) Append(to []byte) []byte {
-	for i := 0; i < sketchBins; i += 2 {
+	for i := 0; i < bins; i += 2 {
 		to = append(to, nibble(k.greatest[i])|nibble(k.greatest[i+1])<<4)
 	}
 	clear(k.greatest[:])
@@ -65,10 +67,7 @@ func hashTerm(term []byte) uint64 {
 }
 
 // A Sketch is one that was read. The zero Sketch is that of a text without a term.
-type Sketch struct {
-	words [sketchWords]uint64
-	used  int // bins that are not empty
-}
+type Sketch struct{ words [words]uint64 }
 
 // lowBits has the lowest bit of each bin.
 const lowBits = 0x1111111111111111
@@ -79,106 +78,83 @@ func filled(word uint64) uint64 {
 	return (word | word>>1) & lowBits
 }
 
-// ReadSketch reads what Sketcher.Append wrote; ok is false where that is nothing.
-func ReadSketch(s []byte) (out Sketch, ok bool) {
-	if len(s) != SketchBytes {
+// Read reads what Sketcher.Append wrote; ok is false where that is nothing.
+func Read(s []byte) (out Sketch, ok bool) {
+	if len(s) != Bytes {
 		return out, false
 	}
 	for i := range out.words {
 		out.words[i] = binary.LittleEndian.Uint64(s[8*i:])
-		out.used += bits.OnesCount64(filled(out.words[i]))
 	}
 	return out, true
 }
 
-// sketchOf returns the sketch of some terms.
-func sketchOf(terms []string) Sketch {
+// Of returns the sketch of some terms.
+func Of(terms []string) Sketch {
 	var k Sketcher
 	for _, t := range terms {
 		k.Add([]byte(t))
 	}
-	out, _ := ReadSketch(k.Append(make([]byte, 0, SketchBytes)))
+	out, _ := Read(k.Append(make([]byte, 0, Bytes)))
 	return out
 }
 
 const (
 	// chance is the part of the bins that agree though they hold different terms.
 	chance = 1.0 / 15
-	// bias is how much too low the estimate is at duplicateSimilarity: where a bin has a
+	// bias is how much too low the estimate is at similarity: where a bin has a
 	// common term and one that is not, they may disagree.
 	bias = 0.01
 	// leastAgreement is the part of the bins that agree where sets are similar.
-	leastAgreement = duplicateSimilarity - bias + (1-duplicateSimilarity+bias)*chance
-	// glance is the number of bins after which sketches that agree in less than a third of
+	leastAgreement = similarity - bias + (1-similarity+bias)*chance
+	// glanced is the number of bins after which sketches that agree in less than a third of
 	// them are not read to the end. Of similar sets that is true of one pair in 100,000.
-	glance = 16
+	glanced = 16
 )
 
-// similar estimates whether the Jaccard similarity of two sets reaches duplicateSimilarity.
+// Similar estimates whether the Jaccard similarity of two sets reaches 0.8.
 // Sets without a term resemble nothing.
-func (a *Sketch) similar(b *Sketch) bool { return a.agrees(b, leastAgreement) }
+func (a *Sketch) Similar(b *Sketch) bool { return a.agrees(b, leastAgreement) }
 
-// An outline is a bit of each bin of a sketch, by which most sketches that are not similar are
-// told apart in a few instructions.
-type outline struct {
-	bits [sketchWords / 4]uint64 // whether what a bin holds is odd
-	used int
-}
-
-func (a *Sketch) outline() (o outline) {
-	for i := range o.bits {
-		w := a.words[4*i : 4*i+4]
-		o.bits[i] = w[0]&lowBits | w[1]&lowBits<<1 | w[2]&lowBits<<2 | w[3]&lowBits<<3
-	}
-	o.used = a.used
-	return o
-}
-
-const (
-	// leastOutlined is the number of bins from which on an outline tells something.
-	leastOutlined = 32
-	// leastHalved is that from which on half of it does.
-	leastHalved = 2 * leastOutlined
-)
-
-// rulesOut tells whether sets are not similar. Of 100 bins of a sketch some 21 differ from those
-// of a similar set, so 11 bits, and 75 bits of those of a set with nothing in common. That a
-// similar set is ruled out takes more than four standard deviations, eight where all bins are
-// used.
-func (o *outline) rulesOut(b *outline) bool { return o.halfRulesOut(b) || o.allRulesOut(b) }
-
-// halfRulesOut is rulesOut by half of the bins, which is true of nearly all sets that have nothing
-// in common.
-func (o *outline) halfRulesOut(b *outline) bool {
-	most, differ := max(o.used, b.used), bits.OnesCount64(o.bits[0]^b.bits[0])+bits.OnesCount64(o.bits[1]^b.bits[1])
-	return 16*differ > 3*most && most >= leastHalved && min(o.used, b.used) >= leastOutlined
-}
-
-func (o *outline) allRulesOut(b *outline) bool {
-	differ := 0
-	for i := range o.bits {
-		differ += bits.OnesCount64(o.bits[i] ^ b.bits[i])
-	}
-	return 8*differ > 3*max(o.used, b.used) && min(o.used, b.used) >= leastOutlined
-}
-
-// near tells whether sets may be similar: it is true of all that are.
-func (a *Sketch) near(b *Sketch) bool { return a.agrees(b, 0.6) }
+// Near tells whether sets may be similar: it is true of all that are.
+func (a *Sketch) Near(b *Sketch) bool { return a.agrees(b, 0.6) }
 
 // agrees tells whether two sketches agree in a part of the bins that are not empty in both.
 func (a *Sketch) agrees(b *Sketch, least float64) bool {
-	if a.used == 0 || float64(min(a.used, b.used)) < least*float64(max(a.used, b.used)) {
-		return false
-	}
 	same, of := 0, 0
 	for i := range a.words {
 		x, y := a.words[i], b.words[i]
 		either := filled(x | y)
 		of += bits.OnesCount64(either)
 		same += bits.OnesCount64(either &^ filled(x^y))
-		if of >= glance && 3*same < of {
+		if of >= glanced && 3*same < of {
 			return false
 		}
 	}
-	return float64(same) >= least*float64(of)
+	return of > 0 && float64(same) >= least*float64(of)
+}
+
+// A Glance is a bit of each of the first 64 bins of a sketch, by which most sketches that are not
+// similar are told apart in a few instructions.
+type Glance struct {
+	odd  uint64 // whether what a bin holds is odd
+	most uint8  // by how many bits that of a similar set differs at most
+}
+
+// Glance returns that of a sketch. Of 100 bins in use some 21 differ from those of a similar set, so
+// 11 bits, and half of those of a set with nothing in common. What is allowed is more than four
+// standard deviations above that, and more than there can be in sets of a few terms.
+func (a *Sketch) Glance() (g Glance) {
+	used := uint64(0)
+	for i := range 4 {
+		g.odd |= a.words[i] & lowBits << i
+		used |= filled(a.words[i]) << i
+	}
+	g.most = 4 + uint8(bits.OnesCount64(used)/4) //nolint:gosec // at most 64
+	return g
+}
+
+// RulesOut tells whether sets are not similar.
+func (g Glance) RulesOut(h Glance) bool {
+	return bits.OnesCount64(g.odd^h.odd) > int(max(g.most, h.most))
 }

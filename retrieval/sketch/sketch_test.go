@@ -1,4 +1,4 @@
-package retrieval
+package sketch
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ func twoSets(r *rand.Rand, union, common int) (a, b []string) {
 }
 
 // Sketches tell duplicates from others as the sets do, but for those between.
-func TestSketchEstimate(t *testing.T) {
+func TestEstimate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const pairs = 400
 	for _, union := range []int{8, 20, 60, 120, 200, 400} {
@@ -33,18 +33,18 @@ func TestSketchEstimate(t *testing.T) {
 			found, ruledOut := 0, 0
 			for range pairs {
 				x, y := twoSets(r, union, (want.percent*union+50)/100)
-				a, b := sketchOf(x), sketchOf(y)
-				if a.similar(&b) != b.similar(&a) {
+				a, b := Of(x), Of(y)
+				if a.Similar(&b) != b.Similar(&a) {
 					t.Fatal("which of two comes first makes a difference")
 				}
-				ao, bo := a.outline(), b.outline()
-				if a.similar(&b) {
+				ao, bo := a.Glance(), b.Glance()
+				if a.Similar(&b) {
 					found++
-					if ao.rulesOut(&bo) {
+					if ao.RulesOut(bo) {
 						t.Fatalf("%d terms, %d %% in both: similar, but ruled out", union, want.percent)
 					}
 				}
-				if ao.rulesOut(&bo) {
+				if ao.RulesOut(bo) {
 					ruledOut++
 				}
 			}
@@ -77,28 +77,28 @@ func TestSketch(t *testing.T) {
 	if got := hashTerm([]byte(sketched(terms...))); got != 0xaa26330948512426 {
 		t.Errorf("the sketch of old indexes is another, %#x", got)
 	}
-	if s, ok := ReadSketch([]byte(sketched(terms...))); !ok || s != sketchOf(terms) {
+	if s, ok := Read([]byte(sketched(terms...))); !ok || s != Of(terms) {
 		t.Error("a sketch is not read as it was made")
 	}
-	for _, none := range []string{"", "short", string(make([]byte, SketchBytes+1))} {
-		if _, ok := ReadSketch([]byte(none)); ok {
+	for _, none := range []string{"", "short", string(make([]byte, Bytes+1))} {
+		if _, ok := Read([]byte(none)); ok {
 			t.Errorf("%d bytes are taken for a sketch", len(none))
 		}
 	}
-	empty, other := sketchOf(nil), sketchOf([]string{"ant"})
-	if empty.similar(&empty) || empty.similar(&other) || other.similar(&empty) {
+	empty, other := Of(nil), Of([]string{"ant"})
+	if empty.Similar(&empty) || empty.Similar(&other) || other.Similar(&empty) {
 		t.Error("a set without a term resembles another")
 	}
 }
 
-func BenchmarkSketchSimilar(b *testing.B) {
+func BenchmarkSimilar(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, percent := range []int{5, 90} {
 		x, y := twoSets(r, 200, 2*percent)
-		s, u := sketchOf(x), sketchOf(y)
+		s, u := Of(x), Of(y)
 		b.Run(fmt.Sprintf("%d%%", percent), func(b *testing.B) {
 			for b.Loop() {
-				s.similar(&u)
+				s.Similar(&u)
 			}
 		})
 	}
@@ -112,6 +112,6 @@ func BenchmarkSketch(b *testing.B) {
 		for _, t := range terms {
 			k.Add([]byte(t))
 		}
-		to = k.Append(slices.Grow(to[:0], SketchBytes))
+		to = k.Append(slices.Grow(to[:0], Bytes))
 	}
 }

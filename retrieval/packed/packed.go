@@ -1,0 +1,118 @@
+// Package packed reads and writes the parts of binary forms that are kept in memory and in stores:
+// integers as varints, strings behind their length, floating-point numbers by their bits.
+package packed
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// AppendString appends a string behind its length.
+func AppendString[S ~string | ~[]byte](b []byte, s S) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// AppendFloat appends the 8 bytes of a number.
+func AppendFloat(b []byte, f float64) []byte {
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
+}
+
+// AppendFloat32 appends the 4 bytes of a number.
+func AppendFloat32(b []byte, f float32) []byte {
+	return binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+}
+
+// A Reader reads from the front. After the first malformed part it is Broken and reads zeros. The
+// strings that it reads are parts of what it was given.
+type Reader struct {
+	Rest   string // what is still to be read
+	Broken bool
+}
+
+// Fail makes the Reader broken.
+func (r *Reader) Fail() { r.Rest, r.Broken = "", true }
+
+// Byte reads a byte.
+func (r *Reader) Byte() byte {
+	if r.Rest == "" {
+		r.Fail()
+		return 0
+	}
+	b := r.Rest[0]
+	r.Rest = r.Rest[1:]
+	return b
+}
+
+// Uvarint reads what binary.AppendUvarint wrote.
+func (r *Reader) Uvarint() uint64 {
+	var v uint64
+	for i := 0; i < len(r.Rest) && i < binary.MaxVarintLen64; i++ {
+		c := r.Rest[i]
+		if i == binary.MaxVarintLen64-1 && c > 1 {
+			break // beyond 64 bits
+		}
+		v |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			r.Rest = r.Rest[i+1:]
+			return v
+		}
+	}
+	r.Fail()
+	return 0
+}
+
+// Int reads what binary.AppendVarint wrote.
+func (r *Reader) Int() int {
+	u := r.Uvarint()
+	return int(int64(u>>1) ^ -int64(u&1)) //nolint:gosec // zigzag
+}
+
+// String reads what AppendString wrote.
+func (r *Reader) String() string {
+	n := r.Uvarint()
+	if n > uint64(len(r.Rest)) {
+		r.Fail()
+		return ""
+	}
+	s := r.Rest[:n]
+	r.Rest = r.Rest[n:]
+	return s
+}
+
+// Float reads what AppendFloat wrote.
+func (r *Reader) Float() float64 {
+	const size = 8
+	if len(r.Rest) < size {
+		r.Fail()
+		return 0
+	}
+	bits := binary.LittleEndian.Uint64([]byte(r.Rest[:size]))
+	r.Rest = r.Rest[size:]
+	return math.Float64frombits(bits)
+}
+
+// Float32 reads what AppendFloat32 wrote.
+func (r *Reader) Float32() float32 {
+	const size = 4
+	if len(r.Rest) < size {
+		r.Fail()
+		return 0
+	}
+	bits := binary.LittleEndian.Uint32([]byte(r.Rest[:size]))
+	r.Rest = r.Rest[size:]
+	return math.Float32frombits(bits)
+}
+
+// Count reads the length of a list, plus one, whose elements take at least size bytes; ok is false
+// for 0, a nil list.
+func (r *Reader) Count(size int) (n int, ok bool) {
+	u := r.Uvarint()
+	if u == 0 {
+		return 0, false
+	}
+	if u-1 > uint64(len(r.Rest)/size) {
+		r.Fail()
+		return 0, false
+	}
+	return int(u - 1), true
+}

@@ -1,0 +1,131 @@
+package score
+
+import (
+	"encoding/binary"
+	"math"
+
+	"sidenote/retrieval/packed"
+)
+
+// An Arm is one way in which an engine finds candidates.
+type Arm string
+
+// The arms. A source of an engine that has one way only names none.
+const (
+	ArmNone   Arm = ""
+	ArmWords  Arm = "bm25"   // by words
+	ArmVector Arm = "vector" // by the cosine of embeddings
+)
+
+// A ByArm has the scores of a candidate by each arm, in the arm's own scale.
+type ByArm struct {
+	Words  float32 `json:"bm25,omitempty"`   // 0: it was not found by its words
+	Vector float32 `json:"vector,omitempty"` // the cosine; 0: it has no vector
+}
+
+// An All is all numbers that a candidate has got; the fields are those of a retrieval.Source.
+type All struct {
+	Score, Relevance float64
+	Arm              Arm
+	ByArm            ByArm
+	RerankScore      *float64
+	GradeScore       *float64
+}
+
+// The flags of packed scores.
+const (
+	scoreScaled    = 1 << iota // the score is a whole number of scoreUnits
+	scoreRelevance             // the relevance is that of the score with the floor
+	scoreNone                  // the relevance is 0
+	scoreWords                 // the arm is ArmWords; the scores of arms follow
+	scoreVector                // likewise ArmVector
+	scoreReranked              // a reranker's score follows
+	scoreGraded                // a grader's score follows
+)
+
+// scoreUnit is the unit of the embedded engine's scores. Of a score that is a multiple of it the
+// number is written, which takes four bytes in place of eight.
+const scoreUnit = 1.0 / (1 << 20)
+
+// Append appends them, of a search with some floor, in as few bytes as keep all their bits.
+func (s *All) Append(b []byte, floor float64) []byte {
+	flags, units := byte(0), int64(0)
+	if scaled := s.Score / scoreUnit; math.Abs(scaled) < 1<<53 {
+		if units = int64(scaled); Identical(float64(units)*scoreUnit, s.Score) {
+			flags |= scoreScaled
+		}
+	}
+	switch {
+	case Identical(s.Relevance, 0):
+		flags |= scoreNone
+	case Identical(s.Relevance, Relevance(s.Score, floor)):
+		flags |= scoreRelevance
+	}
+	switch s.Arm {
+	case ArmWords:
+		flags |= scoreWords
+	case ArmVector:
+		flags |= scoreVector
+	}
+	if s.RerankScore != nil {
+		flags |= scoreReranked
+	}
+	if s.GradeScore != nil {
+		flags |= scoreGraded
+	}
+	b = append(b, flags)
+	if flags&scoreScaled != 0 {
+		b = binary.AppendVarint(b, units)
+	} else {
+		b = packed.AppendFloat(b, s.Score)
+	}
+	if flags&(scoreNone|scoreRelevance) == 0 {
+		b = packed.AppendFloat(b, s.Relevance)
+	}
+	if flags&(scoreWords|scoreVector) != 0 {
+		b = packed.AppendFloat32(packed.AppendFloat32(b, s.ByArm.Words), s.ByArm.Vector)
+	}
+	if s.RerankScore != nil {
+		b = packed.AppendFloat(b, *s.RerankScore)
+	}
+	if s.GradeScore != nil {
+		b = packed.AppendFloat(b, *s.GradeScore)
+	}
+	return b
+}
+
+// Read reads what Append wrote.
+func Read(r *packed.Reader, floor float64) (s All) {
+	flags := r.Byte()
+	if flags&scoreScaled != 0 {
+		s.Score = float64(r.Int()) * scoreUnit
+	} else {
+		s.Score = r.Float()
+	}
+	switch {
+	case flags&scoreNone != 0:
+	case flags&scoreRelevance != 0:
+		s.Relevance = Relevance(s.Score, floor)
+	default:
+		s.Relevance = r.Float()
+	}
+	switch {
+	case flags&scoreWords != 0:
+		s.Arm = ArmWords
+	case flags&scoreVector != 0:
+		s.Arm = ArmVector
+	}
+	if s.Arm != ArmNone {
+		s.ByArm = ByArm{Words: r.Float32(), Vector: r.Float32()}
+	}
+	if flags&scoreReranked != 0 {
+		s.RerankScore = new(r.Float())
+	}
+	if flags&scoreGraded != 0 {
+		s.GradeScore = new(r.Float())
+	}
+	return s
+}
+
+// Identical tells whether two numbers have the same bits.
+func Identical(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }

@@ -1,0 +1,40 @@
+package sketch
+
+import "slices"
+
+// similarity is the Jaccard similarity of two chunks' term sets from
+// which the worse one is a duplicate.
+const similarity = 0.8
+
+// Set returns the different terms, sorted, and never nil. It leaves the
+// argument alone: an analyser may hand out shared slices.
+func Set(terms []string) []string {
+	set := append([]string{}, terms...)
+	slices.Sort(set)
+	return slices.Compact(set)
+}
+
+// SimilarSets tells whether |a∩b| / |a∪b| of two term sets reaches
+// similarity. Sets without a term resemble nothing.
+func SimilarSets(a, b []string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	// The union is at least the larger set, the intersection at most the smaller.
+	if len(a) == 0 || float64(len(a)) < similarity*float64(len(b)) {
+		return false
+	}
+	common := 0
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i] == b[j]:
+			common++
+			i, j = i+1, j+1
+		case a[i] < b[j]:
+			i++
+		default:
+			j++
+		}
+	}
+	return float64(common) >= similarity*float64(len(a)+len(b)-common)
+}

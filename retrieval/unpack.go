@@ -1,0 +1,146 @@
+package retrieval
+
+import (
+	"encoding/binary"
+
+	"sidenote/retrieval/packed"
+	"sidenote/retrieval/score"
+)
+
+// An unpacker reads what a packer wrote.
+type unpacker struct {
+	packed.Reader
+	check bool // only whether it is well formed: ids of documents are left out
+	floor float64
+	bases []string
+	notes []note
+	doc   string // of the one before
+	had   int    // its length
+}
+
+func (f *Fallen) unpacker() unpacker {
+	return unpacker{Reader: packed.Reader{Rest: f.list}, floor: f.floor}
+}
+
+func (r *unpacker) more() bool { return r.Rest != "" }
+
+func (r *unpacker) next() (x Excluded) {
+	x.Knowledge = r.base()
+	why := r.note()
+	x.Reason, x.Least, x.Detail = why.reason, why.least, why.detail
+	x.Doc, x.Chunk = r.document(), r.Int()
+	scores := score.Read(&r.Reader, r.floor)
+	x.Score, x.Relevance, x.Arm, x.ByArm = scores.Score, scores.Relevance, scores.Arm, scores.ByArm
+	x.RerankScore, x.GradeScore = scores.RerankScore, scores.GradeScore
+	if x.At = ReadPlace(&r.Reader); !x.At.Kept {
+		x.Name, x.Section = r.String(), r.String()
+	}
+	return x
+}
+
+// document reads the id of a document.
+func (r *unpacker) document() string {
+	common, rest := int(r.Byte()), r.String()
+	if common > min(r.had, maxCommon) {
+		r.Fail()
+		return ""
+	}
+	if r.had = common + len(rest); r.check {
+		return ""
+	}
+	if r.doc = r.doc[:common] + rest; common == 0 {
+		r.doc = rest
+	}
+	return r.doc
+}
+
+func (r *unpacker) base() string {
+	if n := int(r.Byte()); n > 0 {
+		if n > len(r.bases) {
+			r.Fail()
+			return ""
+		}
+		return r.bases[n-1]
+	}
+	id := r.String()
+	if len(r.bases) < maxPacked {
+		r.bases = append(r.bases, id)
+	}
+	return id
+}
+
+func (r *unpacker) note() (why note) {
+	if n := int(r.Byte()); n > 0 {
+		if n > len(r.notes) {
+			r.Fail()
+			return why
+		}
+		return r.notes[n-1]
+	}
+	if why.reason = ExcludeReason(r.String()); why.reason == ExcludedScore {
+		why.least = r.Float()
+	} else {
+		why.detail = r.String()
+	}
+	if len(r.notes) < maxPacked {
+		r.notes = append(r.notes, why)
+	}
+	return why
+}
+
+// fallenNames are the names of documents and sections of candidates that fell, one after the other.
+// Each is its length, plus one, and itself; 0 is that of the candidate before.
+type fallenNames struct {
+	b             []byte
+	name, section span // of the one before
+	named         bool // one has a name or a section
+}
+
+// packed returns them; "" where none has one.
+func (n *fallenNames) packed() string {
+	if !n.named {
+		return ""
+	}
+	return string(n.b)
+}
+
+// A span is a part of bytes.
+type span struct{ from, to int }
+
+// add adds those of the next candidate.
+func (n *fallenNames) add(name, section []byte) {
+	n.text(&n.name, name)
+	n.text(&n.section, section)
+}
+
+func (n *fallenNames) text(before *span, text []byte) {
+	if string(n.b[before.from:before.to]) == string(text) {
+		n.b = append(n.b, 0)
+		return
+	}
+	n.b = binary.AppendUvarint(n.b, uint64(len(text))+1)
+	from := len(n.b)
+	n.b = append(n.b, text...)
+	*before, n.named = span{from, len(n.b)}, true
+}
+
+// A nameReader reads fallenNames.
+type nameReader struct {
+	packed.Reader
+	name, section string
+}
+
+func (r *nameReader) next() (name, section string) {
+	r.name, r.section = r.text(r.name), r.text(r.section)
+	return r.name, r.section
+}
+
+func (r *nameReader) text(before string) string {
+	n := r.Uvarint()
+	if n == 0 || n-1 > uint64(len(r.Rest)) {
+		return before
+	}
+	text := r.Rest[:n-1]
+	r.Rest = r.Rest[n-1:]
+	return text
+}
