@@ -29,7 +29,8 @@ const (
 // Planned, Reranked, Graded and Texts are not kept. It returns nil for a result that is
 // too large to keep.
 func Encode(k Key, r retrieval.Result) []byte {
-	size := sizeOf(r)
+	fallen := r.Fallen.Packed(r.Floor)
+	size := sizeOf(r) + len(fallen)
 	if size > maxBody {
 		return nil
 	}
@@ -42,7 +43,7 @@ func Encode(k Key, r retrieval.Result) []byte {
 	for i := range r.Sources {
 		e.source(&r.Sources[i])
 	}
-	e.b = packed.AppendString(e.b, r.Fallen.Packed(r.Floor))
+	e.b = packed.AppendString(e.b, fallen)
 	e.count(len(r.Bases), r.Bases == nil)
 	for _, ref := range r.Bases {
 		e.b = packed.AppendString(e.b, ref.Knowledge)
@@ -95,10 +96,10 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 	return r, nil
 }
 
-// sizeOf estimates the encoded size of r.
+// sizeOf estimates the encoded size of r without what fell.
 func sizeOf(r retrieval.Result) int {
 	const perSource, perRef, fixed = 16, 4, 128
-	n := fixed + r.Fallen.Bytes()
+	n := fixed
 	for i := range r.Sources {
 		n += perSource + stringsOf(&r.Sources[i])
 	}

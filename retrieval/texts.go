@@ -177,7 +177,11 @@ func (s *selection) readNames(answers []answer) error {
 		if kept = kept[n:]; len(s.hits) == 0 {
 			continue
 		}
-		if err := answers[from].res.Texts.Names(s.hits, s.names.add); err != nil {
+		texts := answers[from].res.Texts
+		if texts == nil {
+			texts = locatedTexts{} // the engine keeps them, but has not said where
+		}
+		if err := texts.Names(s.hits, s.names.add); err != nil {
 			return unreadable(from, err)
 		}
 	}
@@ -231,6 +235,7 @@ func withoutUnreadable(answers []answer, err error) []answer {
 // Locate finds the texts of sources again that this Pipeline found.
 func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
 	var all locatedTexts
+	found := 0
 	for _, refs := range p.groups(q.Bases) {
 		var of []*Source
 		for _, hit := range hits {
@@ -238,7 +243,7 @@ func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, 
 				of = append(of, hit)
 			}
 		}
-		if len(of) == 0 {
+		if found += len(of); len(of) == 0 {
 			continue
 		}
 		base, ok := p.Bases(refs[0].Knowledge).(Locator)
@@ -251,6 +256,9 @@ func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, 
 			return nil, fmt.Errorf("%s: %w", named(refs), err)
 		}
 		all = append(all, located{refs, texts})
+	}
+	if found < len(hits) { // what a store returned may name any base
+		return nil, fmt.Errorf("of another base: %w", ErrNoHit)
 	}
 	if len(all) == 1 {
 		return all[0].texts, nil
@@ -287,6 +295,10 @@ func (all locatedTexts) Read(sources []*Source) error {
 func (all locatedTexts) Names(hits []*Source, add func(name, section []byte)) error {
 	for i := range hits {
 		at := slices.IndexFunc(all, func(l located) bool { return l.has(hits[i].Knowledge) })
+		if at < 0 {
+			add(nil, nil)
+			continue
+		}
 		if err := all[at].texts.Names(hits[i:i+1], add); err != nil {
 			return err
 		}

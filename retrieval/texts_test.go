@@ -228,6 +228,10 @@ func TestPipelineLocates(t *testing.T) {
 	if _, err := p.Locate(t.Context(), q, []*retrieval.Source{&x, &z}); !errors.Is(err, retrieval.ErrNoHit) {
 		t.Errorf("of an engine that keeps no texts: %v", err)
 	}
+	stray := of("d", chunk("x", 3, 0, ""))
+	if _, err := p.Locate(t.Context(), q, []*retrieval.Source{&x, &stray}); !errors.Is(err, retrieval.ErrNoHit) {
+		t.Errorf("of a base that was not searched: %v", err)
+	}
 	l.located = retrieval.ErrGone
 	if _, err := p.Locate(t.Context(), q, []*retrieval.Source{&x}); !errors.Is(err, retrieval.ErrGone) {
 		t.Errorf("of another generation: %v", err)
@@ -269,6 +273,20 @@ func TestWhole(t *testing.T) {
 	}
 	l.broken = map[string]error{"y": &retrieval.UnreadableError{Knowledge: "a", Err: errors.New("damaged")}}
 	if got, err := (retrieval.Whole{Next: same}).Retrieve(t.Context(), asking("a")); !errors.Is(err, retrieval.ErrUnavailable) || got.Reason != retrieval.ReasonError || !strings.Contains(err.Error(), "base a") {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// An engine that says that it keeps texts, but not where, is no reason to fail.
+func TestPipelineWithoutTexts(t *testing.T) {
+	kept := chunk("x", 0, .9, "")
+	kept.At.Kept = true
+	other := kept
+	other.Doc, other.Text, other.Score = "y", "bee", .8
+	q := asking("a")
+	q.Settings.TopK = 1
+	got, err := engines{"a": has(0, kept, other)}.pipeline().Retrieve(t.Context(), q)
+	if err != nil || len(got.Sources) != 1 || got.Fallen.Len() != 1 || got.Fallen.List()[0].Doc != "y" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
