@@ -32,7 +32,9 @@ func (k *keptBase) Locate(_ context.Context, q retrieval.Query, hits []*retrieva
 
 func (k *keptBase) Marks([]retrieval.Source, []retrieval.Mark) error { panic("nothing is compared") }
 
-func (k *keptBase) Names([]*retrieval.Source, func(name, section []byte)) error { panic("nothing fell") }
+func (k *keptBase) Names([]*retrieval.Source, func(name, section []byte)) error {
+	panic("nothing fell")
+}
 
 func (k *keptBase) Read(sources []*retrieval.Source) error {
 	for _, s := range sources {
