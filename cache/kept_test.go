@@ -13,6 +13,7 @@ import (
 	"sidenote/cache"
 	"sidenote/retrieval"
 	"sidenote/retrieval/score"
+	"sidenote/retrieval/sketch"
 )
 
 // A keeper is an engine that keeps the texts of its sources.
@@ -31,8 +32,10 @@ func (k *keeper) Locate(context.Context, retrieval.Query, []*retrieval.Source) (
 	return k, k.located
 }
 
-func (k *keeper) Marks([]retrieval.Source, []retrieval.Mark) error {
-	return errors.ErrUnsupported
+func (k *keeper) Mark([]retrieval.Hit) error { return nil }
+
+func (k *keeper) Sketch(*retrieval.Hit) (sketch.Sketch, error) {
+	return sketch.Sketch{}, errors.ErrUnsupported
 }
 
 func (k *keeper) Read(sources []*retrieval.Source) error {
@@ -49,9 +52,10 @@ func (k *keeper) Read(sources []*retrieval.Source) error {
 	return nil
 }
 
-func (k *keeper) Names(hits []*retrieval.Source, add func(name, section []byte)) error {
+func (k *keeper) Label(hits []*retrieval.Hit, add func(retrieval.Label)) error {
 	for _, hit := range hits {
-		add([]byte("name of "+hit.Doc), []byte("section"))
+		doc := fmt.Sprintf("handbook/people/part-%02d.md", hit.At.Text/1000)
+		add(retrieval.Label{Doc: []byte(doc), Name: []byte("name of " + doc), Section: []byte("section")})
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/hit"
 	"sidenote/retrieval/packed"
 )
 
@@ -78,7 +79,7 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 			d.source(&r.Sources[i])
 		}
 	}
-	fallen, whole := retrieval.ReadFallen(d.String(), r.Floor)
+	fallen, whole := hit.ReadFallen(d.String(), r.Floor)
 	if r.Fallen = fallen; !whole {
 		d.Fail()
 	}

@@ -45,16 +45,27 @@ func memoryOf(res retrieval.Result) int {
 	return n
 }
 
-// Retrieve answers q from a tier, else from the retriever behind it.
-func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	return r.RetrieveInto(ctx, q, nil)
+// Find is Retrieve but where nothing is kept: then the answer is that of a retrieval.Finder behind
+// the cache.
+func (r *Retriever) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
+	finder, ok := r.next.(retrieval.Finder)
+	if !ok || !r.bypasses(q) {
+		return r.Retrieve(ctx, q)
+	}
+	r.cache.observe(Event{Result: Bypass})
+	return finder.Find(ctx, q, room)
 }
 
-// RetrieveInto is Retrieve with sources in room where nothing is kept: what is kept is shared.
-func (r *Retriever) RetrieveInto(ctx context.Context, q retrieval.Query, room []retrieval.Source) (retrieval.Result, error) {
-	if !cacheable(q) || r.cache.Kind == Candidates && len(r.cache.Tiers) == 1 && retrieval.Prompt(r.next, q) {
+// bypasses tells whether the answer to q is neither looked for nor kept.
+func (r *Retriever) bypasses(q retrieval.Query) bool {
+	return !cacheable(q) || r.cache.Kind == Candidates && len(r.cache.Tiers) == 1 && retrieval.Prompt(r.next, q)
+}
+
+// Retrieve answers q from a tier, else from the retriever behind it.
+func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	if r.bypasses(q) {
 		r.cache.observe(Event{Result: Bypass})
-		return retrieval.RetrieveInto(ctx, r.next, q, room)
+		return r.next.Retrieve(ctx, q)
 	}
 	start := time.Now()
 	var written [writtenRoom]byte
@@ -122,12 +133,11 @@ func complete(res retrieval.Result, q retrieval.Query) bool {
 // readTexts completes a result that was kept without the texts that an engine has. A document
 // that the generation does not have makes the value a wrong one.
 func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retrieval.Result) error {
-	sources, fallen := keptOf(res)
-	hits := slices.Concat(sources, fallen)
-	if len(hits) == 0 {
+	all, n := keptOf(res)
+	if len(all) == 0 {
 		return nil
 	}
-	texts, err := r.Locate(ctx, q, hits)
+	texts, err := r.Locate(ctx, q, all)
 	switch {
 	case errors.Is(err, retrieval.ErrNoHit):
 		return MismatchBody
@@ -137,26 +147,43 @@ func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retri
 		res.Texts = texts
 		return nil
 	}
-	if err := texts.Read(sources); err != nil {
+	if err := texts.Read(all[:n]); err != nil {
 		return err
 	}
-	res.Fallen, err = res.Fallen.Named(texts, fallen)
+	res.Fallen, err = res.Fallen.Named(func(add func(retrieval.Label)) error { return label(texts, q.Bases, all[n:], add) })
 	return err
 }
 
-// keptOf returns the sources of res, and of what fell, whose texts an engine has.
-func keptOf(res *retrieval.Result) (sources, fallen []*retrieval.Source) {
+// keptOf returns what of res has its text in an engine: n sources, and behind them what fell.
+func keptOf(res *retrieval.Result) (all []*retrieval.Source, n int) {
 	for i := range res.Sources {
 		if s := &res.Sources[i]; s.At.Kept {
-			sources = append(sources, s)
+			all = append(all, s)
 		}
 	}
+	n = len(all)
 	for x := range res.Fallen.All() {
 		if x.At.Kept {
-			fallen = append(fallen, new(x.Source()))
+			all = append(all, new(retrieval.ExcludedSource(&x)))
 		}
 	}
-	return sources, fallen
+	return all, n
+}
+
+// label calls add with the labels of what was located of some bases.
+func label(texts retrieval.Texts, bases []retrieval.Ref, of []*retrieval.Source, add func(retrieval.Label)) error {
+	if len(of) == 0 {
+		return nil
+	}
+	hits, pointers := make([]retrieval.Hit, len(of)), make([]*retrieval.Hit, len(of))
+	for i, src := range of {
+		hits[i] = retrieval.Hit{At: src.At, Base: slices.IndexFunc(bases, func(ref retrieval.Ref) bool { return ref.Knowledge == src.Knowledge })}
+		pointers[i] = &hits[i]
+	}
+	if err := texts.Mark(hits); err != nil {
+		return err
+	}
+	return texts.Label(pointers, add)
 }
 
 // Locate returns the texts of hits, if they have any that the retriever behind the cache keeps.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/hit"
 	"sidenote/retrieval/packed"
 	"sidenote/retrieval/recent"
 	"sidenote/retrieval/score"
@@ -134,7 +135,7 @@ func (d *decoder) source(s *retrieval.Source) {
 		return
 	}
 	s.Grade = grades[grade]
-	if s.At = retrieval.ReadPlace(&d.Reader); s.At.Kept {
+	if s.At = hit.ReadPlace(&d.Reader); s.At.Kept {
 		return
 	}
 	s.Name, s.Section = d.String(), d.String()

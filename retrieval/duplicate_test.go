@@ -30,13 +30,13 @@ func TestDuplicateOf(t *testing.T) {
 	}
 	for _, x := range res.Fallen.List() {
 		for i, s := range res.Sources {
-			if got := x.DuplicateOf(s); got != (i == 0) {
+			if got := retrieval.DuplicateOf(&x, &s); got != (i == 0) {
 				t.Errorf("%s of %s: %v of %s of %s", x.Doc, x.Knowledge, got, s.Doc, s.Knowledge)
 			}
 		}
 	}
 	late := res.Fallen.List()[0]
-	if late.Reason = retrieval.ExcludedTopK; late.DuplicateOf(res.Sources[0]) {
+	if late.Reason = retrieval.ExcludedTopK; retrieval.DuplicateOf(&late, &res.Sources[0]) {
 		t.Error("fell for another reason")
 	}
 }

@@ -1,33 +1,33 @@
 package retrieval
 
-// An Excluded is a candidate that fell, and why.
-type Excluded struct {
-	Knowledge, Doc string // as in Source, and so are the next ones
-	Chunk          int
-	Name, Section  string
-	Score          float64
-	Relevance      float64
-	Arm            Arm
-	ByArm          ArmScores
-	RerankScore    *float64
-	GradeScore     *float64
-	At             Place
+import "sidenote/retrieval/hit"
 
-	Reason ExcludeReason
-	Least  float64 // of ExcludedScore: the score that it would take
-	Detail string  // of others, for people: "duplicate of leave.md#3"
-}
+// What an engine finds, and what becomes of it; see package hit.
+type (
+	Hit           = hit.Hit
+	Place         = hit.Place
+	Mark          = hit.Mark
+	Label         = hit.Label
+	Excluded      = hit.Excluded
+	ExcludeReason = hit.ExcludeReason
+	Fallen        = hit.Fallen
+)
 
-// Why says for people why the candidate fell, such as "score 1.1 < 3.0".
-func (x *Excluded) Why() string {
-	if x.Reason == ExcludedScore {
-		return scoreDetail(x.Score, x.Least)
-	}
-	return x.Detail
-}
+// The reasons why a candidate is not among the sources of a Result.
+const (
+	ExcludedScore    = hit.ExcludedScore
+	ExcludedDup      = hit.ExcludedDup
+	ExcludedDocument = hit.ExcludedDocument
+	ExcludedTopK     = hit.ExcludedTopK
+	ExcludedRerank   = hit.ExcludedRerank
+	ExcludedGrade    = hit.ExcludedGrade
+)
 
-// Source is the candidate without its text.
-func (x *Excluded) Source() Source {
+// FallenOf returns candidates that fell.
+func FallenOf(list []Excluded) Fallen { return hit.FallenOf(list) }
+
+// ExcludedSource is a candidate that fell, as a source without its text.
+func ExcludedSource(x *Excluded) Source {
 	src := Source{
 		Type: typeRAG, Knowledge: x.Knowledge, Doc: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section,
 		Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, ByArm: x.ByArm, RerankScore: x.RerankScore, GradeScore: x.GradeScore, At: x.At,
@@ -38,21 +38,5 @@ func (x *Excluded) Source() Source {
 	return src
 }
 
-// ExcludeReason says at which stage a candidate fell. It is a closed list and a
-// metric label.
-type ExcludeReason string
-
-// The reasons why a candidate is not among the sources of a Result.
-const (
-	ExcludedScore    ExcludeReason = "score"        // under the threshold
-	ExcludedDup      ExcludeReason = "duplicate"    // Jaccard >= 0.8 with a better one, which Detail names
-	ExcludedDocument ExcludeReason = "per_document" // document has its share already
-	ExcludedTopK     ExcludeReason = "top_k"        // list was full
-	ExcludedRerank   ExcludeReason = "rerank"       // under the threshold of a Reranker
-	ExcludedGrade    ExcludeReason = "grade"        // irrelevant
-)
-
-// DuplicateOf tells whether a candidate fell because s, a candidate too, says the same.
-func (x Excluded) DuplicateOf(s Source) bool {
-	return x.Reason == ExcludedDup && x.Detail == duplicateDetail(x.Knowledge, &s)
-}
+// DuplicateOf tells whether x fell because s, a candidate too, says the same.
+func DuplicateOf(x *Excluded, s *Source) bool { return x.DuplicateOf(s.Knowledge, s.Doc, s.Chunk) }

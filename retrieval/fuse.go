@@ -13,7 +13,7 @@ const furtherWeight = 0.8
 // floor; ranks do not, and a sum would let two queries that are beside the point outvote the
 // question. Where the policy fuses by ranks, what lists give to a chunk is added up instead. The list
 // is in the memory of candidates.
-func fuseQueries(candidates []candidate) []candidate {
+func (s *selection) fuseQueries(candidates []candidate) []candidate {
 	type chunk struct {
 		knowledge, doc string
 		n              int
@@ -23,7 +23,8 @@ func fuseQueries(candidates []candidate) []candidate {
 		if c.further {
 			c.relevance *= furtherWeight
 		}
-		of := chunk{c.source.Knowledge, c.source.Doc, c.source.Chunk}
+		doc, n := s.identity(&c)
+		of := chunk{c.knowledge, doc, n}
 		i, again := at[of]
 		if again {
 			c.ranks += fused[i].ranks
@@ -50,4 +51,4 @@ func byRank(rank int, further bool) float64 {
 }
 
 // passes tells whether a candidate reaches the least score of the query that found it.
-func (c *candidate) passes() bool { return c.source.Score >= c.threshold }
+func (c *candidate) passes() bool { return c.own >= c.threshold }

@@ -46,7 +46,7 @@ type Pipeline struct {
 	Terms func(text string) []string
 
 	selections sync.Pool // *selection: of what is found only few are kept
-	rooms      sync.Pool // *[]Source, likewise
+	rooms      sync.Pool // *[]Hit, likewise
 }
 
 // An answer is what came of one base, or of those that are joint.
@@ -68,28 +68,30 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	room := p.borrowRoom(q)
 	answers := p.search(ctx, q, *room)
 
-	var arrived []answer
-	var refs []Ref
+	kept := lookups(answers)
+	arrived := answers[:0] // in their memory
 	var failures []error
 	worst, provisional, lacks, degraded := ReasonNone, false, false, Stage("")
 	var unembedded EmbedReason
 	late := 0
-	for _, a := range answers {
+	for i := range answers {
+		a := &answers[i]
+		reason := a.reason()
 		if a.further {
-			lacks = lacks || a.reason().Failed()
+			lacks = lacks || reason.Failed()
 		} else {
-			worst = worse(worst, a.reason())
+			worst = worse(worst, reason)
 		}
-		if a.reason() == ReasonTimeout || a.res.Unembedded == EmbedTimeout {
+		if reason == ReasonTimeout || a.res.Unembedded == EmbedTimeout {
 			late++
 		}
 		if a.err != nil {
 			failures = append(failures, a.err)
 			continue
 		}
-		unembedded = cmp.Or(unembedded, a.res.Unembedded)
-		arrived, provisional = append(arrived, a), provisional || a.res.Provisional
-		degraded = cmp.Or(degraded, a.res.Degraded)
+		unembedded, degraded = cmp.Or(unembedded, a.res.Unembedded), cmp.Or(degraded, a.res.Degraded)
+		provisional = provisional || a.res.Provisional
+		arrived = append(arrived, *a)
 	}
 	var res Result
 	var err error
@@ -112,30 +114,22 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 			fmt.Errorf("search %d bases: %w", len(q.Bases), errors.Join(failures...))
 	}
 	q.grade(ctx, &res)
-	for _, a := range arrived {
-		refs = append(refs, a.res.Bases...)
-	}
-	inOrder(refs, q.Bases)
-	if len(q.Further) > 0 { // where they saw different generations both are told, so that nothing is cached
-		refs = slices.Compact(refs)
-	}
-	res.Bases, res.Cache, res.Lookups = refs, cacheOf(arrived), lookups(answers)
+	res.Bases, res.Cache, res.Lookups = searched(arrived, q), cacheOf(arrived), kept
 	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, cmp.Or(degraded, res.lacks())
 	res.Unembedded, res.Late = unembedded, late
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived, res.Graded)
 	}
-	clear((*room)[:cap(*room)])
 	p.rooms.Put(room)
 	res.Took = time.Since(start)
 	return res, nil
 }
 
 // borrowRoom returns memory for what is found, which no Result of a Pipeline lies in.
-func (p *Pipeline) borrowRoom(q Query) *[]Source {
-	room, _ := p.rooms.Get().(*[]Source)
+func (p *Pipeline) borrowRoom(q Query) *[]Hit {
+	room, _ := p.rooms.Get().(*[]Hit)
 	if room == nil || cap(*room) < q.Settings.NumCandidates {
-		made := make([]Source, 0, q.Settings.NumCandidates)
+		made := make([]Hit, 0, q.Settings.NumCandidates)
 		return &made
 	}
 	return room
@@ -160,7 +154,7 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q Query) (Resul
 
 // search asks every base of q at once and returns their answers; those that have not come
 // by the deadline are errors. What one goroutine finds may lie in room.
-func (p *Pipeline) search(ctx context.Context, q Query, room []Source) []answer {
+func (p *Pipeline) search(ctx context.Context, q Query, room []Hit) []answer {
 	groups := p.groups(q.Bases)
 	alone := len(groups) == 1 && len(q.Further) == 0 && p.Punctual
 	if alone && p.prompt(q, groups[0]) { // a timer would take a tenth of the time
@@ -230,12 +224,26 @@ func (p *Pipeline) groups(refs []Ref) [][]Ref {
 	return groups
 }
 
-// inOrder sorts what was searched as it was asked for, which a cache compares it with.
-func inOrder(searched, asked []Ref) {
+// searched returns the bases that answered, in the order of the query, which a cache compares them
+// with. Where a plan's queries saw different generations both are told, so that nothing is cached.
+func searched(arrived []answer, q Query) []Ref {
 	place := func(ref Ref) int {
-		return slices.IndexFunc(asked, func(a Ref) bool { return a.Knowledge == ref.Knowledge })
+		return slices.IndexFunc(q.Bases, func(asked Ref) bool { return asked.Knowledge == ref.Knowledge })
 	}
-	slices.SortStableFunc(searched, func(a, b Ref) int { return cmp.Compare(place(a), place(b)) })
+	order := func(a, b Ref) int { return cmp.Compare(place(a), place(b)) }
+	refs := arrived[0].res.Bases
+	if len(arrived) == 1 && slices.IsSortedFunc(refs, order) {
+		return refs
+	}
+	refs = slices.Clone(refs) // others may be reading them
+	for i := range arrived[1:] {
+		refs = append(refs, arrived[1+i].res.Bases...)
+	}
+	slices.SortStableFunc(refs, order)
+	if len(q.Further) > 0 {
+		refs = slices.Compact(refs)
+	}
+	return refs
 }
 
 // await returns the answer of some bases. One that has not come when ctx ends is an error.
@@ -267,7 +275,7 @@ func named(bases []Ref) string {
 
 // ask searches one base, or those that are joint. Whatever fails in it, even by a panic,
 // fails for these only. What is found may lie in room.
-func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Source) (a answer) {
+func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Hit) (a answer) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			a = answer{err: fmt.Errorf("panic: %v", broken)}
@@ -287,14 +295,36 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Source) 
 	q.Bases = refs
 	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion}
 	q.Reranking, q.Grading = nil, nil
-	a.res, a.err = RetrieveInto(ctx, base, q, room)
-	for i := range a.res.Sources {
-		of := a.res.Sources[i].Knowledge
-		if a.err == nil && !slices.ContainsFunc(refs, func(ref Ref) bool { return ref.Knowledge == of }) {
-			a.err = fmt.Errorf("answered with a source of base %q", of)
-		}
+	if finder, ok := base.(Finder); ok {
+		a.res, a.err = finder.Find(ctx, q, room)
+	} else {
+		a.res, a.err = base.Retrieve(ctx, q)
+	}
+	if stranger := a.stranger(); a.err == nil && stranger != "" {
+		a.err = fmt.Errorf("answered with a source of base %q", stranger)
 	}
 	return a
+}
+
+// stranger returns a base that was not asked and of which the answer has something; "" if there is
+// none.
+func (a *answer) stranger() string {
+	asked := func(knowledge string) bool {
+		return slices.ContainsFunc(a.asked, func(ref Ref) bool { return ref.Knowledge == knowledge })
+	}
+	for i := range a.res.Sources {
+		if of := a.res.Sources[i].Knowledge; !asked(of) {
+			return of
+		}
+	}
+	if len(a.res.Hits) > 0 {
+		for _, ref := range a.res.Bases {
+			if !asked(ref.Knowledge) {
+				return ref.Knowledge
+			}
+		}
+	}
+	return ""
 }
 
 // unavailable wraps ErrUnavailable around an error that does not yet.

@@ -165,12 +165,12 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 func (s *selection) documents(answers []answer, of []int) ([]string, error) {
 	whole := make([]Source, len(of))
 	for n, i := range of {
-		whole[n] = *s.ranked[i].source
+		whole[n] = s.ranked[i].result()
 	}
 	for from := range answers {
 		var read []*Source
 		for n, i := range of {
-			if c := s.ranked[i]; c.from == from && c.mark != nil {
+			if c := s.ranked[i]; c.from == from && c.hit != nil {
 				read = append(read, &whole[n])
 			}
 		}

@@ -192,6 +192,7 @@ type Lookup struct {
 // nobody changes it, neither its slices.
 type Result struct {
 	Sources []Source // best first, at most Settings.TopK (of an engine: NumCandidates)
+	Hits    []Hit    // of a Finder, in place of Sources; they name bases by their number in Bases
 	Fallen  Fallen   // candidates that are no sources; of a pipeline, none from an engine
 	Bases   []Ref    // what was really searched, with the generation searched
 	Floor   float64  // of an engine: its calibrated least score; 0 is none
@@ -219,7 +220,7 @@ type Result struct {
 	// Pipeline the answers to its searches, and vectors of questions.
 	Late int
 
-	// Texts are those of Sources that an engine keeps; nil where all came with the hits, and
+	// Texts are those of Sources or Hits that an engine keeps; nil where all came with the hits, and
 	// in what a Pipeline returns.
 	Texts Texts
 
@@ -261,20 +262,13 @@ func Prompt(r Retriever, q Query) bool {
 	return ok && p.Prompt(q)
 }
 
-// An Appender is a Retriever whose Result may be written into the memory of another one: the
-// sources of a search, of which few are selected, are most of what it allocates.
-type Appender interface {
-	// RetrieveInto is Retrieve for a caller that alone gets the Result. Sources may lie in room,
-	// which must not be in use any more, and which nobody but the caller uses afterwards.
-	RetrieveInto(ctx context.Context, q Query, room []Source) (Result, error)
-}
-
-// RetrieveInto is r.Retrieve, in room where r is an Appender.
-func RetrieveInto(ctx context.Context, r Retriever, q Query, room []Source) (Result, error) {
-	if a, ok := r.(Appender); ok && cap(room) > 0 {
-		return a.RetrieveInto(ctx, q, room)
-	}
-	return r.Retrieve(ctx, q)
+// A Finder is a Retriever whose engine keeps the texts of what it finds. Its answer to a Pipeline
+// is in few bytes: a search finds dozens of chunks of which few are selected.
+type Finder interface {
+	// Find is Retrieve for a caller that alone gets the Result. It may have Hits in place of Sources.
+	// These may lie in room, memory that is not in use any more and that nobody but the caller
+	// uses afterwards.
+	Find(ctx context.Context, q Query, room []Hit) (Result, error)
 }
 
 // Func is a Retriever made of a function.

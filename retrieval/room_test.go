@@ -12,12 +12,12 @@ import (
 
 // A lent is an engine that puts what it finds into the memory that it is lent.
 type lent struct {
-	found retrieval.Func
+	found func() finder
 	mu    *sync.Mutex
-	rooms *[][]retrieval.Source // that it was lent
+	rooms *[][]retrieval.Hit // that it was lent
 }
 
-func (l lent) note(room []retrieval.Source) {
+func (l lent) note(room []retrieval.Hit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	*l.rooms = append(*l.rooms, room)
@@ -25,34 +25,32 @@ func (l lent) note(room []retrieval.Source) {
 
 func (l lent) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	l.note(nil)
-	return l.found(ctx, q)
+	return l.found().Retrieve(ctx, q)
 }
 
-func (l lent) RetrieveInto(ctx context.Context, q retrieval.Query, room []retrieval.Source) (retrieval.Result, error) {
-	res, err := l.found(ctx, q)
-	res.Sources = append(room[:0], res.Sources...)
+func (l lent) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
 	l.note(room)
-	return res, err
+	return l.found().Find(ctx, q, room)
 }
 
 // Memory is lent to an engine that is asked in the caller's goroutine, and is empty whenever it
 // is lent. Nothing of a result changes when the next search uses it.
 func TestRoomIsLent(t *testing.T) {
-	var rooms [][]retrieval.Source
+	var rooms [][]retrieval.Hit
 	var mu sync.Mutex // searches of two bases run side by side
 	n := 0
-	p := &retrieval.Pipeline{Terms: words, Punctual: true, Bases: func(string) retrieval.Retriever {
-		return lent{mu: &mu, rooms: &rooms, found: func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	p := &retrieval.Pipeline{Terms: words, Punctual: true, Bases: func(id string) retrieval.Retriever {
+		return lent{mu: &mu, rooms: &rooms, found: func() finder {
 			mu.Lock()
 			defer mu.Unlock()
-			for _, src := range rooms {
-				if len(src) > 0 || cap(src) > 0 && src[:1][0] != (retrieval.Source{}) {
-					t.Errorf("lent memory holds %+v", src[:1][0])
+			for _, room := range rooms {
+				if len(room) > 0 {
+					t.Errorf("lent memory holds %+v", room)
 				}
 			}
 			n++
 			texts := []string{"one two three", "four five six", "seven eight nine"}
-			return has(0, chunk("a.md", n, 3, texts[n%3]), chunk("b.md", n, 2, texts[(n+1)%3]))(ctx, q)
+			return finder{newLate(0, of(id, chunk("a.md", n, 3, texts[n%3])), of(id, chunk("b.md", n, 2, texts[(n+1)%3])))}
 		}}
 	}}
 	var first, copied retrieval.Result

@@ -4,19 +4,21 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
-
+	"sidenote/retrieval/hit"
 	"sidenote/retrieval/score"
 	"sidenote/retrieval/sketch"
+	"slices"
 )
 
-// A candidate is a chunk on its way through selection. Its source belongs to an
+// A candidate is a chunk on its way through selection. Its hit or source belongs to an
 // answer that others may be reading: it is never changed.
 type candidate struct {
-	source    *Source
-	mark      *Mark   // of a text that its engine keeps; nil where the source has the text
+	hit       *Hit    // of a text that its engine keeps; nil where the source has the text
+	source    *Source // nil of a hit that was no source yet
+	knowledge string  // id of its base
 	from      int     // number of its answer
+	at        int     // its number among all candidates as they were found
+	own       float64 // the score of its engine
 	relevance float64 // comparable over bases
 	ranks     float64 // what several lists give to its ranks, where they are fused by them
 	beyond    float64 // the score of an engine without a floor, which says more where it is above 1
@@ -25,6 +27,26 @@ type candidate struct {
 	judged    bool    // by a Reranker
 	further   bool    // its answer is to a query of a plan
 	text      *content
+}
+
+// A fell is a candidate that fell, and why.
+type fell struct {
+	*candidate
+	reason ExcludeReason
+	detail string
+}
+
+// write makes x the candidate as it is written, without its label.
+func (f *fell) write(x *Excluded) {
+	*x = Excluded{Knowledge: f.knowledge, Score: f.own, Relevance: f.relevance, RerankScore: f.rerankScore(), Reason: f.reason, Detail: f.detail}
+	if f.hit != nil {
+		x.Arm, x.ByArm, x.At = f.hit.Arm, f.hit.ByArm, f.hit.At
+	} else {
+		x.Arm, x.ByArm, x.At = f.source.Arm, f.source.ByArm, f.source.At
+	}
+	if f.reason == ExcludedScore {
+		x.Least = f.threshold
+	}
 }
 
 // A content is what a text without a mark is compared by.
@@ -50,9 +72,14 @@ type group struct {
 	listed bool       // best fell only because the list was full
 }
 
-// result is the source as the answer has it.
+// result is the source as the answer has it; of a hit its text is still to be read.
 func (c *candidate) result() Source {
-	src := *c.source
+	var src Source
+	if c.source != nil {
+		src = *c.source
+	} else {
+		src = Source{Type: typeRAG, Knowledge: c.knowledge, Score: c.own, Arm: c.hit.Arm, ByArm: c.hit.ByArm, At: c.hit.At}
+	}
 	src.Relevance, src.RerankScore = c.relevance, c.rerankScore()
 	return src
 }
@@ -73,45 +100,64 @@ func (s *selection) rank(answers []answer) error {
 	n, planned := 0, false
 	byRanks := s.settings.Fusion == FusionRanks && len(answers) > 1
 	for i := range answers {
-		n += min(len(answers[i].res.Sources), s.settings.NumCandidates)
+		n += len(answers[i].res.Hits) + len(answers[i].res.Sources)
 	}
-	s.marks, s.candidates, s.ranked = slices.Grow(s.marks, n), slices.Grow(s.candidates, n), slices.Grow(s.ranked, n)
+	s.marked, s.candidates, s.ranked = slices.Grow(s.marked, n), slices.Grow(s.candidates, n), slices.Grow(s.ranked, n) // they are pointed to
 	for from := range answers {
 		a, further := &answers[from].res, answers[from].further
 		planned = planned || further
-		found := a.Sources[:min(len(a.Sources), s.settings.NumCandidates)]
-		marks := s.marks[len(s.marks) : len(s.marks)+len(found)]
-		s.marks = s.marks[:len(s.marks)+len(found)]
-		if err := a.marks(found, marks); err != nil {
+		first := len(s.candidates)
+		if err := s.found(from, a); err != nil {
 			return unreadable(from, err)
 		}
-		for i := range found {
-			src := &found[i]
-			c := candidate{source: src, from: from, further: further, relevance: score.Relevance(src.Score, a.Floor), threshold: s.settings.threshold(src.Knowledge, a.Floor)}
+		for i := range s.candidates[first:] {
+			c := &s.candidates[first+i]
+			c.at, c.further = first+i, further
+			c.relevance, c.threshold = score.Relevance(c.own, a.Floor), s.settings.threshold(c.knowledge, a.Floor)
 			if !score.HasFloor(a.Floor) {
-				c.beyond = src.Score
+				c.beyond = c.own
 			}
 			if byRanks {
 				c.ranks = byRank(i+1, further)
 			}
-			if src.At.Kept && a.Texts != nil {
-				c.mark = &marks[i]
-			}
-			s.candidates = append(s.candidates, c)
 		}
 	}
 	if planned {
-		s.candidates = fuseQueries(s.candidates)
+		s.candidates = s.fuseQueries(s.candidates)
 	}
 	for i := range s.candidates {
 		s.ranked = append(s.ranked, &s.candidates[i])
 	}
-	slices.SortFunc(s.ranked, better)
+	if !slices.IsSortedFunc(s.ranked, s.compare) { // an engine's answer is
+		slices.SortStableFunc(s.ranked, s.compare)
+	}
 	return nil
 }
 
-// better orders candidates, the best first.
-func better(a, b *candidate) int {
+// found adds the candidates of an answer.
+func (s *selection) found(from int, a *Result) error {
+	for i := range a.Hits[:min(len(a.Hits), s.settings.NumCandidates)] {
+		h := &a.Hits[i]
+		s.candidates = append(s.candidates, candidate{hit: h, knowledge: a.Bases[h.Base].Knowledge, from: from, own: h.Score})
+	}
+	first := len(s.marked)
+	for i := range a.Sources[:min(len(a.Sources), s.settings.NumCandidates)] {
+		src := &a.Sources[i]
+		c := candidate{source: src, knowledge: src.Knowledge, from: from, own: src.Score}
+		if src.At.Kept && a.Texts != nil {
+			s.marked = append(s.marked, Hit{At: src.At, Score: src.Score, Arm: src.Arm, ByArm: src.ByArm})
+			c.hit = &s.marked[len(s.marked)-1]
+		}
+		s.candidates = append(s.candidates, c)
+	}
+	if len(s.marked) == first {
+		return nil
+	}
+	return a.Texts.Mark(s.marked[first:])
+}
+
+// compare orders candidates, the best first.
+func (s *selection) compare(a, b *candidate) int {
 	switch { // nearly always this decides
 	case a.ranks != b.ranks:
 		return cmp.Compare(b.ranks, a.ranks)
@@ -119,15 +165,18 @@ func better(a, b *candidate) int {
 		return -1
 	case a.relevance < b.relevance:
 		return 1
+	case a.from == b.from && a.source == nil && b.source == nil: // hits come in order
+		return cmp.Compare(a.at, b.at)
 	}
-	return cmp.Or(
-		cmp.Compare(b.relevance, a.relevance),
-		cmp.Compare(b.beyond, a.beyond),
-		cmp.Compare(a.source.Knowledge, b.source.Knowledge),
-		cmp.Compare(a.source.Doc, b.source.Doc),
-		cmp.Compare(a.source.Chunk, b.source.Chunk),
-		cmp.Compare(a.source.Text, b.source.Text),
-	)
+	if c := cmp.Or(cmp.Compare(b.beyond, a.beyond), cmp.Compare(a.knowledge, b.knowledge)); c != 0 {
+		return c
+	}
+	doc, chunk := s.identity(a)
+	other, its := s.identity(b)
+	if c := cmp.Or(cmp.Compare(doc, other), cmp.Compare(chunk, its)); c != 0 || a.source == nil || b.source == nil {
+		return c
+	}
+	return cmp.Compare(a.source.Text, b.source.Text)
 }
 
 // A selection takes candidates best first and keeps those that make the answer.
@@ -140,18 +189,19 @@ type selection struct {
 	query     string     // that it is about
 
 	answers    []answer
-	marks      []Mark       // of all candidates, as they were found
-	candidates []candidate  // as they were found, too
+	marked     []Hit        // of sources whose texts an engine keeps
+	candidates []candidate  // as they were found
 	ranked     []*candidate // all of them, best first
 	chosen     []*candidate
-	fallen     []*candidate    // as packed has them
-	packed     packer          // what fell
-	names      fallenNames     // of what fell, of those whose texts an engine keeps
-	hits       []*Source       // those of which an engine is asked
+	fallen     []fell
+	packed     hit.Packer      // what fell
+	entry      Excluded        // that is written to it
+	hits       []*Hit          // those of which an engine is asked
+	sources    []*Source       // likewise
 	groups     []group         // of all candidates, the best first; never more than there is room for
 	keys       []key           // of the best of each group
 	glances    []sketch.Glance // likewise
-	doubtful   bool            // a glance does not tell: of some group another one than the best is chosen, or a text has no mark
+	doubtful   bool            // a glance does not tell: of some group another one than the best is chosen, or a text is no hit
 	beyond     string          // the detail of what came after the list was full
 }
 
@@ -163,10 +213,10 @@ type key struct {
 }
 
 func keyOf(c *candidate) key {
-	if c.mark == nil {
+	if c.hit == nil {
 		return key{bytes: len(c.source.Text), from: -1}
 	}
-	return key{c.mark.Bytes, c.mark.Sum, c.from}
+	return key{c.hit.Bytes, c.hit.Sum, c.from}
 }
 
 // differs tells whether two texts are not the same.
@@ -176,15 +226,17 @@ func (k *key) differs(l *key) bool {
 
 // reset lets go of all that was selected and keeps the memory.
 func (s *selection) reset() {
-	clear(s.candidates[:cap(s.candidates)])
+	clear(s.candidates)
 	clear(s.ranked)
 	clear(s.chosen)
 	clear(s.fallen)
 	clear(s.groups)
+	clear(s.marked)
 	clear(s.hits[:cap(s.hits)])
+	clear(s.sources[:cap(s.sources)])
 	*s = selection{
-		marks: s.marks[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0],
-		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], packed: s.packed, names: fallenNames{b: s.names.b[:0]}, hits: s.hits[:0],
+		marked: s.marked[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0],
+		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], packed: s.packed, hits: s.hits[:0], sources: s.sources[:0],
 	}
 }
 
@@ -206,11 +258,12 @@ func (s *selection) add(c *candidate) {
 	case !c.passes(): // NaN, too
 		s.drop(c, ExcludedScore, "")
 	case g.chosen != nil:
-		s.drop(c, ExcludedDup, duplicateDetail(c.source.Knowledge, g.chosen.source))
+		s.drop(c, ExcludedDup, s.duplicateOf(c, g.chosen))
 	case g.listed:
-		s.drop(c, ExcludedDup, duplicateDetail(c.source.Knowledge, g.best.source))
-	case s.ofDocument(c.source) >= s.settings.MaxPerDocument:
-		s.drop(c, ExcludedDocument, fmt.Sprintf("%d of %s already", s.settings.MaxPerDocument, c.source.Doc))
+		s.drop(c, ExcludedDup, s.duplicateOf(c, g.best))
+	case s.ofDocument(c) >= s.settings.MaxPerDocument:
+		doc, _ := s.identity(c)
+		s.drop(c, ExcludedDocument, fmt.Sprintf("%d of %s already", s.settings.MaxPerDocument, doc))
 	case full:
 		g.listed = g.best == c
 		if s.beyond == "" {
@@ -223,19 +276,17 @@ func (s *selection) add(c *candidate) {
 	}
 }
 
-// duplicateDetail names what was kept in place of a chunk of a base.
-func duplicateDetail(knowledge string, better *Source) string {
-	if better.Knowledge != knowledge {
-		return fmt.Sprintf("duplicate of %s#%d in %s", better.Doc, better.Chunk, better.Knowledge)
-	}
-	return fmt.Sprintf("duplicate of %s#%d", better.Doc, better.Chunk)
+// duplicateOf names what was kept in place of a candidate.
+func (s *selection) duplicateOf(c, better *candidate) string {
+	doc, chunk := s.identity(better)
+	return hit.DuplicateDetail(c.knowledge, better.knowledge, doc, chunk)
 }
 
 // groupOf returns the group with the same text as c, else the best one with a text like that; a
 // new one if there is none.
 func (s *selection) groupOf(c *candidate) *group {
-	k, glance := keyOf(c), s.sketchOf(c).Glance()
-	s.doubtful = s.doubtful || c.mark == nil
+	k, glance := keyOf(c), s.glanceOf(c)
+	s.doubtful = s.doubtful || c.hit == nil
 	like := -1
 	for i := range s.glances {
 		out := s.glances[i].RulesOut(glance)
@@ -277,65 +328,66 @@ func (s *selection) alike(a, b *candidate) bool {
 	return (few || x.Near(y)) && sketch.SimilarSets(a.text.set(), b.text.set())
 }
 
+// glanceOf returns that of a candidate's text.
+func (s *selection) glanceOf(c *candidate) sketch.Glance {
+	if c.hit != nil {
+		return c.hit.Glance
+	}
+	return s.sketchOf(c).Glance()
+}
+
 // sketchOf returns the sketch of a candidate's text. Where its engine has made none it is made.
 func (s *selection) sketchOf(c *candidate) *sketch.Sketch {
-	if c.mark != nil {
-		return &c.mark.Sketch
+	if c.text != nil {
+		return &c.text.sketch
 	}
-	if c.text == nil {
-		read, ok := sketch.Read([]byte(c.source.Sketch))
-		if c.text = (&content{sketch: read}); !ok {
-			c.text.terms, c.text.made = s.terms(c.source.Text), true
-			c.text.sketch = sketch.Of(c.text.terms)
-		}
+	c.text = new(content)
+	if c.hit != nil {
+		c.text.sketch, _ = s.answers[c.from].res.Texts.Sketch(c.hit) // what cannot be read resembles nothing
+		return &c.text.sketch
+	}
+	read, ok := sketch.Read([]byte(c.source.Sketch))
+	if c.text.sketch = read; !ok {
+		c.text.terms, c.text.made = s.terms(c.source.Text), true
+		c.text.sketch = sketch.Of(c.text.terms)
 	}
 	return &c.text.sketch
 }
 
-func (s *selection) ofDocument(src *Source) int {
+// ofDocument counts what is chosen of a candidate's document.
+func (s *selection) ofDocument(c *candidate) int {
 	n := 0
-	for _, c := range s.chosen {
-		if c.source.Doc == src.Doc && c.source.Knowledge == src.Knowledge {
+	for _, other := range s.chosen {
+		if s.sameDocument(other, c) {
 			n++
 		}
 	}
 	return n
 }
 
+func (s *selection) sameDocument(a, b *candidate) bool {
+	if a.from == b.from && a.hit != nil && b.hit != nil { // of one engine
+		return a.hit.Document == b.hit.Document && a.hit.At.Segment == b.hit.At.Segment
+	}
+	if a.knowledge != b.knowledge {
+		return false
+	}
+	doc, _ := s.identity(a)
+	other, _ := s.identity(b)
+	return doc == other
+}
+
 // drop notes why a candidate was left out. At most NumCandidates notes are kept, but at
 // least one for each base, so that no base disappears without a reason.
 func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
-	if len(s.fallen) >= s.settings.NumCandidates && s.tells(c.source.Knowledge) {
-		return
+	if len(s.fallen) < s.settings.NumCandidates || !s.tells(c.knowledge) {
+		s.fallen = append(s.fallen, fell{c, reason, detail})
 	}
-	src := c.source
-	x := Excluded{
-		Knowledge: src.Knowledge, Doc: src.Doc, Chunk: src.Chunk, Name: src.Name, Section: src.Section,
-		Score: src.Score, Relevance: c.relevance, Arm: src.Arm, ByArm: src.ByArm, RerankScore: c.rerankScore(), At: src.At, Reason: reason, Detail: detail,
-	}
-	if reason == ExcludedScore {
-		x.Least = c.threshold
-	}
-	s.packed.add(&x)
-	s.fallen = append(s.fallen, c)
 }
 
 func (s *selection) tells(knowledge string) bool {
-	of := func(c *candidate) bool { return c.source.Knowledge == knowledge }
-	return slices.ContainsFunc(s.chosen, of) || slices.ContainsFunc(s.fallen, of)
-}
-
-// scoreDetail writes "score 1.1 < 3.0", with as many decimals as it takes to
-// show the difference.
-func scoreDetail(score, threshold float64) string {
-	const most = 6
-	for decimals := 1; ; decimals++ {
-		a := strconv.FormatFloat(score, 'f', decimals, 64)
-		b := strconv.FormatFloat(threshold, 'f', decimals, 64)
-		if a != b || decimals == most {
-			return "score " + a + " < " + b
-		}
-	}
+	return slices.ContainsFunc(s.chosen, func(c *candidate) bool { return c.knowledge == knowledge }) ||
+		slices.ContainsFunc(s.fallen, func(f fell) bool { return f.knowledge == knowledge })
 }
 
 // choose turns the answers of bases into sources, with their texts, and the account of what
@@ -354,7 +406,6 @@ func (s *selection) choose(ctx context.Context, answers []answer) (Result, error
 	if len(answers) == 1 {
 		res.Floor = answers[0].res.Floor
 	}
-	s.packed.reset(res.Floor)
 	for _, c := range s.ranked {
 		s.add(c)
 	}
@@ -370,7 +421,6 @@ func (s *selection) choose(ctx context.Context, answers []answer) (Result, error
 	if err := s.read(answers, &res); err != nil {
 		return Result{}, err
 	}
-	res.Fallen = s.packed.fallen()
-	res.Fallen.names = s.names.packed()
-	return res, nil
+	res.Fallen, err = s.pack(answers, res.Floor)
+	return res, err
 }

@@ -2,47 +2,12 @@ package retrieval
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 
-	"sidenote/retrieval/packed"
 	"sidenote/retrieval/sketch"
 )
-
-// A Place says of a hit where its engine has the text. Only that engine reads the numbers;
-// they are worth nothing in another generation of the base.
-type Place struct {
-	Kept          bool // the engine has the text and reads it on demand; false: it came with the hit
-	Segment, Text int
-}
-
-// Append appends a place.
-func (p Place) Append(b []byte) []byte {
-	if !p.Kept {
-		return append(b, 0)
-	}
-	b = binary.AppendUvarint(b, uint64(p.Segment)+1) //nolint:gosec // counted from 0
-	return binary.AppendUvarint(b, uint64(p.Text))   //nolint:gosec // likewise
-}
-
-// ReadPlace reads what Append wrote.
-func ReadPlace(r *packed.Reader) Place {
-	segment := r.Uvarint()
-	if segment == 0 {
-		return Place{}
-	}
-	return Place{Kept: true, Segment: int(segment - 1), Text: int(r.Uvarint())} //nolint:gosec // a hint, see Locator
-}
-
-// A Mark is what an engine noted of a text when it read it in. Duplicates are found by marks,
-// without the texts.
-type Mark struct {
-	Sketch sketch.Sketch
-	Bytes  int    // length of the text
-	Sum    uint32 // equal texts of one Texts have equal sums
-}
 
 // Texts are the texts of the hits of one Result, in the generation that was searched. They are
 // read for what is selected only.
@@ -50,13 +15,16 @@ type Mark struct {
 // An error wraps ErrUnavailable, and is a *UnreadableError where it is about one base. It is
 // safe for concurrent use.
 type Texts interface {
-	// Marks fills in the mark of each hit.
-	Marks(hits []Source, marks []Mark) error
-	// Read completes sources by Name, Section, Text, Before, After and Tokens.
+	// Mark fills in the marks of hits, by their places.
+	Mark(hits []Hit) error
+	// Sketch returns that of the terms of a text, made at ingest.
+	Sketch(of *Hit) (sketch.Sketch, error)
+	// Read completes sources, by their places: by Doc, Chunk, Name, Section, Text, Before, After
+	// and Tokens.
 	Read(sources []*Source) error
-	// Names calls add with the Name and the Section of each hit, in their order. The bytes are not
-	// to be kept.
-	Names(hits []*Source, add func(name, section []byte)) error
+	// Label calls add with the label of each hit, in their order. They have their marks, and Base
+	// is its number in the Result's Bases, or in those of the Query of Locate.
+	Label(hits []*Hit, add func(Label)) error
 }
 
 // A Locator finds the texts of hits again, of which a cache kept base, document, chunk and
@@ -131,67 +99,58 @@ func unreadable(from int, err error) *unreadableAnswer {
 	return broken
 }
 
-// marks fills in the marks of some sources of an engine's answer, as far as it keeps their
-// texts.
-func (r *Result) marks(found []Source, marks []Mark) error {
-	if r.Texts == nil || len(found) == 0 {
-		return nil
-	}
-	return r.Texts.Marks(found, marks)
-}
-
-// read reads what answers have of the sources of res, and the names of what fell.
+// read reads what answers have of the sources of res.
 func (s *selection) read(answers []answer, res *Result) error {
 	for from := range answers {
-		texts := answers[from].res.Texts
-		if texts == nil {
-			continue
-		}
-		s.hits = s.hits[:0]
+		s.sources = s.sources[:0]
 		for i, c := range s.chosen {
-			if c.from == from && c.mark != nil {
-				s.hits = append(s.hits, &res.Sources[i])
+			if c.from == from && c.hit != nil {
+				s.sources = append(s.sources, &res.Sources[i])
 			}
 		}
-		if len(s.hits) == 0 {
+		if len(s.sources) == 0 {
 			continue
 		}
-		if err := texts.Read(s.hits); err != nil {
-			return unreadable(from, err)
-		}
-	}
-	return s.readNames(answers)
-}
-
-// readNames reads the names of what fell, of one answer after the other as they come in the order.
-func (s *selection) readNames(answers []answer) error {
-	kept := s.fallen
-	for len(kept) > 0 {
-		from, n := kept[0].from, 0
-		s.hits = s.hits[:0]
-		for ; n < len(kept) && kept[n].from == from; n++ {
-			if kept[n].source.At.Kept {
-				s.hits = append(s.hits, kept[n].source)
-			}
-		}
-		if kept = kept[n:]; len(s.hits) == 0 {
-			continue
-		}
-		texts := answers[from].res.Texts
-		if texts == nil {
-			texts = locatedTexts{} // the engine keeps them, but has not said where
-		}
-		if err := texts.Names(s.hits, s.names.add); err != nil {
+		if err := answers[from].res.Texts.Read(s.sources); err != nil {
 			return unreadable(from, err)
 		}
 	}
 	return nil
 }
 
+// pack writes what fell, with the labels that engines have, of one answer after the other as they
+// come in the order.
+func (s *selection) pack(answers []answer, floor float64) (Fallen, error) {
+	s.packed.Reset(floor)
+	for rest := s.fallen; len(rest) > 0; {
+		if src := rest[0].source; rest[0].hit == nil {
+			rest[0].write(&s.entry)
+			s.packed.Add(&s.entry, Label{Doc: []byte(src.Doc), Chunk: src.Chunk, Name: []byte(src.Name), Section: []byte(src.Section)})
+			rest = rest[1:]
+			continue
+		}
+		from, n := rest[0].from, 0
+		for s.hits = s.hits[:0]; n < len(rest) && rest[n].from == from && rest[n].hit != nil; n++ {
+			s.hits = append(s.hits, rest[n].hit)
+		}
+		next := 0
+		err := answers[from].res.Texts.Label(s.hits, func(label Label) {
+			rest[next].write(&s.entry)
+			s.packed.Add(&s.entry, label)
+			next++
+		})
+		if err != nil {
+			return Fallen{}, unreadable(from, err)
+		}
+		rest = rest[n:]
+	}
+	return s.packed.Fallen(), nil
+}
+
 // same tells whether two candidates that their keys do not tell apart have the same text. Texts
 // that an engine keeps are only read for that.
 func (s *selection) same(a, b *candidate) bool {
-	if a.mark == nil && b.mark == nil {
+	if a.hit == nil && b.hit == nil {
 		return a.source.Text == b.source.Text
 	}
 	x, ok := s.readText(a)
@@ -199,17 +158,29 @@ func (s *selection) same(a, b *candidate) bool {
 		return false
 	}
 	y, ok := s.readText(b)
-	return ok && x == y
+	return ok && x.Text == y.Text
 }
 
-// readText returns the text; false where it cannot be read, which shows when it is selected.
-func (s *selection) readText(c *candidate) (string, bool) {
-	if c.mark == nil {
-		return c.source.Text, true
+// readText returns a candidate with its text; false where it cannot be read, which shows when it is
+// selected.
+func (s *selection) readText(c *candidate) (Source, bool) {
+	src := c.result()
+	if c.hit == nil {
+		return src, true
 	}
-	src := *c.source
 	err := s.answers[c.from].res.Texts.Read([]*Source{&src})
-	return src.Text, err == nil
+	return src, err == nil
+}
+
+// identity returns the document of a candidate and its place there.
+func (s *selection) identity(c *candidate) (doc string, chunk int) {
+	if c.source != nil {
+		return c.source.Doc, c.source.Chunk
+	}
+	// What cannot be read shows when it is selected, or written.
+	s.hits = append(s.hits[:0], c.hit)
+	_ = s.answers[c.from].res.Texts.Label(s.hits, func(label Label) { doc, chunk = string(label.Doc), label.Chunk })
+	return doc, chunk
 }
 
 // withoutUnreadable removes what choose could not read: the base that is known to be the
@@ -220,21 +191,27 @@ func withoutUnreadable(answers []answer, err error) []answer {
 		return nil
 	}
 	a := &answers[e.from].res
+	base := slices.IndexFunc(a.Bases, func(ref Ref) bool { return ref.Knowledge == e.knowledge })
 	of := func(src Source) bool { return src.Knowledge == e.knowledge }
-	if e.knowledge == "" || !slices.ContainsFunc(a.Sources, of) {
+	hit := func(h Hit) bool { return h.Base == base }
+	if e.knowledge == "" || !slices.ContainsFunc(a.Sources, of) && !slices.ContainsFunc(a.Hits, hit) || len(a.Bases) == 1 {
 		return slices.Delete(answers, e.from, e.from+1)
 	}
-	a.Sources = slices.DeleteFunc(slices.Clone(a.Sources), of) // others may be reading the list
+	// Others may be reading the lists. Hits name their base by its number.
+	a.Sources = slices.DeleteFunc(slices.Clone(a.Sources), of)
+	a.Hits = slices.DeleteFunc(slices.Clone(a.Hits), hit)
+	for i := range a.Hits {
+		if base >= 0 && a.Hits[i].Base > base {
+			a.Hits[i].Base--
+		}
+	}
 	a.Bases = slices.DeleteFunc(slices.Clone(a.Bases), func(ref Ref) bool { return ref.Knowledge == e.knowledge })
-	if len(a.Bases) == 0 {
-		return slices.Delete(answers, e.from, e.from+1)
-	}
 	return answers
 }
 
 // Locate finds the texts of sources again that this Pipeline found.
 func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
-	var all locatedTexts
+	all := locatedTexts{bases: q.Bases}
 	found := 0
 	for _, refs := range p.groups(q.Bases) {
 		var of []*Source
@@ -255,13 +232,13 @@ func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, 
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", named(refs), err)
 		}
-		all = append(all, located{refs, texts})
+		all.of = append(all.of, located{refs, texts})
 	}
 	if found < len(hits) { // what a store returned may name any base
 		return nil, fmt.Errorf("of another base: %w", ErrNoHit)
 	}
-	if len(all) == 1 {
-		return all[0].texts, nil
+	if len(all.of) == 1 {
+		return all.of[0].texts, nil
 	}
 	return all, nil
 }
@@ -277,13 +254,44 @@ func (l located) has(knowledge string) bool {
 }
 
 // locatedTexts are the texts of several engines.
-type locatedTexts []located
+type locatedTexts struct {
+	bases []Ref // of the query
+	of    []located
+}
 
-// Marks is not asked for: what a Pipeline has found was compared already.
-func (locatedTexts) Marks([]Source, []Mark) error { return errors.ErrUnsupported }
+// Mark marks all hits by the engines that keep them.
+func (all locatedTexts) Mark(hits []Hit) error {
+	for i := range hits {
+		l, ok := all.keeper(hits[i].Base)
+		if !ok {
+			return errors.ErrUnsupported
+		}
+		if err := l.texts.Mark(hits[i : i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sketch is not asked for: what a Pipeline has found was compared already.
+func (locatedTexts) Sketch(*Hit) (sketch.Sketch, error) {
+	return sketch.Sketch{}, errors.ErrUnsupported
+}
+
+// keeper returns the engine that keeps the texts of a base.
+func (all locatedTexts) keeper(base int) (located, bool) {
+	if base < 0 || base >= len(all.bases) {
+		return located{}, false
+	}
+	at := slices.IndexFunc(all.of, func(l located) bool { return l.has(all.bases[base].Knowledge) })
+	if at < 0 {
+		return located{}, false
+	}
+	return all.of[at], true
+}
 
 func (all locatedTexts) Read(sources []*Source) error {
-	for _, l := range all {
+	for _, l := range all.of {
 		of := slices.DeleteFunc(slices.Clone(sources), func(src *Source) bool { return !l.has(src.Knowledge) })
 		if err := l.texts.Read(of); err != nil {
 			return err
@@ -292,14 +300,13 @@ func (all locatedTexts) Read(sources []*Source) error {
 	return nil
 }
 
-func (all locatedTexts) Names(hits []*Source, add func(name, section []byte)) error {
+func (all locatedTexts) Label(hits []*Hit, add func(Label)) error {
 	for i := range hits {
-		at := slices.IndexFunc(all, func(l located) bool { return l.has(hits[i].Knowledge) })
-		if at < 0 {
-			add(nil, nil)
-			continue
+		l, ok := all.keeper(hits[i].Base)
+		if !ok {
+			return errors.ErrUnsupported
 		}
-		if err := all[at].texts.Names(hits[i:i+1], add); err != nil {
+		if err := l.texts.Label(hits[i:i+1], add); err != nil {
 			return err
 		}
 	}

@@ -38,26 +38,29 @@ func (l *late) Retrieve(_ context.Context, q retrieval.Query) (retrieval.Result,
 	return res, nil
 }
 
-func (l *late) Marks(hits []retrieval.Source, marks []retrieval.Mark) error {
-	for i, hit := range hits {
-		text := l.answer.Sources[hit.At.Text].Text
-		var k sketch.Sketcher
-		for _, term := range words(text) {
-			k.Add([]byte(term))
-		}
-		marks[i] = retrieval.Mark{Bytes: len(text), Sum: crc32.ChecksumIEEE([]byte(text))}
-		marks[i].Sketch, _ = sketch.Read(k.Append(nil))
+func (l *late) Mark(hits []retrieval.Hit) error {
+	for i := range hits {
+		h := &hits[i]
+		of := l.answer.Sources[h.At.Text]
+		seen, _ := l.Sketch(h)
+		h.Mark = retrieval.Mark{Glance: seen.Glance(), Bytes: len(of.Text), Sum: crc32.ChecksumIEEE([]byte(of.Text))}
+		h.Document = slices.IndexFunc(l.answer.Sources, func(s retrieval.Source) bool { return s.Knowledge == of.Knowledge && s.Doc == of.Doc })
 	}
 	return l.broken["marks"]
 }
 
+func (l *late) Sketch(h *retrieval.Hit) (sketch.Sketch, error) {
+	return sketch.Of(words(l.answer.Sources[h.At.Text].Text)), nil
+}
+
 func (l *late) Read(sources []*retrieval.Source) error {
 	for _, s := range sources {
-		if err := l.broken[s.Doc]; err != nil {
+		if err := l.broken[l.answer.Sources[s.At.Text].Doc]; err != nil {
 			return err
 		}
-		l.read[s.Doc]++
-		s.Text = l.answer.Sources[s.At.Text].Text
+		of := l.answer.Sources[s.At.Text]
+		l.read[of.Doc]++
+		s.Doc, s.Chunk, s.Text = of.Doc, of.Chunk, of.Text
 	}
 	for _, s := range sources {
 		s.Name = "about " + s.Doc
@@ -65,11 +68,25 @@ func (l *late) Read(sources []*retrieval.Source) error {
 	return nil
 }
 
-func (l *late) Names(hits []*retrieval.Source, add func(name, section []byte)) error {
-	for _, hit := range hits {
-		add([]byte("about "+hit.Doc), nil)
+func (l *late) Label(hits []*retrieval.Hit, add func(retrieval.Label)) error {
+	for _, h := range hits {
+		of := l.answer.Sources[h.At.Text]
+		add(retrieval.Label{Doc: []byte(of.Doc), Chunk: of.Chunk, Name: []byte("about " + of.Doc)})
 	}
 	return nil
+}
+
+// A finder is a late engine whose answer to a Pipeline is hits.
+type finder struct{ *late }
+
+func (f finder) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
+	res, err := f.Retrieve(ctx, q)
+	for _, s := range res.Sources {
+		base := slices.IndexFunc(res.Bases, func(ref retrieval.Ref) bool { return ref.Knowledge == s.Knowledge })
+		room = append(room, retrieval.Hit{At: s.At, Base: base, Score: s.Score, Arm: s.Arm, ByArm: s.ByArm})
+	}
+	res.Sources, res.Hits = nil, room
+	return res, errors.Join(err, f.Mark(res.Hits))
 }
 
 func (l *late) Locate(_ context.Context, _ retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
@@ -83,7 +100,7 @@ func (l *late) Locate(_ context.Context, _ retrieval.Query, hits []*retrieval.So
 }
 
 // over is a pipeline over one late engine, whose bases are joint, and others.
-func over(l *late, others engines, joint ...string) *retrieval.Pipeline {
+func over(l retrieval.Retriever, others engines, joint ...string) *retrieval.Pipeline {
 	p := others.pipeline()
 	p.Joint = func(id string) bool { return slices.Contains(joint, id) }
 	rest := p.Bases
@@ -94,6 +111,11 @@ func over(l *late, others engines, joint ...string) *retrieval.Pipeline {
 		return rest(id)
 	}
 	return p
+}
+
+// forms are the ways in which a late engine answers a Pipeline.
+func forms(l *late) map[string]retrieval.Retriever {
+	return map[string]retrieval.Retriever{"sources": l, "hits": finder{l}}
 }
 
 // of names the base of a source.
@@ -124,41 +146,60 @@ func TestLateTextsSelectTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLate(60, sources...)
-	got, err := over(l, nil, "a").Retrieve(t.Context(), q)
-	if diff := gocmp.Diff(outcome(want), outcome(got)); diff != "" || err != nil {
-		t.Fatalf("%v (-with texts +late):\n%s", err, diff)
-	}
-	for i, s := range got.Sources {
-		if s.Text != want.Sources[i].Text || s.Name == "" || s.Relevance != want.Sources[i].Relevance {
-			t.Errorf("%s is not whole: %+v", s.Doc, s)
+	for form := range forms(newLate(60)) {
+		l := newLate(60, sources...)
+		got, err := over(forms(l)[form], nil, "a").Retrieve(t.Context(), q)
+		if diff := gocmp.Diff(outcome(want), outcome(got)); diff != "" || err != nil {
+			t.Fatalf("%s: %v (-with texts +late):\n%s", form, err, diff)
 		}
-	}
-	for _, x := range got.Fallen.List() {
-		if x.Name != "about "+x.Doc {
-			t.Errorf("what fell: %+v", x)
+		for i, s := range got.Sources {
+			if s.Text != want.Sources[i].Text || s.Name == "" || s.Relevance != want.Sources[i].Relevance {
+				t.Errorf("%s: %s is not whole: %+v", form, s.Doc, s)
+			}
 		}
-	}
-	if got.Texts != nil || got.Floor != 60 {
-		t.Errorf("texts %v, floor %v", got.Texts, got.Floor)
-	}
-	read := map[string]int{"02.md": 2, "10.md": 1, "48.md": 1, "49.md": 1} // compared
-	for _, s := range got.Sources {
-		read[s.Doc] = max(1, read[s.Doc])
-	}
-	if diff := gocmp.Diff(read, l.read, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("texts read (-want +got):\n%s", diff)
+		for _, x := range got.Fallen.List() {
+			if x.Name != "about "+x.Doc {
+				t.Errorf("%s: what fell: %+v", form, x)
+			}
+		}
+		if got.Texts != nil || got.Hits != nil || got.Floor != 60 {
+			t.Errorf("%s: texts %v, hits %v, floor %v", form, got.Texts, got.Hits, got.Floor)
+		}
+		read := map[string]int{"02.md": 2, "10.md": 1, "48.md": 1, "49.md": 1} // compared
+		for _, s := range got.Sources {
+			read[s.Doc] = max(1, read[s.Doc])
+		}
+		if diff := gocmp.Diff(read, l.read, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: texts read (-want +got):\n%s", form, diff)
+		}
 	}
 }
 
 // A text is found to be that of another engine, too.
 func TestLateTextsAreComparedAcrossEngines(t *testing.T) {
 	l := newLate(0, of("a", chunk("x.md", 0, .9, " - ")), of("a", chunk("y.md", 0, .7, "one two")))
-	p := over(l, engines{"b": has(0, chunk("copy.md", 0, .8, " - "), chunk("other.md", 0, .6, " + "))}, "a")
-	got, err := p.Retrieve(t.Context(), asking("a", "b"))
-	want := "in  a/x.md#0\nin  a/y.md#0\nin  b/other.md#0\nout b/copy.md#0 duplicate: duplicate of x.md#0 in a\n4 retrieved, 3 unique"
-	if diff := gocmp.Diff(want, outcome(got)); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
+	for form, engine := range forms(l) {
+		p := over(engine, engines{"b": has(0, chunk("copy.md", 0, .8, " - "), chunk("other.md", 0, .6, " + "))}, "a")
+		got, err := p.Retrieve(t.Context(), asking("a", "b"))
+		want := "in  a/x.md#0\nin  a/y.md#0\nin  b/other.md#0\nout b/copy.md#0 duplicate: duplicate of x.md#0 in a\n4 retrieved, 3 unique"
+		if diff := gocmp.Diff(want, outcome(got)); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", form, err, diff)
+		}
+	}
+}
+
+// Where scores are equal, chunks of a document stand in its order and count as its own, also where one
+// engine answers with hits and another one with sources.
+func TestHitsBesideSources(t *testing.T) {
+	l := newLate(0, of("a", chunk("x.md", 0, .5, "ant")), of("a", chunk("x.md", 1, .5, "bee")), of("a", chunk("x.md", 2, .5, "cat")), of("a", chunk("y.md", 0, .5, "dog")))
+	q := asking("a", "b")
+	q.Settings.MaxPerDocument = 2
+	for form, engine := range forms(l) {
+		got, err := over(engine, engines{"b": has(0, chunk("x.md", 0, .5, "eel"), chunk("w.md", 0, .5, "dog"))}, "a").Retrieve(t.Context(), q)
+		want := "in  a/x.md#0\nin  a/x.md#1\nin  a/y.md#0\nin  b/x.md#0\nout a/x.md#2 per_document: 2 of x.md already\nout b/w.md#0 duplicate: duplicate of y.md#0 in a\n6 retrieved, 5 unique"
+		if diff := gocmp.Diff(want, outcome(got)); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", form, err, diff)
+		}
 	}
 }
 
@@ -180,31 +221,33 @@ func TestUnreadableTexts(t *testing.T) {
 		"all":                 {map[string]error{"x": damage}, []string{"a"}, "", true},
 		"all, one by one":     {map[string]error{"x": damage, "y": &retrieval.UnreadableError{Knowledge: "b", Err: errors.New("too")}}, []string{"a", "b"}, "", true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLate(0, of("a", chunk("x", 0, .9, "ant")), of("b", chunk("y", 0, .8, "bee")))
-			l.answer.Sources = slices.DeleteFunc(l.answer.Sources, func(s retrieval.Source) bool { return !slices.Contains(c.bases, s.Knowledge) })
-			l.broken = c.broken
-			got, err := over(l, engines{"c": has(0, chunk("z", 0, .7, "cat"))}, "a", "b").Retrieve(t.Context(), asking(c.bases...))
-			var found []string
-			for _, s := range got.Sources {
-				found = append(found, s.Doc)
-			}
-			reason := retrieval.ReasonError
-			if c.broken == nil {
-				reason = retrieval.ReasonNone
-			}
-			if strings.Join(found, " ") != c.want || got.Partial != (c.broken != nil) || got.Reason != reason || (err != nil) != c.fails {
-				t.Errorf("%v, partial %v, %q, %v", found, got.Partial, got.Reason, err)
-			}
-			if c.fails && !errors.Is(err, retrieval.ErrUnavailable) {
-				t.Errorf("%v does not wrap ErrUnavailable", err)
-			}
-			for _, ref := range got.Bases {
-				if c.broken != nil && ref.Knowledge == "a" {
-					t.Error("says that the base was searched")
+		for form := range forms(newLate(0)) {
+			t.Run(name+", "+form, func(t *testing.T) {
+				l := newLate(0, of("a", chunk("x", 0, .9, "ant")), of("b", chunk("y", 0, .8, "bee")))
+				l.answer.Sources = slices.DeleteFunc(l.answer.Sources, func(s retrieval.Source) bool { return !slices.Contains(c.bases, s.Knowledge) })
+				l.broken = c.broken
+				got, err := over(forms(l)[form], engines{"c": has(0, chunk("z", 0, .7, "cat"))}, "a", "b").Retrieve(t.Context(), asking(c.bases...))
+				var found []string
+				for _, s := range got.Sources {
+					found = append(found, s.Doc)
 				}
-			}
-		})
+				reason := retrieval.ReasonError
+				if c.broken == nil {
+					reason = retrieval.ReasonNone
+				}
+				if strings.Join(found, " ") != c.want || got.Partial != (c.broken != nil) || got.Reason != reason || (err != nil) != c.fails {
+					t.Errorf("%v, partial %v, %q, %v", found, got.Partial, got.Reason, err)
+				}
+				if c.fails && !errors.Is(err, retrieval.ErrUnavailable) {
+					t.Errorf("%v does not wrap ErrUnavailable", err)
+				}
+				for _, ref := range got.Bases {
+					if c.broken != nil && ref.Knowledge == "a" {
+						t.Error("says that the base was searched")
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -222,7 +265,7 @@ func TestPipelineLocates(t *testing.T) {
 		t.Errorf("read %+v, %v", y, err)
 	}
 	names := ""
-	if err := texts.Names([]*retrieval.Source{&x, &y}, func(name, _ []byte) { names += string(name) + "; " }); err != nil || names != "about x; about y; " {
+	if err := texts.Label([]*retrieval.Hit{{At: x.At}, {At: y.At}}, func(l retrieval.Label) { names += string(l.Name) + "; " }); err != nil || names != "about x; about y; " {
 		t.Errorf("named %s %v", names, err)
 	}
 	if _, err := p.Locate(t.Context(), q, []*retrieval.Source{&x, &z}); !errors.Is(err, retrieval.ErrNoHit) {
@@ -253,6 +296,16 @@ func TestPipelineLocates(t *testing.T) {
 	}
 	if err := texts.Read([]*retrieval.Source{&x, &w}); err != nil || x.Text != "ant" || w.Text != "dog" {
 		t.Errorf("read %+v, %+v, %v", x, w, err)
+	}
+	hits := []retrieval.Hit{{At: w.At, Base: 1}, {At: x.At}} // of the query's bases
+	if names, err = "", texts.Mark(hits); err == nil {
+		err = texts.Label([]*retrieval.Hit{&hits[0], &hits[1]}, func(l retrieval.Label) { names += string(l.Name) + "; " })
+	}
+	if err != nil || names != "about w; about x; " {
+		t.Errorf("named %s %v", names, err)
+	}
+	if hits[0].Base = 2; texts.Mark(hits) == nil || texts.Label([]*retrieval.Hit{&hits[0]}, func(retrieval.Label) {}) == nil {
+		t.Error("found the engine of a base that was not asked for")
 	}
 }
 

@@ -196,7 +196,7 @@ func newEntry(s *retrieval.Source) SourceEntry {
 func (l Ledger) Whole() Ledger {
 	all := slices.Grow(slices.Clip(l.Sources), l.Fallen.Len())
 	for x := range l.Fallen.All() {
-		src := x.Source()
+		src := retrieval.ExcludedSource(&x)
 		all = append(all, outEntry(&src, x.Reason, x.Why()))
 	}
 	l.Sources, l.Fallen = all, retrieval.Fallen{}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/sketch"
 	"sidenote/rewrite"
 )
 
@@ -30,11 +31,11 @@ func (k *keptBase) Locate(_ context.Context, q retrieval.Query, hits []*retrieva
 	return k, k.err
 }
 
-func (k *keptBase) Marks([]retrieval.Source, []retrieval.Mark) error { panic("nothing is compared") }
+func (k *keptBase) Mark([]retrieval.Hit) error { panic("nothing is compared") }
 
-func (k *keptBase) Names([]*retrieval.Source, func(name, section []byte)) error {
-	panic("nothing fell")
-}
+func (k *keptBase) Sketch(*retrieval.Hit) (sketch.Sketch, error) { panic("nothing is compared") }
+
+func (k *keptBase) Label([]*retrieval.Hit, func(retrieval.Label)) error { panic("nothing fell") }
 
 func (k *keptBase) Read(sources []*retrieval.Source) error {
 	for _, s := range sources {

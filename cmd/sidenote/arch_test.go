@@ -16,7 +16,8 @@ import (
 // of them (…/), and what of ours it may import. A new arrow is a change of the
 // design.
 var mayImport = map[string][]string{
-	"retrieval":                               {"retrieval/filter", "retrieval/packed", "retrieval/score", "retrieval/sketch"},
+	"retrieval":                               {"retrieval/filter", "retrieval/hit", "retrieval/score", "retrieval/sketch"},
+	"retrieval/hit":                           {"retrieval/packed", "retrieval/score", "retrieval/sketch"},
 	"retrieval/filter":                        {},
 	"retrieval/packed":                        {},
 	"retrieval/recent":                        {},
@@ -28,7 +29,7 @@ var mayImport = map[string][]string{
 	"retrieval/followup":                      {"retrieval"},
 	"retrieval/tools":                         {"retrieval"},
 	"retrieval/tools/toolstest":               {"retrieval", "retrieval/analysis", "retrieval/filter", "retrieval/knowledge", "retrieval/knowledge/document", "retrieval/knowledge/knowledgetest", "retrieval/tools"},
-	"retrieval/knowledge":                     {"retrieval", "retrieval/filter", "retrieval/analysis", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/extract", "retrieval/knowledge/extract/docx", "retrieval/knowledge/extract/pdf", "retrieval/knowledge/folder", "retrieval/knowledge/index", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/dense", "retrieval/knowledge/index/mapped"},
+	"retrieval/knowledge":                     {"retrieval", "retrieval/filter", "retrieval/analysis", "retrieval/knowledge/document", "retrieval/knowledge/chunk", "retrieval/knowledge/extract", "retrieval/knowledge/extract/docx", "retrieval/knowledge/extract/pdf", "retrieval/knowledge/folder", "retrieval/knowledge/index", "retrieval/knowledge/index/bm25", "retrieval/knowledge/index/dense", "retrieval/knowledge/index/mapped", "retrieval/sketch"},
 	"retrieval/knowledge/document":            {"retrieval/knowledge/extract"},
 	"retrieval/knowledge/extract":             {"retrieval/knowledge/extract/markdown", "retrieval/knowledge/extract/rst"},
 	"retrieval/knowledge/extract/rst":         {"retrieval/knowledge/extract/markdown"},
@@ -69,7 +70,7 @@ var mayImport = map[string][]string{
 	"rewrite/template":                        {"rewrite/tags"},
 	"rewrite/tokens":                          {},
 	"rewrite/tokens/internal/":                {},
-	"cache":                                   {"retrieval", "retrieval/packed", "retrieval/recent", "retrieval/score"},
+	"cache":                                   {"retrieval", "retrieval/hit", "retrieval/packed", "retrieval/recent", "retrieval/score"},
 	"cache/budget/price":                      {},
 	"cache/cachetest":                         {"cache", "retrieval"},
 	"cache/budget":                            {},

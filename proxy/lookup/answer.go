@@ -76,7 +76,7 @@ func NewAnswer(res *retrieval.Result) Answer {
 		a.Data[i] = sourceOf(&res.Sources[i])
 	}
 	for x := range res.Fallen.All() {
-		src := x.Source()
+		src := retrieval.ExcludedSource(&x)
 		a.Excluded = append(a.Excluded, Excluded{sourceOf(&src), x.Reason, x.Why()})
 	}
 	return a
@@ -96,14 +96,14 @@ func (f *Found) Explain(a *Answer) {
 	for i := range a.Data {
 		a.Data[i].explain(f.told(&f.Sources[i]))
 		for _, x := range fallen {
-			if x.DuplicateOf(f.Sources[i]) {
-				src := x.Source()
+			if retrieval.DuplicateOf(&x, &f.Sources[i]) {
+				src := retrieval.ExcludedSource(&x)
 				a.Data[i].Duplicates = append(a.Data[i].Duplicates, Place(&src))
 			}
 		}
 	}
 	for i := range a.Excluded {
-		src := fallen[i].Source()
+		src := retrieval.ExcludedSource(&fallen[i])
 		a.Excluded[i].explain(f.told(&src))
 	}
 }

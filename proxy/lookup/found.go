@@ -37,7 +37,7 @@ func (f *Found) Candidates() []*Candidate {
 		all = append(all, &Candidate{Source: s, Number: i + 1})
 	}
 	out := func(x *retrieval.Excluded) *Candidate {
-		return &Candidate{Source: x.Source(), Reason: x.Reason, Why: cmp.Or(x.Why(), string(x.Reason))}
+		return &Candidate{Source: retrieval.ExcludedSource(x), Reason: x.Reason, Why: cmp.Or(x.Why(), string(x.Reason))}
 	}
 	for x := range f.Fallen.All() {
 		if x.Reason == retrieval.ExcludedDup {
@@ -48,12 +48,12 @@ func (f *Found) Candidates() []*Candidate {
 	}
 	for i := range twins {
 		x := &twins[i]
-		at := slices.IndexFunc(all, func(c *Candidate) bool { return x.DuplicateOf(c.Source) })
+		at := slices.IndexFunc(all, func(c *Candidate) bool { return retrieval.DuplicateOf(x, &c.Source) })
 		if at < 0 { // there are more candidates than are told of
 			all = append(all, out(x))
 			continue
 		}
-		all[at].Duplicates = append(all[at].Duplicates, x.Source())
+		all[at].Duplicates = append(all[at].Duplicates, retrieval.ExcludedSource(x))
 	}
 	if f.Reranked == nil && f.Graded == nil && f.Settings.Fusion == retrieval.FusionScores { // else they are as they were ranked
 		slices.SortStableFunc(all, func(a, b *Candidate) int { return cmp.Compare(b.Relevance, a.Relevance) })

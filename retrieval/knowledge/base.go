@@ -54,7 +54,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	if h.content == nil {
 		return noneIndexed([]retrieval.Ref{h.ref()})
 	}
-	return alone(h).retrieve(ctx, q, termsOf(q), nil, nil)
+	return withSources(alone(h).find(ctx, q, termsOf(q), nil, nil))
 }
 
 // noneIndexed is the answer of bases all of which are still to be indexed.

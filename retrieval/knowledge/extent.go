@@ -81,16 +81,42 @@ func beside(holders []holder) extent {
 }
 
 // of returns the base that a text is in.
-func (e extent) of(ref bm25.Ref) holder {
+func (e extent) of(ref bm25.Ref) holder { return e.holders[e.base(ref)] }
+
+// base returns its number.
+func (e extent) base(ref bm25.Ref) int {
 	if len(e.holders) == 1 {
-		return e.holders[0]
+		return 0
 	}
-	return e.holders[e.joint.Base(ref)]
+	return e.joint.Base(ref)
 }
 
-// retrieve answers a question that has these terms. asked is its vector, nil where it is
-// searched by words alone. Sources lie in room if that is enough.
-func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, room []retrieval.Source) (retrieval.Result, error) {
+// withSources puts sources without their texts into the place of the hits of an answer.
+func withSources(res retrieval.Result, err error) (retrieval.Result, error) {
+	t, ok := res.Texts.(*hitTexts)
+	if err != nil || !ok {
+		return res, err
+	}
+	res.Sources = make([]retrieval.Source, len(res.Hits))
+	all := make([]*retrieval.Source, len(res.Hits))
+	for i := range res.Hits {
+		h := &res.Hits[i]
+		res.Sources[i] = retrieval.Source{Type: "rag", Knowledge: res.Bases[h.Base].Knowledge, Score: h.Score, Arm: h.Arm, ByArm: h.ByArm, At: h.At}
+		all[i] = &res.Sources[i]
+	}
+	if err := t.guard(func() error { t.label(all); return nil }); err != nil {
+		return retrieval.Result{Bases: res.Bases, Reason: retrieval.ReasonError, Cache: res.Cache}, err
+	}
+	for _, src := range all {
+		src.Name, src.Section = "", "" // they are read with the text
+	}
+	res.Hits = nil
+	return res, nil
+}
+
+// find answers a question that has these terms by hits. asked is its vector, nil where it is
+// searched by words alone. Hits lie in room if that is enough.
+func (e extent) find(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, room []retrieval.Hit) (retrieval.Result, error) {
 	start := time.Now()
 	res := retrieval.Result{Bases: refs(e.holders), Cache: retrieval.CacheOff}
 	if len(terms) == 0 {
@@ -108,36 +134,36 @@ func (e extent) retrieve(ctx context.Context, q retrieval.Query, terms []bm25.Te
 	}
 	if res.Partial = slices.ContainsFunc(e.holders, func(h holder) bool { return h.content.Part() }); res.Partial {
 		res.Reason = retrieval.ReasonIndexing
-	} else if len(res.Sources) == 0 {
+	} else if len(res.Hits) == 0 {
 		res.Reason = retrieval.ReasonNoMatch
 	}
 	return res, nil
 }
 
 // search completes a result by what is found.
-func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, room []retrieval.Source, res *retrieval.Result) error {
+func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, room []retrieval.Hit, res *retrieval.Result) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
 		return err
 	}
 	terms = e.content.index.Settle(terms)
-	found, degraded, err := e.find(ctx, terms, asked, q.Settings.NumCandidates, allowed)
+	found, degraded, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed)
 	if err != nil {
 		return err
 	}
 	res.Degraded, res.Unembedded = degraded, found.why
-	sources := slices.Grow(room[:0], len(found.hits))[:len(found.hits)]
+	hits := slices.Grow(room[:0], len(found.hits))[:len(found.hits)]
 	for i, h := range found.hits {
-		sources[i] = retrieval.Source{Type: "rag", Knowledge: e.of(h.Ref).id, Score: h.Score, At: place(h.Ref)}
+		hits[i] = retrieval.Hit{At: place(h.Ref), Base: e.base(h.Ref), Score: h.Score}
 		if found.arms != nil {
 			by := &found.arms[i]
-			sources[i].Arm, sources[i].ByArm = by.arm, retrieval.ArmScores{Words: float32(by.words), Vector: float32(by.cosine)}
+			hits[i].Arm, hits[i].ByArm = by.arm, retrieval.ArmScores{Words: float32(by.words), Vector: float32(by.cosine)}
 		}
 	}
-	e.content.segments.Identify(sources)
-	res.Sources, res.Floor = sources, found.floor
+	e.content.segments.Mark(hits)
+	res.Hits, res.Floor = hits, found.floor
 	res.Texts = &hitTexts{extent: e, encoding: q.Encoding}
-	res.Retrieved, res.Unique = len(sources), len(sources)
+	res.Retrieved, res.Unique = len(hits), len(hits)
 	return nil
 }
 
@@ -165,9 +191,9 @@ func (f *found) by(i int) byArms {
 	return f.arms[i]
 }
 
-// find returns the best k texts: by words, and by vectors too if the question is asked for one.
+// look returns the best k texts: by words, and by vectors too if the question is asked for one.
 // The stage is one that it had to do without.
-func (e extent) find(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
+func (e extent) look(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
 	switch {
 	case asked != nil && e.vectorsOnly:
 		return e.byVectors(ctx, asked, k, allowed)

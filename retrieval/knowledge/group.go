@@ -63,15 +63,24 @@ type attempt struct {
 
 // Retrieve answers from the bases in q.Bases as Base.Retrieve does from one.
 func (g *Group) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	return g.RetrieveInto(ctx, q, nil)
+	return g.answer(ctx, q, nil, withSources)
 }
 
-// RetrieveInto is Retrieve with Sources in room if that is enough.
-func (g *Group) RetrieveInto(ctx context.Context, q retrieval.Query, room []retrieval.Source) (retrieval.Result, error) {
+// Find is Retrieve with hits in place of sources, in room if that is enough.
+func (g *Group) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
+	return g.answer(ctx, q, room, asFound)
+}
+
+// A form makes an answer of what was found.
+type form func(retrieval.Result, error) (retrieval.Result, error)
+
+func asFound(res retrieval.Result, err error) (retrieval.Result, error) { return res, err }
+
+func (g *Group) answer(ctx context.Context, q retrieval.Query, room []retrieval.Hit, as form) (retrieval.Result, error) {
 	start, terms := time.Now(), termsOf(q)
 	ids, broken := idsOf(q.Bases), false
 	for {
-		a := g.search(ctx, q, terms, ids, room)
+		a := g.search(ctx, q, terms, ids, room, as)
 		if a.broken != "" && len(ids) > 1 {
 			g.tell(a.broken, retrieval.ReasonError)
 			ids = slices.DeleteFunc(ids, func(id string) bool { return id == a.broken })
@@ -147,7 +156,7 @@ func (g *Group) tell(id string, reason retrieval.Reason) {
 }
 
 // search answers from those of some bases that are indexed.
-func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, ids []string, room []retrieval.Source) (a attempt) {
+func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, ids []string, room []retrieval.Hit, as form) (a attempt) {
 	defer func() {
 		if value := recover(); value != nil {
 			a.res = retrieval.Result{Reason: retrieval.ReasonError}
@@ -168,7 +177,7 @@ func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 		}
 	}
 	if e.vectorsOnly, e.recent = g.VectorsOnly, &g.recent; a.err == nil {
-		a.res, a.err = e.retrieve(ctx, q, terms, g.ask(ctx, q, e), room)
+		a.res, a.err = as(e.find(ctx, q, terms, g.ask(ctx, q, e), room))
 	} else {
 		a.res.Reason, a.err = retrieval.ReasonError, fmt.Errorf("%w: %w", retrieval.ErrUnavailable, a.err)
 	}
@@ -187,7 +196,7 @@ func (g *Group) breaking(ctx context.Context, q retrieval.Query, terms []bm25.Te
 		return ids[0]
 	}
 	for i, id := range ids {
-		if g.search(ctx, q, terms, ids[i:i+1], nil).broken != "" {
+		if g.search(ctx, q, terms, ids[i:i+1], nil, asFound).broken != "" {
 			return id
 		}
 	}
@@ -202,7 +211,8 @@ func (a *attempt) reason(id string) retrieval.Reason {
 		return retrieval.ReasonIndexing
 	case a.err != nil, a.res.Reason == retrieval.ReasonNoQueryTerms:
 		return a.res.Reason
-	case slices.ContainsFunc(a.res.Sources, func(s retrieval.Source) bool { return s.Knowledge == id }):
+	case slices.ContainsFunc(a.res.Sources, func(s retrieval.Source) bool { return s.Knowledge == id }),
+		slices.ContainsFunc(a.res.Hits, func(h retrieval.Hit) bool { return a.holders[h.Base].id == id }):
 		return retrieval.ReasonNone
 	}
 	return retrieval.ReasonNoMatch

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
+	"sidenote/retrieval/sketch"
 )
 
 // hitTexts reads the texts of what was found in some bases, in the contents that were
@@ -24,26 +26,38 @@ func place(ref bm25.Ref) retrieval.Place {
 	return retrieval.Place{Kept: true, Segment: ref.Segment, Text: ref.Text}
 }
 
-func refOf(hit *retrieval.Source) bm25.Ref {
-	return bm25.Ref{Segment: hit.At.Segment, Text: hit.At.Text}
-}
+func refOf(at retrieval.Place) bm25.Ref { return bm25.Ref{Segment: at.Segment, Text: at.Text} }
 
-// Marks fills in the marks of hits.
-func (t *hitTexts) Marks(hits []retrieval.Source, marks []retrieval.Mark) error {
+// Mark fills in the marks of hits.
+func (t *hitTexts) Mark(hits []retrieval.Hit) error {
 	return t.guard(func() error {
-		for i := range hits {
-			marks[i] = t.content.segments.Mark(refOf(&hits[i]))
-		}
+		t.content.segments.Mark(hits)
 		return nil
 	})
 }
 
-// Read reads the texts of sources, with their names and sections.
+// Sketch returns that of the terms of a hit's text.
+func (t *hitTexts) Sketch(of *retrieval.Hit) (read sketch.Sketch, err error) {
+	return read, t.guard(func() error {
+		read = t.content.segments.Sketch(refOf(of.At))
+		return nil
+	})
+}
+
+// Label reads the labels of hits.
+func (t *hitTexts) Label(hits []*retrieval.Hit, add func(retrieval.Label)) error {
+	return t.guard(func() error {
+		t.content.segments.Labels(hits, add)
+		return nil
+	})
+}
+
+// Read reads the texts of sources, with their labels.
 func (t *hitTexts) Read(sources []*retrieval.Source) error {
 	return t.guard(func() error {
 		version, by := "", "" // of the counter, whose name takes a while to make
 		for _, to := range sources {
-			if v := t.of(refOf(to)).content.options.Version; by == "" || v != version {
+			if v := t.of(refOf(to.At)).content.options.Version; by == "" || v != version {
 				version, by = v, chunk.CounterName(v, t.encoding)
 			}
 			if err := t.read(to, by); err != nil {
@@ -55,35 +69,35 @@ func (t *hitTexts) Read(sources []*retrieval.Source) error {
 	})
 }
 
-// label fills in the names of the documents and of the sections that sources are in.
+// label fills in the documents that sources are in, and what these and the sections are called. All
+// is copied as one: most of what a search costs beyond the index is memory.
 func (t *hitTexts) label(sources []*retrieval.Source) {
-	var room [2 << 10]byte // copied as one: most of what a search costs beyond the index is memory
+	var room [2 << 10]byte
 	var lengths [64]int
-	names, ends := room[:0], lengths[:0]
-	t.content.segments.Names(sources, func(name, section []byte) {
-		names = append(names, name...)
-		ends = append(ends, len(names))
-		names = append(names, section...)
-		ends = append(ends, len(names))
-	})
-	all, from := string(names), 0
-	for i, src := range sources {
-		src.Name, src.Section = all[from:ends[2*i]], all[ends[2*i]:ends[2*i+1]]
-		from = ends[2*i+1]
+	copied, ends := room[:0], lengths[:0]
+	for _, src := range sources {
+		label := t.content.segments.Label(refOf(src.At))
+		src.Chunk = label.Chunk
+		for _, text := range [...][]byte{label.Doc, label.Name, label.Section} {
+			copied = append(copied, text...)
+			ends = append(ends, len(copied))
+		}
 	}
-}
-
-// Names reads the names and sections of hits.
-func (t *hitTexts) Names(hits []*retrieval.Source, add func(name, section []byte)) error {
-	return t.guard(func() error {
-		t.content.segments.Names(hits, add)
-		return nil
-	})
+	runtime.KeepAlive(t.content)
+	all, from := string(copied), 0
+	next := func() string {
+		text := all[from:ends[0]]
+		from, ends = ends[0], ends[1:]
+		return text
+	}
+	for _, src := range sources {
+		src.Doc, src.Name, src.Section = next(), next(), next()
+	}
 }
 
 // read reads the text of a source and of its neighbours.
 func (t *hitTexts) read(to *retrieval.Source, counter string) (err error) {
-	ref := refOf(to)
+	ref := refOf(to.At)
 	if to.Before, to.Text, to.After, err = t.recent.Around(t.content.segments, ref); err != nil {
 		t.content.tell(err)
 		return err
@@ -163,7 +177,7 @@ func (t *hitTexts) find(hit *retrieval.Source) (bm25.Ref, bool) {
 			first += len(h.content.segments)
 			continue
 		}
-		hint := refOf(hit)
+		hint := refOf(hit.At)
 		hint.Segment -= first
 		ref, ok := h.content.segments.Find(hit.Doc, hit.Chunk, hint)
 		ref.Segment += first

@@ -141,14 +141,30 @@ type Glance struct {
 	most uint8  // by how many bits that of a similar set differs at most
 }
 
+// glanceWords is how many words of a sketch have its first 64 bins.
+const glanceWords = 4
+
 // Glance returns that of a sketch. Of 100 bins in use some 21 differ from those of a similar set, so
 // 11 bits, and half of those of a set with nothing in common. What is allowed is more than four
 // standard deviations above that, and more than there can be in sets of a few terms.
-func (a *Sketch) Glance() (g Glance) {
+func (a *Sketch) Glance() Glance { return glanceOf([glanceWords]uint64(a.words[:glanceWords])) }
+
+// GlanceAt is that of the sketch which Read reads from s.
+func GlanceAt(s []byte) Glance {
+	var first [glanceWords]uint64
+	if len(s) == Bytes {
+		for i := range first {
+			first[i] = binary.LittleEndian.Uint64(s[8*i:])
+		}
+	}
+	return glanceOf(first)
+}
+
+func glanceOf(first [glanceWords]uint64) (g Glance) {
 	used := uint64(0)
-	for i := range 4 {
-		g.odd |= a.words[i] & lowBits << i
-		used |= filled(a.words[i]) << i
+	for i, word := range first {
+		g.odd |= word & lowBits << i
+		used |= filled(word) << i
 	}
 	g.most = 4 + uint8(bits.OnesCount64(used)/4) //nolint:gosec // at most 64
 	return g

@@ -54,7 +54,7 @@ func (k *Knowledge) Files(ctx context.Context, as retrieval.Query, text string, 
 	for x := range res.Fallen.All() {
 		switch x.Reason {
 		case retrieval.ExcludedScore, retrieval.ExcludedRerank, retrieval.ExcludedGrade:
-			src := x.Source()
+			src := retrieval.ExcludedSource(&x)
 			add(&src, false)
 		}
 	}

@@ -9,45 +9,41 @@ import (
 	"sidenote/retrieval/sketch"
 )
 
-// Identify fills in what texts are found by again, by their places: the id of the document of
-// each, and its place there.
-func (s Segments) Identify(to []retrieval.Source) {
-	var room [copied]byte
-	var lengths [copied / 16]int
-	ids, ends := room[:0], lengths[:0]
-	for i := range to {
-		texts, at := &s[to[i].At.Segment].texts, to[i].At.Text
-		d := texts.document(at)
-		ids = append(ids, texts.id(d)...)
-		ends = append(ends, len(ids))
-		to[i].Chunk = at - texts.first(d)
-	}
-	all, from := string(ids), 0
-	for i, end := range ends {
-		to[i].Doc, from = all[from:end], end
+// Mark fills in the marks of hits, by their places.
+func (s Segments) Mark(hits []retrieval.Hit) {
+	for i := range hits {
+		h := &hits[i]
+		texts, at := &s[h.At.Segment].texts, h.At.Text
+		h.Mark = retrieval.Mark{
+			Glance: sketch.GlanceAt(texts.sketch(at)), Bytes: number(texts.starts, at+1) - number(texts.starts, at),
+			Sum: uint32(number(texts.sums, at)), Document: texts.document(at),
+		}
 	}
 	runtime.KeepAlive(s)
 }
 
-// copied is the size of a buffer on the stack for texts that are copied out of an image as one:
-// most of what a search costs beyond the index is memory.
-const copied = 2 << 10
-
-// Mark returns what tells a text from others without being read.
-func (s Segments) Mark(ref bm25.Ref) retrieval.Mark {
-	texts := &s[ref.Segment].texts
-	m := retrieval.Mark{Bytes: number(texts.starts, ref.Text+1) - number(texts.starts, ref.Text), Sum: uint32(number(texts.sums, ref.Text))}
-	m.Sketch, _ = sketch.Read(texts.sketch(ref.Text))
+// Sketch returns that of the terms of a text.
+func (s Segments) Sketch(at bm25.Ref) sketch.Sketch {
+	read, _ := sketch.Read(s[at.Segment].texts.sketch(at.Text))
 	runtime.KeepAlive(s)
-	return m
+	return read
 }
 
-// Names calls add with the name of the document of each hit and its section, by their places. The
-// bytes are those of the image.
-func (s Segments) Names(hits []*retrieval.Source, add func(name, section []byte)) {
-	for _, hit := range hits {
-		texts := &s[hit.At.Segment].texts
-		add(texts.name(texts.document(hit.At.Text)), texts.section(hit.At.Text))
+// Label returns that of a text. Its bytes are those of the image: they are good as long as the
+// caller keeps the Segments alive.
+func (s Segments) Label(at bm25.Ref) retrieval.Label {
+	return s.labelIn(at, s[at.Segment].texts.document(at.Text))
+}
+
+func (s Segments) labelIn(at bm25.Ref, document int) retrieval.Label {
+	texts := &s[at.Segment].texts
+	return retrieval.Label{Doc: texts.id(document), Chunk: at.Text - texts.first(document), Name: texts.name(document), Section: texts.section(at.Text)}
+}
+
+// Labels calls add with the label of each hit that is marked, in their order.
+func (s Segments) Labels(hits []*retrieval.Hit, add func(retrieval.Label)) {
+	for _, h := range hits {
+		add(s.labelIn(bm25.Ref{Segment: h.At.Segment, Text: h.At.Text}, h.Document))
 	}
 	runtime.KeepAlive(s)
 }

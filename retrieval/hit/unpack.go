@@ -1,13 +1,11 @@
-package retrieval
+package hit
 
 import (
-	"encoding/binary"
-
 	"sidenote/retrieval/packed"
 	"sidenote/retrieval/score"
 )
 
-// An unpacker reads what a packer wrote.
+// An unpacker reads what a Packer wrote.
 type unpacker struct {
 	packed.Reader
 	check bool // only whether it is well formed: ids of documents are left out
@@ -86,42 +84,6 @@ func (r *unpacker) note() (why note) {
 		r.notes = append(r.notes, why)
 	}
 	return why
-}
-
-// fallenNames are the names of documents and sections of candidates that fell, one after the other.
-// Each is its length, plus one, and itself; 0 is that of the candidate before.
-type fallenNames struct {
-	b             []byte
-	name, section span // of the one before
-	named         bool // one has a name or a section
-}
-
-// packed returns them; "" where none has one.
-func (n *fallenNames) packed() string {
-	if !n.named {
-		return ""
-	}
-	return string(n.b)
-}
-
-// A span is a part of bytes.
-type span struct{ from, to int }
-
-// add adds those of the next candidate.
-func (n *fallenNames) add(name, section []byte) {
-	n.text(&n.name, name)
-	n.text(&n.section, section)
-}
-
-func (n *fallenNames) text(before *span, text []byte) {
-	if string(n.b[before.from:before.to]) == string(text) {
-		n.b = append(n.b, 0)
-		return
-	}
-	n.b = binary.AppendUvarint(n.b, uint64(len(text))+1)
-	from := len(n.b)
-	n.b = append(n.b, text...)
-	*before, n.named = span{from, len(n.b)}, true
 }
 
 // A nameReader reads fallenNames.

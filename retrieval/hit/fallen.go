@@ -1,0 +1,135 @@
+package hit
+
+import (
+	"iter"
+	"slices"
+
+	"sidenote/retrieval/packed"
+	"sidenote/retrieval/score"
+)
+
+// Fallen are the candidates of a search that are not among its sources, in their order. There are
+// dozens of each new question, which hardly anybody reads: they are written once, as bytes, and
+// results, caches and reports share these. The zero Fallen is none.
+type Fallen struct {
+	list  string  // see Packer
+	floor float64 // of the search, by which scores became relevances
+	// names has the name and the section of each candidate whose text its engine keeps; "" where
+	// nobody has read them.
+	names  string
+	counts fallenCounts
+}
+
+// FallenOf returns candidates that fell.
+func FallenOf(list []Excluded) Fallen { return fallenOf(list, 0) }
+
+func fallenOf(list []Excluded, floor float64) Fallen {
+	var p Packer
+	p.Reset(floor)
+	for i := range list {
+		x := &list[i]
+		p.Add(x, Label{Doc: []byte(x.Doc), Chunk: x.Chunk, Name: []byte(x.Name), Section: []byte(x.Section)})
+	}
+	return p.Fallen()
+}
+
+// Len returns how many they are.
+func (f Fallen) Len() int {
+	n := 0
+	for _, of := range f.counts {
+		n += int(of)
+	}
+	return n
+}
+
+// Equal tells whether the same candidates fell for the same reasons.
+func (f Fallen) Equal(g Fallen) bool { return f.Packed(0) == g.Packed(0) && f.names == g.names }
+
+// Bytes returns about the memory that they take.
+func (f Fallen) Bytes() int { return len(f.list) + len(f.names) }
+
+// fallenCounts are how many fell, by the number of the reason.
+type fallenCounts [len(reasons{})]uint32
+
+// reasons are the reasons of a search; "" stands for all others.
+type reasons = [7]ExcludeReason
+
+func numberedReasons() reasons {
+	return reasons{"", ExcludedScore, ExcludedDup, ExcludedDocument, ExcludedTopK, ExcludedRerank, ExcludedGrade}
+}
+
+func (c *fallenCounts) add(reason ExcludeReason) {
+	all := numberedReasons()
+	c[max(0, slices.Index(all[:], reason))]++
+}
+
+// Fell returns how many fell for a reason of this package.
+func (f Fallen) Fell(reason ExcludeReason) int {
+	for of, n := range f.Counts() {
+		if of == reason {
+			return n
+		}
+	}
+	return 0
+}
+
+// Counts goes through the reasons for which some fell, with their number; "" stands for all that
+// are none of this package.
+func (f Fallen) Counts() iter.Seq2[ExcludeReason, int] {
+	return func(yield func(ExcludeReason, int) bool) {
+		for i, reason := range numberedReasons() {
+			if n := f.counts[i]; n > 0 && !yield(reason, int(n)) {
+				return
+			}
+		}
+	}
+}
+
+// All goes through the candidates.
+func (f Fallen) All() iter.Seq[Excluded] {
+	return func(yield func(Excluded) bool) {
+		r, names := f.unpacker(), nameReader{Reader: packed.Reader{Rest: f.names}}
+		for r.more() {
+			x := r.next()
+			if x.At.Kept && f.names != "" {
+				x.Name, x.Section = names.next()
+			}
+			if !yield(x) {
+				return
+			}
+		}
+	}
+}
+
+// List returns the candidates.
+func (f Fallen) List() []Excluded { return slices.Collect(f.All()) }
+
+// Packed returns all but the names that engines have, for ReadFallen with the same floor.
+func (f Fallen) Packed(floor float64) string {
+	if f.list != "" && !score.Identical(f.floor, floor) {
+		return fallenOf(f.List(), floor).list
+	}
+	return f.list
+}
+
+// ReadFallen returns what Packed wrote; false where that is anything else.
+func ReadFallen(list string, floor float64) (f Fallen, ok bool) {
+	f.list, f.floor = list, floor
+	r := f.unpacker()
+	for r.check = true; r.more(); {
+		x := r.next()
+		f.counts.add(x.Reason)
+	}
+	return f, !r.Broken
+}
+
+// Named returns the same with the names that an engine has: label calls its argument with the label
+// of each candidate whose text the engine keeps, in their order.
+func (f Fallen) Named(label func(add func(Label)) error) (Fallen, error) {
+	var names fallenNames
+	if err := label(func(l Label) { names.add(l.Name, l.Section) }); err != nil {
+		return Fallen{}, err
+	}
+	f.names = names.packed()
+	return f, nil
+}
