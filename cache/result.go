@@ -24,7 +24,7 @@ const (
 // length plus one (0 is nil), strings with their length, integers as varints, scores and
 // relevances as few bytes as keep all their bits. Of a source whose text its engine keeps there
 // is what the text is found by again, in about 20 bytes: base, document, chunk and place. Strings
-// that come again are a number the second time, see column.
+// that come again are a number the second time, see columnWriter.
 //
 // Cache, CacheKey, Lookups, Took, Partial, Provisional, Degraded,
 // Planned, Reranked, Graded and Texts are not kept. It returns nil for a result that is
@@ -120,5 +120,7 @@ func stringsOf(s *retrieval.Source) int {
 // A decoder reads a body.
 type decoder struct {
 	packed.Reader
-	columns
+	floor float64
+	names columnReader // bases and types
+	docs  columnReader
 }

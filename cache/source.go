@@ -7,56 +7,42 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/hit"
 	"sidenote/retrieval/packed"
-	"sidenote/retrieval/recent"
 	"sidenote/retrieval/score"
 )
 
 // grades are those of sources, by their number.
 var grades = [...]retrieval.Grade{retrieval.GradeNone, retrieval.GradeRelevant, retrieval.GradeAmbiguous, retrieval.GradeIrrelevant}
 
-// columns are what the elements of a body's lists have in common.
-type columns struct {
-	floor float64
-	names column // bases and types
-	docs  column
-}
-
-// A column writes strings of which many are equal, or begin as the one before. A string that came
-// before is its number, from 1; a new one is 0, what it has in common with the last new one (a
-// byte) and the rest.
-type column struct {
-	seen   [maxSeen]string
-	n      int // of them
-	last   string
-	slot   [columnSlots]uint8 // number of a string by its hash; 0 for none
-	lately [2]uint8           // numbers of those that came last: a base and a reason mostly come again
-}
-
+// The lists of a body have columns: strings of which many are equal, or begin as the one before. One
+// that came before is its number, from 1; a new one is 0, what it has in common with the last new one
+// (a byte) and the rest.
 const (
-	columnSlots = 256
 	// maxSeen is the number of strings that are found again.
 	maxSeen = 127
+	// maxLately is how many of them a writer looks for, the last ones: a base and a document mostly
+	// come again soon.
+	maxLately = 16
 	// maxCommon bounds what a body can claim to hold by repeating the same beginning.
 	maxCommon = 63
 )
 
+// A columnWriter writes a column.
+type columnWriter struct {
+	lately [maxLately]string // the i-th string is at i%maxLately
+	n      int               // of them
+	last   string
+}
+
 // append writes the next string.
-func (c *column) append(b []byte, s string) []byte {
-	for _, n := range c.lately {
-		if n > 0 && c.seen[n-1] == s {
-			return append(b, n)
+func (c *columnWriter) append(b []byte, s string) []byte {
+	for i := c.n - 1; i >= max(0, c.n-maxLately); i-- {
+		if c.lately[i%maxLately] == s {
+			return append(b, byte(i+1))
 		}
 	}
-	at := recent.HashText(s) % columnSlots
-	if n := c.slot[at]; n > 0 && c.seen[n-1] == s {
-		c.lately = [2]uint8{n, c.lately[0]}
-		return append(b, n)
-	}
 	if c.n < maxSeen {
-		c.seen[c.n] = s
+		c.lately[c.n%maxLately] = s
 		c.n++
-		c.slot[at] = uint8(c.n)
-		c.lately = [2]uint8{c.slot[at], c.lately[0]}
 	}
 	common := 0
 	for most := min(len(s), len(c.last), maxCommon); common < most && s[common] == c.last[common]; {
@@ -66,11 +52,17 @@ func (c *column) append(b []byte, s string) []byte {
 	return packed.AppendString(append(b, 0, byte(common)), s[common:])
 }
 
-// read reads the next string.
-func (c *column) read(d *decoder) string {
+// A columnReader reads what a columnWriter wrote.
+type columnReader struct {
+	seen []string
+	last string
+}
+
+// next reads the next string.
+func (c *columnReader) next(d *decoder) string {
 	n := d.Byte()
 	if n > 0 {
-		if int(n) > c.n {
+		if int(n) > len(c.seen) {
 			d.Fail()
 			return ""
 		}
@@ -85,17 +77,18 @@ func (c *column) read(d *decoder) string {
 	if common > 0 {
 		s = c.last[:common] + s
 	}
-	if c.last = s; c.n < maxSeen {
-		c.seen[c.n] = s
-		c.n++
+	if c.last = s; len(c.seen) < maxSeen {
+		c.seen = append(c.seen, s)
 	}
 	return s
 }
 
 // An encoder writes a body.
 type encoder struct {
-	b []byte
-	columns
+	b     []byte
+	floor float64
+	names columnWriter // bases and types
+	docs  columnWriter
 }
 
 func (e *encoder) count(n int, isNil bool) {
@@ -124,7 +117,7 @@ func (e *encoder) source(s *retrieval.Source) {
 }
 
 func (d *decoder) source(s *retrieval.Source) {
-	s.Type, s.Knowledge, s.Doc = d.names.read(d), d.names.read(d), d.docs.read(d)
+	s.Type, s.Knowledge, s.Doc = d.names.next(d), d.names.next(d), d.docs.next(d)
 	s.Chunk = d.Int()
 	scores := score.Read(&d.Reader, d.floor)
 	s.Score, s.Relevance, s.Arm, s.ByArm = scores.Score, scores.Relevance, scores.Arm, scores.ByArm

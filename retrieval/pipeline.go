@@ -46,7 +46,13 @@ type Pipeline struct {
 	Terms func(text string) []string
 
 	selections sync.Pool // *selection: of what is found only few are kept
-	rooms      sync.Pool // *[]Hit, likewise
+	rooms      sync.Pool // *room
+}
+
+// A room is memory for what is found by a search, which no Result of a Pipeline lies in.
+type room struct {
+	hits    []Hit
+	answers [1]answer // of most searches
 }
 
 // An answer is what came of one base, or of those that are joint.
@@ -65,8 +71,8 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	}
 	q.Settings = q.Settings.orDefaults()
 	start := time.Now()
-	room := p.borrowRoom(q)
-	answers := p.search(ctx, q, *room)
+	in := p.borrowRoom(q)
+	answers := p.search(ctx, q, in)
 
 	kept := lookups(answers)
 	arrived := answers[:0] // in their memory
@@ -120,19 +126,20 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived, res.Graded)
 	}
-	p.rooms.Put(room)
+	in.answers = [1]answer{}
+	p.rooms.Put(in)
 	res.Took = time.Since(start)
 	return res, nil
 }
 
-// borrowRoom returns memory for what is found, which no Result of a Pipeline lies in.
-func (p *Pipeline) borrowRoom(q Query) *[]Hit {
-	room, _ := p.rooms.Get().(*[]Hit)
-	if room == nil || cap(*room) < q.Settings.NumCandidates {
-		made := make([]Hit, 0, q.Settings.NumCandidates)
-		return &made
+// borrowRoom returns a room that nobody uses.
+func (p *Pipeline) borrowRoom(q Query) *room {
+	in, _ := p.rooms.Get().(*room)
+	if in == nil {
+		in = new(room)
 	}
-	return room
+	in.hits = slices.Grow(in.hits[:0], q.Settings.NumCandidates)
+	return in
 }
 
 // choose is selection.choose in memory that is used again.
@@ -153,20 +160,21 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q Query) (Resul
 }
 
 // search asks every base of q at once and returns their answers; those that have not come
-// by the deadline are errors. What one goroutine finds may lie in room.
-func (p *Pipeline) search(ctx context.Context, q Query, room []Hit) []answer {
-	groups := p.groups(q.Bases)
-	alone := len(groups) == 1 && len(q.Further) == 0 && p.Punctual
-	if alone && p.prompt(q, groups[0]) { // a timer would take a tenth of the time
-		return []answer{p.ask(ctx, q, groups[0], room)}
+// by the deadline are errors. What one goroutine finds may lie in the room, and so may its answer.
+func (p *Pipeline) search(ctx context.Context, q Query, in *room) []answer {
+	alone := p.Punctual && len(q.Further) == 0 && p.asOne(q.Bases)
+	if alone && Prompt(p.Bases(q.Bases[0].Knowledge), q) { // a timer would take a tenth of the time
+		in.answers[0] = p.ask(ctx, q, q.Bases, in.hits)
+		return in.answers[:]
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
 	defer cancel()
 	ctx = withAnswerBy(ctx)
 	if alone {
-		return []answer{p.ask(ctx, q, groups[0], room)}
+		in.answers[0] = p.ask(ctx, q, q.Bases, in.hits)
+		return in.answers[:]
 	}
-	queries := q.each()
+	groups, queries := p.groups(q.Bases), q.each()
 	arriving := make([]chan answer, 0, len(queries)*len(groups))
 	for _, one := range queries {
 		for _, refs := range groups {
@@ -186,14 +194,13 @@ func (p *Pipeline) search(ctx context.Context, q Query, room []Hit) []answer {
 
 // Prompt tells whether all bases of q are searched by one call that is answered at once.
 func (p *Pipeline) Prompt(q Query) bool {
-	groups := p.groups(q.Bases)
-	return p.Punctual && len(groups) == 1 && len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && p.prompt(q, groups[0])
+	return p.Punctual && p.asOne(q.Bases) && len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && Prompt(p.Bases(q.Bases[0].Knowledge), q)
 }
 
-// prompt tells whether some bases, which are searched by one call, answer q at once.
-func (p *Pipeline) prompt(q Query, bases []Ref) bool {
-	q.Bases = bases
-	return Prompt(p.Bases(bases[0].Knowledge), q)
+// asOne tells whether some bases are searched by one call.
+func (p *Pipeline) asOne(refs []Ref) bool {
+	apart := func(ref Ref) bool { return p.Joint == nil || !p.Joint(ref.Knowledge) }
+	return len(refs) == 1 || len(refs) > 1 && !slices.ContainsFunc(refs, apart)
 }
 
 // each returns what is searched by itself: the question, then the queries of its plan.

@@ -196,6 +196,8 @@ type selection struct {
 	fallen     []fell
 	packed     hit.Packer      // what fell
 	entry      Excluded        // that is written to it
+	unwritten  []fell          // the next of them; see addLabel
+	addLabel   func(Label)     // writes the next; made once
 	hits       []*Hit          // those of which an engine is asked
 	sources    []*Source       // likewise
 	groups     []group         // of all candidates, the best first; never more than there is room for
@@ -236,7 +238,7 @@ func (s *selection) reset() {
 	clear(s.sources[:cap(s.sources)])
 	*s = selection{
 		marked: s.marked[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0],
-		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], packed: s.packed, hits: s.hits[:0], sources: s.sources[:0],
+		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], packed: s.packed, addLabel: s.addLabel, hits: s.hits[:0], sources: s.sources[:0],
 	}
 }
 

@@ -121,30 +121,35 @@ func (s *selection) read(answers []answer, res *Result) error {
 // pack writes what fell, with the labels that engines have, of one answer after the other as they
 // come in the order.
 func (s *selection) pack(answers []answer, floor float64) (Fallen, error) {
+	if s.addLabel == nil {
+		s.addLabel = s.write
+	}
 	s.packed.Reset(floor)
-	for rest := s.fallen; len(rest) > 0; {
-		if src := rest[0].source; rest[0].hit == nil {
-			rest[0].write(&s.entry)
-			s.packed.Add(&s.entry, Label{Doc: []byte(src.Doc), Chunk: src.Chunk, Name: []byte(src.Name), Section: []byte(src.Section)})
-			rest = rest[1:]
+	for s.unwritten = s.fallen; len(s.unwritten) > 0; {
+		first := s.unwritten[0]
+		if src := first.source; first.hit == nil {
+			s.write(Label{Doc: []byte(src.Doc), Chunk: src.Chunk, Name: []byte(src.Name), Section: []byte(src.Section)})
 			continue
 		}
-		from, n := rest[0].from, 0
-		for s.hits = s.hits[:0]; n < len(rest) && rest[n].from == from && rest[n].hit != nil; n++ {
-			s.hits = append(s.hits, rest[n].hit)
+		s.hits = s.hits[:0]
+		for _, f := range s.unwritten {
+			if f.from != first.from || f.hit == nil {
+				break
+			}
+			s.hits = append(s.hits, f.hit)
 		}
-		next := 0
-		err := answers[from].res.Texts.Label(s.hits, func(label Label) {
-			rest[next].write(&s.entry)
-			s.packed.Add(&s.entry, label)
-			next++
-		})
-		if err != nil {
-			return Fallen{}, unreadable(from, err)
+		if err := answers[first.from].res.Texts.Label(s.hits, s.addLabel); err != nil {
+			return Fallen{}, unreadable(first.from, err)
 		}
-		rest = rest[n:]
 	}
 	return s.packed.Fallen(), nil
+}
+
+// write writes the next of what fell.
+func (s *selection) write(label Label) {
+	s.unwritten[0].write(&s.entry)
+	s.packed.Add(&s.entry, label)
+	s.unwritten = s.unwritten[1:]
 }
 
 // same tells whether two candidates that their keys do not tell apart have the same text. Texts
