@@ -36,16 +36,17 @@ type fell struct {
 	detail string
 }
 
-// write makes x the candidate as it is written, without its label.
+// write makes x, which has no label, the candidate as it is written.
 func (f *fell) write(x *Excluded) {
-	*x = Excluded{Knowledge: f.knowledge, Score: f.own, Relevance: f.relevance, RerankScore: f.rerankScore(), Reason: f.reason, Detail: f.detail}
-	if f.hit != nil {
-		x.Arm, x.ByArm, x.At = f.hit.Arm, f.hit.ByArm, f.hit.At
-	} else {
-		x.Arm, x.ByArm, x.At = f.source.Arm, f.source.ByArm, f.source.At
-	}
+	x.Knowledge, x.Score, x.Relevance, x.RerankScore = f.knowledge, f.own, f.relevance, f.rerankScore()
+	x.Reason, x.Detail, x.Least = f.reason, f.detail, 0
 	if f.reason == ExcludedScore {
 		x.Least = f.threshold
+	}
+	if h := f.hit; h != nil {
+		x.Arm, x.ByArm, x.At = h.Arm, h.ByArm, h.At
+	} else {
+		x.Arm, x.ByArm, x.At = f.source.Arm, f.source.ByArm, f.source.At
 	}
 }
 

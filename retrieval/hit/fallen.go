@@ -58,9 +58,9 @@ func numberedReasons() reasons {
 	return reasons{"", ExcludedScore, ExcludedDup, ExcludedDocument, ExcludedTopK, ExcludedRerank, ExcludedGrade}
 }
 
-func (c *fallenCounts) add(reason ExcludeReason) {
+func numberOf(reason ExcludeReason) int {
 	all := numberedReasons()
-	c[max(0, slices.Index(all[:], reason))]++
+	return max(0, slices.Index(all[:], reason))
 }
 
 // Fell returns how many fell for a reason of this package.
@@ -118,7 +118,7 @@ func ReadFallen(list string, floor float64) (f Fallen, ok bool) {
 	r := f.unpacker()
 	for r.check = true; r.more(); {
 		x := r.next()
-		f.counts.add(x.Reason)
+		f.counts[numberOf(x.Reason)]++
 	}
 	return f, !r.Broken
 }

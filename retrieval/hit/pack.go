@@ -20,6 +20,7 @@ const (
 // A note says why a candidate fell.
 type note struct {
 	reason ExcludeReason
+	number int // of the reason
 	least  float64
 	detail string
 }
@@ -52,9 +53,8 @@ func (p *Packer) Fallen() Fallen {
 
 // Add adds a candidate with its label, which stands in place of that in x.
 func (p *Packer) Add(x *Excluded, label Label) {
-	p.counts.add(x.Reason)
 	p.base(x.Knowledge)
-	p.note(x)
+	p.counts[p.note(x)]++
 	common := 0
 	for most := min(len(label.Doc), len(p.doc), maxCommon); common < most && label.Doc[common] == p.doc[common]; {
 		common++
@@ -82,13 +82,15 @@ func (p *Packer) base(id string) {
 	}
 }
 
-func (p *Packer) note(x *Excluded) {
+// note writes why a candidate fell, and returns the number of the reason.
+func (p *Packer) note(x *Excluded) int {
 	for i := len(p.notes) - 1; i >= max(0, len(p.notes)-lately); i-- {
 		if n := &p.notes[i]; n.reason == x.Reason && score.Identical(n.least, x.Least) && n.detail == x.Detail {
 			p.b = append(p.b, byte(i+1))
-			return
+			return n.number
 		}
 	}
+	number := numberOf(x.Reason)
 	p.b = packed.AppendString(append(p.b, 0), x.Reason)
 	if x.Reason == ExcludedScore {
 		p.b = packed.AppendFloat(p.b, x.Least)
@@ -96,8 +98,9 @@ func (p *Packer) note(x *Excluded) {
 		p.b = packed.AppendString(p.b, x.Detail)
 	}
 	if len(p.notes) < maxPacked {
-		p.notes = append(p.notes, note{x.Reason, x.Least, x.Detail})
+		p.notes = append(p.notes, note{x.Reason, number, x.Least, x.Detail})
 	}
+	return number
 }
 
 // fallenNames are the names of documents and sections of candidates that fell, one after the other.
