@@ -219,13 +219,7 @@ func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, e
 	event := Event{Tier: c.Tiers[at].Name}
 	outdated := false
 	if err == nil && value != nil {
-		if v, err = c.Decode(l.key, value); err == nil && complete != nil {
-			if err = complete(ctx, &v); err != nil {
-				_, wrong := errors.AsType[Mismatch](err)
-				outdated = !wrong
-			}
-		}
-		outdated = outdated || err == nil && c.Left != nil && c.Left(v) <= 0
+		v, outdated, err = c.read(ctx, l.key, value, complete)
 	}
 	var mismatch Mismatch
 	broken := false
@@ -253,6 +247,20 @@ func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, e
 	}
 	c.observe(event)
 	return v, event.Result
+}
+
+// read decodes a value and completes it. One that is outdated is as good as none.
+func (c *Of[V]) read(ctx context.Context, key Key, value []byte, complete func(context.Context, *V) error) (v V, outdated bool, err error) {
+	if v, err = c.Decode(key, value); err != nil {
+		return v, false, err
+	}
+	if complete != nil {
+		if err = complete(ctx, &v); err != nil {
+			_, wrong := errors.AsType[Mismatch](err)
+			return v, !wrong, err
+		}
+	}
+	return v, c.Left != nil && c.Left(v) <= 0, nil
 }
 
 // keep writes v, which is l's value, to the tiers before end.

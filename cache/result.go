@@ -2,7 +2,6 @@ package cache
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/hit"
@@ -35,29 +34,29 @@ func Encode(k Key, r retrieval.Result) []byte {
 	if size > maxBody {
 		return nil
 	}
-	var e encoder
-	var bodyAt int
-	e.b, bodyAt = seal(make([]byte, 0, sealed+len(k.Tenant)+size), k)
-	e.floor = r.Floor
-	e.b = packed.AppendFloat(e.b, r.Floor)
-	e.count(len(r.Sources), r.Sources == nil)
+	var room [2 << 10]byte // of most values
+	b := room[:0]
+	if size += sealed + len(k.Tenant); size > len(room) {
+		b = make([]byte, 0, size)
+	}
+	b, bodyAt := seal(b, k)
+	e := encoder{floor: r.Floor}
+	b = packed.AppendFloat(b, r.Floor)
+	b = appendCount(b, len(r.Sources), r.Sources == nil)
 	for i := range r.Sources {
-		e.source(&r.Sources[i])
+		b = e.source(b, &r.Sources[i])
 	}
-	e.b = packed.AppendString(e.b, fallen)
-	e.count(len(r.Bases), r.Bases == nil)
+	b = packed.AppendString(b, fallen)
+	b = appendCount(b, len(r.Bases), r.Bases == nil)
 	for _, ref := range r.Bases {
-		e.b = packed.AppendString(e.b, ref.Knowledge)
-		e.b = packed.AppendString(e.b, ref.Generation)
+		b = packed.AppendString(b, ref.Knowledge)
+		b = packed.AppendString(b, ref.Generation)
 	}
-	e.b = packed.AppendString(e.b, string(r.Reason))
-	e.b = binary.AppendVarint(e.b, int64(r.Retrieved))
-	e.b = binary.AppendVarint(e.b, int64(r.Unique))
-	b := finish(e.b, bodyAt)
-	if cap(b)-len(b) > len(b)/16 { // what is kept for long should not take more than it holds
-		b = slices.Clone(b)
-	}
-	return b
+	b = packed.AppendString(b, string(r.Reason))
+	b = binary.AppendVarint(b, int64(r.Retrieved))
+	b = binary.AppendVarint(b, int64(r.Unique))
+	exact := make([]byte, 0, len(b)+sumSize) // what is kept for long takes no more than it holds
+	return finish(append(exact, b...), bodyAt)
 }
 
 // Decode returns the result that Encode wrote under k; the texts of sources that an engine

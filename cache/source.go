@@ -83,37 +83,35 @@ func (c *columnReader) next(d *decoder) string {
 	return s
 }
 
-// An encoder writes a body.
+// An encoder appends the parts of a body.
 type encoder struct {
-	b     []byte
 	floor float64
 	names columnWriter // bases and types
 	docs  columnWriter
 }
 
-func (e *encoder) count(n int, isNil bool) {
+func appendCount(b []byte, n int, isNil bool) []byte {
 	if isNil {
-		e.b = append(e.b, 0)
-		return
+		return append(b, 0)
 	}
-	e.b = binary.AppendUvarint(e.b, uint64(n)+1)
+	return binary.AppendUvarint(b, uint64(n)+1)
 }
 
-func (e *encoder) source(s *retrieval.Source) {
-	e.b = e.names.append(e.b, s.Type)
-	e.b = e.names.append(e.b, s.Knowledge)
-	e.b = e.docs.append(e.b, s.Doc)
-	e.b = binary.AppendVarint(e.b, int64(s.Chunk))
+func (e *encoder) source(b []byte, s *retrieval.Source) []byte {
+	b = e.names.append(b, s.Type)
+	b = e.names.append(b, s.Knowledge)
+	b = e.docs.append(b, s.Doc)
+	b = binary.AppendVarint(b, int64(s.Chunk))
 	scores := score.All{Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, RerankScore: s.RerankScore, GradeScore: s.GradeScore}
-	e.b = scores.Append(e.b, e.floor)
-	e.b = append(e.b, byte(max(0, slices.Index(grades[:], s.Grade))))
-	if e.b = s.At.Append(e.b); s.At.Kept {
-		return
+	b = scores.Append(b, e.floor)
+	b = append(b, byte(max(0, slices.Index(grades[:], s.Grade))))
+	if b = s.At.Append(b); s.At.Kept {
+		return b
 	}
 	for _, text := range [...]string{s.Name, s.Section, s.Text, s.Before, s.After, s.Sketch} {
-		e.b = packed.AppendString(e.b, text)
+		b = packed.AppendString(b, text)
 	}
-	e.b = binary.AppendVarint(e.b, int64(s.Tokens))
+	return binary.AppendVarint(b, int64(s.Tokens))
 }
 
 func (d *decoder) source(s *retrieval.Source) {
