@@ -307,31 +307,28 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Hit) (a 
 	} else {
 		a.res, a.err = base.Retrieve(ctx, q)
 	}
-	if stranger := a.stranger(); a.err == nil && stranger != "" {
-		a.err = fmt.Errorf("answered with a source of base %q", stranger)
+	if a.err == nil {
+		a.err = a.strange()
 	}
 	return a
 }
 
-// stranger returns a base that was not asked and of which the answer has something; "" if there is
-// none.
-func (a *answer) stranger() string {
+// strange is an error where the answer has something of a base that was not asked.
+func (a *answer) strange() error {
 	asked := func(knowledge string) bool {
 		return slices.ContainsFunc(a.asked, func(ref Ref) bool { return ref.Knowledge == knowledge })
 	}
 	for i := range a.res.Sources {
 		if of := a.res.Sources[i].Knowledge; !asked(of) {
-			return of
+			return fmt.Errorf("answered with a source of base %q", of)
 		}
 	}
-	if len(a.res.Hits) > 0 {
-		for _, ref := range a.res.Bases {
-			if !asked(ref.Knowledge) {
-				return ref.Knowledge
-			}
+	for i := range a.res.Hits {
+		if base := a.res.Hits[i].Base; base < 0 || base >= len(a.res.Bases) || !asked(a.res.Bases[base].Knowledge) {
+			return fmt.Errorf("answered with a hit of base %d of %v", base, a.res.Bases)
 		}
 	}
-	return ""
+	return nil
 }
 
 // unavailable wraps ErrUnavailable around an error that does not yet.

@@ -343,3 +343,33 @@ func TestPipelineWithoutTexts(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// Hits of a base that was not asked, or of none, are no answer.
+func TestHitsOfOtherBases(t *testing.T) {
+	for base, fails := range map[int]bool{0: false, 1: true, 2: true, -1: true} {
+		l := newLate(0, of("a", chunk("x", 0, .9, "ant")))
+		engine := strayed{finder{l}, base}
+		got, err := over(engine, nil, "a").Retrieve(t.Context(), asking("a"))
+		if (err != nil) != fails || len(got.Sources) > 0 == fails {
+			t.Errorf("base %d: %d sources, %v", base, len(got.Sources), err)
+		}
+		if fails && !errors.Is(err, retrieval.ErrUnavailable) {
+			t.Errorf("base %d: %v does not wrap ErrUnavailable", base, err)
+		}
+	}
+}
+
+// A strayed engine says that all hits are of one base, of those asked and one more.
+type strayed struct {
+	finder
+	base int
+}
+
+func (s strayed) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
+	res, err := s.finder.Find(ctx, q, room)
+	res.Bases = append(slices.Clone(res.Bases), retrieval.Ref{Knowledge: "another"})
+	for i := range res.Hits {
+		res.Hits[i].Base = s.base
+	}
+	return res, err
+}
