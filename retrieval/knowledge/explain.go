@@ -101,7 +101,7 @@ func sharesOf(ctx context.Context, x *bm25.Index, terms []bm25.Term, of []retrie
 	shares := make(map[bm25.Ref][]retrieval.ExplainedTerm, len(hits))
 	for _, t := range of {
 		alone := slices.DeleteFunc(slices.Clone(terms), func(other bm25.Term) bool { return other.Text != t.Text })
-		having, err := x.Search(ctx, alone, len(hits), found)
+		having, err := x.Search(ctx, alone, len(hits), found, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -126,15 +126,14 @@ func measure(x *bm25.Index, terms []bm25.Term) measured {
 		q.terms[i] = measuredTerm{text: t.Text, weight: t.Weight, whole: t.Whole != "" && t.Whole == t.Text}
 	}
 	slices.SortStableFunc(q.terms, func(a, b measuredTerm) int { return strings.Compare(a.text, b.text) })
-	most := x.IDF("") // of what no text has
 	n := 0
 	for _, t := range q.terms {
 		if n > 0 && q.terms[n-1].text == t.text {
 			q.terms[n-1].weight += t.weight
 			continue
 		}
-		t.idf, t.counts = x.IDF(t.text), x.Weight(t.text)
-		t.known = t.idf < most
+		means := x.Meaning(t.text)
+		t.idf, t.counts, t.known = means.IDF, means.Weight, means.Known
 		q.terms[n] = t
 		n++
 	}

@@ -22,7 +22,7 @@ const (
 
 // best returns the at most k best hits, best first.
 func (e extent) best(ctx context.Context, terms []bm25.Term, k int, allowed []bm25.Bitmap) ([]bm25.Hit, error) {
-	hits, err := e.content.index.Search(ctx, terms, max(k, leastHits), allowed)
+	hits, err := e.content.index.Search(ctx, terms, max(k, leastHits), allowed, nil)
 	if err != nil {
 		return nil, err
 	}

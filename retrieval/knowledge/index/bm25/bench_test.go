@@ -126,7 +126,7 @@ func benchmarkSearch(b *testing.B, x *bm25.Index, allow []bm25.Bitmap) {
 }
 
 func ask(b *testing.B, x *bm25.Index, terms []bm25.Term, k int, allow []bm25.Bitmap) {
-	if _, err := x.Search(b.Context(), terms, k, allow); err != nil {
+	if _, err := x.Search(b.Context(), terms, k, allow, nil); err != nil {
 		b.Fatal(err)
 	}
 }

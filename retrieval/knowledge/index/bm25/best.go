@@ -41,7 +41,7 @@ type keptText struct {
 // Else all texts are searched.
 func (x *Index) Best(ctx context.Context, terms []Term, before *Best, change *Change) (Best, error) {
 	defer runtime.KeepAlive(x)
-	q := x.weigh(terms, change)
+	q := x.weigh(terms, change, nil)
 	if before != nil && change != nil {
 		best, ok, err := x.again(ctx, q, before, change)
 		if ok || err != nil {
@@ -78,7 +78,7 @@ func (x *Index) again(ctx context.Context, q question, before *Best, change *Cha
 	if err != nil {
 		return Best{}, false, err
 	}
-	best := newTop(nil, keptTexts, x.compare)
+	best := newTop(nil, keptTexts, x)
 	offered := map[Ref]bool{}
 	offer := func(ref Ref, score int64) {
 		if !offered[ref] { // a heap would keep it twice
@@ -109,7 +109,7 @@ func (x *Index) again(ctx context.Context, q question, before *Best, change *Cha
 	}
 	// Each term's part of a score is cut off to a whole number of units.
 	rest := (before.rest + float64(maxTerms)/unit) * growth * change.growth * (slack + 1.0/(1<<16))
-	b := x.best(q, best.sorted(), rest)
+	b := x.best(q, best.sorted(nil), rest)
 	return b, b.Score >= rest, nil
 }
 

@@ -50,7 +50,7 @@ func (b *bests) follow(t fatal, question func(n int) []bm25.Term) {
 
 func best(t fatal, x *bm25.Index, terms []bm25.Term) float64 {
 	t.Helper()
-	hits, err := x.Search(context.Background(), terms, 1, nil)
+	hits, err := x.Search(context.Background(), terms, 1, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ package bm25
 
 import (
 	"math"
+	"math/bits"
 	"runtime"
 	"sync"
 
@@ -47,6 +48,8 @@ type Compare func(a, b Ref) int
 type Index struct {
 	views   []view
 	compare Compare
+	first   []int   // by segment: the number of its first text among those of all, dead ones included
+	bits    uint    // of such a number
 	texts   int     // live
 	average float64 // length
 	usual   float64 // how often a text has a term that it has, over all terms and texts
@@ -66,13 +69,17 @@ type view struct {
 //
 // It costs about 3 ns a text and reads no postings.
 func NewIndex(segments []*Live, compare Compare) *Index {
-	x := &Index{views: make([]view, len(segments)), compare: compare}
+	x := &Index{views: make([]view, len(segments)), compare: compare, first: make([]int, len(segments))}
 	var total, postings uint64
-	for _, l := range segments {
+	numbers := 0
+	for i, l := range segments {
+		x.first[i] = numbers
+		numbers += l.segment.Len()
 		x.texts += l.texts
 		total += l.lengths
 		postings += uint64(l.before[l.segment.terms()])
 	}
+	x.bits = uint(bits.Len(uint(numbers)))
 	if x.texts > 0 {
 		x.average = float64(total) / float64(x.texts)
 	}
@@ -102,32 +109,37 @@ func impact(freq, norm float32) float32 { return freq / (freq + norm) }
 // Len returns the number of live texts.
 func (x *Index) Len() int { return x.texts }
 
-// IDF returns the inverse document frequency of term, ln(1+(N-n+½)/(n+½)). A
-// term that no live text has gets the greatest.
-func (x *Index) IDF(term string) float64 {
-	return idf(x.texts, x.look(term, nil).texts)
+// A Meaning is what a term says about a text that has it.
+type Meaning struct {
+	// IDF is the inverse document frequency, ln(1+(N-n+½)/(n+½)). A term that no live text has
+	// gets the greatest.
+	IDF float64
+	// Weight is what its frequency in a text is multiplied by in scores: its IDF, more where
+	// texts repeat the term, less where they do not.
+	Weight float64
+	// Known says that a live text has it.
+	Known bool
 }
 
-// Weight returns what the frequency of a term in a text is multiplied by in scores: its IDF,
-// more where texts repeat the term, less where they do not.
-func (x *Index) Weight(term string) float64 { return x.weight(x.look(term, nil)) }
-
-func (x *Index) weight(k *known) float64 { return idf(x.texts, k.texts) * x.repetition(k) }
+// Meaning returns what a term means in the Index.
+func (x *Index) Meaning(term string) Meaning {
+	k := x.look(term, nil)
+	return Meaning{k.idf, k.weight, k.texts > 0}
+}
 
 func idf(texts, n int) float64 {
 	return math.Log1p((float64(texts) - float64(n) + 0.5) / (float64(n) + 0.5))
 }
 
-// Has tells whether the text at ref, such as that of a Hit, has a term. It looks the term up
-// in one segment, which is cheap for a few texts and terms after a search.
+// Has tells whether a live text, such as that of a Hit, has a term. That is cheap for the
+// terms of a search, after it.
 func (x *Index) Has(ref Ref, term string) bool {
 	defer runtime.KeepAlive(x)
-	s := x.views[ref.Segment].segment
-	t, ok := s.find(term)
-	if !ok {
+	in := x.look(term, nil).in[ref.Segment]
+	if in.texts == 0 {
 		return false
 	}
-	postings := s.of(t)
+	postings := x.views[ref.Segment].segment.of(in.id)
 	at := seek(postings, uint32(ref.Text))
 	return at < len(postings) && postings[at].text() == uint32(ref.Text)
 }

@@ -26,7 +26,7 @@ func TestSearchIsBM25(t *testing.T) {
 		k := rapid.IntRange(1, 70).Draw(t, "k")
 
 		x := build(t, texts)
-		got, err := x.Search(t.Context(), terms, k, nil)
+		got, err := x.Search(t.Context(), terms, k, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestRepeatedTermsWeighMore(t *testing.T) {
 			list = append(list, "bee")
 		}
 		x := build(t, list)
-		return x.Weight("ant") / x.Weight("see")
+		return x.Meaning("ant").Weight / x.Meaning("see").Weight
 	}
 	for _, c := range []struct {
 		texts, repeats  int
@@ -95,12 +95,12 @@ func TestRepeatedTermsWeighMore(t *testing.T) {
 func TestMaxScoreIsExhaustive(t *testing.T) {
 	x := build(t, corpus(20_000, 30))
 	for i, q := range queries(200) {
-		all, err := x.Search(t.Context(), q, x.Len(), nil)
+		all, err := x.Search(t.Context(), q, x.Len(), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, k := range []int{1, 10, 50} {
-			got, err := x.Search(t.Context(), q, k, nil)
+			got, err := x.Search(t.Context(), q, k, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,18 +115,20 @@ func TestSearchEdges(t *testing.T) {
 	cat := []bm25.Term{{Text: "cat", Weight: 1}}
 	var none bm25.Index
 	for name, f := range map[string]func() ([]bm25.Hit, error){
-		"zero index":    func() ([]bm25.Hit, error) { return none.Search(t.Context(), cat, 5, nil) },
-		"no segments":   func() ([]bm25.Hit, error) { return bm25.NewIndex(nil, bm25.InOrder).Search(t.Context(), cat, 5, nil) },
-		"empty text":    func() ([]bm25.Hit, error) { return build(t, []string{""}).Search(t.Context(), cat, 5, nil) },
-		"no terms":      func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), nil, 5, nil) },
-		"nothing asked": func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), cat, 0, nil) },
+		"zero index": func() ([]bm25.Hit, error) { return none.Search(t.Context(), cat, 5, nil, nil) },
+		"no segments": func() ([]bm25.Hit, error) {
+			return bm25.NewIndex(nil, bm25.InOrder).Search(t.Context(), cat, 5, nil, nil)
+		},
+		"empty text":    func() ([]bm25.Hit, error) { return build(t, []string{""}).Search(t.Context(), cat, 5, nil, nil) },
+		"no terms":      func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), nil, 5, nil, nil) },
+		"nothing asked": func() ([]bm25.Hit, error) { return build(t, []string{"cat"}).Search(t.Context(), cat, 0, nil, nil) },
 	} {
 		if hits, err := f(); len(hits) != 0 || err != nil {
 			t.Errorf("%s: %v, %v", name, hits, err)
 		}
 	}
 	often := build(t, []string{strings.Repeat("cat ", 100_000), "cat"})
-	hits, err := often.Search(t.Context(), cat, 5, nil)
+	hits, err := often.Search(t.Context(), cat, 5, nil, nil)
 	if err != nil || len(hits) != 2 {
 		t.Errorf("a term 100,000 times: %v, %v", hits, err)
 	}
@@ -135,7 +137,7 @@ func TestSearchEdges(t *testing.T) {
 func TestSearchStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := build(t, []string{"cat"}).Search(ctx, []bm25.Term{{Text: "cat", Weight: 1}}, 1, nil)
+	_, err := build(t, []string{"cat"}).Search(ctx, []bm25.Term{{Text: "cat", Weight: 1}}, 1, nil, nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}

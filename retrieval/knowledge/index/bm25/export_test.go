@@ -80,9 +80,9 @@ func (x *Index) Known(term string, change *Change) error {
 // Again returns the Best of an earlier Index brought up to date, and whether that was
 // possible without a search of all texts.
 func (x *Index) Again(terms []Term, before *Best, change *Change) (Best, bool) {
-	b, ok, err := x.again(context.Background(), x.weigh(terms, change), before, change)
+	b, ok, err := x.again(context.Background(), x.weigh(terms, change, nil), before, change)
 	return b, ok && err == nil
 }
 
 // Searchers returns how many goroutines search for a question.
-func (x *Index) Searchers(terms []Term) int { return searchers(x, x.weigh(terms, nil)) }
+func (x *Index) Searchers(terms []Term) int { return searchers(x, x.weigh(terms, nil, nil)) }

@@ -124,7 +124,7 @@ type keyed struct {
 }
 
 func (h *history) search(t fatal, x *bm25.Index, terms []bm25.Term, k int, allow []bm25.Bitmap) (hits []keyed) {
-	found, err := x.Search(context.Background(), terms, k, allow)
+	found, err := x.Search(context.Background(), terms, k, allow, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,11 +190,8 @@ func same(t fatal, h, fresh *history, terms []bm25.Term, k int) {
 		t.Fatalf("best %d of %v allowed (-all filtered +allowed):\n%s", k, terms, diff)
 	}
 	for _, q := range terms {
-		if got, want := x.IDF(q.Text), want.IDF(q.Text); got != want {
-			t.Fatalf("idf of %q %v, want %v", q.Text, got, want)
-		}
-		if got, want := x.Weight(q.Text), want.Weight(q.Text); got != want {
-			t.Fatalf("weight of %q %v, want %v", q.Text, got, want)
+		if got, want := x.Meaning(q.Text), want.Meaning(q.Text); got != want {
+			t.Fatalf("%q means %v, want %v", q.Text, got, want)
 		}
 	}
 	for pick := 0.0; pick < 1; pick += 1.0 / 64 {

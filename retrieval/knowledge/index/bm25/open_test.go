@@ -89,9 +89,9 @@ func FuzzOpen(f *testing.F) {
 			live := []*bm25.Live{s.Live(dead), good.Live(nil)}
 			x := bm25.NewIndex(live, bm25.InOrder)
 			x.Sample(0.3)
-			x.IDF("cat")
+			x.Meaning("cat")
 			for _, q := range append(queries(5), []bm25.Term{{Text: "cat", Weight: 1}, {Text: "w1", Weight: 1}}) {
-				if _, err := x.Search(context.Background(), q, 3, nil); err != nil {
+				if _, err := x.Search(context.Background(), q, 3, nil, nil); err != nil {
 					t.Error(err)
 				}
 			}
@@ -127,12 +127,12 @@ func TestOpenFile(t *testing.T) {
 	}
 	for i, q := range queries(50) {
 		runtime.GC()
-		all, err := want.Search(t.Context(), q, 10, nil)
+		all, err := want.Search(t.Context(), q, 10, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for name, x := range map[string]*bm25.Index{"mapped": mapped, "unaligned": unaligned} {
-			hits, err := x.Search(t.Context(), q, 10, nil)
+			hits, err := x.Search(t.Context(), q, 10, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,7 +3,6 @@ package bm25
 import (
 	"context"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -33,7 +32,7 @@ type parallel struct {
 	mu       sync.Mutex
 	ended    bool           // the caller found no segment any more: no helper begins
 	helpers  sync.WaitGroup // those that have begun
-	found    []scored
+	found    []key
 	err      error
 	panicked any
 }
@@ -47,7 +46,7 @@ func searchers(x *Index, q question) int {
 }
 
 // findParallel is find by at most n goroutines.
-func findParallel(ctx context.Context, x *Index, q question, k int, allow []Bitmap, n int) ([]Hit, error) {
+func findParallel(ctx context.Context, x *Index, q question, k int, allow []Bitmap, n int, into []Hit) ([]Hit, error) {
 	p := &parallel{index: x, terms: q, k: min(k, x.texts), allow: allow}
 	for range n - 1 {
 		go p.help(ctx)
@@ -66,9 +65,9 @@ func findParallel(ctx context.Context, x *Index, q question, k int, allow []Bitm
 	if err != nil {
 		return nil, err
 	}
-	best := top{heap: p.found, compare: x.compare}
-	hits := best.sorted()
-	return slices.Clip(hits[:min(len(hits), p.k)]), nil
+	best := top{index: x, heap: p.found}
+	hits := best.sorted(into)
+	return hits[:min(len(hits), len(into)+p.k)], nil
 }
 
 // help is work beside that of the caller, who gets its error or panic.
@@ -103,7 +102,7 @@ func (p *parallel) begin() bool {
 // work searches segments until none is left.
 func (p *parallel) work(ctx context.Context) error {
 	sc := borrow(p.index)
-	best := newTop(sc.heap, p.k, p.index.compare)
+	best := newTop(sc.heap, p.k, p.index)
 	best.shared = &p.threshold
 	for i := int(p.next.Add(1)) - 1; i < len(p.index.views); i = int(p.next.Add(1)) - 1 {
 		if err := sc.searchIn(ctx, p.index, i, p.terms, p.allow, best); err != nil {
@@ -113,6 +112,7 @@ func (p *parallel) work(ctx context.Context) error {
 	p.mu.Lock()
 	p.found = append(p.found, best.heap...)
 	p.mu.Unlock()
-	giveBack(p.index, sc, best)
+	sc.heap = best.heap
+	giveBack(p.index, sc)
 	return nil
 }

@@ -82,11 +82,11 @@ func TestParallelSearchIsExact(t *testing.T) {
 				if allowed {
 					inOne, inSeveral = everyThird(len(texts)), everyThird(size)
 				}
-				want, err := one.Search(t.Context(), question[n:], k, inOne)
+				want, err := one.Search(t.Context(), question[n:], k, inOne, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := several.Search(t.Context(), question[n:], k, inSeveral)
+				got, err := several.Search(t.Context(), question[n:], k, inSeveral, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -143,7 +143,7 @@ func TestParallelSearchFails(t *testing.T) {
 			var panicked any
 			_, err := func() ([]bm25.Hit, error) {
 				defer func() { panicked = recover() }()
-				return x.Search(t.Context(), question, 10, nil)
+				return x.Search(t.Context(), question, 10, nil, nil)
 			}()
 			switch _, fault := errors.AsType[*mapped.FaultError](err); {
 			case what == "panic" && panicked != "as it must":

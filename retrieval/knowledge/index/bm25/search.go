@@ -14,35 +14,50 @@ type Hit struct {
 	Score float64
 }
 
-// Search returns the at most k best live texts, best first; equal scores stand in
+// Search appends to into the at most k best live texts, best first; equal scores stand in
 // the order of the Index. The error is ctx's, or tells that a mapped file cannot be read.
 //
 // allow, unless nil, has by segment the texts that may be found; it changes no
 // score. A question with many postings is searched by several goroutines.
-func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap) ([]Hit, error) {
+func (x *Index) Search(ctx context.Context, terms []Term, k int, allow []Bitmap, into []Hit) ([]Hit, error) {
 	defer runtime.KeepAlive(x)
-	q := x.weigh(terms, nil)
-	if n := searchers(x, q); n > 1 && k > 0 {
-		return findParallel(ctx, x, q, k, allow, n)
+	sc := borrow(x)
+	sc.terms = x.weigh(terms, nil, sc.terms)
+	var err error
+	if n := searchers(x, sc.terms); n > 1 && k > 0 {
+		into, err = findParallel(ctx, x, sc.terms, k, allow, n, into)
+	} else {
+		into, err = sc.find(ctx, x, sc.terms, k, allow, into)
 	}
-	return x.find(ctx, q, k, allow)
+	if err != nil {
+		return nil, err
+	}
+	giveBack(x, sc)
+	return into, nil
 }
 
 // find is Search for terms that were weighed, by one goroutine.
 func (x *Index) find(ctx context.Context, q question, k int, allow []Bitmap) ([]Hit, error) {
-	if len(q) == 0 || k <= 0 {
-		return nil, ctx.Err()
-	}
 	sc := borrow(x)
-	best := newTop(sc.heap, min(k, x.texts), x.compare)
+	hits, err := sc.find(ctx, x, q, k, allow, nil)
+	if err == nil {
+		giveBack(x, sc)
+	}
+	return hits, err
+}
+
+func (sc *scratch) find(ctx context.Context, x *Index, q question, k int, allow []Bitmap, into []Hit) ([]Hit, error) {
+	if len(q) == 0 || k <= 0 {
+		return into, ctx.Err()
+	}
+	best := newTop(sc.heap, min(k, x.texts), x)
 	for i := range x.views {
 		if err := sc.searchIn(ctx, x, i, q, allow, best); err != nil {
 			return nil, err
 		}
 	}
-	hits := best.sorted()
-	giveBack(x, sc, best)
-	return hits, nil
+	sc.heap = best.heap
+	return best.sorted(into), nil
 }
 
 // borrow returns a scratch that nobody uses.
@@ -55,10 +70,7 @@ func borrow(x *Index) *scratch {
 
 // giveBack keeps a scratch for the next search, but not after a panic or an error, which
 // leave scores in it.
-func giveBack(x *Index, sc *scratch, best *top) {
-	sc.heap = best.heap
-	x.scratch.Put(sc)
-}
+func giveBack(x *Index, sc *scratch) { x.scratch.Put(sc) }
 
 // searchIn offers the texts of a segment to best.
 func (sc *scratch) searchIn(ctx context.Context, x *Index, segment int, q question, allow []Bitmap, best *top) error {
@@ -95,7 +107,8 @@ type scratch struct {
 	scores [window]int64
 	found  [window / 64]uint64 // texts of the window that can still pass the bar
 	words  int                 // of found that are in use: the last window of a segment ends early
-	heap   []scored            // of the best texts
+	heap   []key               // of the best texts
+	terms  question            // that are searched
 }
 
 // A list is what is left of one term's postings.

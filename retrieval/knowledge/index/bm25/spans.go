@@ -32,7 +32,7 @@ func (x *Index) Spans(terms []Term, spans []Span) []float64 {
 		asked[i] = span{Span: s, place: i, norm: float32(sum / n), share: float32(math.Pow(n, -scope))}
 	}
 	slices.SortFunc(asked, func(a, b span) int { return cmp.Or(cmp.Compare(a.Segment, b.Segment), cmp.Compare(a.First, b.First)) })
-	for _, t := range x.weigh(terms, nil) {
+	for _, t := range x.weigh(terms, nil, nil) {
 		addTo(x, asked, t)
 	}
 	scores := make([]float64, len(spans))

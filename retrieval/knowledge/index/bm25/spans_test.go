@@ -44,7 +44,7 @@ func TestSpans(t *testing.T) {
 		if diff := cmp.Diff(x.Spans(terms, whole), bm25.NewIndex(live, bm25.InOrder).Spans(terms, parts)); diff != "" {
 			t.Fatalf("in two segments (-one +two):\n%s", diff)
 		}
-		hits, err := x.Search(t.Context(), terms, len(texts), nil)
+		hits, err := x.Search(t.Context(), terms, len(texts), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func spanScore(x *bm25.Index, texts []string, s bm25.Span, terms []bm25.Term) (s
 			}
 		}
 		if freq /= math.Pow(n, .7); freq > 0 {
-			score += t.Weight * x.Weight(t.Text) * 2.2 * freq / (freq + norm)
+			score += t.Weight * x.Meaning(t.Text).Weight * 2.2 * freq / (freq + norm)
 		}
 	}
 	return score
@@ -86,7 +86,7 @@ func BenchmarkSpans(b *testing.B) {
 	for _, size := range []int{4, 400} {
 		var spans [][]bm25.Span
 		for _, q := range qs {
-			hits, err := x.Search(b.Context(), q, 50, nil)
+			hits, err := x.Search(b.Context(), q, 50, nil, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

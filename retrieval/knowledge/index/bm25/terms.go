@@ -10,8 +10,10 @@ import (
 // A known is what an Index knows of a term.
 type known struct {
 	term    string
-	texts   int     // live texts that have it
-	total   uint64  // how often they have it
+	texts   int    // live texts that have it
+	total   uint64 // how often they have it
+	idf     float64
+	weight  float64 // see Meaning
 	average float64 // length of a text up to which the bounds in entries hold
 	in      []entry // by segment
 }
@@ -78,6 +80,8 @@ func learn(x *Index, term string, earlier *known, change *Change) *known {
 		k.texts += int(e.texts)
 		k.total += uint64(e.total)
 	}
+	k.idf = idf(x.texts, k.texts)
+	k.weight = k.idf * x.repetition(k)
 	return k
 }
 

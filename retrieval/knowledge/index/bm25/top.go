@@ -5,36 +5,46 @@ import (
 	"sync/atomic"
 )
 
-// A top keeps the best texts offered. Of equal scores the first in the order of
-// compare stay. Texts of one segment must be offered in that order.
+// A top keeps the best texts offered. Of equal scores the first in the order of the Index
+// stay. Texts of one segment must be offered in that order.
 type top struct {
-	heap      []scored // the worst first: a binary heap once full
-	compare   Compare
+	index     *Index
+	heap      []key         // the worst first: a binary heap once full
 	threshold int64         // score of the worst once full
 	shared    *atomic.Int64 // the greatest threshold of several tops, see parallel; nil for none
 	floor     int64         // a bar by the shared threshold
 	ties      bool          // a text to come may stand before the worst where their scores are equal; not known before one with its score came
 }
 
-type scored struct {
-	Ref
-	score int64
+// A key is a text with its score in the upper bits: most are compared, and sorted, as numbers. In
+// the lower bits is the text's number in the Index, see Index.first, counted from the last one: of
+// equal scores in one segment the first text has the greatest key.
+type key uint64
+
+func (x *Index) key(ref Ref, score int64) key {
+	return key(uint64(score)<<x.bits | uint64(1<<x.bits-1-x.first[ref.Segment]-ref.Text))
+}
+
+func (x *Index) score(k key) int64 { return int64(k >> x.bits) }
+
+// ref returns the text of a key.
+func (x *Index) ref(k key) Ref {
+	number := int(^k & (1<<x.bits - 1))
+	after, _ := slices.BinarySearch(x.first, number+1) // the first segment that begins behind it
+	return Ref{after - 1, number - x.first[after-1]}
+}
+
+// before tells whether the text of a stands before that of b.
+func (x *Index) before(a, b key) bool {
+	if (a^b)>>x.bits == 0 && len(x.views) > 1 {
+		return x.compare(x.ref(a), x.ref(b)) < 0
+	}
+	return a > b
 }
 
 // newTop returns a top of k texts, in room if that is enough.
-func newTop(room []scored, k int, compare Compare) *top {
-	return &top{heap: slices.Grow(room[:0], k)[:0:k], compare: compare}
-}
-
-// order sorts the best first.
-func (t *top) order(a, b scored) int {
-	switch {
-	case a.score > b.score:
-		return -1
-	case a.score < b.score:
-		return 1
-	}
-	return t.compare(a.Ref, b.Ref)
+func newTop(room []key, k int, x *Index) *top {
+	return &top{index: x, heap: slices.Grow(room[:0], k)[:0:k]}
 }
 
 // enter says that the texts offered from now on are of another segment.
@@ -66,20 +76,20 @@ func (t *top) confer() {
 
 // offer takes a text whose score is above the bar.
 func (t *top) offer(ref Ref, score int64) {
-	s := scored{ref, score}
+	k := t.index.key(ref, score)
 	switch {
 	case len(t.heap) < cap(t.heap):
-		t.heap = append(t.heap, s)
+		t.heap = append(t.heap, k)
 		t.up(len(t.heap) - 1)
-	case t.order(s, t.heap[0]) < 0:
-		t.heap[0] = s
+	case t.index.before(k, t.heap[0]):
+		t.heap[0] = k
 		t.down()
 	default:
 		t.ties = false // as the worst stands before this one, it does so before those to come
 		return
 	}
 	// While the threshold stays, the worst text only moves up, so ties stays as well.
-	if worst := t.heap[0].score; len(t.heap) == cap(t.heap) && worst != t.threshold {
+	if worst := t.index.score(t.heap[0]); len(t.heap) == cap(t.heap) && worst != t.threshold {
 		t.threshold, t.ties = worst, true
 	}
 }
@@ -87,7 +97,7 @@ func (t *top) offer(ref Ref, score int64) {
 func (t *top) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if t.order(t.heap[i], t.heap[parent]) < 0 {
+		if t.index.before(t.heap[i], t.heap[parent]) {
 			return
 		}
 		t.heap[i], t.heap[parent] = t.heap[parent], t.heap[i]
@@ -101,10 +111,10 @@ func (t *top) down() {
 		if child >= len(t.heap) {
 			return
 		}
-		if child+1 < len(t.heap) && t.order(t.heap[child], t.heap[child+1]) < 0 {
+		if child+1 < len(t.heap) && t.index.before(t.heap[child], t.heap[child+1]) {
 			child++
 		}
-		if t.order(t.heap[i], t.heap[child]) > 0 {
+		if t.index.before(t.heap[child], t.heap[i]) {
 			return
 		}
 		t.heap[i], t.heap[child] = t.heap[child], t.heap[i]
@@ -112,12 +122,24 @@ func (t *top) down() {
 	}
 }
 
-// sorted returns the texts, best first.
-func (t *top) sorted() []Hit {
-	slices.SortFunc(t.heap, t.order)
-	hits := make([]Hit, len(t.heap))
-	for i, s := range t.heap {
-		hits[i] = Hit{Ref: s.Ref, Score: float64(s.score) / unit}
+// sorted appends the texts to hits, best first.
+func (t *top) sorted(hits []Hit) []Hit {
+	x, from := t.index, len(hits)
+	slices.Sort(t.heap)
+	hits = slices.Grow(hits, len(t.heap))
+	for _, k := range slices.Backward(t.heap) {
+		hits = append(hits, Hit{x.ref(k), float64(x.score(k)) / unit})
+	}
+	if len(x.views) == 1 {
+		return hits
+	}
+	for from < len(hits) { // equal scores in several segments
+		to := from + 1
+		for to < len(hits) && hits[to].Score == hits[from].Score {
+			to++
+		}
+		slices.SortFunc(hits[from:to], func(a, b Hit) int { return x.compare(a.Ref, b.Ref) })
+		from = to
 	}
 	return hits
 }

@@ -3,6 +3,7 @@ package bm25
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // A Term is a part of a question: texts with any of its terms match. Terms given
@@ -26,25 +27,39 @@ type weightedTerm struct {
 	factor float32 // weight · idf · repetition · (k1+1) · unit
 }
 
-// weigh adds repeated terms together and looks them up, see look.
-func (x *Index) weigh(terms []Term, change *Change) question {
-	weights := make(map[string]float64, len(terms))
-	for _, t := range terms {
+// ByText orders Terms by their texts. A search of terms in that order need not sort them.
+func ByText(a, b Term) int { return strings.Compare(a.Text, b.Text) }
+
+// weigh adds repeated terms together and looks them up, see look. The question lies in room if
+// that is enough.
+func (x *Index) weigh(terms []Term, change *Change, room question) question {
+	if !slices.IsSortedFunc(terms, ByText) {
+		terms = slices.Clone(terms)
+		slices.SortStableFunc(terms, ByText)
+	}
+	q, weight := room[:0], 0.0
+	for i, t := range terms {
 		if t.Weight > 0 {
-			weights[t.Text] += t.Weight
+			weight += t.Weight
 		}
-	}
-	q := make(question, 0, len(weights))
-	for text, w := range weights {
-		if k := x.look(text, change); k.texts > 0 {
-			q = append(q, weightedTerm{k, float32(w * x.weight(k) * (k1 + 1) * unit)})
+		if i+1 < len(terms) && terms[i+1].Text == t.Text {
+			continue
 		}
+		if weight > 0 {
+			if k := x.look(t.Text, change); k.texts > 0 {
+				q = append(q, weightedTerm{k, min(float32(weight*k.weight*(k1+1)*unit), x.mostFactor())})
+			}
+		}
+		weight = 0
 	}
-	slices.SortFunc(q, func(a, b weightedTerm) int {
-		return cmp.Or(cmp.Compare(b.factor, a.factor), cmp.Compare(a.term, b.term))
-	})
+	slices.SortStableFunc(q, func(a, b weightedTerm) int { return cmp.Compare(b.factor, a.factor) })
 	return q[:min(len(q), maxTerms)]
 }
+
+// mostFactor is the greatest factor of a term, so that what maxTerms of them add up to fits
+// into the keys of a top. Factors of questions come to about 2^28, and with a million texts in
+// the Index this is 2^37.
+func (x *Index) mostFactor() float32 { return float32(uint64(1) << (63 - x.bits) / maxTerms) }
 
 const (
 	// assumed is the number of texts that are assumed to have a term as often as is usual,
