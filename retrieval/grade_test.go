@@ -259,7 +259,7 @@ func replanned(t *testing.T, by planner, grader retrieval.Reranker, change func(
 		return res, nil
 	})
 	pipeline := engines{"a": base}.pipeline()
-	p := retrieval.Prepare{Ref: catalog{"a": "1"}.Ref, Terms: words, Join: joinShort, Next: retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	p := retrieval.Prepare{Ref: catalog{"a": "1"}.Ref, HasTerms: hasWords, Join: joinShort, Next: retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		rounds++
 		return pipeline.Retrieve(ctx, q)
 	})}

@@ -14,6 +14,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // words is the analyser of these tests: one that a reader can run by eye.
 func words(text string) []string { return strings.Fields(strings.ToLower(text)) }
 
+func hasWords(text string) bool { return len(words(text)) > 0 }
+
 // catalog maps ids to generations.
 type catalog map[string]string
 

@@ -12,10 +12,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// headBytes is how much of a question is analysed first to see whether it has a term: in
-// most questions that is enough, and the rest need not be analysed.
-const headBytes = 32
-
 // Prepare comes before every cache. It turns questions that mean the same into the same
 // Query, and answers those that need no search:
 //
@@ -39,8 +35,10 @@ type Prepare struct {
 	Next Retriever
 	// Ref returns the base of an id in its present generation, "" while its first index
 	// is not whole; false where there is no such base.
-	Ref   func(id string) (Ref, bool)
-	Terms func(text string) []string // the content terms of a text, by the analyser of the bases
+	Ref func(id string) (Ref, bool)
+	// HasTerms tells whether there is anything to search for in a text, by the analyser of the
+	// bases. It is asked before the cache, and texts can be long.
+	HasTerms func(text string) bool
 	// Join returns which of the earlier turns join the search for text, with their weights; nil
 	// if it stands alone. It is given the turns in the order of Query.Previous.
 	Join func(text string, earlier iter.Seq[string]) []Turn
@@ -54,7 +52,7 @@ func (p Prepare) Retrieve(ctx context.Context, q Query) (Result, error) {
 	}
 	q.Text = Fold(q.Text)
 	q.Previous = p.joined(q.Text, q.Previous)
-	if len(q.Previous) == 0 && !p.hasTerms(q.Text) {
+	if len(q.Previous) == 0 && !p.HasTerms(q.Text) {
 		return Result{Reason: ReasonNoQueryTerms, Cache: CacheOff}, nil
 	}
 	if len(ready) == 0 {
@@ -85,7 +83,7 @@ func (p Prepare) search(ctx context.Context, q Query) (Result, error) {
 		}
 		return first, err
 	}
-	further, skip, done := ask.plan(ctx, q.Text, p.hasTerms)
+	further, skip, done := ask.plan(ctx, q.Text, p.HasTerms)
 	if skip {
 		return Result{Reason: ReasonPlannerSkip, Cache: CacheOff, Planned: &done}, nil
 	}
@@ -98,7 +96,7 @@ func (p Prepare) search(ctx context.Context, q Query) (Result, error) {
 // again searches once more, for the queries of a plan, too. What the first search found stays where
 // there are none, or where what they find is not graded.
 func (p Prepare) again(ctx context.Context, q Query, ask *Planning, first Result) Result {
-	further, _, done := ask.plan(ctx, q.Text, p.hasTerms)
+	further, _, done := ask.plan(ctx, q.Text, p.HasTerms)
 	first.Planned = &done
 	if len(further) == 0 {
 		return first
@@ -170,22 +168,11 @@ func (p Prepare) joined(text string, earlier []Turn) []Turn {
 			}
 		}
 	})
-	turns = slices.DeleteFunc(turns, func(t Turn) bool { return !p.hasTerms(t.Text) })
+	turns = slices.DeleteFunc(turns, func(t Turn) bool { return !p.HasTerms(t.Text) })
 	if len(turns) == 0 {
 		return nil
 	}
 	return turns
-}
-
-// hasTerms tells whether there is anything to search for in text. This runs before the
-// cache, and questions can be long.
-func (p Prepare) hasTerms(text string) bool {
-	if len(text) > headBytes {
-		if end := strings.LastIndexByte(text[:headBytes], ' '); end > 0 && len(p.Terms(text[:end])) > 0 {
-			return true
-		}
-	}
-	return len(p.Terms(text)) > 0
 }
 
 // Fold returns text in NFKC, runs of white space as one space, none at the ends.

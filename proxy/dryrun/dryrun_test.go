@@ -145,7 +145,7 @@ func TestRun(t *testing.T) {
 	d := dryrun.Runner{
 		Rewriter: &rewrite.Rewriter{Retriever: retrieval.Prepare{
 			Next: retrieval.Func(retrieve), Ref: func(string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: "kb1", Generation: "g1"}, true },
-			Terms: func(text string) []string { return strings.Fields(text) },
+			HasTerms: func(text string) bool { return strings.TrimSpace(text) != "" },
 		}, Models: models{}},
 		Planners: &planning.Planners{Upstreams: map[string]planning.Upstream{"up": {}}, Plans: plans, Models: models{}},
 	}

@@ -37,7 +37,7 @@ func asking() (data inspector.Data, searched, planned *atomic.Int64) {
 	})
 	prepare := retrieval.Prepare{
 		Next: find, Ref: func(base string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: base, Generation: "g2"}, true },
-		Terms: strings.Fields,
+		HasTerms: func(text string) bool { return strings.TrimSpace(text) != "" },
 	}
 	acme := data.Policies.(policies)["acme"]
 	acme.Models = nil

@@ -5,6 +5,9 @@ import "strings"
 // isAcronym tells whether the word before pos is a stop word in capitals, possibly with
 // 's, in a sentence that is not all in capitals.
 func (s *scanner) isAcronym(tok string) bool {
+	if c := tok[0]; c < 'A' || c > 'Z' {
+		return false // as most words
+	}
 	name := withoutPossessive(tok)
 	if len(name) < 2 || len(name) > maxStop || strings.ContainsFunc(name, func(r rune) bool { return r < 'A' || r > 'Z' }) {
 		return false

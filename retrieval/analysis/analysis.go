@@ -30,17 +30,22 @@ const Version = "3"
 const maxTerm = 64
 
 // Terms returns the terms of text in order, with repetitions; nil if there are none.
-func Terms(text string) []string {
+func Terms(text string) []string { return (*Recent)(nil).terms(text) }
+
+func (r *Recent) terms(text string) []string {
 	var terms []string
 	s := newScanner(text)
 	for tok, kind := s.next(); kind != end; tok, kind = s.next() {
-		terms = appendTerms(terms, tok, kind)
+		terms = r.appendTerms(terms, tok, kind)
 	}
 	return terms
 }
 
+// fewTerms is how many terms hardly any token has more than.
+const fewTerms = 8
+
 // appendTerms appends the terms of one token.
-func appendTerms(dst []string, tok string, k kind) []string {
+func (r *Recent) appendTerms(dst []string, tok string, k kind) []string {
 	switch k {
 	case pair:
 		return append(dst, strings.ToLower(tok))
@@ -48,27 +53,35 @@ func appendTerms(dst []string, tok string, k kind) []string {
 		return append(dst, strings.ToLower(withoutPossessive(tok)))
 	case compound:
 		if number, ok := versionNumber(tok); ok {
-			return append(appendTerms(dst, number, version), strings.ToLower(tok))
+			return append(r.appendTerms(dst, number, version), strings.ToLower(tok))
 		}
-		dst = appendParts(dst, tok)
+		dst = r.appendParts(dst, tok)
 	case version:
-		dst = appendTerm(dst, tok[:strings.LastIndexByte(tok, '.')])
+		dst = r.appendTerm(dst, tok[:strings.LastIndexByte(tok, '.')])
 	case whole:
 		return appendIdentifier(dst, tok)
 	}
-	return appendTerm(dst, tok)
+	return r.appendTerm(dst, tok)
 }
 
 // appendTerm appends the term of one word, unless it is a stop word or too long.
-func appendTerm(dst []string, word string) []string {
+func (r *Recent) appendTerm(dst []string, word string) []string {
 	if len(word) > maxTerm {
 		return dst
 	}
+	if term := r.term(word); term != "" {
+		dst = append(dst, term)
+	}
+	return dst
+}
+
+// termOf returns the term of a word, "" for a stop word.
+func termOf(word string) string {
 	term := strings.ToLower(strings.ReplaceAll(word, "’", "'"))
 	if isStop(term) {
-		return dst
+		return ""
 	}
-	return append(dst, stem(term))
+	return stem(term)
 }
 
 // stem returns the Porter2 stem of a lower-case word. Words with digits or connectors are
@@ -87,33 +100,33 @@ func stem(word string) string {
 // appendParts appends the terms of the words in an identifier. It is cut at dots and
 // underscores, between a lower-case and an upper-case letter, and before the last of
 // several upper-case letters that a lower-case one follows (HTTP|Server).
-func appendParts(dst []string, tok string) []string {
+func (r *Recent) appendParts(dst []string, tok string) []string {
 	start := 0
 	var before, last rune // the two runes before i, 0 at the start of a part
-	for i, r := range tok {
+	for i, c := range tok {
 		switch {
-		case r == '.' || r == '_':
-			dst = appendPart(dst, tok[start:i])
+		case c == '.' || c == '_':
+			dst = r.appendPart(dst, tok[start:i])
 			start, before, last = i+1, 0, 0
 			continue
-		case unicode.IsUpper(r) && (unicode.IsLower(last) || unicode.IsDigit(last)):
-			dst = appendPart(dst, tok[start:i])
-			start, before, last = i, 0, r
+		case unicode.IsUpper(c) && (unicode.IsLower(last) || unicode.IsDigit(last)):
+			dst = r.appendPart(dst, tok[start:i])
+			start, before, last = i, 0, c
 			continue
-		case unicode.IsLower(r) && unicode.IsUpper(last) && unicode.IsUpper(before):
+		case unicode.IsLower(c) && unicode.IsUpper(last) && unicode.IsUpper(before):
 			cut := i - utf8.RuneLen(last)
-			dst = appendPart(dst, tok[start:cut])
+			dst = r.appendPart(dst, tok[start:cut])
 			start = cut
 		}
-		before, last = last, r
+		before, last = last, c
 	}
-	return appendPart(dst, tok[start:])
+	return r.appendPart(dst, tok[start:])
 }
 
 // appendPart appends the term of one part, unless it is a single letter, as in mRNA.
-func appendPart(dst []string, part string) []string {
+func (r *Recent) appendPart(dst []string, part string) []string {
 	if utf8.RuneCountInString(part) < 2 {
 		return dst
 	}
-	return appendTerm(dst, part)
+	return r.appendTerm(dst, part)
 }

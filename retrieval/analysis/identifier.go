@@ -202,7 +202,16 @@ func hasExtension(word string) bool {
 	return i >= 0 && !digits(word[i+1:i+2])
 }
 
-func hasDigit(s string) bool { return strings.ContainsAny(s, "0123456789") }
+func hasDigit(s string) bool {
+	for i := range len(s) {
+		if isDigit(s[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // digits tells whether s has nothing but digits, and dots between them.
 func digits(s string) bool { return strings.Trim(s, "0123456789.") == "" }

@@ -12,21 +12,25 @@ type Term struct {
 
 // Question returns the terms that Terms does, with the identifiers that they belong to.
 // Words with a letter first and a digit, such as E0382, are identifiers too.
-func Question(text string) []Term {
-	var terms []Term
-	var starts []int // of the tokens that terms are of
-	var texts []string
+func Question(text string) []Term { return (*Recent)(nil).Question(nil, text) }
+
+// Question appends to terms what the function Question returns.
+func (r *Recent) Question(terms []Term, text string) []Term {
+	var places [4 * fewTerms]int
+	var room [fewTerms]string
+	starts := places[:0] // of the tokens that terms are of
+	from := len(terms)
 	s := newScanner(text)
 	for tok, k := s.next(); k != end; tok, k = s.next() {
-		texts = appendTerms(texts[:0], tok, k)
+		texts := r.appendTerms(room[:0], tok, k)
 		for _, t := range texts {
 			terms, starts = append(terms, Term{Text: t}), append(starts, s.start)
 			if strings.Count(t, ".") > 1 {
-				own(terms, starts, s.start) // the version 1.2.3 of v1.2.3 has a part, too
+				own(terms[from:], starts, s.start) // the version 1.2.3 of v1.2.3 has a part, too
 			}
 		}
 		if k == whole || len(texts) > 1 || k == word && len(texts) > 0 && isCode(tok) {
-			own(terms, starts, s.start)
+			own(terms[from:], starts, s.start)
 		}
 	}
 	return terms
@@ -44,4 +48,4 @@ func own(terms []Term, starts []int, start int) {
 }
 
 // isCode tells whether a word has a letter first, and a digit.
-func isCode(word string) bool { return !digits(word[:1]) && hasDigit(word) }
+func isCode(word string) bool { return !isDigit(word[0]) && hasDigit(word) }

@@ -1,30 +1,72 @@
 package analysis
 
-import "sidenote/retrieval/recent"
+import (
+	"strings"
 
-// Recent caches the terms of texts that were analysed lately, such as frequent questions
-// and the chunks that answer them. A popular question takes 4 µs with it and 8 without
-// (BenchmarkWarm of the engine). The zero Recent is ready for use.
-type Recent struct{ table recent.Table[analysed] }
+	"sidenote/retrieval/recent"
+)
+
+// Recent caches the terms of words and texts that were analysed lately, such as frequent
+// questions and the chunks that answer them. A popular question takes 4 µs with it and 8
+// without (BenchmarkWarm of the engine); a new one in words of others takes a fourth of the time
+// (BenchmarkQuestion). The zero Recent is ready for use; nil caches nothing.
+type Recent struct {
+	texts recent.Table[analysed]
+	words recent.Table[wordTerm]
+}
 
 type analysed struct {
 	text  string
 	terms []string
 }
 
+// A wordTerm is a word, as it was written, and its term, "" for a stop word.
+type wordTerm struct{ word, term string }
+
 // maxRecent is the longest text that is cached, in bytes.
 const maxRecent = 4 << 10
 
 // Terms is the function Terms, with results that are shared and must not be changed.
 func (r *Recent) Terms(text string) []string {
-	if len(text) > maxRecent {
-		return Terms(text)
+	if r == nil || len(text) > maxRecent {
+		return r.terms(text)
 	}
 	hash := recent.HashText(text)
-	if a := r.table.At(hash); a != nil && a.text == text {
+	if a := r.texts.At(hash); a != nil && a.text == text {
 		return a.terms
 	}
-	a := &analysed{text, Terms(text)}
-	r.table.Put(hash, a)
+	a := &analysed{text, r.terms(text)}
+	r.texts.Put(hash, a)
 	return a.terms
+}
+
+// HasTerms tells whether text has any Terms. It reads no further than the first.
+func (r *Recent) HasTerms(text string) bool {
+	var room [fewTerms]string
+	s := newScanner(text)
+	for tok, kind := s.next(); kind != end; tok, kind = s.next() {
+		if len(r.appendTerms(room[:0], tok, kind)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// term returns the term of a word, "" for a stop word. Words with digits are not cached: most
+// are names that seldom come again, and nothing is to be found out about them.
+func (r *Recent) term(word string) string {
+	if r == nil {
+		return termOf(word)
+	}
+	hash := recent.HashText(word)
+	if w := r.words.At(hash); w != nil && w.word == word {
+		return w.term
+	}
+	term := termOf(word)
+	if hasDigit(word) {
+		return term
+	}
+	w := &wordTerm{strings.Clone(word), strings.Clone(term)} // the text around them may go
+	r.words.Put(hash, w)
+	return w.term
 }

@@ -119,6 +119,10 @@ func (s *scanner) wordAt(start int) (next int, k kind) {
 	var last class
 loop:
 	for i < len(s.text) {
+		if c := s.text[i]; last == lower && 'a' <= c && c <= 'z' {
+			i++ // as most
+			continue
+		}
 		r, n := s.rune(i)
 		c := classOf(r)
 		switch c {

@@ -84,7 +84,7 @@ func (v *Vocabulary) forget() {
 
 // number finds the terms of a token and numbers them.
 func (v *Vocabulary) number(tok string, k kind) (span, error) {
-	v.terms = appendTerms(v.terms[:0], tok, k)
+	v.terms = (*Recent)(nil).appendTerms(v.terms[:0], tok, k) // v.tokens remembers them
 	n := uint32(len(v.terms))
 	sp := span{off: uint32(len(v.flat)), n: n, words: n}
 	if k == whole {

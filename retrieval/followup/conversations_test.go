@@ -56,9 +56,9 @@ func (s library) found(t testing.TB, text string, turns []string, floor bool) []
 		q.Settings.ScoreThreshold = 0
 	}
 	p := retrieval.Prepare{
-		Next:  &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return s.base }, Terms: analysis.Terms},
-		Ref:   func(string) (retrieval.Ref, bool) { return s.base.Ref(), true },
-		Terms: analysis.Terms, Join: followup.Join,
+		Next:     &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return s.base }, Terms: analysis.Terms},
+		Ref:      func(string) (retrieval.Ref, bool) { return s.base.Ref(), true },
+		HasTerms: new(analysis.Recent).HasTerms, Join: followup.Join,
 	}
 	res, err := p.Retrieve(t.Context(), q)
 	if err != nil {

@@ -3,6 +3,7 @@ package knowledge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"sidenote/retrieval"
@@ -54,7 +55,7 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	if h.content == nil {
 		return noneIndexed([]retrieval.Ref{h.ref()})
 	}
-	return withSources(alone(h).find(ctx, q, termsOf(q), nil, nil))
+	return withSources(alone(h).find(ctx, q, termsOf(q, nil, nil), nil, nil))
 }
 
 // noneIndexed is the answer of bases all of which are still to be indexed.
@@ -63,16 +64,17 @@ func noneIndexed(bases []retrieval.Ref) (retrieval.Result, error) {
 		fmt.Errorf("search knowledge %s: indexing: %w", named(bases), retrieval.ErrUnavailable)
 }
 
-// termsOf returns the terms to search for: those of the question, and of the turns before it
-// at their weights.
-func termsOf(q retrieval.Query) []bm25.Term {
-	var terms []bm25.Term
-	seen := map[string]int{}
+// fewTerms is how many terms most questions have at most.
+const fewTerms = 16
+
+// termsOf returns the terms to search for, in the order of their texts: those of the question,
+// and of the turns before it at their weights. They lie in room if that is enough.
+func termsOf(q retrieval.Query, analysed *analysis.Recent, room []bm25.Term) []bm25.Term {
+	var found [fewTerms]analysis.Term
+	terms := room[:0]
 	add := func(text string, weight float64) {
-		for _, t := range analysis.Question(text) {
-			if seen[t.Text]++; seen[t.Text] <= maxRepeats {
-				terms = append(terms, bm25.Term{Text: t.Text, Weight: weight, Whole: t.Whole})
-			}
+		for _, t := range analysed.Question(found[:0], text) {
+			terms = append(terms, bm25.Term{Text: t.Text, Weight: weight, Whole: t.Whole})
 		}
 	}
 	add(q.Text, 1)
@@ -81,5 +83,12 @@ func termsOf(q retrieval.Query) []bm25.Term {
 			add(turn.Text, turn.Weight)
 		}
 	}
-	return terms
+	slices.SortStableFunc(terms, bm25.ByText)
+	kept := terms[:0]
+	for _, t := range terms {
+		if n := len(kept); n < maxRepeats || kept[n-maxRepeats].Text != t.Text {
+			kept = append(kept, t)
+		}
+	}
+	return kept
 }

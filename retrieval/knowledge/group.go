@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
@@ -32,6 +33,8 @@ const keptUnions = 16
 type Group struct {
 	// Base returns the base of an id, nil where there is none.
 	Base func(id string) *Base
+	// Analysed knows the words of questions; nil for none.
+	Analysed *analysis.Recent
 	// Searched is told what came of each base of each search; it may be nil.
 	Searched func(id string, reason retrieval.Reason)
 	// Start runs f in the background; f ends early with its context.
@@ -77,7 +80,8 @@ type form func(retrieval.Result, error) (retrieval.Result, error)
 func asFound(res retrieval.Result, err error) (retrieval.Result, error) { return res, err }
 
 func (g *Group) answer(ctx context.Context, q retrieval.Query, room []retrieval.Hit, as form) (retrieval.Result, error) {
-	start, terms := time.Now(), termsOf(q)
+	var few [fewTerms]bm25.Term
+	start, terms := time.Now(), termsOf(q, g.Analysed, few[:0])
 	ids, broken := idsOf(q.Bases), false
 	for {
 		a := g.search(ctx, q, terms, ids, room, as)

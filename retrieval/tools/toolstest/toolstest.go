@@ -43,7 +43,7 @@ func Open(t testing.TB, bases map[string][]document.Document) (*tools.Knowledge,
 	}
 	pipeline := &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) bool { return true }, Terms: analysis.Terms}
 	prepare := retrieval.Prepare{
-		Next: pipeline, Terms: analysis.Terms,
+		Next: pipeline, HasTerms: new(analysis.Recent).HasTerms,
 		Ref: func(id string) (retrieval.Ref, bool) {
 			if made[id] == nil {
 				return retrieval.Ref{}, false

@@ -148,7 +148,8 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		}
 	}
 	tracker := openCalibration(e)
-	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Searched: m.Metrics.Searched, Start: e.tasks.Start, Wait: floorWait}
+	analysed := new(analysis.Recent)
+	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Analysed: analysed, Searched: m.Metrics.Searched, Start: e.tasks.Start, Wait: floorWait}
 	e.embedding = embedding.New(e.Running, reader.counter, embedding.Options{Tell: o.Tell, Counted: func(use, result string, tokens int) {
 		m.Metrics.Embedding(use, result, tokens)
 		o.Used(Use(use), int64(tokens))
@@ -162,13 +163,12 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
 		return e.caches.Before(m.Searched(base), cache.Candidates)
 	}
-	terms := new(analysis.Recent).Terms
-	e.view = newStoreView(e.catalogue, terms)
+	e.view = newStoreView(e.catalogue, analysed.HasTerms)
 	if err := e.openBases(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: terms, Punctual: true} // all behind caches
-	prepare := retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
+	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: analysed.Terms, Punctual: true} // all behind caches
+	prepare := retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: reader.encodings}, Calibration: tracker}
 	if err := e.openPlanners(o); err != nil {
 		return nil, errors.Join(err, e.Close())

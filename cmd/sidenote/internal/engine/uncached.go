@@ -2,7 +2,6 @@ package engine
 
 import (
 	"sidenote/retrieval"
-	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
 )
@@ -21,8 +20,8 @@ func Content(e *Engine, id string) *knowledge.Content {
 func Arms(e *Engine) (words, vectors retrieval.Retriever) {
 	all := e.catalogue.group
 	arm := func(g *knowledge.Group) retrieval.Retriever {
-		g.Base, g.Start, g.Wait = all.Base, all.Start, all.Wait
-		return retrieval.Prepare{Next: g, Ref: e.catalogue.Ref, Terms: new(analysis.Recent).Terms, Join: followup.Join}
+		g.Base, g.Start, g.Wait, g.Analysed = all.Base, all.Start, all.Wait, all.Analysed
+		return retrieval.Prepare{Next: g, Ref: e.catalogue.Ref, HasTerms: all.Analysed.HasTerms, Join: followup.Join}
 	}
 	return arm(&knowledge.Group{}), arm(&knowledge.Group{Questions: all.Questions, VectorsOnly: true})
 }
@@ -31,14 +30,14 @@ func Arms(e *Engine) (words, vectors retrieval.Retriever) {
 // plan's queries find in them in the order of requests, and what answers requests from them, all
 // without caches: for measuring.
 func Uncached(e *Engine) (ranking, ordered, request retrieval.Retriever) {
-	terms := new(analysis.Recent).Terms
+	analysed := e.catalogue.group.Analysed
 	prepared := func(next retrieval.Retriever) retrieval.Retriever {
-		return retrieval.Prepare{Next: next, Ref: e.catalogue.Ref, Terms: terms, Join: followup.Join}
+		return retrieval.Prepare{Next: next, Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
 	}
 	group := func(string) retrieval.Retriever { return e.catalogue.group }
 	all := func(string) bool { return true }
 	pipeline := func(whole bool) retrieval.Retriever {
-		return prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: terms, Whole: whole})
+		return prepared(&retrieval.Pipeline{Bases: group, Joint: all, Terms: analysed.Terms, Whole: whole})
 	}
 	return prepared(e.catalogue.group), pipeline(true), pipeline(false)
 }

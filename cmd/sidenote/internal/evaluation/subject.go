@@ -64,15 +64,15 @@ func Scratch(ctx context.Context, documents []eval.Document, show *console.Progr
 	}
 	base := knowledge.New(ScratchBase)
 	base.Swap(content)
-	terms := new(analysis.Recent).Terms
+	analysed := new(analysis.Recent)
 	prepared := func(next retrieval.Retriever) retrieval.Retriever {
 		ref := func(id string) (retrieval.Ref, bool) { return base.Ref(), id == ScratchBase }
-		return retrieval.Prepare{Next: next, Ref: ref, Terms: terms, Join: followup.Join}
+		return retrieval.Prepare{Next: next, Ref: ref, HasTerms: analysed.HasTerms, Join: followup.Join}
 	}
 	s := &Subject{
 		Documents: documents, Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings(),
 		ranking: prepared(base),
-		request: prepared(&retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: terms}),
+		request: prepared(&retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: analysed.Terms}),
 	}
 	s.ask(retrieval.Query{Bases: []retrieval.Ref{{Knowledge: ScratchBase}}})
 	return s, nil
