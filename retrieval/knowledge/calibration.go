@@ -52,7 +52,7 @@ func calibrateSince(ctx context.Context, x *bm25.Index, before *calibration, cha
 			return nil, err
 		}
 		if q.best.Score > 0 {
-			noise = append(noise, q.best.Score/measure(x, terms).scale())
+			noise = append(noise, q.best.Score/measure(x, terms, nil).scale())
 		}
 	}
 	c.floor = floorOf(noise, x.Len())

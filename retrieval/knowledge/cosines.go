@@ -117,12 +117,13 @@ func median(v []float64) float64 {
 // strengths are how much of an answer each of some hits is: 1 is the least that is one. trust is
 // that of extent.trust: as far as cosines say nothing, words decide alone.
 func (f floor) strengths(x *bm25.Index, terms []bm25.Term, hits []fusedHit, trust func(bm25.Ref) float64) []float64 {
-	q := measure(x, terms)
-	w, least := q.words(), f.noise*q.scale()
+	q := measure(x, terms, nil)
+	least := f.noise * q.scale()
+	q.weigh()
 	out := make([]float64, len(hits))
 	for i, h := range hits {
 		words := 0.0
-		if own := least * w.demand(h.Ref); h.words > 0 {
+		if own := least * q.demand(x, h.Ref); h.words > 0 {
 			words = h.words / own
 		}
 		if f.cosines.answer == 0 { // nothing is known of cosines

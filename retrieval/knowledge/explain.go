@@ -44,12 +44,12 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 		return err
 	}
 	x := e.content.index
-	terms = x.Settle(terms)
+	terms = x.Settle(terms, nil)
 	found, _, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed)
 	if err != nil {
 		return err
 	}
-	for _, t := range measure(x, terms).terms {
+	for _, t := range measure(x, terms, nil).terms {
 		term := retrieval.ExplainedTerm{Text: t.text}
 		if t.known {
 			term.Score = t.weight * t.counts

@@ -146,7 +146,8 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 	if err != nil {
 		return err
 	}
-	terms = e.content.index.Settle(terms)
+	var few [fewTerms]bm25.Term
+	terms = e.content.index.Settle(terms, few[:0])
 	found, degraded, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed)
 	if err != nil {
 		return err

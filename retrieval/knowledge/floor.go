@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/index/bm25"
@@ -90,25 +89,26 @@ func floorOf(noise []float64, n int) floor {
 // of returns the least score of a question's answers, in the scores of x. Where none of the
 // best hits is an answer, all are below it.
 func (f floor) of(x *bm25.Index, terms []bm25.Term, hits []bm25.Hit) float64 {
-	q := measure(x, terms)
+	var few [fewTerms]measuredTerm
+	q := measure(x, terms, few[:0])
 	least := f.noise * q.scale()
 	if len(hits) == 0 {
 		return least
 	}
-	w := q.words()
+	q.weigh()
 	for _, h := range hits[:min(len(hits), witnesses)] {
-		if own := least * w.demand(h.Ref); h.Score >= own {
+		if own := least * q.demand(x, h.Ref); h.Score >= own {
 			return own * rest
 		}
 	}
-	return least * w.demand(hits[0].Ref)
+	return least * q.demand(x, hits[0].Ref)
 }
 
 // A measured is a question as the floor sees it: its different terms, by their text, with
 // what they mean in an index.
 type measured struct {
-	index *bm25.Index
-	terms []measuredTerm
+	terms  []measuredTerm
+	needed float64 // of their topics in a text that answers, see weigh
 }
 
 type measuredTerm struct {
@@ -116,28 +116,29 @@ type measuredTerm struct {
 	weight float64 // of all its occurrences
 	idf    float64
 	counts float64 // what it counts in scores; like idf, beside weight
+	topic  float64 // how much of the question it is, see weigh
 	known  bool    // whether any text has it
 	whole  bool    // an identifier
 }
 
-func measure(x *bm25.Index, terms []bm25.Term) measured {
-	q := measured{x, make([]measuredTerm, len(terms))}
-	for i, t := range terms {
-		q.terms[i] = measuredTerm{text: t.Text, weight: t.Weight, whole: t.Whole != "" && t.Whole == t.Text}
+// measure returns the measured terms in room if that is enough.
+func measure(x *bm25.Index, terms []bm25.Term, room []measuredTerm) measured {
+	if !slices.IsSortedFunc(terms, bm25.ByText) {
+		terms = slices.Clone(terms)
+		slices.SortStableFunc(terms, bm25.ByText)
 	}
-	slices.SortStableFunc(q.terms, func(a, b measuredTerm) int { return strings.Compare(a.text, b.text) })
-	n := 0
-	for _, t := range q.terms {
-		if n > 0 && q.terms[n-1].text == t.text {
-			q.terms[n-1].weight += t.weight
+	q := measured{terms: room[:0]}
+	for _, t := range terms {
+		if n := len(q.terms); n > 0 && q.terms[n-1].text == t.Text {
+			q.terms[n-1].weight += t.Weight
 			continue
 		}
-		means := x.Meaning(t.text)
-		t.idf, t.counts, t.known = means.IDF, means.Weight, means.Known
-		q.terms[n] = t
-		n++
+		means := x.Meaning(t.Text)
+		q.terms = append(q.terms, measuredTerm{
+			text: t.Text, weight: t.Weight, whole: t.Whole != "" && t.Whole == t.Text,
+			idf: means.IDF, counts: means.Weight, known: means.Known,
+		})
 	}
-	q.terms = q.terms[:n]
 	return q
 }
 
@@ -145,13 +146,15 @@ func measure(x *bm25.Index, terms []bm25.Term) measured {
 // somebody pasted only the rarest terms count: nothing could answer all of it.
 func (q measured) scale() float64 {
 	type part struct{ idf, counts float64 }
-	parts := make([]part, len(q.terms))
-	for i, t := range q.terms {
+	var few [fewTerms]part
+	parts := few[:0]
+	for i := range q.terms {
+		t := &q.terms[i]
 		w := t.weight
 		if !t.known {
 			w *= unknown
 		}
-		parts[i] = part{w * t.idf, w * t.counts}
+		parts = append(parts, part{w * t.idf, w * t.counts})
 	}
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.idf, b.idf), cmp.Compare(a.counts, b.counts)) })
 	var sum part
@@ -164,28 +167,22 @@ func (q measured) scale() float64 {
 	return math.Pow(sum.idf, floorExponent) * sum.counts / sum.idf
 }
 
-// A words is how much of a question each of its terms is.
-type words struct {
-	measured
-	topics []float64 // by term
-	needed float64   // of their sum in a text that answers
-}
-
-// words weighs the terms of a question. A term counts as much as it tells of a topic
-// (analysis.Topicality). An answer needs enough, or all that a shorter question has beside
-// words of conversation. What joins the search at a lower weight, from earlier turns, is not
-// needed, unless the question has nothing of its own.
-func (q measured) words() words {
-	w := words{measured: q, topics: make([]float64, len(q.terms))}
+// weigh finds out how much of a question each of its terms is, and how much of that a text needs
+// which answers. A term counts as much as it tells of a topic (analysis.Topicality). An answer
+// needs enough, or all that a shorter question has beside words of conversation. What joins the
+// search at a lower weight, from earlier turns, is not needed, unless the question has nothing of
+// its own.
+func (q *measured) weigh() {
 	own, all := 0.0, 0.0
 	answerable, joined := 0.0, 0.0 // by what some text has: of the question itself, and of what joined it
-	for i, t := range q.terms {
+	for i := range q.terms {
+		t := &q.terms[i]
 		topic, conversational := analysis.Topicality(t.text)
 		topic *= min(1, t.weight)
 		if t.whole && t.known {
 			topic = enough // it says by itself what is asked for
 		}
-		w.topics[i] = topic
+		t.topic = topic
 		if !conversational {
 			all += topic
 			switch {
@@ -202,18 +199,17 @@ func (q measured) words() words {
 	if answerable == 0 && joined > 0 { // "and for adopted children?", of whom no text speaks
 		own = joined
 	}
-	w.needed = min(cmp.Or(own, all, enough), enough)
-	return w
+	q.needed = min(cmp.Or(own, all, enough), enough)
 }
 
 // demand returns how much more than the noise a text has to score: twice as much if it has
 // half of what is needed.
-func (w words) demand(text bm25.Ref) float64 {
+func (q measured) demand(x *bm25.Index, text bm25.Ref) float64 {
 	shared := leastShared
-	for i, t := range w.terms {
-		if t.known && w.index.Has(text, t.text) {
-			shared += w.topics[i]
+	for i := range q.terms {
+		if t := &q.terms[i]; t.known && x.Has(text, t.text) {
+			shared += t.topic
 		}
 	}
-	return max(1, w.needed/shared)
+	return max(1, q.needed/shared)
 }

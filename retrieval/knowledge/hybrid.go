@@ -37,6 +37,11 @@ func (g *Group) ask(ctx context.Context, q retrieval.Query, e extent) *asked {
 	if g.Questions == nil || e.content.vectors == nil {
 		return nil
 	}
+	return g.begin(ctx, q)
+}
+
+// begin is ask for an extent that has vectors: only for that does the query outlive the search.
+func (g *Group) begin(ctx context.Context, q retrieval.Query) *asked {
 	a := &asked{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight, fusion: q.Settings.Fusion} // room for a late vector, for which nobody waits
 	go func() {
 		var v askedVector

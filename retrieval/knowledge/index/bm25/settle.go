@@ -1,9 +1,6 @@
 package bm25
 
-import (
-	"runtime"
-	"slices"
-)
+import "slices"
 
 const (
 	// wholeWeight is what an identifier that is in the Index weighs beside a word: who names
@@ -16,14 +13,15 @@ const (
 
 // Settle returns terms with the weights that identifiers and their parts have in this
 // Index. Of an identifier that no live text has the parts weigh what words do, and it is
-// left out if it has any. Without identifiers it returns terms itself.
-func (x *Index) Settle(terms []Term) []Term {
-	defer runtime.KeepAlive(x)
-	wholes := x.wholes(terms)
-	if wholes == nil {
+// left out if it has any. Without identifiers it returns terms itself, else they lie in room if
+// that is enough.
+func (x *Index) Settle(terms, room []Term) []Term {
+	var few [4]identifier
+	wholes := x.wholes(terms, few[:0])
+	if len(wholes) == 0 {
 		return terms
 	}
-	settled := make([]Term, 0, len(terms))
+	settled := slices.Grow(room[:0], len(terms))
 	for _, t := range terms {
 		in, own := find(wholes, t.Whole), find(wholes, t.Text)
 		switch {
@@ -47,15 +45,16 @@ type identifier struct {
 	here  bool // some live text has it
 }
 
-// wholes returns the identifiers that terms name.
-func (x *Index) wholes(terms []Term) (wholes []identifier) {
+// wholes returns the identifiers that terms name, in room if that is enough.
+func (x *Index) wholes(terms []Term, room []identifier) []identifier {
+	wholes := room
 	for _, t := range terms {
 		if t.Whole == "" {
 			continue
 		}
 		w := find(wholes, t.Whole)
 		if w == nil {
-			wholes = append(wholes, identifier{text: t.Whole, here: x.has(t.Whole)})
+			wholes = append(wholes, identifier{text: t.Whole, here: x.look(t.Whole, nil).texts > 0})
 			w = &wholes[len(wholes)-1]
 		}
 		w.parts = w.parts || t.Text != t.Whole
@@ -68,12 +67,4 @@ func find(wholes []identifier, text string) *identifier {
 		return &wholes[i]
 	}
 	return nil
-}
-
-// has tells whether some live text has a term.
-func (x *Index) has(term string) bool {
-	return slices.ContainsFunc(x.views, func(v view) bool {
-		t, ok := v.segment.find(term)
-		return ok && v.count(t) > 0
-	})
 }
