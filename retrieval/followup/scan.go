@@ -151,9 +151,26 @@ func wordEnd(text string, i int) int {
 	return i
 }
 
+// plain tells whether a word has nothing but lower-case letters from a to z.
+func plain(word string) bool {
+	for i := range len(word) {
+		if c := word[i]; c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	return true
+}
+
 // word appends a word of a script with spaces.
 func (s *scan) word(start, end int, mark marks) {
 	t := token{marks: mark, size: 1}
+	if word := s.text[start:end]; plain(word) { // as most are
+		if s.lowers = true; len(word) <= maxWord-utf8.UTFMax {
+			t.known = lexemes[word]
+		}
+		s.push(start, end, t)
+		return
+	}
 	var room [maxWord]byte
 	lower, uppers, lowers := room[:0], 0, 0
 	for i, r := range s.text[start:end] {
