@@ -188,8 +188,10 @@ func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 	if a.res.Provisional = !right; a.err == nil && len(holders) < len(ids) {
 		a.res.Partial, a.res.Reason = true, retrieval.ReasonIndexing
 	}
-	if h, ok := (extent{holders: holders}).damaged(a.err); ok {
-		a.broken = h.id
+	if a.err != nil {
+		if h, ok := (extent{holders: holders}).damaged(a.err); ok {
+			a.broken = h.id
+		}
 	}
 	return a
 }
@@ -215,9 +217,16 @@ func (a *attempt) reason(id string) retrieval.Reason {
 		return retrieval.ReasonIndexing
 	case a.err != nil, a.res.Reason == retrieval.ReasonNoQueryTerms:
 		return a.res.Reason
-	case slices.ContainsFunc(a.res.Sources, func(s retrieval.Source) bool { return s.Knowledge == id }),
-		slices.ContainsFunc(a.res.Hits, func(h retrieval.Hit) bool { return a.holders[h.Base].id == id }):
-		return retrieval.ReasonNone
+	}
+	for j := range a.res.Sources {
+		if a.res.Sources[j].Knowledge == id {
+			return retrieval.ReasonNone
+		}
+	}
+	for j := range a.res.Hits {
+		if a.holders[a.res.Hits[j].Base].id == id {
+			return retrieval.ReasonNone
+		}
 	}
 	return retrieval.ReasonNoMatch
 }

@@ -6,7 +6,7 @@ import "sidenote/retrieval/knowledge/index/mapped"
 // is truncated meanwhile, Guard returns an error and reports it as damage.
 func (c *Content) Guard(f func() error) error {
 	err := mapped.Guard(f)
-	if c == nil || err == nil {
+	if err == nil || c == nil {
 		return err
 	}
 	if damage := c.segments.Fault(err); damage != nil {

@@ -134,6 +134,43 @@ func TestSearchEdges(t *testing.T) {
 	}
 }
 
+// Hits stand behind those that were there, also of a question that several goroutines search.
+func TestSearchAppends(t *testing.T) {
+	before := []bm25.Hit{{Ref: bm25.Ref{Segment: 7, Text: 7}, Score: 7}}
+	f := func(x *bm25.Index, terms []bm25.Term) {
+		t.Helper()
+		want, err := x.Search(t.Context(), terms, 3, nil, nil)
+		if err != nil || len(want) != 3 {
+			t.Fatal(want, err)
+		}
+		got, err := x.Search(t.Context(), terms, 3, nil, slices.Clone(before))
+		if diff := cmp.Diff(slices.Concat(before, want), got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	f(build(t, []string{"cat", "cat dog", "dog cat", "cat"}), []bm25.Term{{Text: "cat", Weight: 1}})
+	terms := []bm25.Term{{Text: "ant", Weight: 1}, {Text: "bee", Weight: 1}, {Text: "cat", Weight: 1}}
+	f(spread(t, slices.Repeat([]string{"ant bee cat"}, 1<<16), 1<<14, bm25.InOrder), terms)
+}
+
+// Weights without measure change no more than how terms compare to others: texts still come best
+// first, and equal ones in order.
+func TestSearchWithGreatWeights(t *testing.T) {
+	x := build(t, []string{"dog", "cat", "cat dog", "cat", "fox"})
+	for _, weight := range []float64{1e3, 1e9, 1e300} {
+		hits, err := x.Search(t.Context(), []bm25.Term{{Text: "cat", Weight: weight}, {Text: "dog", Weight: 1}}, 5, nil, nil)
+		var texts []int
+		for _, h := range hits {
+			if texts = append(texts, h.Text); h.Score <= 0 {
+				t.Errorf("weight %v: score %v", weight, h.Score)
+			}
+		}
+		if diff := cmp.Diff([]int{1, 3, 2, 0}, texts); err != nil || diff != "" {
+			t.Errorf("weight %v: %v (-want +got):\n%s", weight, err, diff)
+		}
+	}
+}
+
 func TestSearchStopsWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

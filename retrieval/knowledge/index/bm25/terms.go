@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 
 	"sidenote/retrieval/recent"
@@ -13,9 +14,10 @@ type known struct {
 	texts   int    // live texts that have it
 	total   uint64 // how often they have it
 	idf     float64
-	weight  float64 // see Meaning
-	average float64 // length of a text up to which the bounds in entries hold
-	in      []entry // by segment
+	weight  float64  // see Meaning
+	average float64  // length of a text up to which the bounds in entries hold
+	in      []entry  // by segment
+	few     [1]entry // room for in
 }
 
 // An entry is a term in a segment.
@@ -56,7 +58,8 @@ func (x *Index) look(term string, change *Change) (k *known) {
 // of segments that are as they were that is taken over.
 func learn(x *Index, term string, earlier *known, change *Change) *known {
 	defer runtime.KeepAlive(x)
-	k := &known{term: strings.Clone(term), average: x.average * boundRoom, in: make([]entry, len(x.views))} // the text around the term may go
+	k := &known{term: strings.Clone(term), average: x.average * boundRoom} // the text around the term may go
+	k.in = slices.Grow(k.few[:0], len(x.views))[:len(x.views)]
 	hold := earlier != nil && x.average <= earlier.average && earlier.average <= x.average*boundSpoil
 	if hold {
 		k.average = earlier.average
