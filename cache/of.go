@@ -130,7 +130,7 @@ func (c *Of[V]) Far(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (F
 	if ctx.Err() != nil { // the caller has left, so no search is started
 		return Found[V]{}, false
 	}
-	if s.Prompt && len(c.Tiers) == 1 {
+	if s.Prompt && c.alone() {
 		return c.find(ctx, l, s), true
 	}
 	flight := c.flights.DoChan(l.name, func() (any, error) { return c.fly(ctx, l, s), nil })
@@ -207,12 +207,20 @@ func (c *Of[V]) find(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V])
 	defer recovered(&f.Err) // a panic would end the process
 	v, whole, err := s.Find(ctx)
 	if err == nil && whole {
-		if l.value = c.Encode(l.key, v); l.value != nil {
-			c.keep(ctx, len(c.Tiers), l, v)
-		}
+		c.keepFound(ctx, &l, v)
 	}
 	return Found[V]{Value: v, Err: err}
 }
+
+// keepFound keeps in all tiers what was found for l.
+func (c *Of[V]) keepFound(ctx context.Context, l *Lookup[V], v V) {
+	if l.value = c.Encode(l.key, v); l.value != nil {
+		c.keep(ctx, len(c.Tiers), *l, v)
+	}
+}
+
+// alone tells whether there is no far tier.
+func (c *Of[V]) alone() bool { return len(c.Tiers) == 1 }
 
 // judge takes what a tier returned and tells the outcome. After a Hit, l holds the value.
 func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, err error, complete func(context.Context, *V) error) (v V, _ Outcome) {

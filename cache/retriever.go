@@ -45,71 +45,97 @@ func memoryOf(res retrieval.Result) int {
 	return n
 }
 
-// Find is Retrieve but where nothing is kept: then the answer is that of a retrieval.Finder behind
-// the cache.
-func (r *Retriever) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
-	finder, ok := r.next.(retrieval.Finder)
-	if !ok || !r.bypasses(q) {
-		return r.Retrieve(ctx, q)
-	}
-	r.cache.observe(Event{Result: Bypass})
-	return finder.Find(ctx, q, room)
-}
-
-// bypasses tells whether the answer to q is neither looked for nor kept.
-func (r *Retriever) bypasses(q retrieval.Query) bool {
-	return !cacheable(q) || r.cache.Kind == Candidates && len(r.cache.Tiers) == 1 && retrieval.Prompt(r.next, q)
-}
-
 // Retrieve answers q from a tier, else from the retriever behind it.
 func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	if r.bypasses(q) {
+	if r.bypasses(&q) { // of which Find may answer with hits
 		r.cache.observe(Event{Result: Bypass})
 		return r.next.Retrieve(ctx, q)
+	}
+	var res retrieval.Result
+	err := r.Find(ctx, &q, &res)
+	return res, err
+}
+
+// Find is Retrieve into res. Where nothing is kept the answer is that of the retriever behind the
+// cache.
+func (r *Retriever) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
+	if r.bypasses(q) {
+		r.cache.observe(Event{Result: Bypass})
+		return retrieval.Find(ctx, r.next, q, res)
 	}
 	start := time.Now()
 	var written [writtenRoom]byte
 	var l Lookup[retrieval.Result]
-	id := appendQuery(written[:0], r.cache.Kind, &q)
-	res, hit := r.cache.Near(ctx, q.Tenant, id, &l)
+	id := appendQuery(written[:0], r.cache.Kind, q)
+	kept, hit := r.cache.Near(ctx, q.Tenant, id, &l)
 	if hit {
+		*res = kept
 		res.Cache, res.CacheKey, res.Took = retrieval.CacheHit, l.key.short(), time.Since(start)
-		return res, nil
+		return nil
 	}
-	return r.far(ctx, q, id, l)
+	if l.value == nil && l.err == nil && r.cache.alone() && retrieval.Prompt(r.next, q) {
+		return r.findNow(ctx, q, res, &l)
+	}
+	return r.far(ctx, *q, res, id, l)
+}
+
+// bypasses tells whether the answer to q is neither looked for nor kept.
+func (r *Retriever) bypasses(q *retrieval.Query) bool {
+	return !cacheable(q) || r.cache.Kind == Candidates && r.cache.alone() && retrieval.Prompt(r.next, q)
 }
 
 // Prompt tells whether the retriever behind the cache answers q at once.
-func (r *Retriever) Prompt(q retrieval.Query) bool { return retrieval.Prompt(r.next, q) }
+func (r *Retriever) Prompt(q *retrieval.Query) bool { return retrieval.Prompt(r.next, q) }
 
 // cacheable tells whether the generation of every base of q is known, so that its result
 // can be cached.
-func cacheable(q retrieval.Query) bool {
+func cacheable(q *retrieval.Query) bool {
 	return len(q.Bases) > 0 && !slices.ContainsFunc(q.Bases, func(b retrieval.Ref) bool { return b.Generation == "" })
 }
 
+// findNow asks the retriever behind the cache, whose answer is there sooner than it could be shared
+// with others who ask the same.
+func (r *Retriever) findNow(ctx context.Context, q *retrieval.Query, res *retrieval.Result, l *Lookup[retrieval.Result]) (err error) {
+	r.cache.observe(Event{Tier: r.cache.Tiers[0].Name, Result: Miss})
+	asked := q.Bases
+	func() {
+		defer recovered(&err) // a panic would end the process
+		if err = retrieval.Find(ctx, r.next, q, res); err == nil && complete(res, asked) {
+			r.cache.keepFound(ctx, l, *res)
+		}
+	}()
+	res.Cache, res.CacheKey = retrieval.CacheMiss, l.key.short()
+	return failed(res, err)
+}
+
 // far answers a query, identified by id, that the nearest tier did not answer. It is a function of its own
-// so that q and l move to the heap here, and not in Retrieve, where hits are answered.
-func (r *Retriever) far(ctx context.Context, q retrieval.Query, id []byte, l Lookup[retrieval.Result]) (retrieval.Result, error) {
+// so that q and l move to the heap here, and not in Find, where hits are answered.
+func (r *Retriever) far(ctx context.Context, q retrieval.Query, res *retrieval.Result, id []byte, l Lookup[retrieval.Result]) error {
 	f, landed := r.cache.Far(ctx, id, l, Search[retrieval.Result]{
-		Prompt:   retrieval.Prompt(r.next, q),
+		Prompt:   retrieval.Prompt(r.next, &q),
 		Complete: func(ctx context.Context, res *retrieval.Result) error { return r.readTexts(ctx, q, res) },
 		Find: func(ctx context.Context) (retrieval.Result, bool, error) {
 			res, err := r.next.Retrieve(ctx, q)
-			return res, complete(res, q), err
+			return res, complete(&res, q.Bases), err
 		},
 	})
 	if !landed {
-		return retrieval.Result{Reason: retrieval.ReasonTimeout, Partial: true, Cache: retrieval.CacheMiss, CacheKey: l.key.short()},
-			fmt.Errorf("%s: no answer in time: %w: %w", r.cache.Kind, retrieval.ErrUnavailable, context.Cause(ctx))
+		*res = retrieval.Result{Reason: retrieval.ReasonTimeout, Partial: true, Cache: retrieval.CacheMiss, CacheKey: l.key.short()}
+		return fmt.Errorf("%s: no answer in time: %w: %w", r.cache.Kind, retrieval.ErrUnavailable, context.Cause(ctx))
 	}
-	res, err := f.Value, f.Err
+	*res = f.Value
 	res.Cache, res.CacheKey = retrieval.CacheMiss, l.key.short()
 	if f.Hit {
 		res.Cache, res.Took = retrieval.CacheHit, f.Took
 	}
+	return failed(res, f.Err)
+}
+
+// failed says in res why there is an error, if there is one, and makes it one that callers can go on
+// after.
+func failed(res *retrieval.Result, err error) error {
 	if err == nil {
-		return res, nil
+		return nil
 	}
 	if !errors.Is(err, retrieval.ErrUnavailable) {
 		err = fmt.Errorf("search: %w: %w", retrieval.ErrUnavailable, err)
@@ -121,13 +147,13 @@ func (r *Retriever) far(ctx context.Context, q retrieval.Query, id []byte, l Loo
 	default:
 		res.Reason = retrieval.ReasonError
 	}
-	return res, err
+	return err
 }
 
-// complete tells whether res is complete, final and of the generations that q names: a base may
+// complete tells whether res is complete, final and of the generations that were asked for: a base may
 // have changed between the look-up and the search.
-func complete(res retrieval.Result, q retrieval.Query) bool {
-	return !res.Partial && !res.Provisional && res.Degraded == "" && !res.Reason.Failed() && slices.Equal(res.Bases, q.Bases)
+func complete(res *retrieval.Result, asked []retrieval.Ref) bool {
+	return !res.Partial && !res.Provisional && res.Degraded == "" && !res.Reason.Failed() && slices.Equal(res.Bases, asked)
 }
 
 // readTexts completes a result that was kept without the texts that an engine has. A document

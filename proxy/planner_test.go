@@ -40,7 +40,7 @@ func plans(text string) planned {
 
 // withPlanner lets policies' planners ask an API, in front of a search that finds five sources.
 func withPlanner(p planned, m *meter.Meter) (func(*proxy.Config), retrieval.Retriever) {
-	search := retrieval.Prepare{
+	search := &retrieval.Prepare{
 		Next: retrieval.Func(fiveSources), HasTerms: func(text string) bool { return strings.TrimSpace(text) != "" },
 		Ref:  func(id string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: id, Generation: "g"}, true },
 		Join: func(string, iter.Seq[string]) []retrieval.Turn { return nil },

@@ -107,7 +107,7 @@ func TestGradeVerdicts(t *testing.T) {
 		if !res.Reason.Searched() || res.Reason.Failed() {
 			t.Errorf("%s: %q is no whole search", name, res.Reason)
 		}
-		if p.Punctual = true; retrieval.Prompt(p, q) {
+		if p.Punctual = true; retrieval.Prompt(p, &q) {
 			t.Errorf("%s: what waits for a model is answered at once", name)
 		}
 	}
@@ -259,7 +259,7 @@ func replanned(t *testing.T, by planner, grader retrieval.Reranker, change func(
 		return res, nil
 	})
 	pipeline := engines{"a": base}.pipeline()
-	p := retrieval.Prepare{Ref: catalog{"a": "1"}.Ref, HasTerms: hasWords, Join: joinShort, Next: retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	p := &retrieval.Prepare{Ref: catalog{"a": "1"}.Ref, HasTerms: hasWords, Join: joinShort, Next: retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		rounds++
 		return pipeline.Retrieve(ctx, q)
 	})}

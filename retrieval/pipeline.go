@@ -52,6 +52,7 @@ type Pipeline struct {
 // A room is memory for what is found by a search, which no Result of a Pipeline lies in.
 type room struct {
 	hits    []Hit
+	asked   Query     // as an engine gets it
 	answers [1]answer // of most searches
 }
 
@@ -65,15 +66,22 @@ type answer struct {
 }
 
 // Retrieve searches q.Bases.
-func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
+func (p *Pipeline) Retrieve(ctx context.Context, q Query) (res Result, err error) {
+	err = p.Find(ctx, &q, &res)
+	return res, err
+}
+
+// Find is Retrieve into res, whose sources nobody else has.
+func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
+	*res = Result{}
 	if len(q.Bases) == 0 {
-		return Result{Reason: ReasonNoKnowledge, Cache: CacheOff}, nil
+		res.Reason, res.Cache = ReasonNoKnowledge, CacheOff
+		return nil
 	}
 	q.Settings = q.Settings.orDefaults()
 	start := time.Now()
 	in := p.borrowRoom(q)
 	answers := p.search(ctx, q, in)
-
 	kept := lookups(answers)
 	arrived := answers[:0] // in their memory
 	var failures []error
@@ -99,7 +107,6 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 		provisional = provisional || a.res.Provisional
 		arrived = append(arrived, *a)
 	}
-	var res Result
 	var err error
 	limited := ctx
 	if by := q.Reranking; by != nil { // once: what cannot be read is not waited for again
@@ -108,7 +115,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 		defer cancel()
 	}
 	for len(arrived) > 0 {
-		if res, err = p.choose(limited, arrived, q); err == nil {
+		if err = p.choose(limited, arrived, q, res); err == nil {
 			break
 		}
 		// What cannot be read is left out, as a base that failed.
@@ -116,24 +123,24 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (Result, error) {
 		arrived = withoutUnreadable(arrived, err)
 	}
 	if len(arrived) == 0 {
-		return Result{Reason: worst, Partial: true, Late: late, Cache: CacheOff, Took: time.Since(start)},
-			fmt.Errorf("search %d bases: %w", len(q.Bases), errors.Join(failures...))
+		*res = Result{Reason: worst, Partial: true, Late: late, Cache: CacheOff, Took: time.Since(start)}
+		return fmt.Errorf("search %d bases: %w", len(q.Bases), errors.Join(failures...))
 	}
-	q.grade(ctx, &res)
+	q.grade(ctx, res)
 	res.Bases, res.Cache, res.Lookups = searched(arrived, q), cacheOf(arrived), kept
 	res.Partial, res.Provisional, res.Degraded = worst.Failed() || lacks, provisional, cmp.Or(degraded, res.lacks())
 	res.Unembedded, res.Late = unembedded, late
 	if res.Reason = worst; worst == ReasonNone && len(res.Sources) == 0 {
 		res.Reason = emptyReason(arrived, res.Graded)
 	}
-	in.answers = [1]answer{}
+	in.asked, in.answers = Query{}, [1]answer{}
 	p.rooms.Put(in)
 	res.Took = time.Since(start)
-	return res, nil
+	return nil
 }
 
 // borrowRoom returns a room that nobody uses.
-func (p *Pipeline) borrowRoom(q Query) *room {
+func (p *Pipeline) borrowRoom(q *Query) *room {
 	in, _ := p.rooms.Get().(*room)
 	if in == nil {
 		in = new(room)
@@ -143,7 +150,7 @@ func (p *Pipeline) borrowRoom(q Query) *room {
 }
 
 // choose is selection.choose in memory that is used again.
-func (p *Pipeline) choose(ctx context.Context, answers []answer, q Query) (Result, error) {
+func (p *Pipeline) choose(ctx context.Context, answers []answer, q *Query, res *Result) error {
 	sel, _ := p.selections.Get().(*selection)
 	if sel == nil {
 		sel = new(selection)
@@ -153,33 +160,41 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q Query) (Resul
 	if q.Reranking != nil {
 		sel.query = q.rerankQuery()
 	}
-	res, err := sel.choose(ctx, answers)
+	err := sel.choose(ctx, answers, res)
 	sel.reset()
 	p.selections.Put(sel)
-	return res, err
+	return err
 }
 
 // search asks every base of q at once and returns their answers; those that have not come
 // by the deadline are errors. What one goroutine finds may lie in the room, and so may its answer.
-func (p *Pipeline) search(ctx context.Context, q Query, in *room) []answer {
+func (p *Pipeline) search(ctx context.Context, q *Query, in *room) []answer {
 	alone := p.Punctual && len(q.Further) == 0 && p.asOne(q.Bases)
+	if alone {
+		in.asked, in.answers[0].res.Hits = *q, in.hits
+	}
 	if alone && Prompt(p.Bases(q.Bases[0].Knowledge), q) { // a timer would take a tenth of the time
-		in.answers[0] = p.ask(ctx, q, q.Bases, in.hits)
+		p.ask(ctx, &in.asked, q.Bases, &in.answers[0])
 		return in.answers[:]
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.Settings.Deadline)
 	defer cancel()
 	ctx = withAnswerBy(ctx)
 	if alone {
-		in.answers[0] = p.ask(ctx, q, q.Bases, in.hits)
+		p.ask(ctx, &in.asked, q.Bases, &in.answers[0])
 		return in.answers[:]
 	}
 	groups, queries := p.groups(q.Bases), q.each()
 	arriving := make([]chan answer, 0, len(queries)*len(groups))
-	for _, one := range queries {
+	for _, query := range queries {
 		for _, refs := range groups {
+			one := query
 			came := make(chan answer, 1) // room for a late answer, so that no goroutine waits for a reader
-			go func() { came <- p.ask(ctx, one, refs, nil) }()
+			go func() {
+				var a answer
+				p.ask(ctx, &one, refs, &a)
+				came <- a
+			}()
 			arriving = append(arriving, came)
 		}
 	}
@@ -193,7 +208,7 @@ func (p *Pipeline) search(ctx context.Context, q Query, in *room) []answer {
 }
 
 // Prompt tells whether all bases of q are searched by one call that is answered at once.
-func (p *Pipeline) Prompt(q Query) bool {
+func (p *Pipeline) Prompt(q *Query) bool {
 	return p.Punctual && p.asOne(q.Bases) && len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && Prompt(p.Bases(q.Bases[0].Knowledge), q)
 }
 
@@ -204,13 +219,13 @@ func (p *Pipeline) asOne(refs []Ref) bool {
 }
 
 // each returns what is searched by itself: the question, then the queries of its plan.
-func (q Query) each() []Query {
-	further := q.Further
-	q.Further = nil
-	all := []Query{q}
-	q.Previous = nil
-	for _, q.Text = range further {
-		all = append(all, q)
+func (q *Query) each() []Query {
+	one := *q
+	one.Further = nil
+	all := []Query{one}
+	one.Previous = nil
+	for _, one.Text = range q.Further {
+		all = append(all, one)
 	}
 	return all
 }
@@ -233,7 +248,7 @@ func (p *Pipeline) groups(refs []Ref) [][]Ref {
 
 // searched returns the bases that answered, in the order of the query, which a cache compares them
 // with. Where a plan's queries saw different generations both are told, so that nothing is cached.
-func searched(arrived []answer, q Query) []Ref {
+func searched(arrived []answer, q *Query) []Ref {
 	place := func(ref Ref) int {
 		return slices.IndexFunc(q.Bases, func(asked Ref) bool { return asked.Knowledge == ref.Knowledge })
 	}
@@ -281,11 +296,11 @@ func named(bases []Ref) string {
 }
 
 // ask searches one base, or those that are joint. Whatever fails in it, even by a panic,
-// fails for these only. What is found may lie in room.
-func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Hit) (a answer) {
+// fails for these only. Hits may lie where those of a lie. It changes q.
+func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, a *answer) {
 	defer func() {
 		if broken := recover(); broken != nil {
-			a = answer{err: fmt.Errorf("panic: %v", broken)}
+			*a = answer{err: fmt.Errorf("panic: %v", broken)}
 		}
 		if a.err != nil {
 			a.err = fmt.Errorf("%s: %w", named(refs), unavailable(a.err))
@@ -294,7 +309,8 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Hit) (a 
 	a.asked = refs
 	base := p.Bases(refs[0].Knowledge)
 	if base == nil {
-		return answer{err: errors.New("no such base")}
+		*a = answer{err: errors.New("no such base")}
+		return
 	}
 	// The query has only what an engine uses, so that requests that differ in the rest, such
 	// as the length of the answer, share its cached candidates. Encoding is that in which
@@ -302,15 +318,9 @@ func (p *Pipeline) ask(ctx context.Context, q Query, refs []Ref, room []Hit) (a 
 	q.Bases = refs
 	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion}
 	q.Reranking, q.Grading = nil, nil
-	if finder, ok := base.(Finder); ok {
-		a.res, a.err = finder.Find(ctx, q, room)
-	} else {
-		a.res, a.err = base.Retrieve(ctx, q)
-	}
-	if a.err == nil {
+	if a.err = Find(ctx, base, q, &a.res); a.err == nil {
 		a.err = a.strange()
 	}
-	return a
 }
 
 // strange is an error where the answer has something of a base that was not asked.

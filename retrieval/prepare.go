@@ -45,87 +45,99 @@ type Prepare struct {
 }
 
 // Retrieve completes q and asks Next.
-func (p Prepare) Retrieve(ctx context.Context, q Query) (Result, error) {
+func (p *Prepare) Retrieve(ctx context.Context, q Query) (res Result, err error) {
+	err = p.Find(ctx, &q, &res)
+	return res, err
+}
+
+// Find is Retrieve into res.
+func (p *Prepare) Find(ctx context.Context, q *Query, res *Result) error {
 	ready, indexing := p.bases(q.Bases)
 	if len(ready)+len(indexing) == 0 {
-		return Result{Reason: ReasonNoKnowledge, Cache: CacheOff}, nil
+		*res = Result{Reason: ReasonNoKnowledge, Cache: CacheOff}
+		return nil
 	}
 	q.Text = Fold(q.Text)
 	q.Previous = p.joined(q.Text, q.Previous)
 	if len(q.Previous) == 0 && !p.HasTerms(q.Text) {
-		return Result{Reason: ReasonNoQueryTerms, Cache: CacheOff}, nil
+		*res = Result{Reason: ReasonNoQueryTerms, Cache: CacheOff}
+		return nil
 	}
 	if len(ready) == 0 {
-		return Result{Bases: indexing, Reason: ReasonIndexing, Partial: true, Cache: CacheOff},
-			fmt.Errorf("first index of %d bases not whole: %w", len(indexing), ErrUnavailable)
+		*res = Result{Bases: indexing, Reason: ReasonIndexing, Partial: true, Cache: CacheOff}
+		return fmt.Errorf("first index of %d bases not whole: %w", len(indexing), ErrUnavailable)
 	}
 	q.Bases, q.Settings = ready, q.Settings.orDefaults()
-	res, err := p.search(ctx, q)
+	err := p.search(ctx, q, res)
 	if len(indexing) > 0 {
 		res.Partial = true
 		if !res.Reason.Failed() {
 			res.Reason = ReasonIndexing
 		}
 	}
-	return res, err
+	return err
 }
 
 // search asks Next, for a plan's queries, too.
-func (p Prepare) search(ctx context.Context, q Query) (Result, error) {
+func (p *Prepare) search(ctx context.Context, q *Query, res *Result) error {
 	ask := q.Planning
 	if q.Planning = nil; ask == nil {
-		return p.next(ctx, q)
+		return p.next(ctx, q, res)
 	}
 	if ask.Replan && q.Grading != nil {
-		first, err := p.next(ctx, q)
-		if err == nil && verdict(&first) == GradeAmbiguous {
-			return p.again(ctx, q, ask, first), nil
+		second := *q
+		err := p.next(ctx, q, res)
+		if err == nil && verdict(res) == GradeAmbiguous {
+			p.again(ctx, &second, ask, res)
 		}
-		return first, err
+		return err
 	}
 	further, skip, done := ask.plan(ctx, q.Text, p.HasTerms)
 	if skip {
-		return Result{Reason: ReasonPlannerSkip, Cache: CacheOff, Planned: &done}, nil
+		*res = Result{Reason: ReasonPlannerSkip, Cache: CacheOff, Planned: &done}
+		return nil
 	}
 	q.Further = further
-	res, err := p.next(ctx, q)
+	err := p.next(ctx, q, res)
 	res.Planned = &done
-	return res, err
+	return err
 }
 
 // again searches once more, for the queries of a plan, too. What the first search found stays where
 // there are none, or where what they find is not graded.
-func (p Prepare) again(ctx context.Context, q Query, ask *Planning, first Result) Result {
+func (p *Prepare) again(ctx context.Context, q *Query, ask *Planning, res *Result) {
 	further, _, done := ask.plan(ctx, q.Text, p.HasTerms)
-	first.Planned = &done
+	res.Planned = &done
 	if len(further) == 0 {
-		return first
+		return
 	}
 	q.Further = further
-	second, err := p.next(ctx, q)
+	var second Result
+	err := p.next(ctx, q, &second)
 	graded := *second.Graded
 	if graded.Rounds = 2; err != nil {
 		graded.Reason = rerankReason(err)
 	}
-	res := second
+	first := *res
+	*res = second
 	if graded.Reason != RerankOK {
-		res, graded.Verdict = first, first.Graded.Verdict
+		*res, graded.Verdict = first, first.Graded.Verdict
 		res.Degraded, res.Reranked = cmp.Or(second.Degraded, StageGrade), cmp.Or(second.Reranked, first.Reranked)
 	}
 	res.Planned, res.Graded, res.Took, res.Late = &done, &graded, first.Took+second.Took, first.Late+second.Late
 	res.Lookups = slices.Concat(first.Lookups, second.Lookups)
-	return res
 }
 
 // next asks Next, and tells of what was kept what came of grading it.
-func (p Prepare) next(ctx context.Context, q Query) (Result, error) {
-	res, err := p.Next.Retrieve(ctx, q)
-	res.Graded = q.Grading.graded(&res)
-	return res, err
+func (p *Prepare) next(ctx context.Context, q *Query, res *Result) error {
+	grading := q.Grading
+	err := Find(ctx, p.Next, q, res)
+	res.Graded = grading.graded(res)
+	return err
 }
 
 // Locate finds texts as Next does.
-func (p Prepare) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
+func (p *Prepare) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
 	next, ok := p.Next.(Locator)
 	if !ok {
 		return nil, fmt.Errorf("texts are not kept here: %w", ErrNoHit)
@@ -135,7 +147,7 @@ func (p Prepare) Locate(ctx context.Context, q Query, hits []*Source) (Texts, er
 
 // bases looks up the bases of a query, and sorts them: their order means nothing, so it
 // must not change the cache key.
-func (p Prepare) bases(asked []Ref) (ready, indexing []Ref) {
+func (p *Prepare) bases(asked []Ref) (ready, indexing []Ref) {
 	ready = make([]Ref, 0, len(asked))
 	for _, a := range asked {
 		ref, ok := p.Ref(a.Knowledge)
@@ -157,7 +169,7 @@ func distinct(refs []Ref) []Ref {
 
 // joined returns those of the earlier turns that join the search and have terms, nil if
 // there are none.
-func (p Prepare) joined(text string, earlier []Turn) []Turn {
+func (p *Prepare) joined(text string, earlier []Turn) []Turn {
 	if len(earlier) == 0 {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 // prepared asks Prepare and returns what came out of it; asked is nil where no
 // search was made.
 func prepared(c catalog, q retrieval.Query, next retrieval.Result) (asked *retrieval.Query, res retrieval.Result, err error) {
-	p := retrieval.Prepare{Ref: c.Ref, HasTerms: hasWords, Join: joinShort, Next: retrieval.Func(
+	p := &retrieval.Prepare{Ref: c.Ref, HasTerms: hasWords, Join: joinShort, Next: retrieval.Func(
 		func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 			asked = &q
 			return next, nil
@@ -158,7 +158,7 @@ func TestPrepareAnswersWithoutSearch(t *testing.T) {
 }
 
 func BenchmarkPrepare(b *testing.B) {
-	p := retrieval.Prepare{Ref: catalog{"docs": "1"}.Ref, HasTerms: hasWords, Next: retrieval.Func(
+	p := &retrieval.Prepare{Ref: catalog{"docs": "1"}.Ref, HasTerms: hasWords, Next: retrieval.Func(
 		func(context.Context, retrieval.Query) (retrieval.Result, error) { return retrieval.Result{}, nil })}
 	q := retrieval.Query{Text: "How many weeks of parental leave do I get?", Bases: refs("docs")}
 	b.ReportAllocs()

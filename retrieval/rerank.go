@@ -229,7 +229,7 @@ func shortOf(score, least float64) string {
 
 // rerankQuery is what a Reranker compares documents with: the question behind the turns that join
 // it, as they were said.
-func (q Query) rerankQuery() string {
+func (q *Query) rerankQuery() string {
 	text := beginning(q.Text, maxRerankQuery)
 	for _, turn := range q.Previous {
 		text = beginning(turn.Text, maxRerankQuery) + "\n" + text

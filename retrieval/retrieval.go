@@ -253,22 +253,34 @@ type Retriever interface {
 // goroutine.
 type Prompter interface {
 	// Prompt tells whether q, as Retrieve is given it, is such a question.
-	Prompt(q Query) bool
+	Prompt(q *Query) bool
 }
 
 // Prompt tells whether r is a Prompter that answers q at once.
-func Prompt(r Retriever, q Query) bool {
+func Prompt(r Retriever, q *Query) bool {
 	p, ok := r.(Prompter)
 	return ok && p.Prompt(q)
 }
 
-// A Finder is a Retriever whose engine keeps the texts of what it finds. Its answer to a Pipeline
-// is in few bytes: a search finds dozens of chunks of which few are selected.
+// A Finder is a Retriever that answers in memory of its caller. A question passes several, whose
+// queries and results are large: copied from one to the next they would be most of what lies on a
+// stack.
 type Finder interface {
-	// Find is Retrieve for a caller that alone gets the Result. It may have Hits in place of Sources.
-	// These may lie in room, memory that is not in use any more and that nobody but the caller
-	// uses afterwards.
-	Find(ctx context.Context, q Query, room []Hit) (Result, error)
+	// Find is Retrieve into res for a caller that alone gets the answer. It may change q.
+	//
+	// An engine that keeps the texts of what it finds may answer with Hits in place of Sources: a
+	// search finds dozens of chunks of which few are selected. Hits may lie in the memory of those
+	// that res came with. A Pipeline answers with Sources.
+	Find(ctx context.Context, q *Query, res *Result) error
+}
+
+// Find is r.Find, or r.Retrieve where r is no Finder.
+func Find(ctx context.Context, r Retriever, q *Query, res *Result) (err error) {
+	if f, ok := r.(Finder); ok {
+		return f.Find(ctx, q, res)
+	}
+	*res, err = r.Retrieve(ctx, *q)
+	return err
 }
 
 // Func is a Retriever made of a function.

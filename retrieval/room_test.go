@@ -28,9 +28,9 @@ func (l lent) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result
 	return l.found().Retrieve(ctx, q)
 }
 
-func (l lent) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
-	l.note(room)
-	return l.found().Find(ctx, q, room)
+func (l lent) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
+	l.note(res.Hits)
+	return l.found().Find(ctx, q, res)
 }
 
 // Memory is lent to an engine that is asked in the caller's goroutine, and is empty whenever it

@@ -318,17 +318,17 @@ func (s *selection) tells(knowledge string) bool {
 
 // choose turns the answers of bases into sources, with their texts, and the account of what
 // fell; ctx is that of reranking. An error is an *unreadableAnswer.
-func (s *selection) choose(ctx context.Context, answers []answer) (Result, error) {
+func (s *selection) choose(ctx context.Context, answers []answer, res *Result) error {
 	s.answers = answers
 	if err := s.rank(answers); err != nil {
-		return Result{}, err
+		return err
 	}
 	reranked, err := s.rerank(ctx, answers)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
 	s.groups = slices.Grow(s.groups, len(s.ranked)) // they are pointed to
-	res := Result{Retrieved: len(s.ranked), Reranked: reranked}
+	*res = Result{Retrieved: len(s.ranked), Reranked: reranked}
 	if len(answers) == 1 {
 		res.Floor = answers[0].res.Floor
 	}
@@ -344,9 +344,9 @@ func (s *selection) choose(ctx context.Context, answers []answer) (Result, error
 		src.Sketch = "" // nothing compares it any more
 		res.Sources = append(res.Sources, src)
 	}
-	if err := s.read(answers, &res); err != nil {
-		return Result{}, err
+	if err := s.read(answers, res); err != nil {
+		return err
 	}
 	res.Fallen, err = s.pack(answers, res.Floor)
-	return res, err
+	return err
 }

@@ -79,14 +79,15 @@ func (l *late) Label(hits []*retrieval.Hit, add func(retrieval.Label)) error {
 // A finder is a late engine whose answer to a Pipeline is hits.
 type finder struct{ *late }
 
-func (f finder) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
-	res, err := f.Retrieve(ctx, q)
+func (f finder) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) (err error) {
+	hits := res.Hits[:0]
+	*res, err = f.Retrieve(ctx, *q)
 	for _, s := range res.Sources {
 		base := slices.IndexFunc(res.Bases, func(ref retrieval.Ref) bool { return ref.Knowledge == s.Knowledge })
-		room = append(room, retrieval.Hit{At: s.At, Base: base, Score: s.Score, Arm: s.Arm, ByArm: s.ByArm})
+		hits = append(hits, retrieval.Hit{At: s.At, Base: base, Score: s.Score, Arm: s.Arm, ByArm: s.ByArm})
 	}
-	res.Sources, res.Hits = nil, room
-	return res, errors.Join(err, f.Mark(res.Hits))
+	res.Sources, res.Hits = nil, hits
+	return errors.Join(err, f.Mark(res.Hits))
 }
 
 func (l *late) Locate(_ context.Context, _ retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
@@ -365,11 +366,11 @@ type strayed struct {
 	base int
 }
 
-func (s strayed) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
-	res, err := s.finder.Find(ctx, q, room)
+func (s strayed) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
+	err := s.finder.Find(ctx, q, res)
 	res.Bases = append(slices.Clone(res.Bases), retrieval.Ref{Knowledge: "another"})
 	for i := range res.Hits {
 		res.Hits[i].Base = s.base
 	}
-	return res, err
+	return err
 }

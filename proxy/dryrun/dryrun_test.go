@@ -143,7 +143,7 @@ func TestRun(t *testing.T) {
 	of.Overrides = []proxy.Override{{Models: proxy.Models{"o3"}, Policy: &small}}
 	plans := new(planner)
 	d := dryrun.Runner{
-		Rewriter: &rewrite.Rewriter{Retriever: retrieval.Prepare{
+		Rewriter: &rewrite.Rewriter{Retriever: &retrieval.Prepare{
 			Next: retrieval.Func(retrieve), Ref: func(string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: "kb1", Generation: "g1"}, true },
 			HasTerms: func(text string) bool { return strings.TrimSpace(text) != "" },
 		}, Models: models{}},

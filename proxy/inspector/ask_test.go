@@ -35,7 +35,7 @@ func asking() (data inspector.Data, searched, planned *atomic.Int64) {
 		}
 		return res, nil
 	})
-	prepare := retrieval.Prepare{
+	prepare := &retrieval.Prepare{
 		Next: find, Ref: func(base string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: base, Generation: "g2"}, true },
 		HasTerms: func(text string) bool { return strings.TrimSpace(text) != "" },
 	}

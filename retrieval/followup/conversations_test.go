@@ -55,7 +55,7 @@ func (s library) found(t testing.TB, text string, turns []string, floor bool) []
 	if !floor {
 		q.Settings.ScoreThreshold = 0
 	}
-	p := retrieval.Prepare{
+	p := &retrieval.Prepare{
 		Next:     &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return s.base }, Terms: analysis.Terms},
 		Ref:      func(string) (retrieval.Ref, bool) { return s.base.Ref(), true },
 		HasTerms: new(analysis.Recent).HasTerms, Join: followup.Join,

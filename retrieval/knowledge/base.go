@@ -55,7 +55,10 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	if h.content == nil {
 		return noneIndexed([]retrieval.Ref{h.ref()})
 	}
-	return withSources(alone(h).find(ctx, q, termsOf(q, nil, nil), nil, nil))
+	e := alone(h)
+	var res retrieval.Result
+	err := withSources(&res, e.find(ctx, &q, termsOf(&q, nil, nil), nil, &res))
+	return res, err
 }
 
 // noneIndexed is the answer of bases all of which are still to be indexed.
@@ -69,7 +72,7 @@ const fewTerms = 16
 
 // termsOf returns the terms to search for, in the order of their texts: those of the question,
 // and of the turns before it at their weights. They lie in room if that is enough.
-func termsOf(q retrieval.Query, analysed *analysis.Recent, room []bm25.Term) []bm25.Term {
+func termsOf(q *retrieval.Query, analysed *analysis.Recent, room []bm25.Term) []bm25.Term {
 	var found [fewTerms]analysis.Term
 	terms := room[:0]
 	add := func(text string, weight float64) {

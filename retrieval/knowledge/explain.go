@@ -18,7 +18,7 @@ const mostExplained = 64
 // but that the weights of terms are those of the whole bases, as in a search. It takes a
 // search for each term: it is for people, not for requests.
 func (g *Group) Explain(ctx context.Context, q retrieval.Query) (told retrieval.Explained, err error) {
-	terms := termsOf(q, g.Analysed, nil)
+	terms := termsOf(&q, g.Analysed, nil)
 	u, holders := g.union(idsOf(q.Bases))
 	if len(holders) == 0 || len(terms) == 0 {
 		return retrieval.Explained{}, nil
@@ -31,7 +31,7 @@ func (g *Group) Explain(ctx context.Context, q retrieval.Query) (told retrieval.
 		u.await(ctx, g.Wait)
 		e.floor = u.nearest()
 	}
-	asked := g.ask(ctx, q, e)
+	asked := g.ask(ctx, &q, &e)
 	if err := e.content.Guard(func() error { return e.explain(ctx, q, terms, asked, &told) }); err != nil {
 		return retrieval.Explained{}, fmt.Errorf("explain: %w", err)
 	}

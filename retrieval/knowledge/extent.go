@@ -92,10 +92,10 @@ func (e extent) base(ref bm25.Ref) int {
 }
 
 // withSources puts sources without their texts into the place of the hits of an answer.
-func withSources(res retrieval.Result, err error) (retrieval.Result, error) {
+func withSources(res *retrieval.Result, err error) error {
 	t, ok := res.Texts.(*hitTexts)
 	if err != nil || !ok {
-		return res, err
+		return err
 	}
 	res.Sources = make([]retrieval.Source, len(res.Hits))
 	all := make([]*retrieval.Source, len(res.Hits))
@@ -105,43 +105,44 @@ func withSources(res retrieval.Result, err error) (retrieval.Result, error) {
 		all[i] = &res.Sources[i]
 	}
 	if err := t.guard(func() error { t.label(all); return nil }); err != nil {
-		return retrieval.Result{Bases: res.Bases, Reason: retrieval.ReasonError, Cache: res.Cache}, err
+		*res = retrieval.Result{Bases: res.Bases, Reason: retrieval.ReasonError, Cache: res.Cache}
+		return err
 	}
 	for _, src := range all {
 		src.Name, src.Section = "", "" // they are read with the text
 	}
 	res.Hits = nil
-	return res, nil
+	return nil
 }
 
 // find answers a question that has these terms by hits. asked is its vector, nil where it is
-// searched by words alone. Hits lie in room if that is enough.
-func (e extent) find(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, room []retrieval.Hit) (retrieval.Result, error) {
+// searched by words alone. Hits lie where those of res do if there is room enough.
+func (e *extent) find(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *asked, res *retrieval.Result) error {
 	start := time.Now()
-	res := retrieval.Result{Bases: refs(e.holders), Cache: retrieval.CacheOff}
+	*res = retrieval.Result{Bases: refs(e.holders), Cache: retrieval.CacheOff, Hits: res.Hits[:0]}
 	if len(terms) == 0 {
 		res.Reason = retrieval.ReasonNoQueryTerms
-		return res, nil
+		return nil
 	}
-	err := e.content.Guard(func() error { return e.search(ctx, q, terms, asked, room, &res) })
+	err := e.content.Guard(func() error { return e.search(ctx, q, terms, asked, res) })
 	res.Took = time.Since(start)
 	if err != nil {
 		res.Reason = retrieval.ReasonError
 		if errors.Is(err, context.DeadlineExceeded) {
 			res.Reason = retrieval.ReasonTimeout
 		}
-		return res, fmt.Errorf("search knowledge %s: %w: %w", named(res.Bases), retrieval.ErrUnavailable, err)
+		return fmt.Errorf("search knowledge %s: %w: %w", named(res.Bases), retrieval.ErrUnavailable, err)
 	}
 	if res.Partial = slices.ContainsFunc(e.holders, func(h holder) bool { return h.content.Part() }); res.Partial {
 		res.Reason = retrieval.ReasonIndexing
 	} else if len(res.Hits) == 0 {
 		res.Reason = retrieval.ReasonNoMatch
 	}
-	return res, nil
+	return nil
 }
 
 // search completes a result by what is found.
-func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, asked *asked, room []retrieval.Hit, res *retrieval.Result) error {
+func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, asked *asked, res *retrieval.Result) error {
 	allowed, err := e.content.allowed(ctx, q.Filter)
 	if err != nil {
 		return err
@@ -153,7 +154,7 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 		return err
 	}
 	res.Degraded, res.Unembedded = degraded, found.why
-	hits := slices.Grow(room[:0], len(found.hits))[:len(found.hits)]
+	hits := slices.Grow(res.Hits, len(found.hits))[:len(found.hits)]
 	for i, h := range found.hits {
 		hits[i] = retrieval.Hit{At: place(h.Ref), Base: e.base(h.Ref), Score: h.Score}
 		if found.arms != nil {
@@ -163,7 +164,7 @@ func (e extent) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 	}
 	e.content.segments.Mark(hits)
 	res.Hits, res.Floor = hits, found.floor
-	res.Texts = &hitTexts{extent: e, encoding: q.Encoding}
+	res.Texts = &hitTexts{extent: *e, encoding: q.Encoding}
 	res.Retrieved, res.Unique = len(hits), len(hits)
 	return nil
 }

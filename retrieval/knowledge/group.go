@@ -59,32 +59,33 @@ type Group struct {
 // An attempt is what came of searching some bases together.
 type attempt struct {
 	holders []holder // those that are indexed
-	res     retrieval.Result
+	res     *retrieval.Result
 	err     error
 	broken  string // the base because of which there is an error; "" if there is none, or it is no base's
 }
 
 // Retrieve answers from the bases in q.Bases as Base.Retrieve does from one.
-func (g *Group) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	return g.answer(ctx, q, nil, withSources)
+func (g *Group) Retrieve(ctx context.Context, q retrieval.Query) (res retrieval.Result, err error) {
+	err = g.answer(ctx, &q, &res, withSources)
+	return res, err
 }
 
-// Find is Retrieve with hits in place of sources, in room if that is enough.
-func (g *Group) Find(ctx context.Context, q retrieval.Query, room []retrieval.Hit) (retrieval.Result, error) {
-	return g.answer(ctx, q, room, asFound)
+// Find is Retrieve with hits in place of sources, where those of res lie if there is room enough.
+func (g *Group) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
+	return g.answer(ctx, q, res, asFound)
 }
 
 // A form makes an answer of what was found.
-type form func(retrieval.Result, error) (retrieval.Result, error)
+type form func(*retrieval.Result, error) error
 
-func asFound(res retrieval.Result, err error) (retrieval.Result, error) { return res, err }
+func asFound(_ *retrieval.Result, err error) error { return err }
 
-func (g *Group) answer(ctx context.Context, q retrieval.Query, room []retrieval.Hit, as form) (retrieval.Result, error) {
+func (g *Group) answer(ctx context.Context, q *retrieval.Query, res *retrieval.Result, as form) error {
 	var few [fewTerms]bm25.Term
 	start, terms := time.Now(), termsOf(q, g.Analysed, few[:0])
 	ids, broken := idsOf(q.Bases), false
 	for {
-		a := g.search(ctx, q, terms, ids, room, as)
+		a := g.search(ctx, q, terms, ids, res, as)
 		if a.broken != "" && len(ids) > 1 {
 			g.tell(a.broken, retrieval.ReasonError)
 			ids = slices.DeleteFunc(ids, func(id string) bool { return id == a.broken })
@@ -95,10 +96,10 @@ func (g *Group) answer(ctx context.Context, q retrieval.Query, room []retrieval.
 			g.tell(id, a.reason(id))
 		}
 		if broken && a.err == nil {
-			a.res.Partial, a.res.Reason = true, retrieval.ReasonError
+			res.Partial, res.Reason = true, retrieval.ReasonError
 		}
-		a.res.Took = time.Since(start)
-		return a.res, a.err
+		res.Took = time.Since(start)
+		return a.err
 	}
 }
 
@@ -108,7 +109,7 @@ const promptTexts = 4096
 
 // Prompt tells whether the bases of q have few texts and a floor, and no vectors, for which that
 // of the question would be waited for.
-func (g *Group) Prompt(q retrieval.Query) bool {
+func (g *Group) Prompt(q *retrieval.Query) bool {
 	if len(q.Bases) == 1 { // which need not be joined
 		texts, known := g.textsAtOnce(g.holder(q.Bases[0].Knowledge))
 		return known && texts <= promptTexts
@@ -159,18 +160,19 @@ func (g *Group) tell(id string, reason retrieval.Reason) {
 	}
 }
 
-// search answers from those of some bases that are indexed.
-func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term, ids []string, room []retrieval.Hit, as form) (a attempt) {
+// search answers into res from those of some bases that are indexed.
+func (g *Group) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, ids []string, res *retrieval.Result, as form) (a attempt) {
+	a.res = res
 	defer func() {
 		if value := recover(); value != nil {
-			a.res = retrieval.Result{Reason: retrieval.ReasonError}
+			*res = retrieval.Result{Reason: retrieval.ReasonError}
 			a.err = fmt.Errorf("search knowledge %s: %w: panic: %v", strings.Join(ids, ", "), retrieval.ErrUnavailable, value)
 			a.broken = g.breaking(ctx, q, terms, ids)
 		}
 	}()
 	u, holders := g.union(ids)
 	if a.holders = holders; len(holders) == 0 {
-		a.res, a.err = noneIndexed(absent(ids))
+		*res, a.err = noneIndexed(absent(ids))
 		return a
 	}
 	e, right := alone(holders[0]), true
@@ -181,12 +183,12 @@ func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 		}
 	}
 	if e.vectorsOnly, e.recent = g.VectorsOnly, &g.recent; a.err == nil {
-		a.res, a.err = as(e.find(ctx, q, terms, g.ask(ctx, q, e), room))
+		a.err = as(res, e.find(ctx, q, terms, g.ask(ctx, q, &e), res))
 	} else {
-		a.res.Reason, a.err = retrieval.ReasonError, fmt.Errorf("%w: %w", retrieval.ErrUnavailable, a.err)
+		res.Reason, a.err = retrieval.ReasonError, fmt.Errorf("%w: %w", retrieval.ErrUnavailable, a.err)
 	}
-	if a.res.Provisional = !right; a.err == nil && len(holders) < len(ids) {
-		a.res.Partial, a.res.Reason = true, retrieval.ReasonIndexing
+	if res.Provisional = !right; a.err == nil && len(holders) < len(ids) {
+		res.Partial, res.Reason = true, retrieval.ReasonIndexing
 	}
 	if a.err != nil {
 		if h, ok := (extent{holders: holders}).damaged(a.err); ok {
@@ -197,12 +199,12 @@ func (g *Group) search(ctx context.Context, q retrieval.Query, terms []bm25.Term
 }
 
 // breaking returns the first of some bases a search in which panics, "" if none does.
-func (g *Group) breaking(ctx context.Context, q retrieval.Query, terms []bm25.Term, ids []string) string {
+func (g *Group) breaking(ctx context.Context, q *retrieval.Query, terms []bm25.Term, ids []string) string {
 	if len(ids) == 1 {
 		return ids[0]
 	}
 	for i, id := range ids {
-		if g.search(ctx, q, terms, ids[i:i+1], nil, asFound).broken != "" {
+		if g.search(ctx, q, terms, ids[i:i+1], new(retrieval.Result), asFound).broken != "" {
 			return id
 		}
 	}

@@ -33,7 +33,7 @@ type askedVector struct {
 
 // ask begins to make the vector of a question; nil where the extent has no vectors to compare
 // it with.
-func (g *Group) ask(ctx context.Context, q retrieval.Query, e extent) *asked {
+func (g *Group) ask(ctx context.Context, q *retrieval.Query, e *extent) *asked {
 	if g.Questions == nil || e.content.vectors == nil {
 		return nil
 	}
@@ -41,8 +41,9 @@ func (g *Group) ask(ctx context.Context, q retrieval.Query, e extent) *asked {
 }
 
 // begin is ask for an extent that has vectors: only for that does the query outlive the search.
-func (g *Group) begin(ctx context.Context, q retrieval.Query) *asked {
+func (g *Group) begin(ctx context.Context, q *retrieval.Query) *asked {
 	a := &asked{came: make(chan askedVector, 1), weight: q.Settings.DenseWeight, fusion: q.Settings.Fusion} // room for a late vector, for which nobody waits
+	tenant, text := q.Tenant, wholeQuestion(q)
 	go func() {
 		var v askedVector
 		defer func() {
@@ -51,14 +52,14 @@ func (g *Group) begin(ctx context.Context, q retrieval.Query) *asked {
 			}
 			a.came <- v
 		}()
-		v.vector, v.err = g.Questions.Question(ctx, q.Tenant, wholeQuestion(q))
+		v.vector, v.err = g.Questions.Question(ctx, tenant, text)
 	}()
 	return a
 }
 
 // wholeQuestion returns a question with the turns that join it, a line each: a vector knows no
 // weights.
-func wholeQuestion(q retrieval.Query) string {
+func wholeQuestion(q *retrieval.Query) string {
 	if len(q.Previous) == 0 {
 		return q.Text
 	}

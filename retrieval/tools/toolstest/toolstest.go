@@ -42,7 +42,7 @@ func Open(t testing.TB, bases map[string][]document.Document) (*tools.Knowledge,
 		Start: func(f func(context.Context)) { f(context.Background()) },
 	}
 	pipeline := &retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) bool { return true }, Terms: analysis.Terms}
-	prepare := retrieval.Prepare{
+	prepare := &retrieval.Prepare{
 		Next: pipeline, HasTerms: new(analysis.Recent).HasTerms,
 		Ref: func(id string) (retrieval.Ref, bool) {
 			if made[id] == nil {

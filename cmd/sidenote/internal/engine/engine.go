@@ -168,7 +168,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		return nil, errors.Join(err, e.Close())
 	}
 	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: analysed.Terms, Punctual: true} // all behind caches
-	prepare := retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
+	prepare := &retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: reader.encodings}, Calibration: tracker}
 	if err := e.openPlanners(o); err != nil {
 		return nil, errors.Join(err, e.Close())

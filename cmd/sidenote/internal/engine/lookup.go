@@ -35,7 +35,7 @@ func Explain(ctx context.Context, e *Engine, q retrieval.Query) (told retrieval.
 		told, err = e.catalogue.group.Explain(ctx, q)
 		return retrieval.Result{}, err
 	})
-	prepare := retrieval.Prepare{Next: asked, Ref: e.catalogue.Ref, HasTerms: e.catalogue.group.Analysed.HasTerms, Join: followup.Join}
+	prepare := &retrieval.Prepare{Next: asked, Ref: e.catalogue.Ref, HasTerms: e.catalogue.group.Analysed.HasTerms, Join: followup.Join}
 	_, err = prepare.Retrieve(ctx, q)
 	return told, err
 }

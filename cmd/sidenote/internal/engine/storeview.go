@@ -34,7 +34,7 @@ func newStoreView(bases *catalogue, hasTerms func(string) bool) *storeView {
 		return base.Retrieve(ctx, q)
 	}
 	return &storeView{
-		catalogue: bases, search: retrieval.Prepare{Next: retrieval.Whole{Next: retrieval.Func(one)}, Ref: bases.Ref, HasTerms: hasTerms, Join: followup.Join},
+		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.Whole{Next: retrieval.Func(one)}, Ref: bases.Ref, HasTerms: hasTerms, Join: followup.Join},
 		created: time.Now(), known: map[string]lookup.Store{},
 	}
 }

@@ -21,7 +21,7 @@ func Arms(e *Engine) (words, vectors retrieval.Retriever) {
 	all := e.catalogue.group
 	arm := func(g *knowledge.Group) retrieval.Retriever {
 		g.Base, g.Start, g.Wait, g.Analysed = all.Base, all.Start, all.Wait, all.Analysed
-		return retrieval.Prepare{Next: g, Ref: e.catalogue.Ref, HasTerms: all.Analysed.HasTerms, Join: followup.Join}
+		return &retrieval.Prepare{Next: g, Ref: e.catalogue.Ref, HasTerms: all.Analysed.HasTerms, Join: followup.Join}
 	}
 	return arm(&knowledge.Group{}), arm(&knowledge.Group{Questions: all.Questions, VectorsOnly: true})
 }
@@ -32,7 +32,7 @@ func Arms(e *Engine) (words, vectors retrieval.Retriever) {
 func Uncached(e *Engine) (ranking, ordered, request retrieval.Retriever) {
 	analysed := e.catalogue.group.Analysed
 	prepared := func(next retrieval.Retriever) retrieval.Retriever {
-		return retrieval.Prepare{Next: next, Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
+		return &retrieval.Prepare{Next: next, Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
 	}
 	group := func(string) retrieval.Retriever { return e.catalogue.group }
 	all := func(string) bool { return true }

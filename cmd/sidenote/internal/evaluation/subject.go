@@ -67,7 +67,7 @@ func Scratch(ctx context.Context, documents []eval.Document, show *console.Progr
 	analysed := new(analysis.Recent)
 	prepared := func(next retrieval.Retriever) retrieval.Retriever {
 		ref := func(id string) (retrieval.Ref, bool) { return base.Ref(), id == ScratchBase }
-		return retrieval.Prepare{Next: next, Ref: ref, HasTerms: analysed.HasTerms, Join: followup.Join}
+		return &retrieval.Prepare{Next: next, Ref: ref, HasTerms: analysed.HasTerms, Join: followup.Join}
 	}
 	s := &Subject{
 		Documents: documents, Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings(),

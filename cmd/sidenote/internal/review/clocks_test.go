@@ -168,7 +168,7 @@ func newSilentStack(t *testing.T, cfg *config.Config, dialect rerank.Dialect) *s
 	}
 	terms := strings.Fields
 	pipeline := &retrieval.Pipeline{Bases: func(id string) retrieval.Retriever { return bases[id] }, Terms: terms, Punctual: true}
-	s.search = retrieval.Prepare{
+	s.search = &retrieval.Prepare{
 		Next: cache.NewRetriever(pipeline, cache.Selected, tiers, nil), HasTerms: func(text string) bool { return len(terms(text)) > 0 },
 		Ref:  func(id string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: id, Generation: "g"}, true },
 		Join: func(string, iter.Seq[string]) []retrieval.Turn { return nil },
