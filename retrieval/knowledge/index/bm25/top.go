@@ -21,23 +21,24 @@ type top struct {
 // equal scores in one segment the first text has the greatest key.
 type key uint64
 
-func (x *Index) key(ref Ref, score int64) key {
-	return key(uint64(score)<<x.bits | uint64(1<<x.bits-1-x.first[ref.Segment]-ref.Text))
+func (t *top) key(ref Ref, score int64) key {
+	return key(uint64(score)<<t.index.bits | uint64(1<<t.index.bits-1-t.index.first[ref.Segment]-ref.Text))
 }
 
-func (x *Index) score(k key) int64 { return int64(k >> x.bits) }
+func (t *top) score(k key) int64 { return int64(k >> t.index.bits) }
 
 // ref returns the text of a key.
-func (x *Index) ref(k key) Ref {
-	number := int(^k & (1<<x.bits - 1))
-	after, _ := slices.BinarySearch(x.first, number+1) // the first segment that begins behind it
-	return Ref{after - 1, number - x.first[after-1]}
+func (t *top) ref(k key) Ref {
+	first := t.index.first
+	number := int(^k & (1<<t.index.bits - 1))
+	after, _ := slices.BinarySearch(first, number+1) // the first segment that begins behind it
+	return Ref{after - 1, number - first[after-1]}
 }
 
 // before tells whether the text of a stands before that of b.
-func (x *Index) before(a, b key) bool {
-	if (a^b)>>x.bits == 0 && len(x.views) > 1 {
-		return x.compare(x.ref(a), x.ref(b)) < 0
+func (t *top) before(a, b key) bool {
+	if (a^b)>>t.index.bits == 0 && len(t.index.views) > 1 {
+		return t.index.compare(t.ref(a), t.ref(b)) < 0
 	}
 	return a > b
 }
@@ -76,12 +77,12 @@ func (t *top) confer() {
 
 // offer takes a text whose score is above the bar.
 func (t *top) offer(ref Ref, score int64) {
-	k := t.index.key(ref, score)
+	k := t.key(ref, score)
 	switch {
 	case len(t.heap) < cap(t.heap):
 		t.heap = append(t.heap, k)
 		t.up(len(t.heap) - 1)
-	case t.index.before(k, t.heap[0]):
+	case t.before(k, t.heap[0]):
 		t.heap[0] = k
 		t.down()
 	default:
@@ -89,7 +90,7 @@ func (t *top) offer(ref Ref, score int64) {
 		return
 	}
 	// While the threshold stays, the worst text only moves up, so ties stays as well.
-	if worst := t.index.score(t.heap[0]); len(t.heap) == cap(t.heap) && worst != t.threshold {
+	if worst := t.score(t.heap[0]); len(t.heap) == cap(t.heap) && worst != t.threshold {
 		t.threshold, t.ties = worst, true
 	}
 }
@@ -97,7 +98,7 @@ func (t *top) offer(ref Ref, score int64) {
 func (t *top) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if t.index.before(t.heap[i], t.heap[parent]) {
+		if t.before(t.heap[i], t.heap[parent]) {
 			return
 		}
 		t.heap[i], t.heap[parent] = t.heap[parent], t.heap[i]
@@ -111,10 +112,10 @@ func (t *top) down() {
 		if child >= len(t.heap) {
 			return
 		}
-		if child+1 < len(t.heap) && t.index.before(t.heap[child], t.heap[child+1]) {
+		if child+1 < len(t.heap) && t.before(t.heap[child], t.heap[child+1]) {
 			child++
 		}
-		if t.index.before(t.heap[child], t.heap[i]) {
+		if t.before(t.heap[child], t.heap[i]) {
 			return
 		}
 		t.heap[i], t.heap[child] = t.heap[child], t.heap[i]
@@ -124,13 +125,13 @@ func (t *top) down() {
 
 // sorted appends the texts to hits, best first.
 func (t *top) sorted(hits []Hit) []Hit {
-	x, from := t.index, len(hits)
+	from := len(hits)
 	slices.Sort(t.heap)
 	hits = slices.Grow(hits, len(t.heap))
 	for _, k := range slices.Backward(t.heap) {
-		hits = append(hits, Hit{x.ref(k), float64(x.score(k)) / unit})
+		hits = append(hits, Hit{t.ref(k), float64(t.score(k)) / unit})
 	}
-	if len(x.views) == 1 {
+	if len(t.index.views) == 1 {
 		return hits
 	}
 	for from < len(hits) { // equal scores in several segments
@@ -138,7 +139,7 @@ func (t *top) sorted(hits []Hit) []Hit {
 		for to < len(hits) && hits[to].Score == hits[from].Score {
 			to++
 		}
-		slices.SortFunc(hits[from:to], func(a, b Hit) int { return x.compare(a.Ref, b.Ref) })
+		slices.SortFunc(hits[from:to], func(a, b Hit) int { return t.index.compare(a.Ref, b.Ref) })
 		from = to
 	}
 	return hits
