@@ -226,7 +226,7 @@ func relayChat(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy,
 	} else {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, x.policy.OffReason(x.report.SwitchedFrom)
 	}
-	return x.send(body, rewrite.StripEdits(req, p))
+	return x.send(body, rewrite.StripEdits(req, p.Placement))
 }
 
 // noSources refuses a request if a policy demands sources and not all knowledge could
@@ -257,7 +257,7 @@ func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Polic
 	if p.Mode == rewrite.Off {
 		x.report.Reason = x.policy.OffReason(x.report.SwitchedFrom)
 	}
-	return x.send(body, rewrite.StripEdits(req, rewrite.Policy{}))
+	return x.send(body, rewrite.StripEdits(req, ""))
 }
 
 // send makes the edits and forwards a chat request whose whole body was read. A

@@ -62,7 +62,7 @@ func answerInStages(x *exchange, body []byte, req *staged.Request, p rewrite.Pol
 	g := &staging{body: body, req: req, policy: p, asked: asked, metered: x.metered}
 	x.staging, x.report.Outcome, x.report.Stages = g, report.Staged, new(report.Stages)
 	setup := stages.Setup{
-		Host: stageHost{x}, Policy: of, Request: req, Strip: rewrite.StripEdits(req.Request, p), Sources: res.Block, Models: x.setup.rewriter.Models.Model,
+		Host: stageHost{x}, Policy: of, Request: req, Strip: rewrite.StripEdits(req.Request, p.Placement), Sources: res.Block, Models: x.setup.rewriter.Models.Model,
 		Key: func(upstream string, body []byte) string {
 			return outputs.Key(x.policy.Tenant, stageKey(x, upstream), body)
 		},

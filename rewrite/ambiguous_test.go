@@ -220,7 +220,7 @@ func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
 		if err != nil || o.Mode == nil || *o.Mode != rewrite.Off {
 			t.Errorf("%s: options %+v, %v", body, o, err)
 		}
-		out := rewrite.Apply(nil, req.Body, rewrite.StripEdits(req, rewrite.Policy{}))
+		out := rewrite.Apply(nil, req.Body, rewrite.StripEdits(req, ""))
 		if bytes.Contains(out, []byte("sidenote")) || !json.Valid(out) || len(out) < len(body)-len(field)-1 {
 			t.Errorf("%s became %s", body, out)
 		}

@@ -141,7 +141,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 		}
 	}
 	c.insert(j.req, j.policy.Chunks.Placement, first, others)
-	c.edits = edit.Sort(append(c.edits, StripEdits(j.req, Policy{})...))
+	c.edits = edit.Sort(append(c.edits, StripEdits(j.req, "")...))
 	return c, nil
 }
 
@@ -165,7 +165,7 @@ func (c *Chunks) insert(req *Request, p ChunkPlacement, first, others []chat.New
 }
 
 func (c *Chunks) add(offset, remove int, text []byte) {
-	c.edits = append(c.edits, Edit{Name: editChunks, Offset: offset, Delete: remove, Insert: text})
+	c.edits = append(c.edits, Edit{Name: editChunks, Offset: offset, Delete: remove, Insert: edit.Text{text}})
 }
 
 // builder returns the Builder for a policy and a model.
@@ -232,10 +232,10 @@ func (c *Chunks) cameFrom(offset int) int {
 		switch {
 		case offset < at:
 			return offset - grown
-		case offset < at+len(e.Insert):
+		case offset < at+e.Insert.Len():
 			return e.Offset
 		}
-		grown += len(e.Insert) - e.Delete
+		grown += e.Insert.Len() - e.Delete
 	}
 	return offset - grown
 }

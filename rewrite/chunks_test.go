@@ -56,7 +56,7 @@ func TestChunksProperties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		came, err := rewrite.Parse(rewrite.Apply(nil, body, rewrite.StripEdits(req, rewrite.Policy{})))
+		came, err := rewrite.Parse(rewrite.Apply(nil, body, rewrite.StripEdits(req, "")))
 		if err != nil {
 			t.Fatal(err)
 		}

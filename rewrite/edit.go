@@ -24,12 +24,12 @@ func Pieces(dst [][]byte, body []byte, edits []Edit) [][]byte { return edit.Piec
 
 // StripEdits returns the edits that are made in every mode: the body field "sidenote"
 // is removed and, under PlaceMarker, so are the markers.
-func StripEdits(r *Request, p Policy) []Edit {
+func StripEdits(r *Request, p Placement) []Edit {
 	var edits []Edit
 	if f := r.Field.Remove; f != (chat.Span{}) {
 		edits = append(edits, Edit{Name: editStrip, Offset: f.Start, Delete: f.End - f.Start})
 	}
-	if p.Placement == PlaceMarker {
+	if p == PlaceMarker {
 		for _, at := range r.Markers() {
 			edits = append(edits, Edit{Name: editMarker, Offset: at.Start, Delete: at.End - at.Start})
 		}

@@ -175,7 +175,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 		fmt.Fprintf(&l, "refused %v\n", err)
 		return append(bytes.Clone(body), '\n'), l.String()
 	}
-	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, p)}
+	res := rewrite.Result{Outcome: rewrite.Untouched, Reason: rewrite.ReasonOff, Edits: rewrite.StripEdits(req, p.Placement)}
 	if p.Mode == rewrite.Inject {
 		res = rw.Rewrite(t.Context(), p, req, options)
 	} else {
@@ -205,7 +205,7 @@ func describe(w *strings.Builder, res rewrite.Result) {
 			fmt.Fprintf(w, "message %s %d of %v joined %t\n", m.Role, m.Tokens, m.ChunkIDs, m.Joined)
 		}
 		for _, e := range g.Edits {
-			fmt.Fprintf(w, "edit %s at %d -%d +%d\n", e.Name, e.Offset, e.Delete, len(e.Insert))
+			fmt.Fprintf(w, "edit %s at %d -%d +%d\n", e.Name, e.Offset, e.Delete, e.Insert.Len())
 		}
 		res.Edits = nil
 	}
@@ -216,7 +216,7 @@ func describe(w *strings.Builder, res rewrite.Result) {
 		fmt.Fprintf(w, "source [%d] %s/%s#%d %s %d of %d %s\n", s.ID, s.Knowledge, s.Doc, s.Chunk, s.Fate, s.Tokens, s.Demand, s.Detail)
 	}
 	for _, e := range res.Edits {
-		fmt.Fprintf(w, "edit %s at %d -%d +%d\n", e.Name, e.Offset, e.Delete, len(e.Insert))
+		fmt.Fprintf(w, "edit %s at %d -%d +%d\n", e.Name, e.Offset, e.Delete, e.Insert.Len())
 	}
 	for _, n := range g.Notes {
 		fmt.Fprintf(w, "note %s\n", n)

@@ -391,7 +391,7 @@ func plainParsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result) {
 		}
 	}
 	for _, e := range res.Edits {
-		text := strings.NewReplacer(`\\`, "-", `\"`, "-").Replace(string(e.Insert)) // what escapes stand for matters only where it is a line feed
+		text := strings.NewReplacer(`\\`, "-", `\"`, "-").Replace(string(e.Insert.Append(nil))) // what escapes stand for matters only where it is a line feed
 		for _, line := range regexp.MustCompile(`(?:\\n|"|^)\s*\[\s*([0-9]+)\s*\]`).FindAllStringSubmatch(text, -1) {
 			got = append(got, line[1])
 		}
@@ -411,8 +411,8 @@ func parsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result, out []byte) {
 	}
 	var inserted string
 	for _, e := range res.Edits {
-		if bytes.Contains(e.Insert, []byte("<sources>")) {
-			inserted = string(e.Insert)
+		if bytes.Contains(e.Insert.Append(nil), []byte("<sources>")) {
+			inserted = string(e.Insert.Append(nil))
 		}
 	}
 	want := []string{}

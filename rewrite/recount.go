@@ -19,7 +19,7 @@ func (rw *Rewriter) recount(j *job, res *Result) error {
 	if res.Outcome != Injected || res.Ledger.Exactness == Bound {
 		return nil
 	}
-	came, err := Parse(Apply(nil, j.req.Body, StripEdits(j.req, j.policy)))
+	came, err := Parse(Apply(nil, j.req.Body, StripEdits(j.req, j.policy.Placement)))
 	if err != nil {
 		return fmt.Errorf("request without what was removed: %w", err)
 	}

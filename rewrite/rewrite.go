@@ -90,7 +90,7 @@ func (rw *Rewriter) rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	j.placement = placement(req, &p, &j.model, j.last)
 	res.Model = j.model
 	if res.Ambiguity = j.ambiguity(o.Query != ""); res.Ambiguity != nil {
-		res.Outcome, res.Reason, res.Edits = Untouched, res.Ambiguity.Reason, StripEdits(req, p)
+		res.Outcome, res.Reason, res.Edits = Untouched, res.Ambiguity.Reason, StripEdits(req, p.Placement)
 		if p.Strict() {
 			res.Outcome = Refused
 		}
@@ -323,7 +323,7 @@ func (j *job) block(in *fitResult) (all []byte) {
 
 // edits returns the edits that the outcome needs, sorted.
 func (j *job) edits(o Outcome, in *fitResult) []Edit {
-	strip := StripEdits(j.req, j.policy)
+	strip := StripEdits(j.req, j.policy.Placement)
 	if o != Injected {
 		return strip
 	}
@@ -331,7 +331,7 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 	for i, text := range in.insertions {
 		if text != nil {
 			at := &j.places.at[i]
-			edits = append(edits, Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: text})
+			edits = append(edits, Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: edit.Text{text}})
 		}
 	}
 	for _, e := range strip {

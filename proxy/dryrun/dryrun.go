@@ -39,7 +39,7 @@ func Of(ctx context.Context, rw *rewrite.Rewriter, of *proxy.Policy, p rewrite.P
 	switch p.Mode {
 	case rewrite.Off:
 		r.Outcome, r.Reason = rewrite.Untouched, off
-		r.Rewrite = rewrite.Result{Outcome: r.Outcome, Reason: off, Edits: rewrite.StripEdits(req, p)}
+		r.Rewrite = rewrite.Result{Outcome: r.Outcome, Reason: off, Edits: rewrite.StripEdits(req, p.Placement)}
 		asked.Taken.Tell(&r.Rewrite.Ledger)
 	case rewrite.Staged:
 		inStages(ctx, &r, rw, &of.Stages, p, req, asked)

@@ -148,7 +148,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	r.rewritten, r.edits = l.Edits != nil, r.edits[:0] // in the memory of an older report
 	for i := range min(len(l.Edits), maxEdits) {
 		e := &l.Edits[i]
-		r.edits = append(r.edits, Edit{e.Name, e.Offset, e.Delete, len(e.Insert)})
+		r.edits = append(r.edits, Edit{e.Name, e.Offset, e.Delete, e.Insert.Len()})
 	}
 	res.Edits, l.Edits = nil, nil
 	res.Retrieval.Sources, res.Retrieval.Fallen = nil, retrieval.Fallen{}

@@ -25,7 +25,7 @@ import (
 func injected(id string) *report.Report {
 	res := rewrite.Result{
 		Outcome: rewrite.Injected,
-		Edits:   []rewrite.Edit{{Name: "inject", Offset: 12, Insert: []byte("the text of a source")}},
+		Edits:   []rewrite.Edit{{Name: "inject", Offset: 12, Insert: [][]byte{[]byte("the text of a source")}}},
 		Model:   rewrite.Model{Row: "gpt-5*", Encoding: "o200k_base"},
 		Retrieval: retrieval.Result{
 			Sources: []retrieval.Source{{Text: "the text of a source"}}, Cache: retrieval.CacheMiss, Partial: true,

@@ -46,7 +46,7 @@ func longest(id, text string) *report.Report {
 		l.Sources = append(l.Sources, source)
 	}
 	l.Fallen = retrieval.FallenOf(slices.Repeat([]retrieval.Excluded{{Knowledge: text, Doc: text, Name: text, Section: text, Reason: retrieval.ExcludedDup, Detail: text}}, 60))
-	l.Edits = slices.Repeat([]rewrite.Edit{{Name: "inject", Offset: 1, Insert: []byte("a")}}, 20)
+	l.Edits = slices.Repeat([]rewrite.Edit{{Name: "inject", Offset: 1, Insert: [][]byte{[]byte("a")}}}, 20)
 	of.Tools = &report.Tools{Rounds: 20, Ended: true}
 	for i := range 60 {
 		of.Calls = append(of.Calls, report.Call{Upstream: "openai", Purpose: report.ToTools, Took: time.Millisecond})

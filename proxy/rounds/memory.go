@@ -44,7 +44,7 @@ func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.O
 		return 0
 	}
 	for _, in := range insertions {
-		o.restored = append(o.restored, edit.Edit{Name: offer.EditMessages, Offset: in.Offset, Insert: in.Text})
+		o.restored = append(o.restored, edit.Edit{Name: offer.EditMessages, Offset: in.Offset, Insert: edit.Text{in.Text}})
 	}
 	for _, turn := range restored {
 		o.nextID = max(o.nextID, turn.NextID)

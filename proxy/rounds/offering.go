@@ -147,8 +147,8 @@ func (o *Offering) Join(edits []edit.Edit) []edit.Edit {
 func (o *Offering) describe(edits []edit.Edit) []edit.Edit {
 	place := o.place
 	for i := range edits {
-		if e := &edits[i]; e.Offset == place.Offset && len(e.Insert) > 0 {
-			e.Insert = place.Extended(e.Insert, "\n"+o.text)
+		if e := &edits[i]; e.Offset == place.Offset && e.Insert.Len() > 0 {
+			e.Insert = edit.Text{place.Extended(e.Insert.Append(nil), "\n"+o.text)}
 			return edits
 		}
 	}
@@ -156,7 +156,7 @@ func (o *Offering) describe(edits []edit.Edit) []edit.Edit {
 	if !place.Added {
 		lead = "\n\n"
 	}
-	return append(edits, edit.Edit{Name: offer.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: place.JSON([]string{lead + o.text})})
+	return append(edits, edit.Edit{Name: offer.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: edit.Text{place.JSON([]string{lead + o.text})}})
 }
 
 // Next makes the offering that of the next round, and returns the edits of its body.
@@ -169,7 +169,7 @@ func (o *Offering) Next(messages []json.RawMessage, last bool) []edit.Edit {
 func (o *Offering) Tokens(c retrieval.Counter) int64 {
 	n := count(c, o.restored) + countText(c, []byte(o.text))
 	if !o.last {
-		n += countText(c, o.tools.Insert)
+		n += countText(c, o.tools.Insert.Append(nil))
 	}
 	for _, message := range o.messages {
 		n += countText(c, message)
@@ -180,7 +180,7 @@ func (o *Offering) Tokens(c retrieval.Counter) int64 {
 // count counts what edits insert.
 func count(c retrieval.Counter, edits []edit.Edit) (n int64) {
 	for i := range edits {
-		n += countText(c, edits[i].Insert)
+		n += countText(c, edits[i].Insert.Append(nil))
 	}
 	return n
 }

@@ -12,7 +12,27 @@ type Edit struct {
 	Name   string // inject, strip-field, marker, chunks, include-usage, max-tokens, tools, tool-history
 	Offset int
 	Delete int
-	Insert []byte
+	Insert Text
+}
+
+// A Text is what its pieces are together. Neither they nor their list change once it is made:
+// what is remembered is not copied into each Text that it is part of.
+type Text [][]byte
+
+// Len returns its bytes.
+func (t Text) Len() (n int) {
+	for _, piece := range t {
+		n += len(piece)
+	}
+	return n
+}
+
+// Append appends it to dst.
+func (t Text) Append(dst []byte) []byte {
+	for _, piece := range t {
+		dst = append(dst, piece...)
+	}
+	return dst
 }
 
 // MarshalJSON writes an edit's entry in the ledger: numbers of bytes, never the bytes
@@ -23,17 +43,14 @@ func (e Edit) MarshalJSON() ([]byte, error) {
 		Offset   int    `json:"offset"` // in the body as it came
 		Deleted  int    `json:"deleted"`
 		Inserted int    `json:"inserted"`
-	}{e.Name, e.Offset, e.Delete, len(e.Insert)})
+	}{e.Name, e.Offset, e.Delete, e.Insert.Len()})
 }
 
 // Apply appends body with its edits made to dst, in one copy. Edits are sorted by
 // offset and do not overlap. Without edits it appends body as it is.
 func Apply(dst, body []byte, edits []Edit) []byte {
-	var pieces [8][]byte
-	for _, piece := range Pieces(pieces[:0], body, edits) {
-		dst = append(dst, piece...)
-	}
-	return dst
+	var pieces [16][]byte
+	return Text(Pieces(pieces[:0], body, edits)).Append(dst)
 }
 
 // Pieces appends to dst, in order and without copying, the pieces that Apply would
@@ -42,7 +59,9 @@ func Pieces(dst [][]byte, body []byte, edits []Edit) [][]byte {
 	at := 0
 	for _, e := range edits {
 		dst = appendPiece(dst, body[at:e.Offset])
-		dst = appendPiece(dst, e.Insert)
+		for _, piece := range e.Insert {
+			dst = appendPiece(dst, piece)
+		}
 		at = e.Offset + e.Delete
 	}
 	return appendPiece(dst, body[at:])

@@ -212,15 +212,15 @@ func (r *Request) includeUsage() rewrite.Edit {
 	case options.Kind == chat.KindNull:
 		return replace(EditIncludeUsage, options.Span, "{"+yes+"}")
 	case options.Kind == chat.KindObject && r.limits.OtherOptions:
-		return rewrite.Edit{Name: EditIncludeUsage, Offset: options.Start + 1, Insert: []byte(yes + ",")}
+		return rewrite.Edit{Name: EditIncludeUsage, Offset: options.Start + 1, Insert: [][]byte{[]byte(yes + ",")}}
 	case options.Kind == chat.KindObject:
-		return rewrite.Edit{Name: EditIncludeUsage, Offset: options.Start + 1, Insert: []byte(yes)}
+		return rewrite.Edit{Name: EditIncludeUsage, Offset: options.Start + 1, Insert: [][]byte{[]byte(yes)}}
 	}
 	return r.insert(EditIncludeUsage, `"stream_options":{`+yes+`}`)
 }
 
 func replace(name string, at chat.Span, text string) rewrite.Edit {
-	return rewrite.Edit{Name: name, Offset: at.Start, Delete: at.End - at.Start, Insert: []byte(text)}
+	return rewrite.Edit{Name: name, Offset: at.Start, Delete: at.End - at.Start, Insert: [][]byte{[]byte(text)}}
 }
 
 // insert puts a member before the first one.
@@ -228,7 +228,7 @@ func (r *Request) insert(name, member string) rewrite.Edit {
 	if !r.limits.Empty {
 		member += ","
 	}
-	return rewrite.Edit{Name: name, Offset: r.limits.First, Insert: []byte(member)}
+	return rewrite.Edit{Name: name, Offset: r.limits.First, Insert: [][]byte{[]byte(member)}}
 }
 
 // Merge joins the edits of a rewrite and those of Edits, sorted by offset. They do not

@@ -153,22 +153,21 @@ func (r *Request) Tools(tools []Tool) edit.Edit {
 	e := edit.Edit{Name: EditTools, Offset: r.tools.End - 1}
 	switch {
 	case r.kind == chat.KindMissing:
-		e.Offset, e.Insert = r.end, append(append([]byte(`,"tools":[`), text...), ']')
+		e.Offset, e.Insert = r.end, edit.Text{[]byte(`,"tools":[`), text, []byte("]")}
 	case r.kind == chat.KindNull:
 		e.Offset, e.Delete = r.tools.Start, r.tools.End-r.tools.Start
-		e.Insert = append(append([]byte{'['}, text...), ']')
+		e.Insert = edit.Text{[]byte("["), text, []byte("]")}
 	case r.empty:
-		e.Insert = text
+		e.Insert = edit.Text{text}
 	default:
-		e.Insert = append([]byte{','}, text...)
+		e.Insert = edit.Text{[]byte(","), text}
 	}
 	return e
 }
 
 // Messages returns the edit that adds messages, at least one, each a JSON object, behind the last one.
 func (r *Request) Messages(list []json.RawMessage) edit.Edit {
-	text := append([]byte{','}, bytes.Join(unraw(list), []byte(","))...)
-	return edit.Edit{Name: EditMessages, Offset: r.last, Insert: text}
+	return edit.Edit{Name: EditMessages, Offset: r.last, Insert: edit.Text{[]byte(","), bytes.Join(unraw(list), []byte(","))}}
 }
 
 func unraw(list []json.RawMessage) [][]byte {
