@@ -12,7 +12,7 @@ import "strings"
 func Sum(c Counter, parts ...string) (n int, exact bool) {
 	s := sum{counter: c, exact: true}
 	for _, p := range parts {
-		s.add(p)
+		s.add(p, 0)
 	}
 	return s.end()
 }
@@ -21,21 +21,43 @@ func Sum(c Counter, parts ...string) (n int, exact bool) {
 // negative number. It reads only the last few words of old, however long that is. Where
 // exact is false it is an upper bound.
 func Delta(c Counter, old string, added ...string) (n int, exact bool) {
-	for len(added) > 0 && added[0] == "" {
-		added = added[1:]
+	g := Growing(c, old)
+	for _, p := range added {
+		g.Add(p, 0)
 	}
-	if len(added) == 0 {
+	return g.End()
+}
+
+// A Growth is Delta for parts whose counts may be known.
+type Growth struct {
+	old  string // the text that grows; "" from the first part on
+	tail string // the end of it that is counted with what follows
+	sum
+}
+
+// Growing begins to count by how much a text grows.
+func Growing(c Counter, old string) Growth {
+	return Growth{old: old, sum: sum{counter: c, exact: true}}
+}
+
+// Add puts text behind the text. tokens is its exact count by itself, 0 if that is not known: of
+// a text whose count is known only the words at its ends are read.
+func (g *Growth) Add(text string, tokens int) {
+	if text != "" && g.old != "" {
+		if !meetAtSeam(g.old, text) {
+			g.tail = g.old[lastSeam(g.old):]
+		}
+		g.old, g.pending = "", g.tail
+	}
+	g.add(text, tokens)
+}
+
+// End returns by how much the text has grown. Nothing can be added then.
+func (g *Growth) End() (n int, exact bool) {
+	if g.old != "" { // nothing was added
 		return 0, true
 	}
-	if meetAtSeam(old, added[0]) {
-		return Sum(c, added...)
-	}
-	tail := old[lastSeam(old):]
-	after := sum{counter: c, exact: true, pending: tail}
-	for _, p := range added {
-		after.add(p)
-	}
-	return after.less(sum{counter: c, exact: true, pending: tail}, len(tail))
+	return g.less(sum{counter: g.counter, exact: true, pending: g.tail}, len(g.tail))
 }
 
 // Between returns Count(left+mid+right) - Count(left+right): by how much a text grows
@@ -55,10 +77,10 @@ func Between(c Counter, left, mid, right string) (n int, exact bool) {
 		}
 	}
 	before := sum{counter: c, exact: true, pending: tail}
-	before.add(head)
+	before.add(head, 0)
 	after := sum{counter: c, exact: true, pending: tail}
-	after.add(mid)
-	after.add(head)
+	after.add(mid, 0)
+	after.add(head, 0)
 	return after.less(before, len(tail)+len(head))
 }
 
@@ -69,29 +91,47 @@ type sum struct {
 	n          int
 	exact      bool
 	pending    string           // the text from the last cut on, not counted yet
+	known      int              // its tokens, exactly; 0: they are not known
 	uncuttable int              // the first so many bytes of pending are known to have no cut
 	joined     *strings.Builder // its last bytes are pending; nil if pending was not joined, or is short
 }
 
-func (s *sum) add(part string) {
+// add puts a part behind the text. known are its tokens by itself, exactly, or 0.
+func (s *sum) add(part string, known int) {
 	if part == "" {
 		return
 	}
 	if s.pending != "" && !meetAtSeam(s.pending, part) {
 		tail, bare := lastSeamBehind(s.pending, s.uncuttable)
-		s.count(s.pending[:tail])
-		s.uncuttable = 0
+		if tail > 0 {
+			s.count(s.pending[:tail], s.without(s.known, s.pending[tail:]))
+		}
+		s.uncuttable, s.known = 0, 0
 		if bare { // a cut at the last byte may depend on what follows
 			s.uncuttable = max(len(s.pending)-tail-2, 0)
 		}
 		head := firstSeam(part)
 		s.join(s.pending[tail:], part[:head])
-		if part = part[head:]; part == "" {
+		if head == len(part) {
 			return
 		}
+		known, part = s.without(known, part[:head]), part[head:]
 	}
-	s.count(s.pending)
-	s.pending, s.uncuttable, s.joined = part, 0, nil
+	s.count(s.pending, s.known)
+	s.pending, s.known, s.uncuttable, s.joined = part, known, 0, nil
+}
+
+// without returns the tokens of a text without a part of it that ends or begins at a cut, where
+// those of the whole are known; else 0.
+func (s *sum) without(known int, part string) int {
+	if known == 0 || part == "" {
+		return known
+	}
+	less, exact := s.counter.Count(part)
+	if !exact {
+		return 0
+	}
+	return max(known-less, 0)
 }
 
 // join makes tail, the end of pending, and head the new pending text.
@@ -110,8 +150,9 @@ func (s *sum) join(tail, head string) {
 	s.pending = all[len(all)-len(tail)-len(head):]
 }
 
-func (s *sum) count(text string) {
-	if text == "" {
+func (s *sum) count(text string, known int) {
+	if text == "" || known > 0 {
+		s.n += known
 		return
 	}
 	n, exact := s.counter.Count(text)
@@ -120,8 +161,8 @@ func (s *sum) count(text string) {
 }
 
 func (s *sum) end() (n int, exact bool) {
-	s.count(s.pending)
-	s.pending = ""
+	s.count(s.pending, s.known)
+	s.pending, s.known = "", 0
 	return s.n, s.exact
 }
 

@@ -185,3 +185,46 @@ func TestSumOfManyParts(t *testing.T) {
 		}
 	}
 }
+
+// Counts that are known change no difference, whatever the parts are.
+func TestGrowthIsTheDifference(t *testing.T) {
+	check(t, func(t *rapid.T, name string) {
+		e := encoding(t, name)
+		old := text(8).Draw(t, "old")
+		parts := rapid.SliceOfN(text(8), 0, 5).Draw(t, "parts")
+		g := tokens.Growing(e, old)
+		for _, part := range parts {
+			known := 0
+			if rapid.Bool().Draw(t, "known") {
+				known, _ = e.Count(part)
+			}
+			g.Add(part, known)
+		}
+		n, exact := g.End()
+		if want := truth(name, old+strings.Join(parts, "")) - truth(name, old); n != want || !exact {
+			t.Fatalf("%q and %q: %d, %v; want %d", old, parts, n, exact, want)
+		}
+	})
+}
+
+// Of a text whose count is known only the words at its ends are counted.
+func TestGrowthCountsLittleOfWhatIsKnown(t *testing.T) {
+	e := encoding(t, "o200k_base")
+	for _, end := range []string{"\n", ".", ".\n\n"} { // whether a seam follows or not
+		block := "[1] Leave policy\n" + strings.Repeat("Every parent may take ten weeks of leave. ", 20) + "Ask the office" + end
+		n, _ := e.Count(block)
+		counter := &asked{Counter: e}
+		g := tokens.Growing(counter, "You are the HR assistant.")
+		for _, part := range []string{"\n\n", block, block, block} {
+			known := 0
+			if part == block {
+				known = n
+			}
+			g.Add(part, known)
+		}
+		grown, exact := g.End()
+		if want, _ := tokens.Delta(e, "You are the HR assistant.", "\n\n", block, block, block); grown != want || !exact || counter.bytes > 200 {
+			t.Errorf("%q: %d, %v, counted %d bytes; want %d", end, grown, exact, counter.bytes, want)
+		}
+	}
+}
