@@ -1,6 +1,7 @@
 package rewrite_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -81,5 +82,30 @@ func BenchmarkParse(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkNewQuestion is the rewrite of questions that were never asked, whose sources were found for
+// others lately.
+func BenchmarkNewQuestion(b *testing.B) {
+	e, sources := encoding(b, "o200k_base"), []retrieval.Source(nil)
+	rw := &rewrite.Rewriter{
+		Retriever: retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+			return retrieval.Result{Sources: sources, Retrieved: 50, Unique: 40, Cache: retrieval.CacheMiss}, nil
+		}),
+		Models: models{rewrite.Model{Row: "gpt-4o*", Encoding: "o200k_base", Window: 128000, Counter: e}},
+	}
+	p := rewrite.DefaultPolicy()
+	p.Knowledge, p.Digest = []string{"handbook"}, "of this policy"
+	req, err := rewrite.Parse(chatOf(1 << 10))
+	if err != nil {
+		b.Fatal(err)
+	}
+	sources = sixSources()
+	b.ReportAllocs()
+	for b.Loop() {
+		if res := rw.Rewrite(b.Context(), p, req, rewrite.Options{}); res.Outcome != rewrite.Injected || res.Ledger.ChunksSelected != 6 {
+			b.Fatalf("%s %s", res.Outcome, res.Reason)
+		}
 	}
 }

@@ -78,8 +78,16 @@ type sourceBlock struct {
 	raw    string // its text and the neighbouring chunks added to it
 	head   string // ends with a line feed
 	body   string // neutralised, without a line feed at its end
-	tokens int    // tokens of the whole block
-	text   int    // tokens of the body
+	part          // all of it; its text is made when it goes in
+	ofBody int    // tokens of the body
+}
+
+// whole returns all of it, with the line that closes a source.
+func (b *sourceBlock) whole(closing string) part {
+	if b.part.text == "" {
+		b.part.text = b.head + b.body + closing
+	}
+	return b.part
 }
 
 // A dress is what stands around the sources, and behind each of them.

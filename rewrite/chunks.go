@@ -57,8 +57,9 @@ func (rw *Rewriter) TakeChunks(p Policy, req *Request, o Options) (Policy, *Requ
 	if o.Chunks == nil {
 		return p, req, o, nil
 	}
-	j := job{policy: p, req: req, model: rw.model(&p, req.Model), messages: rw.costs.Of(req)}
-	taken, err := rw.assembleChunks(&j, o)
+	j := rw.begin(&p, req)
+	defer rw.release(j)
+	taken, err := rw.assembleChunks(j, o)
 	if err != nil {
 		return p, req, o, err
 	}
@@ -130,7 +131,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 		c.ledger.Messages = append(c.ledger.Messages, chunks.Grown{Role: msg.Role, ChunkIDs: msg.ChunkIDs, Tokens: m.billed(msg.TokenCount), Joined: joined})
 		switch {
 		case joined:
-			if err := j.req.OperatorAmbiguity(false, utf8In(j.messages)); err != nil {
+			if err := j.req.OperatorAmbiguity(false, utf8In(&j.messages)); err != nil {
 				return nil, err
 			}
 			c.add(place.Offset, place.Remove, place.JSON([]string{lead, msg.Content}))

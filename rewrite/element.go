@@ -25,7 +25,8 @@ type content interface {
 	weigh() int
 	// whole takes all of it, which was weighed.
 	whole() taken
-	// cut takes what fits into room tokens. It returns no parts if nothing does.
+	// cut takes what fits into room tokens, and leaves out the rest. It returns no parts if
+	// nothing fits.
 	cut(room int) taken
 	// leaveOut takes nothing.
 	leaveOut(reason ExcludeReason, detail string)
@@ -33,23 +34,32 @@ type content interface {
 
 // A taken is what of an element goes in.
 type taken struct {
-	parts  []string // in whole lines
+	parts  []part // in whole lines
 	tokens int
 	rules  int // of tokens: the fixed sentences
 	text   int // of tokens: the texts of sources and components
 }
 
-// fit takes an element if all of it fits and returns its tokens, else 0.
-func (e *element) fit(room int) int {
+// weighed begins anew with an element and returns the tokens of all of it.
+func (e *element) weighed() int {
 	need := e.weigh()
 	e.entry = ComponentEntry{Name: e.Name, Priority: e.Priority, Truncatable: e.Truncatable, Demand: need, TotalTokens: need}
-	if need > room {
-		e.leaveOut(ExcludedBudget, fmt.Sprintf("needs %d tokens, %d left", need, room))
-		return 0
-	}
-	e.take(In, e.whole())
 	return need
 }
+
+// cutTo takes as much of an element, which does not fit, as does.
+func (e *element) cutTo(room int) {
+	if t := e.cut(room); t.parts != nil {
+		e.take(Cut, t)
+		e.entry.Reason, e.entry.Detail = ExcludedBudget, detailCut
+		return
+	}
+	e.take(Out, taken{})
+	e.entry.Reason, e.entry.Detail = ExcludedBudget, lacking(e.entry.Demand, room)
+}
+
+// lacking says why an element is left out.
+func lacking(need, room int) string { return fmt.Sprintf("needs %d tokens, %d left", need, room) }
 
 func (e *element) take(fate Fate, t taken) {
 	e.taken, e.entry.Fate, e.entry.Tokens = t, fate, t.tokens
@@ -65,8 +75,7 @@ func (e *element) leaveOut(reason ExcludeReason, detail string) {
 type meter struct {
 	policy   *Policy
 	counter  retrieval.Counter
-	known    retrieval.Counter // counter, with the counts that the engine stored for sources
-	allExact bool              // all counts so far were exact
+	allExact bool // all counts so far were exact
 }
 
 func (m *meter) count(text string) int {
@@ -79,26 +88,30 @@ func (m *meter) count(text string) int {
 type namedText struct {
 	*meter
 	name, text string // text is neutralised
-	tokens     int    // of all of it
+	all        part   // of it
 }
 
 func (t *namedText) weigh() int {
-	t.tokens = t.count(t.policy.renderComponent(t.name, t.text))
-	return t.tokens
+	t.all = t.part(t.policy.renderComponent(t.name, t.text))
+	return t.all.tokens
 }
 
-func (t *namedText) whole() taken { return t.taken(t.text, t.tokens) }
+func (t *namedText) whole() taken { return t.taken(t.all) }
 
-func (t *namedText) taken(text string, n int) taken {
-	return taken{parts: []string{t.policy.renderComponent(t.name, text)}, tokens: n, text: max(0, n-t.count(t.policy.renderComponent(t.name, "")))}
+func (t *namedText) taken(p part) taken {
+	return taken{parts: []part{p}, tokens: p.tokens, text: max(0, p.tokens-t.count(t.policy.renderComponent(t.name, "")))}
 }
 
 func (t *namedText) cut(room int) taken {
-	text, n := t.shorten(t.text, room, func(text string) int { return t.count(t.policy.renderComponent(t.name, text)) })
+	var short part
+	text, _ := t.shorten(t.text, room, func(text string) int {
+		short = t.part(t.policy.renderComponent(t.name, text))
+		return short.tokens
+	})
 	if text == "" {
 		return taken{}
 	}
-	return t.taken(text, n)
+	return t.taken(short)
 }
 
 func (t *namedText) leaveOut(ExcludeReason, string) {}

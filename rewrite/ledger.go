@@ -214,7 +214,7 @@ func (j *job) account(res *Result, f *fitResult) {
 	l := &res.Ledger
 	*l = Ledger{
 		Model: j.req.Model, Encoding: j.model.Encoding, Exactness: j.exactness(f),
-		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.shownFilter(), Notes: j.policy.Notes, AppTags: appTags(j.req, j.messages),
+		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.shownFilter(), Notes: j.policy.Notes, AppTags: appTags(j.req, &j.messages),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
 	}
 	if j.model.Calibration != (calibration.Value{}) {

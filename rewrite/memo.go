@@ -5,14 +5,15 @@ import (
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/recent"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/edit"
 	"sidenote/rewrite/present"
 )
 
 // A fitResult is the outcome of fitting: the JSON to insert and its entries for the
 // ledger. Requests with the same key share it, so it is never changed.
 type fitResult struct {
-	adds       bool              // something goes in
-	insertions [maxPlaces][]byte // JSON to insert at each place, nil for nothing
+	adds       bool                 // something goes in
+	insertions [maxPlaces]edit.Text // JSON to insert at each place, nil for nothing
 
 	components []ComponentEntry
 	sources    []SourceEntry // what was retrieved and selected
@@ -57,6 +58,7 @@ type memo struct {
 	patterns  recent.Table[sourcePatterns]
 	questions recent.Table[questionRead]
 	blocks    recent.Table[renderedSource] // see renderings
+	fixed     recent.Table[fixedTexts]
 }
 
 type questionRead struct {
@@ -80,7 +82,7 @@ func (m *memo) depends(question string) bool {
 
 type memoEntry struct {
 	key    fitKey
-	fitted *fitResult
+	fitted fitResult
 }
 
 type sourcePatterns struct {
@@ -133,31 +135,38 @@ func (k *fitKey) size() int {
 // fit returns the result for this request, from the memo if there is one.
 func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitResult {
 	j.findPlaces()
+	// Not remembered: components that the request brought (no digest), sources that its
+	// messages hold already, and results without sources, which have no identity.
+	if !returns(found) || j.policy.Digest == "" || len(sources) == 0 || len(sources) != len(found.Sources) {
+		return j.fitAnew(m, found, sources, notice)
+	}
 	k := fitKey{
-		n: len(sources), notice: notice, policy: j.policy.Digest,
+		first: &sources[0], n: len(sources), notice: notice, policy: j.policy.Digest,
 		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
 		formatIsText: j.req.TextFormat, query: j.safeQuery(), places: j.places.n,
 	}
 	for i := range j.places.n {
 		k.frames[i] = j.places.at[i].Frame
 	}
-	if len(sources) > 0 {
-		k.first = &sources[0]
-	}
-	// Not remembered: components that the request brought (no digest), sources that its
-	// messages hold already, and results without sources, which have no identity.
-	whole := returns(found) && k.policy != "" && k.first != nil && len(sources) == len(found.Sources) && k.size() <= maxRemembered
-	if whole {
-		if e := m.fits.At(k.hash()); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.FindIn(&j.presence) == nil) {
+	hash, remembered := uint64(0), k.size() <= maxRemembered
+	if remembered {
+		hash = k.hash()
+		if e := m.fits.At(hash); e != nil && e.key == k && (e.fitted.neighbours == nil || e.fitted.neighbours.FindIn(&j.presence) == nil) {
 			j.fitKept = true
-			return e.fitted
+			return &e.fitted
 		}
 	}
-	f := j.leftOut(found, j.newPlan(m, sources, notice).result())
-	if whole && !f.requestSpecific {
-		m.fits.Put(k.hash(), &memoEntry{k, f})
+	f := j.fitAnew(m, found, sources, notice)
+	if remembered && !f.requestSpecific {
+		m.fits.Put(hash, &memoEntry{k, *f})
 	}
 	return f
+}
+
+// fitAnew returns a result that lives as long as the job.
+func (j *job) fitAnew(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitResult {
+	j.makePlan(m, sources, notice).result(&j.fitted)
+	return j.leftOut(found, &j.fitted)
 }
 
 // leftOut adds to f the sources that were left out before.

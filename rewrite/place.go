@@ -50,10 +50,10 @@ func (j *job) findPlaces() {
 
 // around returns the line feeds to put between the block and the application's text:
 // two on each side, less those that are there already.
-func around(at chat.Frame, parts []string) (lead, trail string) {
+func around(at chat.Frame, parts []part) (lead, trail string) {
 	end := ""
 	if at.After != "" {
-		end = strings.Join(parts, "")
+		end = joined(parts)
 	}
 	behind := feedsAt(end, strings.TrimRight(end, "\n")) + feedsAt(at.After, strings.TrimLeft(at.After, "\n"))
 	return feeds(at.Before, feedsAt(at.Before, strings.TrimRight(at.Before, "\n"))), feeds(at.After, behind)

@@ -7,6 +7,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
+	"sidenote/rewrite/edit"
 	"sidenote/rewrite/present"
 	"sidenote/rewrite/tokens"
 )
@@ -15,50 +16,45 @@ import (
 // result next to the application's texts.
 type plan struct {
 	meter
-	policy     Policy
-	model      Model
-	rules      string      // the fixed sentences where they stand in the block on their own
-	query      string      // the question, neutralised; "" if the template has no {{QUERY}}
-	elements   []*element  // as declared
-	sources    *sourceList // the content of the last element, if there are sources or a notice; else empty
-	insertions []insertion // parallel to the job's places
+	model      *Model
+	fixed      *fixedTexts
+	elements   []element  // as declared
+	ordered    []*element // memory for them in another order
+	sources    sourceList // the content of the last element, if there are sources or a notice; else empty
+	places     int
+	insertions [maxPlaces]insertion // as many as there are places
 
 	budget, used int
 	exact        bool
 }
 
-// An insertion is a text at its place, in parts whose counts are known; nil for nothing.
+// An insertion is a text at its place, in parts.
 type insertion struct {
-	chat.Place
-	parts []string
+	*chat.Place
+	lead, trail string // line feeds between the parts and the application's text
+	parts       []part // none for nothing
 }
 
-// newPlan makes the elements of the policy's components and of the sources, or of the
+// makePlan makes the elements of the policy's components and of the sources, or of the
 // notice that there are none.
-func (j *job) newPlan(m *memo, sources []retrieval.Source, notice bool) *plan {
-	p := &plan{
-		meter:  meter{counter: j.model.Counter, known: j.model.Counter, allExact: true},
-		policy: j.policy, model: j.model, query: j.safeQuery(), insertions: make([]insertion, j.places.n), budget: j.budget(),
-	}
-	p.meter.policy, p.sources = &p.policy, &sourceList{ledger: []SourceEntry{}}
-	for i := range p.insertions {
-		p.insertions[i].Place = j.places.at[i]
+func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
+	p := &j.plan
+	p.fixed = j.fixedTexts(m, notice)
+	p.meter = meter{policy: &j.policy, counter: j.model.Counter, allExact: p.fixed.exact}
+	p.model, p.budget, p.places = &j.model, j.budget(), j.places.n
+	for i := range p.places {
+		p.insertions[i].Place = &j.places.at[i]
 	}
 	for _, c := range j.policy.Components {
-		c.Text = safeBody(c.Text, &p.policy)
-		p.elements = append(p.elements, &element{Component: c, content: &namedText{meter: &p.meter, name: c.Name, text: c.Text}})
+		c.Text = safeBody(c.Text, &j.policy)
+		p.elements = append(p.elements, element{Component: c, content: &namedText{meter: &p.meter, name: c.Name, text: c.Text}})
 	}
-	fixed := rules(&p.policy, j.req.TextFormat, j.rulesInBlock)
-	if j.rulesInBlock {
-		p.rules, fixed = fixed, ""
-	}
+	s := &p.sources
+	s.meter, s.fixed, s.presence, s.beside = &p.meter, p.fixed, j.presence, j.beside
 	if len(sources) > 0 || notice {
-		if notice {
-			fixed = noticeEmpty
-		}
-		p.sources = newSourceList(&p.meter, renderings{m, j.policy.Digest, j.model.Encoding}, sources, j.presence, fixed, closing(&p.policy, j.req.TextFormat))
-		p.sources.beside = j.beside
-		e := &element{Component: j.policy.Sources, content: p.sources, place: j.places.n - 1}
+		r := j.renderings(m)
+		s.take(&r, sources)
+		e := element{Component: j.policy.Sources, content: s, place: p.places - 1}
 		e.Name = SourcesName
 		p.elements = append(p.elements, e)
 	}
@@ -69,7 +65,7 @@ func (j *job) newPlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 // tokens at the joins made it too large, it fits again into less room. It returns false
 // if nothing fits.
 func (p *plan) assemble() bool {
-	for room := p.model.counted(p.budget) - p.fixed(); room > 0; room -= max(1, p.used-p.budget) {
+	for room := p.model.counted(p.budget) - p.around(); room > 0; room -= max(1, p.used-p.budget) {
 		if adds := p.into(room); !adds || p.used <= p.budget {
 			return adds
 		}
@@ -85,10 +81,10 @@ func (p *plan) into(room int) (adds bool) {
 	return p.weigh()
 }
 
-// fixed estimates the tokens around the elements: the template's text, the message if
+// around estimates the tokens around the elements: the template's text, the message if
 // one is added, and rules that stand on their own.
-func (p *plan) fixed() int {
-	n := p.count(strings.Join(p.policy.Template.Fill(nil, p.query), "")) + p.count(p.rules)
+func (p *plan) around() int {
+	n := p.fixed.around
 	if p.insertions[0].Added {
 		n += tokens.MessageOverhead
 	}
@@ -99,8 +95,8 @@ func (p *plan) fixed() int {
 // be cut go in whole or not at all, before all others. Of the others, the first that
 // does not fit is cut, and those after it are left out. Neighbours fill the rest.
 func (p *plan) fit(room int) {
-	order := slices.Clone(p.elements)
-	slices.SortStableFunc(order, func(a, b *element) int {
+	full := false
+	for _, e := range p.sorted(func(a, b *element) int {
 		if a.Truncatable == b.Truncatable {
 			return b.Priority - a.Priority
 		}
@@ -108,26 +104,24 @@ func (p *plan) fit(room int) {
 			return 1
 		}
 		return -1
-	})
-	full := false
-	for _, e := range order {
-		room -= e.fit(room)
-		switch {
-		case !e.Truncatable:
-		case full:
+	}) {
+		switch need := e.weighed(); {
+		case full && e.Truncatable:
 			e.leaveOut(ExcludedBelowCut, "below the first that was cut")
-		case e.entry.Fate == Out:
+		case need <= room:
+			e.take(In, e.whole())
+			room -= need
+		case e.Truncatable:
 			full = true
-			if t := e.cut(room); t.parts != nil {
-				e.take(Cut, t)
-				e.entry.Reason, e.entry.Detail = ExcludedBudget, detailCut
-			}
+			e.cutTo(room)
+		default:
+			e.leaveOut(ExcludedBudget, lacking(need, room))
 		}
 	}
 	if full || len(p.sources.blocks) == 0 {
 		return
 	}
-	if e := p.elements[len(p.elements)-1]; e.entry.Fate == In {
+	if e := &p.elements[len(p.elements)-1]; e.entry.Fate == In {
 		if t := p.sources.addNeighbours(room); t.parts != nil {
 			e.take(In, t)
 			e.entry.Demand, e.entry.TotalTokens = t.tokens, t.tokens
@@ -135,26 +129,40 @@ func (p *plan) fit(room int) {
 	}
 }
 
+// sorted returns the elements in an order, until it is called again.
+func (p *plan) sorted(order func(a, b *element) int) []*element {
+	p.ordered = p.ordered[:0]
+	for i := range p.elements {
+		p.ordered = append(p.ordered, &p.elements[i])
+	}
+	if order != nil {
+		slices.SortStableFunc(p.ordered, order)
+	}
+	return p.ordered
+}
+
 // compose renders what was chosen into one text for each place.
 func (p *plan) compose() {
-	for i := range p.insertions {
-		p.insertions[i].parts = nil
+	for i := range p.places {
+		p.insertions[i].parts = p.insertions[i].parts[:0]
 	}
 	block := &p.insertions[0]
-	if p.rules != "" {
-		block.parts = []string{p.rules}
+	block.parts = append(block.parts, p.fixed.before)
+	if p.fixed.rules.text != "" {
+		block.parts = append(block.parts, p.fixed.rules)
 	}
-	for _, e := range inOrder(p.elements, p.policy.Order) {
+	for _, e := range p.inOrder() {
 		at := &p.insertions[e.place]
 		at.parts = append(at.parts, e.parts...)
 	}
-	if len(block.parts) > 0 {
-		block.parts = p.policy.Template.Fill(block.parts, p.query)
+	if len(block.parts) == 1 {
+		block.parts = block.parts[:0] // nothing stands in the template
+	} else {
+		block.parts = append(block.parts, p.fixed.behind)
 	}
-	for i := range p.insertions {
+	for i := range p.places {
 		if at := &p.insertions[i]; len(at.parts) > 0 {
-			lead, trail := around(at.Frame, at.parts)
-			at.parts = slices.Concat([]string{lead}, at.parts, []string{trail})
+			at.lead, at.trail = around(at.Frame, at.parts)
 		}
 	}
 }
@@ -163,18 +171,14 @@ func (p *plan) compose() {
 // returns false if there are none.
 func (p *plan) weigh() (adds bool) {
 	p.used, p.exact = 0, p.allExact
-	for _, i := range p.insertions {
-		if len(i.parts) == 0 {
+	for i := range p.places {
+		at := &p.insertions[i]
+		if len(at.parts) == 0 {
 			continue
 		}
 		adds = true
-		n, exact := 0, false
-		if i.After != "" {
-			n, exact = tokens.Between(p.known, i.Before, strings.Join(i.parts, ""), i.After)
-		} else {
-			n, exact = tokens.Delta(p.known, i.Before, i.parts...)
-		}
-		if i.Added {
+		n, exact := at.weigh(p.counter)
+		if at.Added {
 			n += tokens.MessageOverhead
 		}
 		p.used += n
@@ -184,55 +188,86 @@ func (p *plan) weigh() (adds bool) {
 	return adds
 }
 
-// inOrder returns the elements in their order in the prompt.
-func inOrder(elements []*element, o Order) []*element {
-	if o == OrderDeclared {
-		return elements
+// weigh counts by how much the application's text grows.
+func (i *insertion) weigh(c retrieval.Counter) (n int, exact bool) {
+	if i.After != "" {
+		return tokens.Between(c, i.Before, i.lead+joined(i.parts)+i.trail, i.After)
 	}
-	ordered := slices.Clone(elements)
-	slices.SortStableFunc(ordered, func(a, b *element) int { return b.Priority - a.Priority })
-	if o != OrderEdges {
+	g := tokens.Growing(c, i.Before)
+	g.Add(i.lead, 0)
+	for k := range i.parts {
+		g.Add(i.parts[k].text, i.parts[k].known())
+	}
+	g.Add(i.trail, 0)
+	return g.End()
+}
+
+// json returns what is inserted.
+func (i *insertion) json() edit.Text {
+	text := append(make(edit.Text, 0, len(i.parts)+2), i.Begin(i.lead))
+	for k := range i.parts {
+		if p := &i.parts[k]; p.text != "" {
+			text = append(text, p.inJSON())
+		}
+	}
+	return append(text, i.End(i.trail))
+}
+
+func joined(parts []part) string {
+	var all strings.Builder
+	for i := range parts {
+		all.WriteString(parts[i].text)
+	}
+	return all.String()
+}
+
+// inOrder returns the elements in their order in the prompt, until it or sorted is called.
+func (p *plan) inOrder() []*element {
+	if p.policy.Order == OrderDeclared {
+		return p.sorted(nil)
+	}
+	ordered := p.sorted(func(a, b *element) int { return b.Priority - a.Priority })
+	if p.policy.Order != OrderEdges {
 		return ordered
 	}
 	return atEdges(ordered)
 }
 
-// result makes the plan and returns what came of it.
-func (p *plan) result() *fitResult {
+// result makes the plan and writes into out, which is empty, what came of it.
+func (p *plan) result(out *fitResult) {
 	in := p.assemble()
-	s := p.sources
-	out := &fitResult{components: make([]ComponentEntry, len(p.elements)), sources: s.inPromptOrder(), bases: map[string]int{}, exact: p.exact, requestSpecific: s.skippedPresent}
+	s := &p.sources
+	*out = fitResult{components: make([]ComponentEntry, len(p.elements)), sources: s.inPromptOrder(), bases: map[string]int{}, exact: p.exact, requestSpecific: s.skippedPresent}
 	demand := 0
-	for i, e := range p.elements {
-		out.components[i] = e.entry
-		demand += e.entry.Demand
+	for i := range p.elements {
+		out.components[i] = p.elements[i].entry
+		demand += p.elements[i].entry.Demand
 	}
-	if demand > 0 || p.rules != "" {
-		demand += p.fixed()
+	if demand > 0 || p.fixed.rules.text != "" {
+		demand += p.around()
 	}
 	out.overflow = max(0, p.model.billed(demand)-p.budget)
 	if texts := s.neighbourTexts; len(texts) > 0 {
 		out.neighbours = present.New(len(texts), func(i int) string { return texts[i] })
 	}
 	if !in {
-		return out
+		return
 	}
 	out.adds = true
-	for i, at := range p.insertions {
-		if len(at.parts) > 0 {
-			out.insertions[i] = at.JSON(at.parts)
+	for i := range p.places {
+		if len(p.insertions[i].parts) > 0 {
+			out.insertions[i] = p.insertions[i].json()
 		}
 	}
-	out.used, out.rules = p.used, p.count(p.rules)
-	for _, e := range p.elements {
-		out.rules += e.rules
-		out.text += e.text
+	out.used, out.rules = p.used, p.fixed.rules.tokens
+	for i := range p.elements {
+		out.rules += p.elements[i].rules
+		out.text += p.elements[i].text
 	}
-	for _, e := range s.ledger {
-		if e.Fate != Out {
+	for i := range s.ledger {
+		if e := &s.ledger[i]; e.Fate != Out {
 			out.selected++
 			out.bases[cmp.Or(string(e.Arm), e.Knowledge)]++
 		}
 	}
-	return out
 }

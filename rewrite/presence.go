@@ -15,7 +15,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 	sources := found.Sources
 	// What follows the last user message, the rounds of a tool loop, must not change what is
 	// added: each round then sends the same prefix, which upstream prompt caches need.
-	j.presence = present.Messages{Request: j.req, Last: j.last, Messages: j.messages}
+	j.presence = present.Messages{Request: j.req, Last: j.last, Messages: &j.messages}
 	if len(sources) == 0 {
 		return sources, 0
 	}

@@ -5,8 +5,9 @@ import "fmt"
 // Count returns the tokens that a request is billed for as it came, with the reserve for
 // errors of formulas.
 func (rw *Rewriter) Count(p Policy, req *Request) int {
-	j := job{policy: p, req: req, model: rw.model(&p, req.Model), messages: rw.costs.Of(req)}
-	j.policy.CountWhole = true
+	p.CountWhole = true
+	j := rw.begin(&p, req)
+	defer rw.release(j)
 	j.measureWindow()
 	return j.window.Request
 }

@@ -18,7 +18,6 @@ import (
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/cost"
 	"sidenote/rewrite/edit"
-	"sidenote/rewrite/present"
 )
 
 // What is rewritten is a request as package chat reads it.
@@ -45,6 +44,7 @@ type Rewriter struct {
 	costs   cost.Counter
 	counts  sync.Map // of chunks: encoding → *tokens.Cache
 	samples atomic.Uint64
+	jobs    sync.Pool // of *job
 }
 
 // Models looks up how the tokens of a model are counted.
@@ -72,32 +72,35 @@ type Result struct {
 // It does not fail: the Result tells what went wrong, and its edits are valid in any
 // case. It ignores p.Mode but for Block; in shadow mode the caller makes StripEdits instead of the
 // Result's edits.
-func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) Result {
-	res := rw.rewrite(ctx, p, req, o)
+func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
+	j := rw.begin(&p, req)
+	j.taken = o.Taken
+	rw.rewrite(ctx, j, o.Query, &res)
 	o.Taken.Tell(&res.Ledger)
+	rw.release(j)
 	return res
 }
 
-func (rw *Rewriter) rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
-	j := job{policy: p, req: req, model: rw.model(&p, req.Model), messages: rw.costs.Of(req), taken: o.Taken}
+func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Result) {
+	p, req := &j.policy, j.req
 	start := time.Now()
 	j.query, j.last = req.Question()
-	if o.Query != "" {
-		j.query = o.Query
+	if asked != "" {
+		j.query = asked
 	} else {
-		rw.readEarlier(&j)
+		rw.readEarlier(j)
 	}
-	j.placement = placement(req, &p, &j.model, j.last)
+	j.placement = placement(req, p, &j.model, j.last)
 	res.Model = j.model
-	if res.Ambiguity = j.ambiguity(o.Query != ""); res.Ambiguity != nil {
+	if res.Ambiguity = j.ambiguity(asked != ""); res.Ambiguity != nil {
 		res.Outcome, res.Reason, res.Edits = Untouched, res.Ambiguity.Reason, StripEdits(req, p.Placement)
 		if p.Strict() {
 			res.Outcome = Refused
 		}
-		j.account(&res, nil)
-		return res
+		j.account(res, nil)
+		return
 	}
-	res.Retrieval = rw.retrieve(ctx, &j)
+	res.Retrieval = rw.retrieve(ctx, j)
 	if planned := res.Retrieval.Planned; planned != nil {
 		start = start.Add(planned.Took) // which is told by itself
 	}
@@ -109,43 +112,20 @@ func (rw *Rewriter) rewrite(ctx context.Context, p Policy, req *Request, o Optio
 	if p.Neighbours == NeighboursSection {
 		j.beside = rw.besides(ctx, res.Retrieval.Bases, j.model.Encoding)
 	}
-	in := j.decide(&res, &rw.memo)
+	in := j.decide(res, &rw.memo)
 	res.FitTook, res.FitKept = time.Since(start)-res.RetrieveTook, j.fitKept
 
 	res.Edits = j.edits(res.Outcome, in)
 	if p.Mode == Staged && res.Outcome == Injected {
 		res.Block = j.block(in)
 	}
-	j.account(&res, in)
+	j.account(res, in)
 	res.EditTook = time.Since(start) - res.RetrieveTook - res.FitTook
 	if debug {
-		if err := rw.recount(&j, &res); err != nil {
+		if err := rw.recount(j, res); err != nil {
 			panic("BUG: " + err.Error())
 		}
 	}
-	return res
-}
-
-// A job is the state of one rewrite.
-type job struct {
-	policy   Policy
-	req      *Request
-	model    Model
-	messages *cost.Messages
-	window   Window
-	query    string
-	earlier  []string         // what the user said before, last first, as far as anybody reads it
-	previous []retrieval.Turn // the same, if it can join the search
-	last     int              // index of the last user message, -1 without one
-
-	taken        *Chunks                                                   // whose messages the request holds; nil without any
-	presence     present.Messages                                          // finds texts in the messages
-	skipped      []SourceEntry                                             // sources left out because the messages hold them already or they have no text
-	beside       func(src *retrieval.Source, n int) (text string, ok bool) // reads the n-th chunk of its document, if that is in its section
-	placement    Placement                                                 // in force
-	places       places
-	fitKept      bool // an equal request was fitted before
-	rulesInBlock bool // the rules go into the block, not into the sources element
 }
 
 // readEarlier reads what the user said before the message last. Most questions stand alone, and
@@ -164,7 +144,7 @@ func (rw *Rewriter) readEarlier(j *job) {
 	if n == 0 {
 		return
 	}
-	for text := range j.req.Earlier(j.last, followup.MaxBytes, utf8In(j.messages)) {
+	for text := range j.req.Earlier(j.last, followup.MaxBytes, utf8In(&j.messages)) {
 		if j.earlier = append(j.earlier, text); len(j.earlier) == n {
 			break
 		}
@@ -186,26 +166,14 @@ func (j *job) ambiguity(asked bool) *BodyError {
 		return nil // no message is searched or extended
 	}
 	if j.last >= 0 && (!asked || j.placement == PlaceLastUser || j.placement == PlaceSplit) {
-		if err := j.req.Ambiguity(j.last, utf8In(j.messages)); err != nil {
+		if err := j.req.Ambiguity(j.last, utf8In(&j.messages)); err != nil {
 			return err
 		}
 	}
 	if j.placement == PlaceLastUser && p.Placement != PlaceMarker {
 		return nil
 	}
-	return j.req.OperatorAmbiguity(p.Placement == PlaceMarker, utf8In(j.messages)) // only PlaceMarker searches all of them
-}
-
-// utf8In returns the chat.Validity of messages: each is read when it is seen first.
-func utf8In(messages *cost.Messages) chat.Validity {
-	return func(n int, read func() bool) bool {
-		return messages.Remember(n, badUTF8, func() int {
-			if read() {
-				return 0
-			}
-			return 1
-		}) == 0
-	}
+	return j.req.OperatorAmbiguity(p.Placement == PlaceMarker, utf8In(&j.messages)) // only PlaceMarker searches all of them
 }
 
 // retrieve searches for sources. A failure is no error here: the Result's Reason tells
@@ -313,9 +281,9 @@ func (j *job) block(in *fitResult) (all []byte) {
 		switch {
 		case text == nil:
 		case all == nil:
-			all = slices.Clip(j.places.at[i].Text(text))
+			all = slices.Clip(j.places.at[i].Text(text.Append(nil)))
 		default:
-			all = append(append(all, `\n\n`...), j.places.at[i].Text(text)...)
+			all = append(append(all, `\n\n`...), j.places.at[i].Text(text.Append(nil))...)
 		}
 	}
 	return all
@@ -331,7 +299,7 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 	for i, text := range in.insertions {
 		if text != nil {
 			at := &j.places.at[i]
-			edits = append(edits, Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: edit.Text{text}})
+			edits = append(edits, Edit{Name: editInject, Offset: at.Offset, Delete: at.Remove, Insert: text})
 		}
 	}
 	for _, e := range strip {

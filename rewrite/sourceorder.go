@@ -92,6 +92,12 @@ func (s *sourceList) show(n int) taken {
 
 // inPromptOrder is the ledger with what is in as it stands in the prompt, in front of what is out.
 func (s *sourceList) inPromptOrder() []SourceEntry {
+	if s.ledger == nil { // in JSON an empty list is [], not null
+		return []SourceEntry{}
+	}
+	if s.policy.SourceOrder == SourcesByRelevance {
+		return s.ledger
+	}
 	in := slices.IndexFunc(s.ledger, func(e SourceEntry) bool { return e.ID == 0 })
 	if in < 0 {
 		in = len(s.ledger)

@@ -1,8 +1,6 @@
 package rewrite
 
 import (
-	"slices"
-
 	"sidenote/retrieval"
 	"sidenote/rewrite/present"
 	"sidenote/rewrite/tokens"
@@ -11,14 +9,13 @@ import (
 // A sourceList is the content of the sources element.
 type sourceList struct {
 	*meter
-	dress
-	opening string // what stands above the first source, rules included
-	closing string // the line behind the last source of a long element
-	rules   int    // tokens of the rules
+	fixed *fixedTexts
+	known retrieval.Counter // the meter's, with the counts that the engine stored for sources; nil until it is needed
 
 	presence       present.Messages // finds texts in the request's own messages
 	bare           []sourceBlock    // rendered sources by relevance, under ids 1…n, without neighbours
 	blocks         []sourceBlock    // the same, some with neighbours
+	parts          []part           // what was rendered last
 	ledger         []SourceEntry    // parallel to blocks
 	neighbourTexts []string         // texts of neighbours added in this fit or an earlier one
 	skippedPresent bool             // a neighbour was left out because the messages hold its text
@@ -26,53 +23,52 @@ type sourceList struct {
 	beside func(src *retrieval.Source, n int) (text string, ok bool) // reads another chunk of a source's section
 }
 
-// newSourceList renders and counts all sources once, before the room is known. The rules
-// are "" if they stand elsewhere.
-func newSourceList(m *meter, r renderings, found []retrieval.Source, presence present.Messages, rules, closing string) *sourceList {
-	s := &sourceList{
-		meter: m, dress: m.policy.dress(), opening: m.policy.dress().open + rules, closing: closing, presence: presence,
-		bare: make([]sourceBlock, len(found)), ledger: make([]SourceEntry, len(found)),
-	}
-	var counted []tokens.Counted
+// take renders and counts all sources once, before the room is known.
+func (s *sourceList) take(r *renderings, found []retrieval.Source) {
+	s.ledger = make([]SourceEntry, len(found))
 	for i := range found {
 		src := &found[i]
-		b, known := r.of(src, i+1)
-		if !known {
-			b = newBlock(src, i+1, m.policy)
+		b, ok := r.of(src, i+1)
+		if !ok {
+			b = newBlock(src, i+1, s.policy)
 		}
-		s.bare[i] = b
+		s.bare = append(s.bare, b)
 		s.ledger[i] = newEntry(src)
-		if src.Tokens > 0 && s.bare[i].body == src.Text {
-			counted = append(counted, tokens.Counted{Text: src.Text, Tokens: src.Tokens})
+	}
+	for i := range s.bare {
+		if b := &s.bare[i]; b.tokens == 0 {
+			*b = r.keep(s.weighed(*b), i+1, s.fixed.sourceClose.text)
 		}
 	}
-	m.known = tokens.Knowing(m.counter, counted...)
-	for i, b := range s.bare {
-		if b.tokens == 0 {
-			exact := s.allExact
-			s.allExact = true
-			b = s.weighed(b)
-			if s.allExact {
-				r.keep(b, i+1)
-			}
-			s.bare[i], s.allExact = b, s.allExact && exact
-		}
-	}
-	s.rules = s.count(rules)
-	return s
 }
 
+// counts returns the meter's counter with what the engine counted.
+func (s *sourceList) counts() retrieval.Counter {
+	if s.known == nil {
+		var counted []tokens.Counted
+		for i := range s.bare {
+			if src := s.bare[i].source; src.Tokens > 0 && s.bare[i].body == src.Text {
+				counted = append(counted, tokens.Counted{Text: src.Text, Tokens: src.Tokens})
+			}
+		}
+		s.known = tokens.Knowing(s.counter, counted...)
+	}
+	return s.known
+}
+
+// weighed returns a block with its counts, after its head or its body has changed.
 func (s *sourceList) weighed(b sourceBlock) sourceBlock {
-	n, exact := tokens.Sum(s.known, b.head, b.body, s.sourceClose)
-	s.allExact = s.allExact && exact
-	b.tokens = n
-	b.text = max(0, n-s.count(b.head)-s.count(s.sourceClose))
+	n, exact := tokens.Sum(s.counts(), b.head, b.body, s.fixed.sourceClose.text)
+	head, exactHead := s.counter.Count(b.head)
+	b.part = part{tokens: n, exact: exact && exactHead}
+	s.allExact = s.allExact && b.exact
+	b.ofBody = max(0, n-head-s.fixed.sourceClose.tokens)
 	return b
 }
 
 // weigh starts anew, without neighbours.
 func (s *sourceList) weigh() int {
-	s.blocks = slices.Clone(s.bare)
+	s.blocks = append(s.blocks[:0], s.bare...)
 	for i := range s.ledger {
 		s.ledger[i].Neighbours = 0
 	}
@@ -83,8 +79,8 @@ func (s *sourceList) whole() taken { return s.first(len(s.blocks)) }
 
 // first takes the n best sources whole.
 func (s *sourceList) first(n int) taken {
-	for i, b := range s.blocks[:n] {
-		s.keep(i, b, In, "", "")
+	for i := range n {
+		s.keep(i, s.blocks[i], In, "", "")
 	}
 	return s.show(n)
 }
@@ -142,15 +138,15 @@ func (s *sourceList) keep(i int, b sourceBlock, fate Fate, reason ExcludeReason,
 // element returns the counts of a sources element with the given blocks, without its
 // parts. One that is long repeats the rules at its end.
 func (s *sourceList) element(blocks []sourceBlock) taken {
-	t := taken{tokens: s.count(s.opening) + s.count(s.close), rules: s.rules}
+	f := s.fixed
+	t := taken{tokens: f.opening.tokens + f.close.tokens, rules: f.inElement}
 	for i := range blocks {
 		t.tokens += blocks[i].tokens
-		t.text += blocks[i].text
+		t.text += blocks[i].ofBody
 	}
 	if t.tokens > closingAbove {
-		n := s.count(s.closing)
-		t.tokens += n
-		t.rules += n
+		t.tokens += f.closing.tokens
+		t.rules += f.closing.tokens
 	}
 	return t
 }
@@ -158,15 +154,14 @@ func (s *sourceList) element(blocks []sourceBlock) taken {
 // render returns a sources element with the given blocks.
 func (s *sourceList) render(blocks []sourceBlock) taken {
 	t := s.element(blocks)
-	t.parts = append(make([]string, 0, 3*len(blocks)+3), s.opening)
+	s.parts = append(s.parts[:0], s.fixed.opening)
 	for i := range blocks {
-		t.parts = append(t.parts, blocks[i].head, blocks[i].body, s.sourceClose)
+		s.parts = append(s.parts, blocks[i].whole(s.fixed.sourceClose.text))
 	}
-	if t.rules > s.rules {
-		t.parts = append(t.parts, s.closing)
+	if t.rules > s.fixed.inElement {
+		s.parts = append(s.parts, s.fixed.closing)
 	}
-	if s.close != "" {
-		t.parts = append(t.parts, s.close)
-	}
+	t.parts = append(s.parts, s.fixed.close)
+	s.parts = t.parts
 	return t
 }

@@ -33,6 +33,16 @@ func (f Frame) JSON(parts []string) []byte {
 	return append(text, f.close...)
 }
 
+// Begin returns what JSON begins with, up to the end of lead, a text.
+func (f Frame) Begin(lead string) []byte {
+	return appendQuoted(append(make([]byte, 0, len(f.open)+2*len(lead)), f.open...), lead)
+}
+
+// End returns what JSON ends with, from the beginning of trail on, a text.
+func (f Frame) End(trail string) []byte {
+	return append(appendQuoted(make([]byte, 0, 2*len(trail)+len(f.close)), trail), f.close...)
+}
+
 // System returns the end of the first system or developer message or, without one, the
 // place of a new message before all others. Strict chat templates refuse a second
 // system message, and one that is not the first.

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"slices"
 	"sync"
 
 	"sidenote/rewrite/chat"
@@ -23,13 +24,20 @@ const (
 
 // Of returns what is known of the messages of r.
 func (c *Counter) Of(r *chat.Request) *Messages {
+	m := new(Messages)
+	c.Read(m, r)
+	return m
+}
+
+// Read makes m, which is empty, what is known of the messages of r.
+func (c *Counter) Read(m *Messages, r *chat.Request) {
 	c.once.Do(func() {
 		if c.Cache == nil {
 			c.Cache = tokens.NewCache(cacheBits)
 		}
 		c.brief = tokens.NewCache(briefBits)
 	})
-	return &Messages{request: r, cache: c.Cache, brief: c.brief}
+	m.request, m.cache, m.brief = r, c.Cache, c.brief
 }
 
 // Count counts the whole request; see Messages.Count.
@@ -46,11 +54,15 @@ type Messages struct {
 	keys    []tokens.Key // of each that was asked for, else zero
 }
 
+// Released returns empty Messages with the memory of c, which is not used any more.
+func (c *Messages) Released() Messages { return Messages{keys: c.keys[:0]} }
+
 // key returns the key of the n-th message.
 func (c *Messages) key(n int) tokens.Key {
 	all := c.request.Messages
-	if c.keys == nil {
-		c.keys = make([]tokens.Key, len(all))
+	if len(c.keys) == 0 {
+		c.keys = slices.Grow(c.keys, len(all))[:len(all)]
+		clear(c.keys)
 	}
 	if c.keys[n] == (tokens.Key{}) {
 		c.keys[n] = c.cache.Key(all[n].Of(c.request.Body))

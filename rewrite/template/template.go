@@ -100,30 +100,27 @@ func (t *Template) TagNames() []string { return t.names }
 // Asks tells whether the template has a place for the question.
 func (t Template) Asks() bool { return slices.Contains(t.parts, queryHole) }
 
-// Fill puts the context and the question in their places in one pass, so that
-// placeholders inside them stay as they are. It drops line breaks at the beginning: the
-// ones before the block are made where it is placed.
-func (t Template) Fill(context []string, query string) []string {
-	if len(t.parts) == 0 {
-		return context
+// Around returns the texts before the context and behind it, with the question in its places,
+// where placeholders stay as they are. It drops line breaks at the beginning: the ones before
+// the block are made where it is placed.
+func (t *Template) Around(query string) (before, behind string) {
+	at := slices.Index(t.parts, contextHole)
+	if at < 0 { // the zero Template
+		return "", ""
 	}
-	filled := make([]string, 0, len(t.parts)+len(context))
-	for i, part := range t.parts {
-		switch {
-		case i%2 == 0:
-			filled = append(filled, part)
-		case part == contextHole:
-			filled = append(filled, context...)
-		default:
-			filled = append(filled, query)
+	return strings.TrimLeft(filled(t.parts[:at], query), "\r\n"), filled(t.parts[at+1:], query)
+}
+
+// filled joins texts, and the question where a placeholder stands for it.
+func filled(parts []string, query string) string {
+	var all strings.Builder
+	for i, part := range parts {
+		if i%2 == 1 {
+			part = query
 		}
+		all.WriteString(part)
 	}
-	for i := range filled {
-		if filled[i] = strings.TrimLeft(filled[i], "\r\n"); filled[i] != "" {
-			break
-		}
-	}
-	return filled
+	return all.String()
 }
 
 // IsZero tells whether the template is not configured.

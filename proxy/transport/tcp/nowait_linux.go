@@ -20,8 +20,9 @@ func ReadNow(fd uintptr, p []byte) (n int, wouldBlock bool, err error) {
 	return n, wouldBlock, err
 }
 
-// maxIovecs is how many pieces one system call takes.
-const maxIovecs = 16
+// maxIovecs is how many pieces one system call takes: mostly all of a request, of which each source
+// is one.
+const maxIovecs = 32
 
 // writeNow writes as much of pieces, one after another, as the kernel takes without
 // waiting. wouldBlock tells that it takes nothing.

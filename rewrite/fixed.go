@@ -1,0 +1,104 @@
+package rewrite
+
+import (
+	"strings"
+
+	"sidenote/retrieval/recent"
+	"sidenote/rewrite/chat"
+)
+
+// A part is a text that goes in whole, or not at all. It may be shared and is never changed.
+type part struct {
+	text   string
+	json   []byte // the text as in a JSON string; nil where it is made each time
+	tokens int    // of the text by itself
+	exact  bool   // that is their number, and no bound
+}
+
+// part counts a text.
+func (m *meter) part(text string) part {
+	n, exact := m.counter.Count(text)
+	m.allExact = m.allExact && exact
+	return part{text: text, tokens: n, exact: exact}
+}
+
+// known returns the part's tokens; 0 if they are only bounded.
+func (p *part) known() int {
+	if !p.exact {
+		return 0
+	}
+	return p.tokens
+}
+
+// inJSON returns the text as in a JSON string.
+func (p *part) inJSON() []byte {
+	if p.json != nil {
+		return p.json
+	}
+	return chat.AppendEscaped(make([]byte, 0, len(p.text)+len(p.text)/16), p.text)
+}
+
+// fixedTexts stand around sources and components, whatever these are. Mostly they depend on nothing
+// but the policy, so they are remembered, as renderings are.
+type fixedTexts struct {
+	fixedKey
+	before, behind part // the template's
+	rules          part // the fixed sentences where they stand in the block on their own
+	opening        part // what stands above the first source: else the rules, or the notice
+	closing        part // the line behind the last source of a long element
+	close          part
+	sourceClose    part // behind each source
+
+	around    int // tokens of the template's texts and of rules on their own
+	inElement int // tokens of the rules in opening
+	exact     bool
+}
+
+// A fixedKey is what they depend on where the template has no place for the question.
+type fixedKey struct {
+	policy, encoding string // as of renderings
+	formatIsText     bool
+	rulesInBlock     bool
+	notice           bool
+}
+
+func (k *fixedKey) hash() uint64 { return recent.HashText(k.policy) }
+
+// fixedTexts returns those of a request, with or without a notice that there are no sources.
+func (j *job) fixedTexts(m *memo, notice bool) *fixedTexts {
+	k := fixedKey{j.policy.Digest, j.model.Encoding, j.req.TextFormat, j.rulesInBlock, notice}
+	if k.policy == "" || j.policy.Template.Asks() {
+		return j.makeFixedTexts(k)
+	}
+	f := m.fixed.At(k.hash())
+	if f == nil || f.fixedKey != k {
+		f = j.makeFixedTexts(k)
+		for _, p := range [...]*part{&f.before, &f.behind, &f.rules, &f.opening, &f.closing, &f.close} {
+			p.json = p.inJSON()
+		}
+		m.fixed.Put(k.hash(), f)
+	}
+	return f
+}
+
+func (j *job) makeFixedTexts(k fixedKey) *fixedTexts {
+	p, m := &j.policy, meter{counter: j.model.Counter, allExact: true}
+	before, behind := p.Template.Around(j.safeQuery())
+	inBlock, inElement := "", rules(p, k.formatIsText, k.rulesInBlock)
+	if k.rulesInBlock {
+		inBlock, inElement = inElement, ""
+	}
+	if k.notice {
+		inElement = noticeEmpty
+	}
+	d := p.dress()
+	f := &fixedTexts{
+		fixedKey: k,
+		before:   m.part(before), behind: m.part(behind), rules: m.part(inBlock),
+		opening: m.part(d.open + inElement), closing: m.part(closing(p, k.formatIsText)), close: m.part(d.close), sourceClose: m.part(d.sourceClose),
+		inElement: m.count(inElement),
+	}
+	f.around = m.count(strings.TrimLeft(before+behind, "\r\n")) + f.rules.tokens
+	f.exact = m.allExact
+	return f
+}
