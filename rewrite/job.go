@@ -60,9 +60,11 @@ func (rw *Rewriter) release(j *job) {
 	rw.jobs.Put(j)
 }
 
-// emptied returns the memory of a list.
+// emptied returns the memory of a list. Most jobs need none.
 func emptied[T any](list []T) []T {
-	clear(list[:cap(list)])
+	if len(list) > 0 {
+		clear(list[:cap(list)]) // it may have been longer
+	}
 	return list[:0]
 }
 
