@@ -166,8 +166,8 @@ type Ledger struct {
 	Chunks     *chunks.Ledger   `json:"chunks,omitempty"`            // nil if the request brought none
 	Assembled  *Assembly        `json:"context_assembled,omitempty"` // nil where nothing was added
 	Components []ComponentEntry `json:"components"`
-	// Sources are what was selected; Whole adds the Fallen, candidates that were not. Most
-	// ledgers are read by nobody, and a search has dozens of candidates.
+	// Sources are what was selected; Whole adds the Fallen, candidates that were not, and
+	// ChunkSources. Most ledgers are read by nobody, and a search has dozens of candidates.
 	Sources []SourceEntry    `json:"sources"`
 	Fallen  retrieval.Fallen `json:"-"`
 	Edits   []Edit           `json:"edits"`
@@ -192,8 +192,16 @@ func newEntry(s *retrieval.Source) SourceEntry {
 	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
 }
 
-// Whole returns the ledger with all that was retrieved among its Sources.
+// Whole returns the ledger with all that was retrieved among its Sources, and with its ChunkSources.
 func (l Ledger) Whole() Ledger {
+	if l.Sources != nil {
+		l.ChunkSources = map[string]int{}
+	}
+	for i := range l.Sources {
+		if s := &l.Sources[i]; s.Fate != Out {
+			l.ChunkSources[cmp.Or(string(s.Arm), s.Knowledge)]++
+		}
+	}
 	all := slices.Grow(slices.Clip(l.Sources), l.Fallen.Len())
 	for x := range l.Fallen.All() {
 		src := retrieval.ExcludedSource(&x)
@@ -222,10 +230,10 @@ func (j *job) account(res *Result, f *fitResult) {
 		l.Calibration = &v
 	}
 	if f == nil { // in JSON an empty list is [], not null
-		l.Components, l.Sources, l.ChunkSources = []ComponentEntry{}, []SourceEntry{}, map[string]int{}
+		l.Components, l.Sources = []ComponentEntry{}, []SourceEntry{}
 	} else {
 		l.Components, l.Sources, l.Fallen, l.Overflow = f.components, f.sources, f.fallen, f.overflow
-		l.ChunksSelected, l.ChunkSources = f.selected, f.bases
+		l.ChunksSelected = f.selected
 		l.Used, l.EstimatedTokens = f.used, f.used
 		// By itself a part may take a token more than it adds to what stands before it.
 		l.Text = min(f.text, l.Used)

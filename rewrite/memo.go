@@ -19,7 +19,6 @@ type fitResult struct {
 	sources    []SourceEntry // what was retrieved and selected
 	fallen     retrieval.Fallen
 	selected   int // sources that are in
-	bases      map[string]int
 
 	used, rules, text, overflow int
 	exact                       bool

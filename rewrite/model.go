@@ -25,13 +25,13 @@ type Model struct {
 }
 
 // counting is how the model's prompts are counted.
-func (m Model) counting() cost.Model {
+func (m *Model) counting() cost.Model {
 	return cost.Model{Encoding: m.Encoding, Counter: m.Counter, Images: m.Images}
 }
 
 // ratio returns how many tokens are billed at most for each counted one: 1 if the
 // encoding is the model's own.
-func (m Model) ratio() float64 {
+func (m *Model) ratio() float64 {
 	switch {
 	case !m.Estimated:
 		return 1
@@ -45,10 +45,10 @@ func (m Model) ratio() float64 {
 const rounding = 1e-6
 
 // billed returns how many tokens may be billed for n counted ones.
-func (m Model) billed(n int) int { return int(math.Ceil(float64(n)*m.ratio() - rounding)) }
+func (m *Model) billed(n int) int { return int(math.Ceil(float64(n)*m.ratio() - rounding)) }
 
 // counted returns how many tokens may be counted so that at most n are billed.
-func (m Model) counted(n int) int { return int(math.Floor(float64(n)/m.ratio() + rounding/2)) }
+func (m *Model) counted(n int) int { return int(math.Floor(float64(n)/m.ratio() + rounding/2)) }
 
 // Reserves for the errors of formulas: OpenAI's formula for tools is known to be off by
 // a few tokens, and by more with every schema.
@@ -62,7 +62,7 @@ const (
 // formulas took part: the samples behind the offset may be of requests without tools,
 // so the offset does not cover them. For an estimated model the learnt ratio stands for
 // the offset already.
-func (m Model) reserve(c cost.Tokens) int {
+func (m *Model) reserve(c cost.Tokens) int {
 	n := 0
 	if !m.Estimated {
 		n = max(m.Calibration.OffsetUpper, 0)

@@ -104,7 +104,8 @@ func (h *neighbourhood) add(i, next int, text string) bool {
 	}
 	h.room -= more
 	h.neighbourTexts = append(h.neighbourTexts, text)
-	h.keep(i, b, In, "", "")
+	h.blocks[i] = b
+	h.keep(i, In, "", "")
 	h.ledger[i].Neighbours++
 	h.there[at], h.grown = true, true
 	return true

@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -237,7 +236,7 @@ func (p *plan) inOrder() []*element {
 func (p *plan) result(out *fitResult) {
 	in := p.assemble()
 	s := &p.sources
-	*out = fitResult{components: make([]ComponentEntry, len(p.elements)), sources: s.inPromptOrder(), bases: map[string]int{}, exact: p.exact, requestSpecific: s.skippedPresent}
+	*out = fitResult{components: make([]ComponentEntry, len(p.elements)), sources: s.inPromptOrder(), exact: p.exact, requestSpecific: s.skippedPresent}
 	demand := 0
 	for i := range p.elements {
 		out.components[i] = p.elements[i].entry
@@ -265,9 +264,8 @@ func (p *plan) result(out *fitResult) {
 		out.text += p.elements[i].text
 	}
 	for i := range s.ledger {
-		if e := &s.ledger[i]; e.Fate != Out {
+		if s.ledger[i].Fate != Out {
 			out.selected++
-			out.bases[cmp.Or(string(e.Arm), e.Knowledge)]++
 		}
 	}
 }

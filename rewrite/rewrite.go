@@ -235,7 +235,7 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 	j.rulesInBlock = j.rulesGoInBlock(len(sources) > 0 || notice)
 	if len(sources) == 0 && !notice && !j.rulesInBlock && len(j.policy.Components) == 0 {
 		res.Outcome = Untouched
-		return j.leftOut(found, &fitResult{components: []ComponentEntry{}, sources: []SourceEntry{}, bases: map[string]int{}, exact: true})
+		return j.leftOut(found, &fitResult{components: []ComponentEntry{}, sources: []SourceEntry{}, exact: true})
 	}
 	if j.window.Check == CheckNone {
 		j.measureWindow()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -225,5 +226,18 @@ func TestLedgerTellsEdits(t *testing.T) {
 		if got, err := json.Marshal(res.Ledger.Edits); err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v, want %s", c.body, got, err, want)
 		}
+	}
+}
+
+// The whole ledger counts the sources that are in by what found them.
+func TestWholeLedgerCountsSources(t *testing.T) {
+	l := rewrite.Ledger{Sources: []rewrite.SourceEntry{
+		{Knowledge: "handbook", Fate: rewrite.In}, {Knowledge: "docs", Arm: "bm25", Fate: rewrite.In}, {Knowledge: "handbook", Fate: rewrite.Cut}, {Knowledge: "handbook", Fate: rewrite.Out},
+	}}
+	if got := l.Whole().ChunkSources; !maps.Equal(got, map[string]int{"handbook": 2, "bm25": 1}) {
+		t.Error(got)
+	}
+	if got := (rewrite.Ledger{}).Whole().ChunkSources; got != nil {
+		t.Errorf("nothing was searched: %v", got)
 	}
 }

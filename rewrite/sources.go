@@ -80,7 +80,7 @@ func (s *sourceList) whole() taken { return s.first(len(s.blocks)) }
 // first takes the n best sources whole.
 func (s *sourceList) first(n int) taken {
 	for i := range n {
-		s.keep(i, s.blocks[i], In, "", "")
+		s.keep(i, In, "", "")
 	}
 	return s.show(n)
 }
@@ -113,7 +113,8 @@ func (s *sourceList) cutFirst(room int) taken {
 	if text == "" {
 		return taken{}
 	}
-	s.keep(0, first, Cut, ExcludedBudget, detailCut)
+	s.blocks[0] = first
+	s.keep(0, Cut, ExcludedBudget, detailCut)
 	return s.render(s.blocks[:1])
 }
 
@@ -127,12 +128,11 @@ func (s *sourceList) drop(n int, reason ExcludeReason, detail string) {
 	}
 }
 
-// keep records in the ledger that the i-th source goes in as block b.
-func (s *sourceList) keep(i int, b sourceBlock, fate Fate, reason ExcludeReason, detail string) {
-	s.blocks[i] = b
-	e := &s.ledger[i]
-	e.ID, e.Fate, e.Tokens, e.Reason, e.Detail = i+1, fate, b.tokens, reason, detail
-	e.Demand = max(b.tokens, s.bare[i].tokens)
+// keep records in the ledger that the i-th source goes in as its block.
+func (s *sourceList) keep(i int, fate Fate, reason ExcludeReason, detail string) {
+	n, e := s.blocks[i].tokens, &s.ledger[i]
+	e.ID, e.Fate, e.Tokens, e.Reason, e.Detail = i+1, fate, n, reason, detail
+	e.Demand = max(n, s.bare[i].tokens)
 }
 
 // element returns the counts of a sources element with the given blocks, without its

@@ -149,7 +149,9 @@ func TestExplanation(t *testing.T) {
   "unique_chunks_after_dedup": 0,
   "chunks_selected": 0,
   "estimated_tokens": 0,
-  "chunk_sources": null,
+  "chunk_sources": {
+   "handbook": 1
+  },
   "edits": [
    {
     "name": "inject",
