@@ -264,7 +264,7 @@ func TestLedgerHasNoNull(t *testing.T) {
 		p := testPolicy(t, nil)
 		p.OnEmpty = empty
 		res, _ := inject(t, rewrite.Model{Counter: words{}}, p, nil)
-		got, err := json.Marshal(res.Ledger)
+		got, err := json.Marshal(res.Ledger.Whole())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ type job struct {
 	last     int              // index of the last user message, -1 without one
 
 	taken        *Chunks                                                   // whose messages the request holds; nil without any
+	patterns     *present.Texts                                            // of sources that are not remembered
 	presence     present.Messages                                          // finds texts in the messages
 	skipped      []SourceEntry                                             // sources left out because the messages hold them already or they have no text
 	beside       func(src *retrieval.Source, n int) (text string, ok bool) // reads the n-th chunk of its document, if that is in its section
@@ -36,7 +37,7 @@ type job struct {
 func (rw *Rewriter) begin(p *Policy, req *Request) *job {
 	j, ok := rw.jobs.Get().(*job)
 	if !ok {
-		j = new(job)
+		j = &job{patterns: new(present.Texts)}
 	}
 	j.policy, j.req, j.model = *p, req, rw.model(p, req.Model)
 	rw.costs.Read(&j.messages, req)
@@ -47,12 +48,14 @@ func (rw *Rewriter) begin(p *Policy, req *Request) *job {
 func (rw *Rewriter) release(j *job) {
 	messages, elements, ordered := j.messages.Released(), emptied(j.plan.elements), emptied(j.plan.ordered)
 	bare, blocks, parts := emptied(j.plan.sources.bare), emptied(j.plan.sources.blocks), emptied(j.plan.sources.parts)
+	patterns := j.patterns
+	patterns.Set(0, nil)
 	var inserted [maxPlaces][]part
 	for i := range inserted {
 		inserted[i] = emptied(j.plan.insertions[i].parts)
 	}
 	*j = job{}
-	j.messages, j.plan.elements, j.plan.ordered = messages, elements, ordered
+	j.messages, j.patterns, j.plan.elements, j.plan.ordered = messages, patterns, elements, ordered
 	j.plan.sources.bare, j.plan.sources.blocks, j.plan.sources.parts = bare, blocks, parts
 	for i := range inserted {
 		j.plan.insertions[i].parts = inserted[i]

@@ -104,18 +104,21 @@ func (k *fitKey) hash() uint64 {
 // in memory for each new question, and the collector going through them.
 func returns(found *retrieval.Result) bool { return found.Cache != retrieval.CacheMiss }
 
-// patternsOf returns the patterns of the texts of the sources of found, which are not empty.
-// Like a fitKey, it compares lists of sources by identity.
-func (m *memo) patternsOf(found *retrieval.Result) *present.Texts {
+// patternsOf returns the patterns of the texts of the sources of found, which are not empty, as long
+// as the job lives. Like a fitKey, it compares lists of sources by identity.
+func (j *job) patternsOf(m *memo, found *retrieval.Result) *present.Texts {
 	sources := found.Sources
 	hash := recent.Hash(&sources[0])
 	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && s.Len() == len(sources) {
 		return s.Texts
 	}
-	n := present.New(len(sources), func(i int) string { return sources[i].Text })
-	if returns(found) {
-		m.patterns.Put(hash, &sourcePatterns{&sources[0], n})
+	text := func(i int) string { return sources[i].Text }
+	if !returns(found) {
+		j.patterns.Set(len(sources), text)
+		return j.patterns
 	}
+	n := present.New(len(sources), text)
+	m.patterns.Put(hash, &sourcePatterns{&sources[0], n})
 	return n
 }
 

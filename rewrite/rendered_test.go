@@ -45,7 +45,7 @@ func TestRenderedAgain(t *testing.T) {
 		if res.Outcome != rewrite.Injected {
 			t.Fatalf("%s %s", res.Outcome, res.Reason)
 		}
-		ledger, err := json.Marshal(res.Ledger)
+		ledger, err := json.Marshal(res.Ledger.Whole())
 		if err != nil {
 			t.Fatal(err)
 		}

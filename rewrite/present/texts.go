@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -48,7 +49,15 @@ type lazyMatcher struct {
 
 // New returns n texts.
 func New(n int, text func(i int) string) *Texts {
-	s := &Texts{texts: make([]string, n), minLen: math.MaxInt}
+	s := new(Texts)
+	s.Set(n, text)
+	return s
+}
+
+// Set replaces the texts, in the memory of those before, while nobody else uses s.
+func (s *Texts) Set(n int, text func(i int) string) {
+	clear(s.texts)
+	*s = Texts{texts: slices.Grow(s.texts[:0], n)[:n], minLen: math.MaxInt}
 	for i := range s.texts {
 		t := text(i)
 		if !Visible(t) {
@@ -58,7 +67,6 @@ func New(n int, text func(i int) string) *Texts {
 		s.texts[i] = strings.TrimSpace(t)
 		s.minLen = min(s.minLen, len(s.texts[i]))
 	}
-	return s
 }
 
 // Len is their number.
