@@ -10,7 +10,8 @@ import (
 
 // renderings are sources as they stood in prompts of a policy lately, with their counts in an
 // encoding. New questions mostly find what others found: in a small base the same chunks, in a
-// large one those that are popular. BenchmarkCold of the engine takes 66 µs with it and 75 without.
+// large one those that are popular. BenchmarkNewQuestion takes 4 µs and 2 KB with them and the
+// fixedTexts, 21 µs and 20 KB without.
 type renderings struct {
 	memo     *memo
 	policy   string // its digest; "" where nothing is remembered

@@ -61,3 +61,59 @@ func TestRenderedAgain(t *testing.T) {
 		}
 	}
 }
+
+// What a policy puts around sources is what it would be without an earlier request, whatever that was.
+func TestFixedTextsAgain(t *testing.T) {
+	type asked struct {
+		body    string
+		sources int
+		model   rewrite.Model
+	}
+	const user = `{"role":"user","content":"How long?"}`
+	var requests []asked
+	for _, body := range []string{
+		`{"messages":[` + user + `]}`,
+		`{"messages":[` + user + `],"response_format":{"type":"json_object"}}`,
+		`{"messages":[{"role":"system","content":"Be brief."}]}`,
+	} {
+		for _, sources := range []int{0, 2} {
+			for _, model := range []rewrite.Model{{Encoding: "words", Counter: words{}}, {Encoding: "bytes", Counter: bytesOf{}}} {
+				requests = append(requests, asked{body, sources, model})
+			}
+		}
+	}
+	rewritten := func(rw *rewrite.Rewriter, p rewrite.Policy, a asked) string {
+		rw.Models = models{a.model}
+		rw.Retriever = retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
+			return retrieval.Result{Sources: sixSources()[:a.sources], Cache: retrieval.CacheMiss}, nil
+		})
+		req, err := rewrite.Parse([]byte(a.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "How long?"})
+		ledger, err := json.Marshal(res.Ledger.Whole())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(rewrite.Apply(nil, req.Body, res.Edits)) + string(ledger)
+	}
+	for _, place := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceSplit} {
+		p := testPolicy(t, nil)
+		p.Digest, p.Placement, p.Grounding, p.ContextTokens = "some policy", place, rewrite.GroundingStrict, 20_000
+		for _, first := range requests {
+			for _, second := range requests {
+				rw := new(rewrite.Rewriter)
+				rewritten(rw, p, first)
+				if again, anew := rewritten(rw, p, second), rewritten(new(rewrite.Rewriter), p, second); again != anew {
+					t.Errorf("%s %+v after %+v: got %s, want %s", place, second, first, again, anew)
+				}
+			}
+		}
+	}
+}
+
+// bytesOf counts bytes.
+type bytesOf struct{}
+
+func (bytesOf) Count(text string) (int, bool) { return len(text), true }
