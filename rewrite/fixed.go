@@ -65,14 +65,14 @@ type fixedKey struct {
 func (k *fixedKey) hash() uint64 { return recent.HashText(k.policy) }
 
 // fixedTexts returns those of a request, with or without a notice that there are no sources.
-func (j *job) fixedTexts(m *memo, notice bool) *fixedTexts {
+func (m *memo) fixedTexts(j *job, notice bool) *fixedTexts {
 	k := fixedKey{j.policy.Digest, j.model.Encoding, j.req.TextFormat, j.rulesInBlock, notice}
 	if k.policy == "" || j.policy.Template.Asks() {
-		return j.makeFixedTexts(k)
+		return newFixedTexts(j, k)
 	}
 	f := m.fixed.At(k.hash())
 	if f == nil || f.fixedKey != k {
-		f = j.makeFixedTexts(k)
+		f = newFixedTexts(j, k)
 		for _, p := range [...]*part{&f.before, &f.behind, &f.rules, &f.opening, &f.closing, &f.close} {
 			p.json = p.inJSON()
 		}
@@ -81,7 +81,7 @@ func (j *job) fixedTexts(m *memo, notice bool) *fixedTexts {
 	return f
 }
 
-func (j *job) makeFixedTexts(k fixedKey) *fixedTexts {
+func newFixedTexts(j *job, k fixedKey) *fixedTexts {
 	p, m := &j.policy, meter{counter: j.model.Counter, allExact: true}
 	before, behind := p.Template.Around(j.safeQuery())
 	inBlock, inElement := "", rules(p, k.formatIsText, k.rulesInBlock)

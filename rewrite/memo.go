@@ -106,7 +106,7 @@ func returns(found *retrieval.Result) bool { return found.Cache != retrieval.Cac
 
 // patternsOf returns the patterns of the texts of the sources of found, which are not empty, as long
 // as the job lives. Like a fitKey, it compares lists of sources by identity.
-func (j *job) patternsOf(m *memo, found *retrieval.Result) *present.Texts {
+func (m *memo) patternsOf(j *job, found *retrieval.Result) *present.Texts {
 	sources := found.Sources
 	hash := recent.Hash(&sources[0])
 	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && s.Len() == len(sources) {

@@ -38,7 +38,7 @@ type insertion struct {
 // notice that there are none.
 func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 	p := &j.plan
-	p.fixed = j.fixedTexts(m, notice)
+	p.fixed = m.fixedTexts(j, notice)
 	p.meter = meter{policy: &j.policy, counter: j.model.Counter, allExact: p.fixed.exact}
 	p.model, p.budget, p.places = &j.model, j.budget(), j.places.n
 	for i := range p.places {
@@ -51,7 +51,7 @@ func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 	s := &p.sources
 	s.meter, s.fixed, s.presence, s.beside = &p.meter, p.fixed, j.presence, j.beside
 	if len(sources) > 0 || notice {
-		r := j.renderings(m)
+		r := m.renderings(j)
 		s.take(&r, sources)
 		e := element{Component: j.policy.Sources, content: s, place: p.places - 1}
 		e.Name = SourcesName

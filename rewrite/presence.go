@@ -20,7 +20,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 		return sources, 0
 	}
 	j.presence.Hidden = j.taken.hidden()
-	texts := j.patternsOf(m, found)
+	texts := m.patternsOf(j, found)
 	there := texts.FindIn(&j.presence)
 	if there == nil && !texts.AnyBlank() {
 		return sources, 0

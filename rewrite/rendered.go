@@ -19,7 +19,7 @@ type renderings struct {
 	salt     uint64 // a hash of these two
 }
 
-func (j *job) renderings(m *memo) renderings {
+func (m *memo) renderings(j *job) renderings {
 	r := renderings{memo: m, policy: j.policy.Digest, encoding: j.model.Encoding}
 	r.salt = 31*recent.HashText(r.policy) + recent.HashText(r.encoding)
 	return r
