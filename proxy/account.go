@@ -37,11 +37,11 @@ type account struct {
 	holders   atomic.Int32       // the answer, and shadow work if any: the last one records the Report
 
 	stageBody []byte                  // the memory for requests of stages, used again
-	headers   [3]transport.Header     // the memory for the result of lines
 	calls     [1]report.Call          // the memory for the usual list of calls
 	whenDone  func(transport.Outcome) // the method value exchange.done, allocated once
 	panicked  panics.Handler          // the method value bug, allocated once
 	tapped    func(piece []byte)      // the method value tap, allocated once
+	told      func([]byte) []byte     // the method value tell, allocated once
 }
 
 // begin counts a request in.
@@ -128,24 +128,25 @@ func (a *account) record() {
 	a.server.records.Record(&a.report)
 }
 
-// lines returns Sidenote's header lines for an upstream's answer. On a generation
-// route they say what became of the request; if the upstream refused it they hold the
-// id alone, as the caller may not be allowed to know what was found. On other routes
-// there are none. The upstream's own lines of these names are always removed.
-func (a *account) lines() []transport.Header {
-	a.headers = [...]transport.Header{{Name: report.HeaderID}, {Name: report.HeaderStatus}, {Name: report.HeaderSources}}
-	h := a.headers[:]
+// ours are the header lines that are of Sidenote alone: an upstream's own are removed. It is
+// never changed.
+var ours = []transport.Header{{Name: report.HeaderID}, {Name: report.HeaderStatus}, {Name: report.HeaderSources}}
+
+// tell appends Sidenote's header lines for an upstream's answer. On a generation route they say
+// what became of the request; if the upstream refused it they hold the id alone, as the caller may
+// not be allowed to know what was found. On other routes there are none.
+func (a *account) tell(head []byte) []byte {
 	if a.report.Outcome == report.Relayed {
-		return h
+		return head
 	}
-	h[0].Value = a.report.ID
+	head = append(append(head, "\r\n"+report.HeaderID+": "...), a.report.ID...)
 	if a.report.UpstreamStatus()/100 != 2 {
-		return h
+		return head
 	}
-	values := report.AppendStatus(make([]byte, 0, 2048), &a.report)
-	status := len(values)
-	values = report.AppendAllSources(values, &a.report)
-	both := string(values)
-	h[1].Value, h[2].Value = both[:status], both[status:]
-	return h
+	head = report.AppendStatus(append(head, "\r\n"+report.HeaderStatus+": "...), &a.report)
+	named := append(head, "\r\n"+report.HeaderSources+": "...)
+	if all := report.AppendAllSources(named, &a.report); len(all) > len(named) {
+		return all
+	}
+	return head
 }

@@ -61,7 +61,7 @@ const maxStageBody = 64 << 10
 
 func newExchange() *exchange {
 	x := new(exchange)
-	x.whenDone, x.panicked, x.tapped = x.done, x.bug, x.tap
+	x.whenDone, x.panicked, x.tapped, x.told = x.done, x.bug, x.tap, x.tell
 	return x
 }
 
@@ -89,9 +89,9 @@ func (x *exchange) release() {
 		return
 	}
 	x.record()
-	pool, whenDone, panicked, tapped, outgoing, stageBody := &x.server.exchanges, x.whenDone, x.panicked, x.tapped, x.outgoing, x.stageBody
+	pool, whenDone, panicked, tapped, told, outgoing, stageBody := &x.server.exchanges, x.whenDone, x.panicked, x.tapped, x.told, x.outgoing, x.stageBody
 	*x = exchange{} // in one piece: a literal with values would be made elsewhere and copied
-	x.whenDone, x.panicked, x.tapped, x.outgoing = whenDone, panicked, tapped, outgoing
+	x.whenDone, x.panicked, x.tapped, x.told, x.outgoing = whenDone, panicked, tapped, told, outgoing
 	if cap(stageBody) <= maxStageBody {
 		x.stageBody = stageBody
 	}
@@ -175,7 +175,7 @@ func (x *exchange) forward(r transport.Call) error {
 	if answer.Sent() { // free the body now: a stream may be open for minutes
 		x.freeBody()
 	}
-	x.checker.Relay(answer, &how, x, x.lines)
+	x.checker.Relay(answer, &how, x)
 	status := answer.Status()
 	answer.Relay(x.ctx, how)
 	x.switched = status == fasthttp.StatusSwitchingProtocols
@@ -188,7 +188,7 @@ func howOf(x *exchange, answer *transport.Answer) transport.Relay {
 	if answers.Stream(answer) {
 		x.beginStream()
 	}
-	how := transport.Relay{Replace: x.lines(), Done: x.whenDone}
+	how := transport.Relay{Replace: ours, Tell: x.told, Done: x.whenDone}
 	if x.reader != nil {
 		how.Tap = x.tapped
 	}

@@ -114,12 +114,12 @@ func leadStages(x *exchange) {
 	g := x.staging
 	x.beginStream()
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), fasthttp.StatusOK
-	how := transport.Relay{KeepBody: true, Done: x.whenDone}
+	how := transport.Relay{Tell: x.told, KeepBody: true, Done: x.whenDone}
 	if g.metered != nil && g.metered.HidesUsage() {
 		how.Through = func(w io.Writer) io.WriteCloser { return usage.NewHider(w) }
 	}
 	x.checker.Streamed(&how)
-	how.Replace = append(slices.Clip(x.lines()), transport.Header{Name: fasthttp.HeaderContentType, Value: "text/event-stream; charset=utf-8"},
+	how.Replace = append(slices.Clip(ours), transport.Header{Name: fasthttp.HeaderContentType, Value: "text/event-stream; charset=utf-8"},
 		transport.Header{Name: fasthttp.HeaderCacheControl, Value: "no-cache"})
 	g.Answer.Lead(x.ctx, how, func(w *transport.ReplyWriter) error {
 		if g.Policy.NoHeartbeat { // else it goes with the first comment

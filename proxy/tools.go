@@ -75,7 +75,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	})
 	if answers.Stream(first) {
 		how := howOf(x, first)
-		x.checker.Relay(first, &how, x, x.lines)
+		x.checker.Relay(first, &how, x)
 		how.Through, how.KeepBody = r.Through(how.Through), true
 		first.Relay(x.ctx, how)
 		return nil

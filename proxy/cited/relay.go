@@ -13,9 +13,8 @@ import (
 )
 
 // Relay lets an answer pass c behind what it passes through already. An answer that is no stream
-// is read here, in memory that is taken from room; lines then makes the head, which tells what
-// was found.
-func (c *Checker) Relay(answer *transport.Answer, how *transport.Relay, room transport.Room, lines func() []transport.Header) {
+// is read here, in memory that is taken from room, so that its head can tell what was found.
+func (c *Checker) Relay(answer *transport.Answer, how *transport.Relay, room transport.Room) {
 	switch {
 	case c == nil || answer.Status() != http.StatusOK || !gives(c.report): // it was sent again without sources
 		return
@@ -32,7 +31,6 @@ func (c *Checker) Relay(answer *transport.Answer, how *transport.Relay, room tra
 		}
 	}
 	c.tell()
-	how.Replace = lines()
 }
 
 // Streamed lets a stream pass c behind what it passes through already.

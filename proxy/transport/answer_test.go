@@ -155,12 +155,13 @@ func TestReplacedAnswerLines(t *testing.T) {
 		if got := string(answer.Header("SIDENOTE-status")); got != "forged" || answer.Status() != 200 {
 			t.Errorf("head says %q %d", got, answer.Status())
 		}
-		answer.Relay(ctx, transport.Relay{Replace: []transport.Header{{Name: "Sidenote-Status", Value: "true"}, {Name: "X", Value: ""}, {Name: "Sidenote-Id", Value: "7"}}})
+		answer.Relay(ctx, transport.Relay{Replace: []transport.Header{{Name: "Sidenote-Status", Value: "true"}, {Name: "X", Value: ""}, {Name: "Sidenote-Id", Value: "7"}},
+			Tell: func(head []byte) []byte { return append(head, "\r\nSidenote-Sources: 8"...) }})
 	}, transport.ServerOptions{})
 	c := dial(t, addr)
 	c.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	head, _ := c.message()
-	want := "HTTP/1.1 200 OK\r\nSidenote-Status: true\r\nA: b\r\nSidenote-Id: 7\r\nContent-Length: 0\r\n\r\n"
+	want := "HTTP/1.1 200 OK\r\nSidenote-Status: true\r\nA: b\r\nSidenote-Id: 7\r\nSidenote-Sources: 8\r\nContent-Length: 0\r\n\r\n"
 	if diff := cmp.Diff(want, head); diff != "" {
 		t.Error(diff)
 	}

@@ -17,6 +17,8 @@ import (
 type Relay struct {
 	// Replace puts lines in place of the upstream's, e.g. Sidenote-Status. At most 64.
 	Replace []Header
+	// Tell appends lines behind the upstream's, each after a line end: "\r\nA: b". nil: none.
+	Tell func(head []byte) []byte
 	// Tap gets each piece of the body before the client does. It must not keep or
 	// change it, and must be quick.
 	Tap func(piece []byte)
@@ -85,8 +87,17 @@ func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
 		client.freeBody()
 	}
 	start := len(*a.text)
-	*a.text = a.head.Append(*a.text, how.Replace)
+	*a.text = a.appendLines(*a.text, how)
 	return ReplyHead{Status: a.head.Status, Lines: (*a.text)[start:], Length: -1, NoBody: a.head.Kind == wire.BodyNone}
+}
+
+// appendLines appends the reason and the header lines for the client.
+func (a *Answer) appendLines(dst []byte, how *Relay) []byte {
+	dst = a.head.Append(dst, how.Replace)
+	if how.Tell != nil {
+		dst = how.Tell(dst)
+	}
+	return dst
 }
 
 // Lead makes the head of the answer that of ctx's request. write makes the body: it may read the

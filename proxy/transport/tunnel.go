@@ -19,7 +19,7 @@ import (
 // both are silent for Config.Idle, both connections are closed.
 func (a *Answer) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 	client := clientOf(ctx)
-	head := append([]byte("HTTP/1.1 101 "), a.head.Append(nil, how.Replace)...)
+	head := append([]byte("HTTP/1.1 101 "), a.appendLines(nil, &how)...)
 	head = append(head, "\r\n\r\n"...)
 	a.free()
 	a.x.handOver() // the tunnel reads from the client itself, and outlives the handler
