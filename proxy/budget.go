@@ -62,28 +62,28 @@ func budgetError(life context.Context, err error) error {
 }
 
 // reserveRewritten reserves for a chat that was rewritten. On a rung it is rewritten again.
-func reserveRewritten(x *exchange, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options) error {
+func reserveRewritten(x *exchange, a *attempt) error {
 	res := &x.report.Rewrite
 	added := res.Outcome == rewrite.Injected
-	return reserve(x, demandOf(x, p, req), func(r meter.Rung) (spend.Demand, bool) {
+	return reserve(x, demandOf(x, &a.policy, a.req), func(r meter.Rung) (spend.Demand, bool) {
 		if !added || r == meter.NoPlanner { // the planner has been paid, or has given way
 			return spend.Demand{}, false
 		}
-		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(p, r), req, asked)
+		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(a.policy, r), a.req, a.asked)
 		if r == meter.NoSources {
 			res.Reason = report.ReasonLimit
 		}
 		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
-		return demandOf(x, p, req), res.Outcome == rewrite.Injected || res.Outcome == rewrite.Untouched
+		return demandOf(x, &a.policy, a.req), res.Outcome == rewrite.Injected || res.Outcome == rewrite.Untouched
 	})
 }
 
 // demandOf is what a rewritten request takes.
-func demandOf(x *exchange, p rewrite.Policy, req *rewrite.Request) spend.Demand {
+func demandOf(x *exchange, p *rewrite.Policy, req *rewrite.Request) spend.Demand {
 	res := &x.report.Rewrite
 	whole := int64(res.Ledger.Window.Request)
 	if whole == 0 && x.metered != nil {
-		whole = int64(x.setup.rewriter.Count(p, req))
+		whole = int64(x.setup.rewriter.Count(*p, req))
 	}
 	of := spend.Demand{Prompt: whole, Refers: req.Attachments > 0}
 	if res.Outcome == rewrite.Injected {
@@ -98,10 +98,10 @@ func demandOf(x *exchange, p rewrite.Policy, req *rewrite.Request) spend.Demand 
 }
 
 // reserveAsItIs reserves for a chat that goes up as it came.
-func reserveAsItIs(x *exchange, p rewrite.Policy, req *rewrite.Request) error {
+func reserveAsItIs(x *exchange, p *rewrite.Policy, req *rewrite.Request) error {
 	of := spend.Demand{Refers: req.Attachments > 0}
 	if x.metered != nil {
-		of.Prompt = int64(x.setup.rewriter.Count(p, req))
+		of.Prompt = int64(x.setup.rewriter.Count(*p, req))
 		fitAnswer(x, of.Prompt)
 	}
 	return reserve(x, of, asItIs)

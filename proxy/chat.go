@@ -21,7 +21,8 @@ type chat struct {
 	compressed []byte            // the body as it came, if it was compressed
 	parser     *rewrite.Parser   // holds the parsed body; nil once that is sent
 	outgoing   [][]byte          // the pieces of the body for the upstream; empty once they are sent
-	retry      retry             // what a shorter request is made of; its req is nil if none may be sent
+	attempt    attempt           // what the request is made of; zero while there is no parser
+	again      bool              // a shorter one may be sent if the upstream finds it too long
 	metered    *metered.Request  // makes the request ready to be metered; nil if it is not
 	limits     metered.Request   // the memory for metered
 	row        string            // of the model table, for the model of metered
@@ -33,15 +34,23 @@ type chat struct {
 	sampled    bool              // the upstream's token count of this request is compared with ours
 }
 
+// An attempt is a chat to be rewritten, and by what.
+type attempt struct {
+	body   []byte
+	req    *rewrite.Request
+	policy rewrite.Policy // as the request narrows it
+	asked  rewrite.Options
+}
+
 // free frees the body and what was parsed of it.
 func (c *chat) free(s *Server) {
 	if c.parser != nil {
 		c.parser.Reset()
 		s.parsers.Put(c.parser)
-		c.parser = nil
+		c.parser, c.attempt, c.limits = nil, attempt{}, metered.Request{}
 	}
 	c.compressed = nil
-	c.metered, c.limits, c.row, c.window = nil, metered.Request{}, "", 0
+	c.metered, c.row, c.window = nil, "", 0
 	c.planner, c.chunks, c.tools, c.staging = nil, nil, nil, nil
 	clear(c.outgoing)
 	c.outgoing = c.outgoing[:0]
@@ -96,18 +105,19 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 			return err
 		}
 	}
-	policy, err := narrowed(x, asked)
-	if err != nil {
+	a := &x.attempt
+	a.body, a.req, a.asked = body, req, asked
+	if err := a.narrow(x.policy, x.caller.Claims); err != nil {
 		return err
 	}
 	if asked.Chunks != nil {
 		if bodyErr != nil {
 			return bodyErr
 		}
-		if policy, req, asked, err = x.setup.rewriter.TakeChunks(policy, req, asked); err != nil {
+		if err := a.takeChunks(x.setup.rewriter); err != nil {
 			return err
 		}
-		body, x.chunks = req.Body, asked.Taken
+		body, x.chunks = a.body, a.asked.Taken
 		x.chunks.Tell(&x.report.Rewrite.Ledger)
 	}
 	if bodyErr == nil {
@@ -115,18 +125,18 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 			return err
 		}
 	}
-	x.report.Mode = policy.Mode.String()
+	x.report.Mode = a.policy.Mode.String()
 	if bodyErr != nil {
-		return x.chatAsItIs(body, req, policy, bodyErr)
+		return chatAsItIs(x, a, bodyErr)
 	}
-	x.report.Stream, x.sampled = req.Stream, x.setup.rewriter.Sample()
-	useHelpers(x, &policy, req)
+	x.report.Stream, x.sampled = a.req.Stream, x.setup.rewriter.Sample()
+	useHelpers(x, &a.policy, a.req)
 
-	if policy.Mode == rewrite.Off || policy.Mode == rewrite.Shadow {
-		return relayChat(x, body, req, policy, asked)
+	if a.policy.Mode == rewrite.Off || a.policy.Mode == rewrite.Shadow {
+		return relayChat(x, a)
 	}
-	policy.CountWhole = policy.CountWhole || x.metered != nil
-	return injectSources(x, body, req, policy, asked)
+	a.policy.CountWhole = a.policy.CountWhole || x.metered != nil
+	return injectSources(x, a)
 }
 
 // chooseOverride puts the override that fits a chat in place of its policy.
@@ -148,16 +158,16 @@ func chooseOverride(x *exchange, body []byte) error {
 }
 
 // injectSources rewrites a chat whose policy injects, and sends or answers it as that turns out.
-func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrite.Policy, asked rewrite.Options) error {
-	if policy.Mode == rewrite.Tools {
-		policy = offerTools(x, body, req, policy)
+func injectSources(x *exchange, a *attempt) error {
+	if a.policy.Mode == rewrite.Tools {
+		a.policy = offerTools(x, a.body, a.req, a.policy)
 	}
-	staged, err := fitStages(x, req, &policy)
+	staged, err := fitStages(x, a.req, &a.policy)
 	if err != nil {
 		return err
 	}
 	res := &x.report.Rewrite
-	*res = x.setup.rewriter.Rewrite(x.life, policy, req, asked)
+	*res = x.setup.rewriter.Rewrite(x.life, a.policy, a.req, a.asked)
 	if x.life.Err() != nil {
 		return errClientGone
 	}
@@ -175,58 +185,65 @@ func injectSources(x *exchange, body []byte, req *rewrite.Request, policy rewrit
 		if err := reserveAnswered(x); err != nil {
 			return err
 		}
-		x.sendFixedAnswer(req, policy.EmptyAnswer)
+		x.sendFixedAnswer(a.req, a.policy.EmptyAnswer)
 		return nil
 	}
 	if staged != nil {
-		return answerInStages(x, body, staged, policy, asked)
+		return answerInStages(x, staged, a)
 	}
-	if err := reserveRewritten(x, policy, req, asked); err != nil {
+	if err := reserveRewritten(x, a); err != nil {
 		return err
 	}
-	if res.Outcome == rewrite.Injected && x.policy.RetryTooLong {
-		x.retry = retry{body, req, policy, asked}
-	}
+	x.again = res.Outcome == rewrite.Injected && x.policy.RetryTooLong
 	if x.tools != nil {
 		if x.report.Outcome = report.WithTools; !x.policy.Tools.FirstSearch {
 			x.report.Reason = "" // nothing was to be searched
 		}
 	}
-	x.checker = cited.NewChecker(x.policy.Citations, req, &x.report, x.server.documents, x.panicked)
-	return x.send(body, res.Edits)
+	x.checker = cited.NewChecker(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
+	return x.send(a.body, res.Edits)
 }
 
-// narrowed is the policy of the request as its headers and fields narrow it, with what the
-// caller's token says in its filter.
-func narrowed(x *exchange, asked rewrite.Options) (rewrite.Policy, error) {
-	p := &x.policy.Rewrite
-	if err := options.Mistyped(asked, p.Knowledge); err != nil {
-		return rewrite.Policy{}, err
+// narrow takes the rewriting of a policy as headers and fields narrow it, with what the caller's
+// token says in its filter.
+func (a *attempt) narrow(p *Policy, claims map[string][]string) error {
+	if err := options.Mistyped(a.asked, p.Rewrite.Knowledge); err != nil {
+		return err
 	}
-	if p.Filter == nil {
-		return p.Narrow(asked), nil // copied once
+	if p.Rewrite.Filter == nil {
+		a.policy = p.Rewrite.Narrow(a.asked) // copied once
+		return nil
 	}
-	theirs, err := p.WithClaims(x.caller.Claims)
+	theirs, err := p.Rewrite.WithClaims(claims)
 	if err != nil {
-		return rewrite.Policy{}, err
+		return err
 	}
-	return theirs.Narrow(asked), nil
+	a.policy = theirs.Narrow(a.asked)
+	return nil
+}
+
+// takeChunks takes the chunks of a request into its body.
+func (a *attempt) takeChunks(rw *rewrite.Rewriter) (err error) {
+	if a.policy, a.req, a.asked, err = rw.TakeChunks(a.policy, a.req, a.asked); err == nil {
+		a.body = a.req.Body
+	}
+	return err
 }
 
 // relayChat sends a chat request without sources. In mode shadow what they would have been is
 // worked out beside it.
-func relayChat(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy, asked rewrite.Options) error {
-	if err := reserveAsItIs(x, p, req); err != nil {
+func relayChat(x *exchange, a *attempt) error {
+	if err := reserveAsItIs(x, &a.policy, a.req); err != nil {
 		return err
 	}
-	x.report.Rewrite.Model = x.setup.rewriter.Models.Model(req.Model)
-	if p.Mode == rewrite.Shadow {
+	x.report.Rewrite.Model = x.setup.rewriter.Models.Model(a.req.Model)
+	if a.policy.Mode == rewrite.Shadow {
 		x.report.Outcome = rewrite.Shadowed
-		x.runShadow(body, p, asked)
+		x.runShadow(a.body, a.policy, a.asked)
 	} else {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, x.policy.OffReason(x.report.SwitchedFrom)
 	}
-	return x.send(body, rewrite.StripEdits(req, p.Placement))
+	return x.send(a.body, rewrite.StripEdits(a.req, a.policy.Placement))
 }
 
 // noSources refuses a request if a policy demands sources and not all knowledge could
@@ -242,22 +259,22 @@ func noSources(res *rewrite.Result) *Error {
 // chatAsItIs passes on a chat request that cannot be rewritten, for the reason in err.
 // Of a body that is JSON the field "sidenote" is still removed. A strict policy
 // refuses the request.
-func (x *exchange) chatAsItIs(body []byte, req *rewrite.Request, p rewrite.Policy, err error) error {
+func chatAsItIs(x *exchange, a *attempt, err error) error {
 	bodyErr, ok := errors.AsType[*rewrite.BodyError](err)
-	if !ok || p.Strict() || x.policy.Strict() {
+	if !ok || a.policy.Strict() || x.policy.Strict() {
 		return err
 	}
 	if err := reserveUnread(x); err != nil {
 		return err
 	}
 	x.report.Outcome, x.report.Reason = rewrite.Untouched, bodyErr.Reason
-	if req == nil {
-		return x.send(body, nil)
+	if a.req == nil {
+		return x.send(a.body, nil)
 	}
-	if p.Mode == rewrite.Off {
+	if a.policy.Mode == rewrite.Off {
 		x.report.Reason = x.policy.OffReason(x.report.SwitchedFrom)
 	}
-	return x.send(body, rewrite.StripEdits(req, ""))
+	return x.send(a.body, rewrite.StripEdits(a.req, ""))
 }
 
 // send makes the edits and forwards a chat request whose whole body was read. A

@@ -148,11 +148,8 @@ func (x *exchange) forward(r transport.Call) error {
 	began := time.Now()
 	x.report.Overhead = max(began.Sub(x.report.Time)-x.readTook, 1)
 	answer, err := x.call(r, report.ToAnswer, began)
-	if x.retry.req != nil {
-		if err == nil {
-			answer, err = x.retryIfTooLong(answer, r)
-		}
-		x.retry = retry{}
+	if x.again && err == nil {
+		answer, err = x.retryIfTooLong(answer, r)
 	}
 	if err != nil {
 		x.spending.Failed(err)

@@ -23,17 +23,17 @@ func useHelpers(x *exchange, p *rewrite.Policy, req *rewrite.Request) {
 		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI()), Credentials: credentials(&x.request),
 	}
 	if p.Mode != rewrite.Shadow { // then it has been reserved
-		of.Bare = bare(x, *p, req)
+		of.Bare = bare(x, p, req)
 	}
 	x.planner = x.setup.planners.Help(p, of)
 }
 
 // bare is what the request takes without sources.
-func bare(x *exchange, p rewrite.Policy, req *rewrite.Request) budget.Amount {
+func bare(x *exchange, p *rewrite.Policy, req *rewrite.Request) budget.Amount {
 	if x.metered == nil {
 		return budget.Amount{}
 	}
-	of := spend.Demand{Prompt: int64(x.setup.rewriter.Count(p, req)), Refers: req.Attachments > 0}
+	of := spend.Demand{Prompt: int64(x.setup.rewriter.Count(*p, req)), Refers: req.Attachments > 0}
 	fitAnswer(x, of.Prompt)
 	return spend.Estimate(&x.policy.Budget, spend.Request{Route: x.target.Route, Body: x.metered, Row: x.row}, of)
 }

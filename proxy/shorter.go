@@ -12,14 +12,6 @@ import (
 	"sidenote/rewrite"
 )
 
-// A retry holds what is needed to rewrite a request again, with less added.
-type retry struct {
-	body   []byte
-	req    *rewrite.Request
-	policy rewrite.Policy
-	asked  rewrite.Options
-}
-
 // retryIfTooLong checks the answer to a rewritten request, of which the client has got
 // nothing yet. If the upstream says that the request is too long for its model, and
 // fewer sources may help, the request is sent once more with what fits. Otherwise resp
@@ -29,7 +21,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	if !ok {
 		return resp, nil
 	}
-	res, ok := x.retry.rewrite(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Used, t)
+	res, ok := x.attempt.shorter(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Used, t)
 	if !ok {
 		return resp, nil
 	}
@@ -38,9 +30,9 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	if x.tools == nil {
 		x.report.Outcome = res.Outcome
 	}
-	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.retry.body, allEdits(x, res.Edits))
+	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.attempt.body, allEdits(x, res.Edits))
 	x.keepBody(nil, x.outgoing)
-	x.spending.SentAgain(func() spend.Demand { return demandOf(x, x.retry.policy, x.retry.req) })
+	x.spending.SentAgain(func() spend.Demand { return demandOf(x, &x.attempt.policy, x.attempt.req) })
 	r.Body, r.Same = x.outgoing, false
 	return x.call(r, report.ToRetryShorter, time.Now())
 }
@@ -66,10 +58,10 @@ func refusedAsTooLong(resp *transport.Answer) (t toolong.Counts, ok bool) {
 // counting differs from ours.
 const numberSlack = 16
 
-// rewrite rewrites the request again so that it fits, by the numbers that the upstream
+// shorter rewrites the request again so that it fits, by the numbers that the upstream
 // gave; used tokens were added the first time. It returns false if that would not help.
-func (r *retry) rewrite(ctx context.Context, rw *rewrite.Rewriter, used int, t toolong.Counts) (rewrite.Result, bool) {
-	policy := r.policy
+func (a *attempt) shorter(ctx context.Context, rw *rewrite.Rewriter, used int, t toolong.Counts) (rewrite.Result, bool) {
+	policy := a.policy
 	policy.Digest = "" // no fit is remembered: this one is for this request only
 	switch {
 	case t.Requested > 0:
@@ -83,10 +75,10 @@ func (r *retry) rewrite(ctx context.Context, rw *rewrite.Rewriter, used int, t t
 		policy.ContextTokens = 0
 	}
 	policy.ContextTokens = max(policy.ContextTokens, 0)
-	res := rw.Rewrite(ctx, policy, r.req, r.asked)
+	res := rw.Rewrite(ctx, policy, a.req, a.asked)
 	if res.Outcome == rewrite.Injected && res.Ledger.Used >= used {
 		policy.ContextTokens = 0
-		res = rw.Rewrite(ctx, policy, r.req, r.asked)
+		res = rw.Rewrite(ctx, policy, a.req, a.asked)
 	}
 	if res.Outcome == rewrite.Untouched && res.Reason == rewrite.ReasonBudget {
 		res.Reason = rewrite.ReasonWindow

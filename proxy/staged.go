@@ -57,9 +57,9 @@ func fitStages(x *exchange, req *rewrite.Request, p *rewrite.Policy) (*staged.Re
 }
 
 // answerInStages answers a chat that was rewritten, and is to be answered in stages.
-func answerInStages(x *exchange, body []byte, req *staged.Request, p rewrite.Policy, asked rewrite.Options) error {
-	res, of := &x.report.Rewrite, &x.policy.Stages
-	g := &staging{body: body, req: req, policy: p, asked: asked, metered: x.metered}
+func answerInStages(x *exchange, req *staged.Request, a *attempt) error {
+	res, of, p := &x.report.Rewrite, &x.policy.Stages, a.policy
+	g := &staging{body: a.body, req: req, policy: p, asked: a.asked, metered: x.metered}
 	x.staging, x.report.Outcome, x.report.Stages = g, report.Staged, new(report.Stages)
 	setup := stages.Setup{
 		Host: stageHost{x}, Policy: of, Request: req, Strip: rewrite.StripEdits(req.Request, p.Placement), Sources: res.Block, Models: x.setup.rewriter.Models.Model,
@@ -176,7 +176,8 @@ func sendInstead(x *exchange, bare bool) error {
 	}
 	endStages(x)
 	if res := &x.report.Rewrite; res.Outcome == rewrite.Injected && x.policy.RetryTooLong {
-		x.retry = retry{x.staging.body, x.staging.req.Request, x.staging.policy, x.staging.asked}
+		x.attempt = attempt{x.staging.body, x.staging.req.Request, x.staging.policy, x.staging.asked}
+		x.again = true
 	}
 	return x.send(x.staging.body, edits)
 }
@@ -201,9 +202,9 @@ func instead(x *exchange, bare bool) ([]rewrite.Edit, error) {
 	case g.lowered: // it is reserved
 		return res.Edits, nil
 	case g.made == 0: // it is the client's request, still
-		return res.Edits, reserve(x, demandOf(x, g.policy, g.req.Request), asItIs)
+		return res.Edits, reserve(x, demandOf(x, &g.policy, g.req.Request), asItIs)
 	}
-	return res.Edits, reserveLater(x, budget.Chat, demandOf(x, g.policy, g.req.Request))
+	return res.Edits, reserveLater(x, budget.Chat, demandOf(x, &g.policy, g.req.Request))
 }
 
 // settleStage settles the call before, of which the answer was read.

@@ -112,7 +112,7 @@ func stageOnRung(x *exchange, c *stages.Call, to *backend, r meter.Rung) (spend.
 		x.report.Reason = res.Reason
 	}
 	if g.lowered {
-		of := demandOf(x, g.policy, g.req.Request)
+		of := demandOf(x, &g.policy, g.req.Request)
 		of.Body, of.Row = x.metered, x.row
 		return of, true
 	}
@@ -162,8 +162,8 @@ func (x stageHost) Shorter(answer *transport.Answer) ([]byte, bool) {
 	if !ok || x.report.Rewrite.Outcome != rewrite.Injected {
 		return nil, false
 	}
-	again := retry{g.body, g.req.Request, g.policy, g.asked}
-	res, ok := again.rewrite(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Used, t)
+	again := attempt{g.body, g.req.Request, g.policy, g.asked}
+	res, ok := again.shorter(x.life, x.setup.rewriter, x.report.Rewrite.Ledger.Used, t)
 	if !ok {
 		return nil, false
 	}

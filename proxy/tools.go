@@ -98,7 +98,7 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 	endRound(x.exchange)
 	t := x.tools
 	edits := t.Next(messages, last)
-	of := demandOf(x.exchange, t.policy, t.req)
+	of := demandOf(x.exchange, &t.policy, t.req)
 	of.Injected += int64(x.report.Tools.Tokens)
 	if err := reserveLater(x.exchange, budget.Tool, of); err != nil {
 		return nil, err
