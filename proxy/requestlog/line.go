@@ -242,7 +242,17 @@ func appendCharged(b []byte, money int64) []byte {
 
 // appendMilliseconds appends d in milliseconds as encoding/json writes it.
 func appendMilliseconds(dst []byte, d time.Duration) []byte {
-	return strconv.AppendFloat(dst, report.Milliseconds(d), 'f', -1, 64)
+	µs := d.Microseconds()
+	if µs < 0 {
+		dst, µs = append(dst, '-'), -µs
+	}
+	dst = strconv.AppendInt(dst, µs/1000, 10)
+	fraction := µs % 1000
+	if fraction == 0 {
+		return dst
+	}
+	digits := [...]byte{'.', byte('0' + fraction/100), byte('0' + fraction/10%10), byte('0' + fraction%10)}
+	return append(dst, bytes.TrimRight(digits[:], "0")...)
 }
 
 // appendText appends s as a JSON string.
