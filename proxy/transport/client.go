@@ -150,7 +150,7 @@ func (c *clientConn) watched() bool { return c.token != 0 }
 // closes reports whether c is closed after the answer to ctx's request.
 func (c *clientConn) closes(ctx *fasthttp.RequestCtx) bool {
 	return ctx.Request.Header.ConnectionClose() || ctx.Response.ConnectionClose() ||
-		c.guard.clients.isClosing() || !bodyWasRead(ctx, c.state.bodyRead)
+		c.guard.clients.closing.Load() || !bodyWasRead(ctx, c.state.bodyRead)
 }
 
 // hungUp is called by the hangup watcher when the peer has closed its side.
@@ -190,13 +190,13 @@ func (c *clientConn) closeWaiting() {
 type connSet struct {
 	mu       sync.Mutex
 	clients  map[*clientConn]struct{}
-	closing  bool          // connections without a request are closed
+	closing  atomic.Bool   // connections without a request are closed; set while mu is held
 	allEnded chan struct{} // closed when closing is set and the last connection has ended
 }
 
 func (r *connSet) add(c *clientConn) {
 	r.mu.Lock()
-	closing := r.closing
+	closing := r.closing.Load()
 	r.clients[c] = struct{}{}
 	r.mu.Unlock()
 	if closing {
@@ -213,7 +213,7 @@ func (r *connSet) forget(c *clientConn) {
 
 // signalIfEnded closes allEnded if the server is closing and no connection is left.
 func (r *connSet) signalIfEnded() {
-	if !r.closing || len(r.clients) > 0 {
+	if !r.closing.Load() || len(r.clients) > 0 {
 		return
 	}
 	select {
@@ -233,12 +233,6 @@ func (r *connSet) wait(ctx context.Context) error {
 	}
 }
 
-func (r *connSet) isClosing() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.closing
-}
-
 // count returns how many connections there are.
 func (r *connSet) count() int {
 	r.mu.Lock()
@@ -249,7 +243,7 @@ func (r *connSet) count() int {
 // closeWaiting closes the connections on which no request is under way, and those added later.
 func (r *connSet) closeWaiting() {
 	r.mu.Lock()
-	r.closing = true
+	r.closing.Store(true)
 	clients := slices.Collect(maps.Keys(r.clients))
 	r.signalIfEnded()
 	r.mu.Unlock()
