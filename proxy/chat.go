@@ -210,15 +210,14 @@ func (a *attempt) narrow(p *Policy, claims map[string][]string) error {
 	if err := options.Mistyped(a.asked, p.Rewrite.Knowledge); err != nil {
 		return err
 	}
-	if p.Rewrite.Filter == nil {
-		a.policy = p.Rewrite.Narrow(a.asked) // copied once
-		return nil
+	a.policy = p.Rewrite
+	if p.Rewrite.Filter != nil {
+		var err error
+		if a.policy, err = p.Rewrite.WithClaims(claims); err != nil {
+			return err
+		}
 	}
-	theirs, err := p.Rewrite.WithClaims(claims)
-	if err != nil {
-		return err
-	}
-	a.policy = theirs.Narrow(a.asked)
+	a.policy.NarrowBy(&a.asked)
 	return nil
 }
 

@@ -335,9 +335,15 @@ func (p *Policy) shownFilter() *filter.Filter {
 	return p.Claimed.WithClaimNames()
 }
 
-// Narrow applies a request's options to its policy. Options can only narrow: what would
-// widen the policy is ignored and recorded in Notes.
+// Narrow returns the policy as NarrowBy narrows it.
 func (p Policy) Narrow(o Options) Policy {
+	p.NarrowBy(&o)
+	return p
+}
+
+// NarrowBy applies a request's options to its policy. Options can only narrow: what would
+// widen the policy is ignored and recorded in Notes.
+func (p *Policy) NarrowBy(o *Options) {
 	if o.Mode != nil {
 		if *o.Mode > p.Mode {
 			p.note("mode %s: policy allows %s", *o.Mode, p.Mode)
@@ -376,7 +382,6 @@ func (p Policy) Narrow(o Options) Policy {
 		}
 		p.Components, p.Digest = append(slices.Clip(p.Components), c), ""
 	}
-	return p
 }
 
 func (p *Policy) note(format string, args ...any) {
