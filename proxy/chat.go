@@ -19,9 +19,9 @@ import (
 // A chat is what a chat request has beside other requests, while it is made ready.
 type chat struct {
 	compressed []byte            // the body as it came, if it was compressed
-	parser     *rewrite.Parser   // holds the parsed body; nil once that is sent
+	parser     *rewrite.Parser   // holds the parsed body; nil without one, and once that is sent
 	outgoing   [][]byte          // the pieces of the body for the upstream; empty once they are sent
-	attempt    attempt           // what the request is made of; zero while there is no parser
+	attempt    attempt           // what the request is made of
 	again      bool              // a shorter one may be sent if the upstream finds it too long
 	metered    *metered.Request  // makes the request ready to be metered; nil if it is not
 	limits     metered.Request   // the memory for metered
@@ -42,18 +42,19 @@ type attempt struct {
 	asked  rewrite.Options
 }
 
-// free frees the body and what was parsed of it.
+// free frees the body and what was parsed of it, and clears c.
 func (c *chat) free(s *Server) {
-	if c.parser != nil {
+	switch {
+	case c.parser != nil:
 		c.parser.Reset()
 		s.parsers.Put(c.parser)
-		c.parser, c.attempt, c.limits = nil, attempt{}, metered.Request{}
+	case c.compressed == nil: // then nothing is set
+		return
 	}
-	c.compressed = nil
-	c.metered, c.row, c.window = nil, "", 0
-	c.planner, c.chunks, c.tools, c.staging = nil, nil, nil, nil
 	clear(c.outgoing)
-	c.outgoing = c.outgoing[:0]
+	outgoing := c.outgoing[:0]
+	*c = chat{} // in one piece, see release
+	c.outgoing = outgoing
 }
 
 // serveChat reads the options and the body of a chat request and goes on with chat, or

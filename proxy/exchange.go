@@ -83,15 +83,15 @@ func (x *exchange) end() {
 }
 
 // release gives up one hold on x. The last one records the Report and clears x, so that
-// nothing of this request stays in memory.
+// nothing of this request stays in memory; its chat is clear already.
 func (x *exchange) release() {
 	if x.holders.Add(-1) > 0 {
 		return
 	}
 	x.record()
-	pool, whenDone, panicked, tapped, told, outgoing, stageBody := &x.server.exchanges, x.whenDone, x.panicked, x.tapped, x.told, x.outgoing, x.stageBody
-	*x = exchange{} // in one piece: a literal with values would be made elsewhere and copied
-	x.whenDone, x.panicked, x.tapped, x.told, x.outgoing = whenDone, panicked, tapped, told, outgoing
+	pool, whenDone, panicked, tapped, told, stageBody := &x.server.exchanges, x.whenDone, x.panicked, x.tapped, x.told, x.stageBody
+	x.request, x.account = request{}, account{} // each in one piece: a literal with values would be made elsewhere and copied
+	x.whenDone, x.panicked, x.tapped, x.told = whenDone, panicked, tapped, told
 	if cap(stageBody) <= maxStageBody {
 		x.stageBody = stageBody
 	}
