@@ -50,12 +50,15 @@ func (i *Inspector) events(v *visit) error {
 		from, _ = strconv.ParseUint(string(v.QueryArgs().Peek("from")), 10, 64)
 	}
 	s := &stream{inspector: i, ring: ring, filter: filterOf(v), next: from}
-	lines := []byte("OK\r\nContent-Type: text/event-stream\r\n")
-	for _, h := range headers() {
-		lines = append(lines, h[0]+": "+h[1]+"\r\n"...)
+	lines := func(head []byte) []byte {
+		head = append(head, "OK\r\nContent-Type: text/event-stream"...)
+		for _, h := range headers() {
+			head = append(head, "\r\n"+h[0]+": "+h[1]...)
+		}
+		return head
 	}
 	left := transport.Watch(v.RequestCtx, context.Background()).Done()
-	_ = transport.Reply(v.RequestCtx, transport.ReplyHead{Status: fasthttp.StatusOK, Lines: bytes.TrimSuffix(lines, []byte("\r\n")), Length: -1}, func(w *transport.ReplyWriter) error {
+	_ = transport.Reply(v.RequestCtx, transport.ReplyHead{Status: fasthttp.StatusOK, Lines: lines, Length: -1}, func(w *transport.ReplyWriter) error {
 		s.to = w
 		return s.run(kept, left, v.Done())
 	}) // fails when the visitor leaves

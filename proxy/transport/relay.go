@@ -60,6 +60,7 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	}
 	x, client := a.x, clientOf(ctx)
 	head := a.replyHead(client, &how)
+	head.Lines = func(dst []byte) []byte { return a.appendLines(dst, &how) }
 	if a.head.Kind == wire.BodyFixed && how.Through == nil {
 		head.Length = a.head.Length
 	}
@@ -76,7 +77,7 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	how.done(client.guard.options.Panicked, Outcome{client.state.reply.bytes, x.relayError(err, readErr)})
 }
 
-// replyHead makes the head for the client, of a body whose length is not known.
+// replyHead makes the head for the client but for its lines, of a body whose length is not known.
 func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
 	x := a.x
 	client.flush = x.up.config.ClientWrite
@@ -86,9 +87,7 @@ func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
 	if a.Sent() && !how.KeepBody { // or the memory of what is still being sent is free when the handler returns
 		client.freeBody()
 	}
-	start := len(*a.text)
-	*a.text = a.appendLines(*a.text, how)
-	return ReplyHead{Status: a.head.Status, Lines: (*a.text)[start:], Length: -1, NoBody: a.head.Kind == wire.BodyNone}
+	return ReplyHead{Status: a.head.Status, Length: -1, NoBody: a.head.Kind == wire.BodyNone}
 }
 
 // appendLines appends the reason and the header lines for the client.
@@ -105,7 +104,9 @@ func (a *Answer) appendLines(dst []byte, how *Relay) []byte {
 // and Through are not called. Call it last in the handler, like Relay.
 func (a *Answer) Lead(ctx *fasthttp.RequestCtx, how Relay, write func(w *ReplyWriter) error) {
 	x, client := a.x, clientOf(ctx)
-	err := Reply(ctx, a.replyHead(client, &how), write)
+	head := a.replyHead(client, &how)
+	head.Lines = func(dst []byte) []byte { return a.appendLines(dst, &how) }
+	err := Reply(ctx, head, write)
 	a.Close()
 	how.done(client.guard.options.Panicked, Outcome{client.state.reply.bytes, x.relayError(err, nil)})
 }

@@ -13,9 +13,10 @@ import (
 // A ReplyHead is the head of an answer. Framing and Connection are added to it.
 type ReplyHead struct {
 	Status int
-	Lines  []byte // the reason and the header lines, each line after a line end: "OK\r\nA: b"
-	Length int64  // of the body; below 0 if it is not known
-	NoBody bool   // the answer has no body, and Lines may hold a length: to HEAD, and 204 and 304
+	// Lines appends the reason and the header lines, each line after a line end: "OK\r\nA: b".
+	Lines  func(head []byte) []byte
+	Length int64 // of the body; below 0 if it is not known
+	NoBody bool  // the answer has no body, and Lines may hold a length: to HEAD, and 204 and 304
 }
 
 // A ReplyWriter writes an answer's body to the client in the framing that the client can
@@ -69,7 +70,7 @@ func (w *ReplyWriter) begin(ctx *fasthttp.RequestCtx, head ReplyHead) {
 	old := !ctx.Request.Header.IsHTTP11()
 	b := append(w.head, "HTTP/1.1 "...)
 	b = strconv.AppendInt(b, int64(head.Status), 10)
-	b = append(append(append(b, ' '), head.Lines...), "\r\n"...)
+	b = append(head.Lines(append(b, ' ')), "\r\n"...)
 	switch {
 	case head.NoBody:
 	case head.Length >= 0:
