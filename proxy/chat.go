@@ -168,7 +168,7 @@ func injectSources(x *exchange, a *attempt) error {
 		return err
 	}
 	res := &x.report.Rewrite
-	*res = x.setup.rewriter.Rewrite(x.life, a.policy, a.req, a.asked)
+	x.setup.rewriter.RewriteInto(x.life, &a.policy, a.req, &a.asked, res)
 	if x.life.Err() != nil {
 		return errClientGone
 	}

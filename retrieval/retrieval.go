@@ -266,7 +266,8 @@ func Prompt(r Retriever, q *Query) bool {
 // queries and results are large: copied from one to the next they would be most of what lies on a
 // stack.
 type Finder interface {
-	// Find is Retrieve into res for a caller that alone gets the answer. It may change q.
+	// Find is Retrieve into res for a caller that alone gets the answer. It may change q, and
+	// does not keep it.
 	//
 	// An engine that keeps the texts of what it finds may answer with Hits in place of Sources: a
 	// search finds dozens of chunks of which few are selected. Hits may lie in the memory of those

@@ -52,6 +52,7 @@ func BenchmarkRewrite(b *testing.B) {
 			p := rewrite.DefaultPolicy()
 			p.Knowledge, p.Digest = []string{"handbook"}, "of this policy"
 			var out []byte
+			var res rewrite.Result
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
@@ -59,7 +60,7 @@ func BenchmarkRewrite(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				res := rw.Rewrite(b.Context(), p, req, rewrite.Options{})
+				rw.RewriteInto(b.Context(), &p, req, &rewrite.Options{}, &res)
 				if res.Outcome != rewrite.Injected || len(res.Ledger.Sources) != 6 {
 					b.Fatalf("%s %s", res.Outcome, res.Reason)
 				}

@@ -171,7 +171,7 @@ func (c *Chunks) add(offset, remove int, text []byte) {
 
 // builder returns the Builder for a policy and a model.
 func (rw *Rewriter) builder(j *job) *chunks.Builder {
-	p := &j.policy
+	p := j.policy
 	counts, ok := rw.counts.Load(j.model.Encoding)
 	if !ok {
 		counts, _ = rw.counts.LoadOrStore(j.model.Encoding, tokens.NewCache(14))

@@ -20,7 +20,7 @@ func OneOfMany(rw *Rewriter) *Rewriter {
 // Recounted rewrites a request and counts the whole result anew.
 func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *Request) (Result, error) {
 	res := rw.Rewrite(ctx, p, req, Options{})
-	return res, rw.recount(&job{policy: p, req: req, model: rw.Models.Model(req.Model)}, &res)
+	return res, rw.recount(&job{policy: &p, req: req, model: rw.Models.Model(req.Model)}, &res)
 }
 
 // AppTags returns the number of our tags in the messages.

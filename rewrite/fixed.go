@@ -82,7 +82,7 @@ func (m *memo) fixedTexts(j *job, notice bool) *fixedTexts {
 }
 
 func newFixedTexts(j *job, k fixedKey) *fixedTexts {
-	p, m := &j.policy, meter{counter: j.model.Counter, allExact: true}
+	p, m := j.policy, meter{counter: j.model.Counter, allExact: true}
 	before, behind := p.Template.Around(j.safeQuery())
 	inBlock, inElement := "", rules(p, k.formatIsText, k.rulesInBlock)
 	if k.rulesInBlock {

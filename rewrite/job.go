@@ -10,12 +10,13 @@ import (
 // A job is the state of one rewrite. Its memory is used again for another, so nothing of it may be
 // in a Result or be remembered, but for texts and lists that were made for that.
 type job struct {
-	policy   Policy
+	policy   *Policy
 	req      *Request
 	model    Model
 	messages cost.Messages
 	window   Window
 	query    string
+	asked    retrieval.Query  // of knowledge
 	earlier  []string         // what the user said before, last first, as far as anybody reads it
 	previous []retrieval.Turn // the same, if it can join the search
 	last     int              // index of the last user message, -1 without one
@@ -39,7 +40,7 @@ func (rw *Rewriter) begin(p *Policy, req *Request) *job {
 	if !ok {
 		j = &job{patterns: new(present.Texts)}
 	}
-	j.policy, j.req, j.model = *p, req, rw.model(p, req.Model)
+	j.policy, j.req, j.model = p, req, rw.model(p, req.Model)
 	rw.costs.Read(&j.messages, req)
 	return j
 }

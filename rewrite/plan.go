@@ -39,13 +39,13 @@ type insertion struct {
 func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 	p := &j.plan
 	p.fixed = m.fixedTexts(j, notice)
-	p.meter = meter{policy: &j.policy, counter: j.model.Counter, allExact: p.fixed.exact}
+	p.meter = meter{policy: j.policy, counter: j.model.Counter, allExact: p.fixed.exact}
 	p.model, p.budget, p.places = &j.model, j.budget(), j.places.n
 	for i := range p.places {
 		p.insertions[i].Place = &j.places.at[i]
 	}
 	for _, c := range j.policy.Components {
-		c.Text = safeBody(c.Text, &j.policy)
+		c.Text = safeBody(c.Text, j.policy)
 		p.elements = append(p.elements, element{Component: c, content: &namedText{meter: &p.meter, name: c.Name, text: c.Text}})
 	}
 	s := &p.sources

@@ -73,16 +73,22 @@ type Result struct {
 // case. It ignores p.Mode but for Block; in shadow mode the caller makes StripEdits instead of the
 // Result's edits.
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
-	j := rw.begin(&p, req)
-	j.taken = o.Taken
-	rw.rewrite(ctx, j, o.Query, &res)
-	o.Taken.Tell(&res.Ledger)
-	rw.release(j)
+	rw.RewriteInto(ctx, &p, req, &o, &res)
 	return res
 }
 
+// RewriteInto is Rewrite into res, which is large, as p is. It changes neither p nor o.
+func (rw *Rewriter) RewriteInto(ctx context.Context, p *Policy, req *Request, o *Options, res *Result) {
+	*res = Result{}
+	j := rw.begin(p, req)
+	j.taken = o.Taken
+	rw.rewrite(ctx, j, o.Query, res)
+	o.Taken.Tell(&res.Ledger)
+	rw.release(j)
+}
+
 func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Result) {
-	p, req := &j.policy, j.req
+	p, req := j.policy, j.req
 	start := time.Now()
 	j.query, j.last = req.Question()
 	if asked != "" {
@@ -100,7 +106,7 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 		j.account(res, nil)
 		return
 	}
-	res.Retrieval = rw.retrieve(ctx, j)
+	rw.retrieve(ctx, j, &res.Retrieval)
 	if planned := res.Retrieval.Planned; planned != nil {
 		start = start.Add(planned.Took) // which is told by itself
 	}
@@ -161,7 +167,7 @@ func (rw *Rewriter) readEarlier(j *job) {
 // two parsers could read differently in them, nil if nothing. asked says that the
 // request brought its own query, so that the last user message is not searched.
 func (j *job) ambiguity(asked bool) *BodyError {
-	p := &j.policy
+	p := j.policy
 	if len(p.Knowledge) == 0 && len(p.Components) == 0 {
 		return nil // no message is searched or extended
 	}
@@ -178,29 +184,33 @@ func (j *job) ambiguity(asked bool) *BodyError {
 
 // retrieve searches for sources. A failure is no error here: the Result's Reason tells
 // it, and the caller decides by the policy.
-func (rw *Rewriter) retrieve(ctx context.Context, j *job) retrieval.Result {
+func (rw *Rewriter) retrieve(ctx context.Context, j *job, found *retrieval.Result) {
+	none := retrieval.ReasonNone
 	switch {
 	case j.policy.FoundNothing:
-		return retrieval.Result{Reason: retrieval.ReasonIrrelevant, Cache: retrieval.CacheOff}
+		none = retrieval.ReasonIrrelevant
 	case len(j.policy.Knowledge) == 0:
-		return retrieval.Result{Reason: retrieval.ReasonNoKnowledge, Cache: retrieval.CacheOff}
+		none = retrieval.ReasonNoKnowledge
 	case j.query == "":
-		return retrieval.Result{Reason: retrieval.Reason(ReasonNoQuery), Cache: retrieval.CacheOff}
+		none = retrieval.Reason(ReasonNoQuery)
+	}
+	if none != retrieval.ReasonNone {
+		found.Reason, found.Cache = none, retrieval.CacheOff
+		return
 	}
 	bases := make([]retrieval.Ref, len(j.policy.Knowledge))
 	for i, id := range j.policy.Knowledge {
 		bases[i].Knowledge = id
 	}
-	q := retrieval.Query{
+	j.asked = retrieval.Query{
 		Tenant: j.policy.Tenant, Filter: j.policy.Filter, Bases: bases, Text: j.query, Previous: j.previous,
 		Encoding: j.model.Encoding, Settings: j.policy.Search,
 	}
-	j.policy.AddStages(&q, j.req.Model, j.earlier)
-	found, err := rw.Retriever.Retrieve(ctx, q)
+	j.policy.AddStages(&j.asked, j.req.Model, j.earlier)
+	err := retrieval.Find(ctx, rw.Retriever, &j.asked, found)
 	if err != nil && !found.Reason.Failed() {
 		found.Reason = retrieval.ReasonError
 	}
-	return found
 }
 
 // decide turns the search result into an outcome and fits what can be added.
@@ -272,7 +282,7 @@ func (j *job) safeQuery() string {
 	if !j.policy.Template.Asks() {
 		return ""
 	}
-	return safeBody(j.query, &j.policy)
+	return safeBody(j.query, j.policy)
 }
 
 // block returns the text that is inserted, all places together.

@@ -46,6 +46,7 @@ func BenchmarkCold(b *testing.B) {
 			policy, _ := s.Config.Tenant("default")
 			body, parser := talk(1<<10), new(rewrite.Parser)
 			var pieces [][]byte
+			var res rewrite.Result
 			b.ReportAllocs()
 			knowledgetest.Measure(b, func(n int) {
 				asked := bytes.Replace(body, []byte("parental leave do"), fmt.Appendf(nil, "parental leave x%d do", n), 1)
@@ -54,7 +55,7 @@ func BenchmarkCold(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				res := s.Rewriter.Rewrite(b.Context(), policy.Rewrite, req, rewrite.Options{})
+				s.Rewriter.RewriteInto(b.Context(), &policy.Rewrite, req, &rewrite.Options{}, &res)
 				if res.Outcome != rewrite.Injected || res.Retrieval.Cache != retrieval.CacheMiss {
 					b.Fatalf("%s %s, cache=%s", res.Outcome, res.Reason, res.Retrieval.Cache)
 				}

@@ -36,13 +36,14 @@ func warm(tb testing.TB, s *Engine, n int) func() {
 	policy, _ := s.Config.Tenant("default")
 	body, parser := talk(n), new(rewrite.Parser)
 	var pieces [][]byte
+	var res rewrite.Result
 	rewritten := func(want retrieval.CacheState) {
 		parser.Reset()
 		req, err := parser.Parse(body)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		res := s.Rewriter.Rewrite(tb.Context(), policy.Rewrite, req, rewrite.Options{})
+		s.Rewriter.RewriteInto(tb.Context(), &policy.Rewrite, req, &rewrite.Options{}, &res)
 		if res.Outcome != rewrite.Injected || want != "" && res.Retrieval.Cache != want {
 			tb.Fatalf("%s %s, cache=%s", res.Outcome, res.Reason, res.Retrieval.Cache)
 		}
