@@ -45,7 +45,7 @@ func (e extent) explain(ctx context.Context, q retrieval.Query, terms []bm25.Ter
 	}
 	x := e.content.index
 	terms = x.Settle(terms, nil)
-	found, _, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed)
+	found, _, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed, nil)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sidenote/retrieval"
@@ -40,6 +41,7 @@ type extent struct {
 	holders []holder
 	joint   index.Joint // tells the holder of a hit, where there are several
 	recent  *index.RecentTexts
+	rooms   *sync.Pool // of *[leastHits]bm25.Hit, for what words find; nil: none is kept
 
 	vectorsOnly bool // see Group.VectorsOnly
 }
@@ -149,7 +151,8 @@ func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Te
 	}
 	var few [fewTerms]bm25.Term
 	terms = e.content.index.Settle(terms, few[:0])
-	found, degraded, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed)
+	room := e.borrowRoom()
+	found, degraded, err := e.look(ctx, terms, asked, q.Settings.NumCandidates, allowed, room[:0])
 	if err != nil {
 		return err
 	}
@@ -162,11 +165,24 @@ func (e *extent) search(ctx context.Context, q *retrieval.Query, terms []bm25.Te
 			hits[i].Arm, hits[i].ByArm = by.arm, retrieval.ArmScores{Words: float32(by.words), Vector: float32(by.cosine)}
 		}
 	}
+	if e.rooms != nil {
+		e.rooms.Put(room)
+	}
 	e.content.segments.Mark(hits)
 	res.Hits, res.Floor = hits, found.floor
 	res.Texts = &hitTexts{extent: *e, encoding: q.Encoding}
 	res.Retrieved, res.Unique = len(hits), len(hits)
 	return nil
+}
+
+// borrowRoom returns memory for hits that nobody uses.
+func (e *extent) borrowRoom() *[leastHits]bm25.Hit {
+	if e.rooms != nil {
+		if room, ok := e.rooms.Get().(*[leastHits]bm25.Hit); ok {
+			return room
+		}
+	}
+	return new([leastHits]bm25.Hit)
 }
 
 // A found is what a search has found, the best first, and the least score of its answers.
@@ -194,15 +210,15 @@ func (f *found) by(i int) byArms {
 }
 
 // look returns the best k texts: by words, and by vectors too if the question is asked for one.
-// The stage is one that it had to do without.
-func (e extent) look(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
+// The stage is one that it had to do without. What words alone find lies in room if that is enough.
+func (e extent) look(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap, room []bm25.Hit) (found, retrieval.Stage, error) {
 	switch {
 	case asked != nil && e.vectorsOnly:
 		return e.byVectors(ctx, asked, k, allowed)
 	case asked != nil:
 		return e.hybrid(ctx, terms, asked, k, allowed)
 	}
-	hits, err := e.best(ctx, terms, k, allowed)
+	hits, err := e.best(ctx, terms, k, allowed, room)
 	if err != nil {
 		return found{}, "", err
 	}

@@ -48,6 +48,7 @@ type Group struct {
 	VectorsOnly bool
 
 	recent index.RecentTexts
+	rooms  sync.Pool // see extent
 
 	mu   sync.Mutex
 	kept map[string]*union // by the ids of the bases; keptUnions at most
@@ -182,7 +183,7 @@ func (g *Group) search(ctx context.Context, q *retrieval.Query, terms []bm25.Ter
 			e.floor = u.nearest()
 		}
 	}
-	if e.vectorsOnly, e.recent = g.VectorsOnly, &g.recent; a.err == nil {
+	if e.vectorsOnly, e.recent, e.rooms = g.VectorsOnly, &g.recent, &g.rooms; a.err == nil {
 		a.err = as(res, e.find(ctx, q, terms, g.ask(ctx, q, &e), res))
 	} else {
 		res.Reason, a.err = retrieval.ReasonError, fmt.Errorf("%w: %w", retrieval.ErrUnavailable, a.err)

@@ -105,7 +105,7 @@ func (a *asked) await(ctx context.Context) (*dense.Question, error) {
 // question is late or cannot be had, or those of texts are damaged, it is by words alone and
 // the stage is told.
 func (e extent) hybrid(ctx context.Context, terms []bm25.Term, asked *asked, k int, allowed []bm25.Bitmap) (found, retrieval.Stage, error) {
-	words, err := e.best(ctx, terms, max(k, armDepth), allowed)
+	words, err := e.best(ctx, terms, max(k, armDepth), allowed, nil)
 	if err != nil {
 		return found{}, "", err
 	}

@@ -20,9 +20,9 @@ const (
 	leastHits = 50
 )
 
-// best returns the at most k best hits, best first.
-func (e extent) best(ctx context.Context, terms []bm25.Term, k int, allowed []bm25.Bitmap) ([]bm25.Hit, error) {
-	hits, err := e.content.index.Search(ctx, terms, max(k, leastHits), allowed, nil)
+// best returns the at most k best hits, best first, in room if that is enough.
+func (e extent) best(ctx context.Context, terms []bm25.Term, k int, allowed []bm25.Bitmap, room []bm25.Hit) ([]bm25.Hit, error) {
+	hits, err := e.content.index.Search(ctx, terms, max(k, leastHits), allowed, room)
 	if err != nil {
 		return nil, err
 	}
