@@ -14,6 +14,7 @@ type work struct {
 	events  int     // in each answer
 	bar     float64 // the ratio to the relay that is aimed at; 0: none
 	fresh   bool    // each request asks something new, see newQuestion
+	rate    int     // requests a second, on all connections together; 0: as many as are answered
 	calls   int     // of the upstream for one request of Sidenote, to which as many relayed ones are compared; 0: one
 	relayed []byte  // what is relayed, to compare the cost with that; nil: request
 	here    bool    // Sidenote itself relays that, in mode off
@@ -42,6 +43,8 @@ func works() []work {
 	}
 	fresh := chat("1 KB chat, never asked before", 1*kib, 3)
 	fresh.request, fresh.fresh = chatRequest(bytes.Replace(chatOf(1*kib, answerWhole), []byte(question), []byte(newQuestion), 1), answerWhole), true
+	steady := fresh
+	steady.name, steady.rate = "1 KB chat, never asked, 2,000 a second", 2000
 	staged := chat("staged, to 4 by the relay", 1*kib, 1.5)
 	staged.request = chatRequest(bytes.Replace(chatOf(1*kib, answerWhole), []byte(model), []byte(stagedModel), 1), answerWhole)
 	staged.status, staged.calls = fmt.Sprintf("staged; stages=%[1]d; sources=%[2]d;", stages, mainSources), stages
@@ -52,6 +55,7 @@ func works() []work {
 	return []work{
 		chat("1 KB chat", 1*kib, 1.3),
 		fresh,
+		steady,
 		chat("1 KB chat, cache full of others", 1*kib, 1.3),
 		chat("20 KB chat", 20*kib, 1.3),
 		chat("200 KB chat", 200*kib, 1.7),

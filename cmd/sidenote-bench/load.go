@@ -16,12 +16,13 @@ type load struct {
 	request []byte
 	want    string // Sidenote-Status begins so; "" where any will do
 	events  int    // of each answer; 0 where nobody counts
+	rate    int    // requests a second; 0: as many as are answered
 	clients []*client
 	asked   *atomic.Int64 // questions, where each request asks a new one
 }
 
 func newLoad(s *server, w work, connections int) (*load, error) {
-	l := &load{server: s, request: w.request, events: w.events}
+	l := &load{server: s, request: w.request, events: w.events, rate: w.rate}
 	if s.name == "sidenote" {
 		l.want = w.status
 	}
@@ -54,7 +55,8 @@ type round struct {
 
 func (r round) perRequest() float64 { return float64(r.cpu.Nanoseconds()) / 1e3 / float64(r.requests) }
 
-// run sends requests, on each connection one after the other, for so long.
+// run sends requests, on each connection one after the other, for so long: as many as are answered,
+// or as the rate says.
 func (l *load) run(ctx context.Context, long time.Duration) (round, error) {
 	before, err := cpuOf(l.server.pid())
 	if err != nil {
@@ -63,9 +65,16 @@ func (l *load) run(ctx context.Context, long time.Duration) (round, error) {
 	start := time.Now()
 	var sent atomic.Int64
 	var all errgroup.Group
-	for _, c := range l.clients {
+	for i, c := range l.clients {
 		all.Go(func() (err error) {
-			for err == nil && time.Since(start) < long && ctx.Err() == nil {
+			for n := 0; err == nil && time.Since(start) < long && ctx.Err() == nil; n++ {
+				if l.rate > 0 {
+					due := time.Duration(n*len(l.clients)+i) * time.Second / time.Duration(l.rate)
+					if due >= long {
+						return nil
+					}
+					time.Sleep(due - time.Since(start)) // a round is short
+				}
 				err = l.one(c)
 				sent.Add(1)
 			}
