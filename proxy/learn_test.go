@@ -13,8 +13,8 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
-	"sidenote/rewrite"
 	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/model"
 )
 
 // sendSampled sends the same request n times to an upstream that gives this answer, and returns
@@ -123,7 +123,7 @@ func TestStatusOfCountedRequest(t *testing.T) {
 	if !strings.Contains(status, "; window=1048576; request=") || !strings.Contains(status, "; messages=") || !strings.HasSuffix(status, "; reserved-output=4096") {
 		t.Errorf("status %s", status)
 	}
-	if r := g.reports.next(t); r.Rewrite.Ledger.Window.Check != rewrite.CheckCount {
+	if r := g.reports.next(t); r.Rewrite.Ledger.Window.Check != model.CheckCount {
 		t.Errorf("%+v", r.Rewrite.Ledger.Window)
 	}
 }

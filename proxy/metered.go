@@ -34,7 +34,7 @@ func meterBody(x *exchange, r *metered.Request, p *rewrite.Parser, body []byte, 
 		return err
 	}
 	m := x.setup.rewriter.Models.Model(r.ModelName())
-	r.Caps = metered.Caps{Tenant: x.policy.OutputCap, Model: cmp.Or(m.MaxOutput, rewrite.ReservedOutput(m)), Default: int(x.policy.Budget.DefaultOutput()), Completion: m.CompletionCap}
+	r.Caps = metered.Caps{Tenant: x.policy.OutputCap, Model: cmp.Or(m.MaxOutput, m.ReservedOutput()), Default: int(x.policy.Budget.DefaultOutput()), Completion: m.CompletionCap}
 	r.IncludeUsage = !to.noUsage
 	x.metered, x.row, x.window = r, m.Row, m.Window
 	if x.target.Route != route.Embeddings { // these have no text

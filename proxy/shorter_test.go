@@ -13,6 +13,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // refusing is an upstream that answers the first requests with these errors and later ones
@@ -135,7 +136,7 @@ func TestTooLongByItsLimit(t *testing.T) {
 	if n := len(second.body); resp.StatusCode != 200 || n > 2400 || !strings.Contains(second.body, "<source id=") {
 		t.Errorf("%d, then %d bytes: %s", resp.StatusCode, n, second.body)
 	}
-	if w := g.reports.next(t).Rewrite.Ledger.Window; w.Size != 2400 || w.Check != rewrite.CheckCount {
+	if w := g.reports.next(t).Rewrite.Ledger.Window; w.Size != 2400 || w.Check != model.CheckCount {
 		t.Errorf("%+v", w)
 	}
 }

@@ -102,15 +102,15 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	if !place.Added {
 		context.Joined = &chunks.Seam{Before: place.Before, Lead: lead}
 	}
-	if context.MaxTokens = max(m.counted(budget), 1); limited {
-		context.Window = cmp.Or(max(m.counted(room), 0), -1)
+	if context.MaxTokens = max(m.Counted(budget), 1); limited {
+		context.Window = cmp.Or(max(m.Counted(room), 0), -1)
 	}
 	built, err := rw.builder(j).Build(list, context)
 	if bad := (*chunks.Error)(nil); errors.As(err, &bad) {
 		return nil, &OptionError{"sidenote." + bad.Param, bad.Reason}
 	}
 	c := &Chunks{ledger: chunks.Ledger{
-		Total: len(list), In: len(built.Included), Budget: budget, Tokens: m.billed(built.TokenCount), Exact: built.Exact && !m.Estimated,
+		Total: len(list), In: len(built.Included), Budget: budget, Tokens: m.Billed(built.TokenCount), Exact: built.Exact && !m.Estimated,
 		Included: built.Included, Excluded: built.Excluded, Cut: built.Cut, Messages: []chunks.Grown{},
 	}}
 	if limited {
@@ -128,7 +128,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	var first, others []chat.NewMessage
 	for _, msg := range built.Messages {
 		joined := msg.Role == chunks.RoleSystem && !place.Added
-		c.ledger.Messages = append(c.ledger.Messages, chunks.Grown{Role: msg.Role, ChunkIDs: msg.ChunkIDs, Tokens: m.billed(msg.TokenCount), Joined: joined})
+		c.ledger.Messages = append(c.ledger.Messages, chunks.Grown{Role: msg.Role, ChunkIDs: msg.ChunkIDs, Tokens: m.Billed(msg.TokenCount), Joined: joined})
 		switch {
 		case joined:
 			if err := j.req.OperatorAmbiguity(false, utf8In(&j.messages)); err != nil {
@@ -191,12 +191,12 @@ func (j *job) roomForChunks(budget int) (room int, limited bool) {
 		return 0, false
 	}
 	field := j.req.Field.Remove
-	room = m.Window - reserved(j.req, j.policy.ReserveOutputTokens, m)
-	if room-(j.requestBound()-(field.End-field.Start)) >= budget {
+	room = m.Window - m.Reserved(j.req, j.policy.ReserveOutputTokens)
+	if room-(m.Bound(j.req)-(field.End-field.Start)) >= budget {
 		return 0, false
 	}
-	c := j.messages.Count(m.counting(), m.Window)
-	room -= m.billed(c.Sum()) + m.reserve(c)
+	c := j.messages.Count(m.Counting(), m.Window)
+	room -= m.Billed(c.Sum()) + m.Reserve(c)
 	return room, room < budget
 }
 

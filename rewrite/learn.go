@@ -48,7 +48,7 @@ func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Cal
 		return Calibrated{}, err
 	}
 	m := rw.Models.Model(req.Model)
-	c := rw.costs.Count(req, m.counting(), 0)
+	c := rw.costs.Count(req, m.Counting(), 0)
 	if rw.Calibration == nil || c.Images > 0 {
 		return Calibrated{Row: m.Row}, nil
 	}

@@ -144,7 +144,7 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	}
 	k := fitKey{
 		first: &sources[0], n: len(sources), notice: notice, policy: j.policy.Digest,
-		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.ratio(),
+		encoding: j.model.Encoding, budget: j.budget(), ratio: j.model.Ratio(),
 		formatIsText: j.req.TextFormat, query: j.safeQuery(), places: j.places.n,
 	}
 	for i := range j.places.n {

@@ -64,7 +64,7 @@ func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 // tokens at the joins made it too large, it fits again into less room. It returns false
 // if nothing fits.
 func (p *plan) assemble() bool {
-	for room := p.model.counted(p.budget) - p.around(); room > 0; room -= max(1, p.used-p.budget) {
+	for room := p.model.Counted(p.budget) - p.around(); room > 0; room -= max(1, p.used-p.budget) {
 		if adds := p.into(room); !adds || p.used <= p.budget {
 			return adds
 		}
@@ -183,7 +183,7 @@ func (p *plan) weigh() (adds bool) {
 		p.used += n
 		p.exact = p.exact && exact
 	}
-	p.used = p.model.billed(p.used)
+	p.used = p.model.Billed(p.used)
 	return adds
 }
 
@@ -245,7 +245,7 @@ func (p *plan) result(out *fitResult) {
 	if demand > 0 || p.fixed.rules.text != "" {
 		demand += p.around()
 	}
-	out.overflow = max(0, p.model.billed(demand)-p.budget)
+	out.overflow = max(0, p.model.Billed(demand)-p.budget)
 	if texts := s.neighbourTexts; len(texts) > 0 {
 		out.neighbours = present.New(len(texts), func(i int) string { return texts[i] })
 	}

@@ -22,6 +22,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/options"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tags/tagstest"
@@ -258,7 +259,7 @@ func staysInWindow(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte, res 
 	}
 	n := total(t, oracle, body)
 	switch {
-	case w.Check == rewrite.CheckCount && w.Request-w.Reserve != n, w.Check == rewrite.CheckBound && w.Request < n:
+	case w.Check == model.CheckCount && w.Request-w.Reserve != n, w.Check == model.CheckBound && w.Request < n:
 		t.Fatalf("oracle counts %d tokens, ledger %+v of %s", n, w, body)
 	}
 }

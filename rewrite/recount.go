@@ -28,8 +28,8 @@ func (rw *Rewriter) recount(j *job, res *Result) error {
 	if err != nil {
 		return fmt.Errorf("rewritten request: %w", err)
 	}
-	count := func(r *Request) int { return rw.costs.Count(r, j.model.counting(), 0).Sum() }
-	if grown := j.model.billed(count(goes) - count(came)); grown != res.Ledger.Used {
+	count := func(r *Request) int { return rw.costs.Count(r, j.model.Counting(), 0).Sum() }
+	if grown := j.model.Billed(count(goes) - count(came)); grown != res.Ledger.Used {
 		return fmt.Errorf("the request grew by %d tokens, the ledger says %d", grown, res.Ledger.Used)
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/cost"
 	"sidenote/rewrite/edit"
+	"sidenote/rewrite/model"
 )
 
 // What is rewritten is a request as package chat reads it.
@@ -112,7 +113,7 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 	}
 	res.RetrieveTook = time.Since(start)
 
-	if j.window = (Window{Size: j.model.Window, Check: CheckNone}); p.CountWhole {
+	if j.window = (Window{Size: j.model.Window, Check: model.CheckNone}); p.CountWhole {
 		j.measureWindow()
 	}
 	if p.Neighbours == NeighboursSection {
@@ -247,7 +248,7 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 		res.Outcome = Untouched
 		return j.leftOut(found, &fitResult{components: []ComponentEntry{}, sources: []SourceEntry{}, exact: true})
 	}
-	if j.window.Check == CheckNone {
+	if j.window.Check == model.CheckNone {
 		j.measureWindow()
 	}
 	in := j.fit(m, found, sources, notice)

@@ -9,6 +9,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // splitRules are the rules under placement split, with citations. They say that sources are
@@ -91,7 +92,7 @@ func TestM17RulesStandOnEveryTurn(t *testing.T) {
 		if rules, _ := encoding(t, "o200k_base").Count(splitRules); l.Rules != rules || l.Used < rules || sources == 0 && l.Used > rules+2 {
 			t.Errorf("%s: %d tokens of rules in %d, want %d", reason, l.Rules, l.Used, rules)
 		}
-		if res.Ledger.Window.Check == rewrite.CheckNone {
+		if res.Ledger.Window.Check == model.CheckNone {
 			t.Errorf("%s: added without a look at the window", reason)
 		}
 	}

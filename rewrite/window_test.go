@@ -11,6 +11,7 @@ import (
 	"sidenote/rewrite"
 	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/cost"
+	"sidenote/rewrite/model"
 )
 
 // measured counts the whole request, with sources or without.
@@ -92,39 +93,12 @@ func windowed(t *testing.T, m rewrite.Model, p rewrite.Policy, more string) rewr
 	return rw.Rewrite(t.Context(), p, req, rewrite.Options{})
 }
 
-// The reserve for the answer is the number of choices times the request's limit, or
-// else the policy's or the model's length.
-func TestReservedOutput(t *testing.T) {
-	with := func(tokens int) rewrite.Policy {
-		p := testPolicy(t, nil)
-		p.ReserveOutputTokens = tokens
-		return p
-	}
-	for _, c := range []struct {
-		more   string
-		model  rewrite.Model
-		policy rewrite.Policy
-		want   int
-	}{
-		{``, rewrite.Model{}, with(0), 4096},
-		{``, rewrite.Model{Window: 8192}, with(0), 2048},
-		{``, rewrite.Model{Window: 400_000, DefaultOutput: 25_000}, with(0), 25_000},
-		{``, rewrite.Model{Window: 128_000, MaxOutput: 1_000}, with(0), 1_000},
-		{``, rewrite.Model{Window: 8192, DefaultOutput: 25_000}, with(3000), 3000},
-		{`,"max_tokens":100`, rewrite.Model{}, with(3000), 100},
-		{`,"max_completion_tokens":200,"max_tokens":100`, rewrite.Model{}, with(0), 200},
-		{`,"max_tokens":1e2,"n":3`, rewrite.Model{}, with(0), 300},
-		{`,"max_tokens":100,"best_of":4,"n":2`, rewrite.Model{}, with(0), 400},
-		{`,"n":2`, rewrite.Model{}, with(50), 100},
-		{`,"max_tokens":"100"`, rewrite.Model{}, with(0), 100},
-		{`,"max_tokens":-5,"n":0`, rewrite.Model{}, with(0), 4096},
-		{`,"max_tokens":1.5,"n":"x"`, rewrite.Model{}, with(0), 4096},
-		{`,"max_tokens":null,"n":null`, rewrite.Model{}, with(0), 4096},
-		{`,"max_tokens":1e30,"n":1e30`, rewrite.Model{}, with(0), 1<<31 - 1},
-	} {
-		if got := windowed(t, c.model, c.policy, c.more).Ledger.Window.ReservedOutput; got != c.want {
-			t.Errorf("%s, window %d: %d tokens reserved, want %d", c.more, c.model.Window, got, c.want)
-		}
+// The policy's reserve for the answer holds.
+func TestReservedByPolicy(t *testing.T) {
+	p := testPolicy(t, nil)
+	p.ReserveOutputTokens = 3000
+	if got := windowed(t, rewrite.Model{Window: 8192}, p, "").Ledger.Window.ReservedOutput; got != 3000 {
+		t.Errorf("%d tokens reserved", got)
 	}
 }
 
@@ -134,26 +108,26 @@ func TestWindow(t *testing.T) {
 	const cap100 = `,"max_tokens":100`
 	for _, c := range []struct {
 		window, sources int
-		check           rewrite.WindowCheck
+		check           model.WindowCheck
 		outcome         rewrite.Outcome
 		reason          rewrite.Reason
 	}{
-		{0, 3, rewrite.CheckUnknown, rewrite.Injected, ""},
-		{1 << 20, 3, rewrite.CheckBound, rewrite.Injected, ""},
-		{8000, 3, rewrite.CheckBound, rewrite.Injected, ""},
-		{2500, 1, rewrite.CheckBound, rewrite.Injected, ""},
-		{900, 1, rewrite.CheckCount, rewrite.Injected, ""},
-		{400, 0, rewrite.CheckCount, rewrite.Injected, ""},
-		{130, 0, rewrite.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
-		{109, 0, rewrite.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
-		{50, 0, rewrite.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
+		{0, 3, model.CheckUnknown, rewrite.Injected, ""},
+		{1 << 20, 3, model.CheckBound, rewrite.Injected, ""},
+		{8000, 3, model.CheckBound, rewrite.Injected, ""},
+		{2500, 1, model.CheckBound, rewrite.Injected, ""},
+		{900, 1, model.CheckCount, rewrite.Injected, ""},
+		{400, 0, model.CheckCount, rewrite.Injected, ""},
+		{130, 0, model.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
+		{109, 0, model.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
+		{50, 0, model.CheckCount, rewrite.Untouched, rewrite.ReasonWindow},
 	} {
 		res := windowed(t, rewrite.Model{Window: c.window}, testPolicy(t, nil), cap100)
 		w := res.Ledger.Window
 		if w.Check != c.check || res.Outcome != c.outcome || res.Reason != c.reason || w.Size != c.window || res.Ledger.ChunksSelected < c.sources {
 			t.Errorf("window %d: %s %q, %d sources, %+v", c.window, res.Outcome, res.Reason, res.Ledger.ChunksSelected, w)
 		}
-		if w.Check == rewrite.CheckCount && (w.Request != 9 || w.Room != c.window-109) {
+		if w.Check == model.CheckCount && (w.Request != 9 || w.Room != c.window-109) {
 			t.Errorf("window %d: request %d, room %d", c.window, w.Request, w.Room)
 		}
 		if w.Size > 0 && res.Ledger.Used > max(w.Room, 0) {
@@ -167,13 +141,13 @@ func TestBoundKnowsWhatIsBilledBeyond(t *testing.T) {
 	hidden := calibration.Value{Ratio: 1, Offset: 5000, OffsetUpper: 5000}
 	for _, estimated := range []bool{false, true} {
 		m := rewrite.Model{Window: 8000, Calibration: hidden, Estimated: estimated}
-		if w := windowed(t, m, testPolicy(t, nil), `,"max_tokens":100`).Ledger.Window; w.Check != rewrite.CheckBound || w.Request < 5000 {
+		if w := windowed(t, m, testPolicy(t, nil), `,"max_tokens":100`).Ledger.Window; w.Check != model.CheckBound || w.Request < 5000 {
 			t.Errorf("estimated %v: %+v", estimated, w)
 		}
 	}
 	m := rewrite.Model{Window: 5150, Calibration: hidden}
 	res := windowed(t, m, testPolicy(t, nil), `,"max_tokens":100`)
-	if w := res.Ledger.Window; w.Check != rewrite.CheckCount || w.Room != 5150-5000-100-9 || res.Ledger.Used > w.Room {
+	if w := res.Ledger.Window; w.Check != model.CheckCount || w.Room != 5150-5000-100-9 || res.Ledger.Used > w.Room {
 		t.Errorf("used %d, %+v", res.Ledger.Used, w)
 	}
 }
@@ -186,7 +160,7 @@ func TestWindowNotLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{rewrite.Model{Counter: words{}, Window: 10}}}
-	if w := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != rewrite.CheckNone || w.Cost != nil || w.Size != 10 {
+	if w := rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Window; w.Check != model.CheckNone || w.Cost != nil || w.Size != 10 {
 		t.Errorf("without sources: %+v", w)
 	}
 }
@@ -331,7 +305,7 @@ func TestM18AudioByIDIsCounted(t *testing.T) {
 	const head, tail = `{"messages":[{"role":"user","content":"one two"},{"role":"assistant"`, `}]}`
 	p := testPolicy(t, nil)
 	p.ReserveOutputTokens = 1
-	for audio, want := range map[string]rewrite.WindowCheck{`null`: rewrite.CheckBound, `{"id":"audio_abc"}`: rewrite.CheckCount} {
+	for audio, want := range map[string]model.WindowCheck{`null`: model.CheckBound, `{"id":"audio_abc"}`: model.CheckCount} {
 		req, err := rewrite.Parse([]byte(head + `,"audio":` + audio + tail))
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 
 	"sidenote/cmd/sidenote/internal/config/modelrows"
-	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -45,9 +45,9 @@ func (c *modelsCmd) Run(a *app) error {
 		if m.NoSystem {
 			roles = "no system"
 		}
-		reserved := rewrite.ReservedOutput(rewrite.Model{Window: m.Window, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput})
+		row := model.Model{Window: m.Window, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
-			reserved, m.Images.Tokens(1024, 1024, "high"), count, roles)
+			row.ReservedOutput(), m.Images.Tokens(1024, 1024, "high"), count, roles)
 	}
 	return w.Flush()
 }

@@ -15,6 +15,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/model"
 )
 
 // visited are the pages that are looked at, in all their states. Pages that are added are
@@ -80,7 +81,7 @@ func whole() *report.Report {
 	l := &of.Rewrite.Ledger
 	at := strings.Index(received, `"},{"role":"user"`)
 	l.Edits, l.Encoding, l.Overflow, l.Model = []rewrite.Edit{{Name: "inject", Offset: at, Insert: [][]byte{[]byte(block)}}}, "o200k_base", 240, "gpt-5-mini"
-	l.Window = rewrite.Window{Size: 128_000, Check: rewrite.CheckCount, ReservedOutput: 4096, Request: 9_000, Room: 114_904}
+	l.Window = rewrite.Window{Size: 128_000, Check: model.CheckCount, ReservedOutput: 4096, Request: 9_000, Room: 114_904}
 	l.Components = []rewrite.ComponentEntry{{Name: "house-rules", Priority: 90, Fate: rewrite.In, Tokens: 120, Demand: 120}, {Name: rewrite.SourcesName, Fate: rewrite.In, Tokens: 1000}}
 	score := .83
 	for i := range l.Sources {

@@ -1,4 +1,6 @@
-package rewrite
+// Package model has what a rewrite knows of a model: how its tokens are counted, what is billed for
+// them, and what of its window a request leaves.
+package model
 
 import (
 	"math"
@@ -9,7 +11,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A Model is what the rewrite knows of a model.
+// A Model is a row of the model table, with what was learnt of an upstream that runs it.
 type Model struct {
 	Row           string // matched row of the model table, "other" when none: the metric label
 	Encoding      string // "o200k_base"
@@ -24,14 +26,14 @@ type Model struct {
 	Calibration   calibration.Value // how its upstream's bills differ from our counts; zero while unknown
 }
 
-// counting is how the model's prompts are counted.
-func (m *Model) counting() cost.Model {
+// Counting is how the model's prompts are counted.
+func (m *Model) Counting() cost.Model {
 	return cost.Model{Encoding: m.Encoding, Counter: m.Counter, Images: m.Images}
 }
 
-// ratio returns how many tokens are billed at most for each counted one: 1 if the
+// Ratio returns how many tokens are billed at most for each counted one: 1 if the
 // encoding is the model's own.
-func (m *Model) ratio() float64 {
+func (m *Model) Ratio() float64 {
 	switch {
 	case !m.Estimated:
 		return 1
@@ -44,11 +46,11 @@ func (m *Model) ratio() float64 {
 // rounding is more than the rounding error of a count times a ratio.
 const rounding = 1e-6
 
-// billed returns how many tokens may be billed for n counted ones.
-func (m *Model) billed(n int) int { return int(math.Ceil(float64(n)*m.ratio() - rounding)) }
+// Billed returns how many tokens may be billed for n counted ones.
+func (m *Model) Billed(n int) int { return int(math.Ceil(float64(n)*m.Ratio() - rounding)) }
 
-// counted returns how many tokens may be counted so that at most n are billed.
-func (m *Model) counted(n int) int { return int(math.Floor(float64(n)/m.ratio() + rounding/2)) }
+// Counted returns how many tokens may be counted so that at most n are billed.
+func (m *Model) Counted(n int) int { return int(math.Floor(float64(n)/m.Ratio() + rounding/2)) }
 
 // Reserves for the errors of formulas: OpenAI's formula for tools is known to be off by
 // a few tokens, and by more with every schema.
@@ -57,12 +59,12 @@ const (
 	formulaShare   = 20 // one token more for so many tokens counted by formulas
 )
 
-// reserve returns the tokens by which the bill may exceed the cost c. For an exact
+// Reserve returns the tokens by which the bill may exceed the cost c. For an exact
 // encoding that is the offset learnt from the upstream's bills, plus an allowance if
 // formulas took part: the samples behind the offset may be of requests without tools,
 // so the offset does not cover them. For an estimated model the learnt ratio stands for
 // the offset already.
-func (m *Model) reserve(c cost.Tokens) int {
+func (m *Model) Reserve(c cost.Tokens) int {
 	n := 0
 	if !m.Estimated {
 		n = max(m.Calibration.OffsetUpper, 0)
