@@ -92,20 +92,20 @@ type namedText struct {
 }
 
 func (t *namedText) weigh() int {
-	t.all = t.part(t.policy.renderComponent(t.name, t.text))
+	t.all = t.part(t.policy.Component(t.name, t.text))
 	return t.all.tokens
 }
 
 func (t *namedText) whole() taken { return t.taken(t.all) }
 
 func (t *namedText) taken(p part) taken {
-	return taken{parts: []part{p}, tokens: p.tokens, text: max(0, p.tokens-t.count(t.policy.renderComponent(t.name, "")))}
+	return taken{parts: []part{p}, tokens: p.tokens, text: max(0, p.tokens-t.count(t.policy.Component(t.name, "")))}
 }
 
 func (t *namedText) cut(room int) taken {
 	var short part
 	text, _ := t.shorten(t.text, room, func(text string) int {
-		short = t.part(t.policy.renderComponent(t.name, text))
+		short = t.part(t.policy.Component(t.name, text))
 		return short.tokens
 	})
 	if text == "" {
@@ -115,6 +115,9 @@ func (t *namedText) cut(room int) taken {
 }
 
 func (t *namedText) leaveOut(ExcludeReason, string) {}
+
+// cutMarker stands at the end of a text that was cut.
+const cutMarker = " [… cut to fit]"
 
 // shorten cuts text so that its cost stays within room, and appends a mark. It returns
 // "" if less than the policy's MinTruncatedTokens would be left. A cut can turn code

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval/recent"
+	"sidenote/rewrite/block"
 	"sidenote/rewrite/chat"
 )
 
@@ -84,18 +85,18 @@ func (m *memo) fixedTexts(j *job, notice bool) *fixedTexts {
 func newFixedTexts(j *job, k fixedKey) *fixedTexts {
 	p, m := j.policy, meter{counter: j.model.Counter, allExact: true}
 	before, behind := p.Template.Around(j.safeQuery())
-	inBlock, inElement := "", rules(p, k.formatIsText, k.rulesInBlock)
+	inBlock, inElement := "", p.Rules(k.formatIsText, k.rulesInBlock)
 	if k.rulesInBlock {
 		inBlock, inElement = inElement, ""
 	}
 	if k.notice {
-		inElement = noticeEmpty
+		inElement = block.NoticeEmpty
 	}
-	d := p.dress()
+	d := p.Delimiters()
 	f := &fixedTexts{
 		fixedKey: k,
 		before:   m.part(before), behind: m.part(behind), rules: m.part(inBlock),
-		opening: m.part(d.open + inElement), closing: m.part(closing(p, k.formatIsText)), close: m.part(d.close), sourceClose: m.part(d.sourceClose),
+		opening: m.part(d.Open + inElement), closing: m.part(p.Closing(k.formatIsText)), close: m.part(d.Close), sourceClose: m.part(d.SourceClose),
 		inElement: m.count(inElement),
 	}
 	f.around = m.count(strings.TrimLeft(before+behind, "\r\n")) + f.rules.tokens

@@ -5,17 +5,8 @@ import (
 	"slices"
 
 	"sidenote/retrieval"
+	"sidenote/rewrite/block"
 	"sidenote/rewrite/present"
-)
-
-// Neighbours says which chunks beside a source go in with it where room is left.
-type Neighbours string
-
-// The kinds.
-const (
-	NeighboursAdjacent Neighbours = ""        // the one before and the one after, of whatever section
-	NeighboursSection  Neighbours = "section" // a range of its section, read where room is left
-	NeighboursOff      Neighbours = "off"
 )
 
 // maxNeighbours is how many chunks of a section go in on each side of a source at most.
@@ -38,7 +29,7 @@ type chunkID struct {
 // left: best source first, the following chunk before the preceding one. It returns no parts if it
 // adds none.
 func (s *sourceList) addNeighbours(room int) taken {
-	if s.policy.Neighbours == NeighboursAdjacent && !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
+	if s.policy.Neighbours == block.NeighboursAdjacent && !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
 		return taken{}
 	}
 	h := neighbourhood{sourceList: s, room: room, there: make(map[chunkID]bool, 2*len(s.blocks))}
@@ -46,12 +37,12 @@ func (s *sourceList) addNeighbours(room int) taken {
 		h.there[chunkID{b.source.Knowledge, b.source.Doc, b.source.Chunk}] = true
 	}
 	switch s.policy.Neighbours {
-	case NeighboursAdjacent:
+	case block.NeighboursAdjacent:
 		for i := range s.blocks {
 			h.add(i, +1, s.blocks[i].source.After)
 			h.add(i, -1, s.blocks[i].source.Before)
 		}
-	case NeighboursSection:
+	case block.NeighboursSection:
 		h.addSections()
 	}
 	if !h.grown {
@@ -92,7 +83,7 @@ func (h *neighbourhood) add(i, next int, text string) bool {
 	} else {
 		b.raw = text + "\n\n" + b.raw
 	}
-	b.body = safeBody(b.raw, h.policy) // neutralised after joining: a tag may be split over two chunks
+	b.body = h.policy.SafeText(b.raw) // neutralised after joining: a tag may be split over two chunks
 	b = h.weighed(b)
 	more := b.tokens - h.blocks[i].tokens
 	if more > h.room {

@@ -11,6 +11,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/sketch"
 	"sidenote/rewrite"
+	"sidenote/rewrite/block"
 )
 
 // A kept base finds sources and keeps the chunks of their document, in sections.
@@ -84,7 +85,7 @@ func section(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in str
 // four, until the section ends or another source begins. What stands in the messages ends it, too.
 func TestNeighboursOfTheSection(t *testing.T) {
 	p := testPolicy(t, nil)
-	p.Neighbours = rewrite.NeighboursSection
+	p.Neighbours = block.NeighboursSection
 	for name, c := range map[string]struct {
 		base   *keptBase
 		system string
@@ -114,7 +115,7 @@ func TestNeighboursOfTheSection(t *testing.T) {
 	if got, l := section(t, gone, p, "You are HR."); got != " 4 |" || len(l.Sources) != 1 {
 		t.Errorf("what cannot be read: %q", got)
 	}
-	p.Neighbours = rewrite.NeighboursOff
+	p.Neighbours = block.NeighboursOff
 	if got, _ := section(t, base([]int{4}, 9), p, "You are HR."); got != " 4 |" {
 		t.Errorf("off: %q", got)
 	}
@@ -123,7 +124,7 @@ func TestNeighboursOfTheSection(t *testing.T) {
 // Without room nothing is read; with a little, no more than what first does not fit on each side.
 func TestNeighboursAreReadWhereRoomIs(t *testing.T) {
 	p := testPolicy(t, nil)
-	p.Neighbours = rewrite.NeighboursSection
+	p.Neighbours = block.NeighboursSection
 	k := base([]int{4}, 9)
 	_, l := section(t, k, p, "You are HR.")
 	if k.read != 8 || l.Sources[0].Neighbours != 8 {

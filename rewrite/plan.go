@@ -45,7 +45,7 @@ func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 		p.insertions[i].Place = &j.places.at[i]
 	}
 	for _, c := range j.policy.Components {
-		c.Text = safeBody(c.Text, j.policy)
+		c.Text = j.policy.SafeText(c.Text)
 		p.elements = append(p.elements, element{Component: c, content: &namedText{meter: &p.meter, name: c.Name, text: c.Text}})
 	}
 	s := &p.sources

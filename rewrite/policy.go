@@ -8,6 +8,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
+	"sidenote/rewrite/block"
 	"sidenote/rewrite/chunks"
 	"sidenote/rewrite/template"
 )
@@ -39,30 +40,11 @@ const (
 	PlaceMarker   Placement = "marker"
 )
 
-// Citations says whether the block asks the model to cite source ids.
-type Citations string
-
-// CitationsAuto is on, but off where the answer's format is not text.
-const (
-	CitationsAuto Citations = "auto"
-	CitationsOn   Citations = "on"
-	CitationsOff  Citations = "off"
-)
-
-// Grounding says how strictly the model is asked to stay with the sources.
-type Grounding string
-
-// The groundings.
-const (
-	GroundingDefault Grounding = "default"
-	GroundingStrict  Grounding = "strict"
-)
-
 // OnEmpty says what to do if the search worked and found nothing relevant.
 type OnEmpty string
 
 // The actions on an empty search result. The empty string stands for EmptyPass or,
-// under GroundingStrict, for EmptyNotice.
+// under block.GroundingStrict, for EmptyNotice.
 const (
 	EmptyPass   OnEmpty = "pass"
 	EmptyNotice OnEmpty = "notice"
@@ -79,36 +61,9 @@ const (
 	OrderEdges    Order = "edges"    // best at both ends, least in the middle
 )
 
-// Escape says how much of a document's markup is neutralised.
-type Escape string
-
-// The escapes.
-const (
-	EscapeTags Escape = "tags" // only what could be read as a tag of ours
-	EscapeAll  Escape = "all"  // every '<'
-)
-
-// ComponentsFormat says what stands around each component.
-type ComponentsFormat string
-
-// The formats of components.
-const (
-	ComponentsTags     ComponentsFormat = ""         // tags: <component name="glossary"> … </component>, and <sources>
-	ComponentsHeadings ComponentsFormat = "headings" // "# GLOSSARY" above it
-)
-
-// SourcesFormat says what stands around each source.
-type SourcesFormat string
-
-// The formats of sources.
-const (
-	SourcesTags  SourcesFormat = ""      // tags: <source id="1" …> … </source> in <sources>
-	SourcesPlain SourcesFormat = "plain" // "[1] Leave policy > Parental leave (handbook/leave.md)" above it, for models that were trained so
-)
-
 // SourcesName is the name of the component that holds the sources. No other component
 // may have it.
-const SourcesName = "sources"
+const SourcesName = block.SourcesName
 
 // A Component is one named text that competes for the token budget.
 type Component struct {
@@ -175,15 +130,8 @@ type Policy struct {
 	Components          []Component
 	Sources             Component // priority and truncatable of the sources component; name and text unused
 	Order               Order
-	ComponentsFormat    ComponentsFormat `json:",omitempty"`
-	SourcesFormat       SourcesFormat    `json:",omitempty"`
-	SourceOrder         SourceOrder      `json:",omitempty"`
-	Neighbours          Neighbours       `json:",omitempty"`
 
-	Citations        Citations
-	Grounding        Grounding
-	SourceAttributes []string // of the six in DefaultPolicy, in that order; id is always there
-	Escape           Escape
+	block.Style // of sources and components
 
 	MinTruncatedTokens int // a cut that leaves less is not made
 	OnEmpty            OnEmpty
@@ -211,10 +159,7 @@ func DefaultPolicy() Policy {
 		ContextTokens:      2000,
 		Sources:            Component{Name: SourcesName, Priority: PriorityHigh, Truncatable: true},
 		Order:              OrderPriority,
-		Citations:          CitationsAuto,
-		Grounding:          GroundingDefault,
-		SourceAttributes:   []string{"id", "type", "kb_id", "doc_id", "name", "section"},
-		Escape:             EscapeTags,
+		Style:              block.DefaultStyle(),
 		MinTruncatedTokens: 100,
 		EmptyAnswer:        "The documents do not cover this question.",
 	}
@@ -231,7 +176,7 @@ func (p Policy) Empty() OnEmpty {
 	switch {
 	case p.OnEmpty != "":
 		return p.OnEmpty
-	case p.Grounding == GroundingStrict:
+	case p.Grounding == block.GroundingStrict:
 		return EmptyNotice
 	}
 	return EmptyPass
@@ -247,7 +192,7 @@ func (p *Policy) Planning(model string, earlier []string) *retrieval.Planning {
 	settings.Model = cmp.Or(settings.Model, model)
 	return &retrieval.Planning{
 		PlanSettings: settings, Planner: p.PlannedBy, Earlier: earlier[:min(len(earlier), settings.Turns)],
-		MaySkip: p.Grounding != GroundingStrict && p.Empty() != EmptyRefuse && !p.Planner.Replan, // then it was searched
+		MaySkip: p.Grounding != block.GroundingStrict && p.Empty() != EmptyRefuse && !p.Planner.Replan, // then it was searched
 	}
 }
 
@@ -271,6 +216,20 @@ func (p *Policy) Grading() *retrieval.Grading {
 // are texts that the user said before, last first.
 func (p *Policy) AddStages(q *retrieval.Query, model string, earlier []string) {
 	q.Planning, q.Reranking, q.Grading = p.Planning(model, earlier), p.Reranking(), p.Grading()
+}
+
+// SafeText returns text that comes from elsewhere so that nothing in it looks like what stands around
+// sources and components, or like a tag of the template.
+func (p *Policy) SafeText(text string) string {
+	return p.Safe(text, p.Template.Tags(), p.componentNames)
+}
+
+func (p *Policy) componentNames() []string {
+	names := make([]string, len(p.Components))
+	for i := range p.Components {
+		names[i] = p.Components[i].Name
+	}
+	return names
 }
 
 // Options are what one request asks of its policy, from headers or the body

@@ -9,6 +9,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/block"
 )
 
 // A draw makes cases from a seed: rapid would take minutes for as many.
@@ -56,9 +57,9 @@ func (d draw) policy() rewrite.Policy {
 	p.ContextTokens = pick(d, 120, 250, 2000)
 	p.MinTruncatedTokens = pick(d, 1, 10)
 	p.Template = template(pick(d, "", "", "Asked: {{QUERY}}\n\n{{CONTEXT}}\n/end", "pre {{CONTEXT}}post"))
-	p.Escape = pick(d, rewrite.EscapeTags, rewrite.EscapeAll)
-	p.ComponentsFormat = pick(d, rewrite.ComponentsTags, rewrite.ComponentsHeadings)
-	p.SourcesFormat = pick(d, rewrite.SourcesTags, rewrite.SourcesPlain)
+	p.Escape = pick(d, block.EscapeTags, block.EscapeAll)
+	p.ComponentsFormat = pick(d, block.ComponentsTags, block.ComponentsHeadings)
+	p.SourcesFormat = pick(d, block.SourcesTags, block.SourcesPlain)
 	if d.IntN(3) == 0 {
 		p.Components = []rewrite.Component{{Name: "c", Text: "x" + d.text(12), Priority: d.IntN(101), Truncatable: d.IntN(2) == 0}}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/block"
 )
 
 // A source that was rendered for another question stands in the prompt as it would without
@@ -27,7 +28,7 @@ func TestRenderedAgain(t *testing.T) {
 		"stored tokens": func(_ *rewrite.Policy, src *retrieval.Source) { src.Tokens, _ = words{}.Count(src.Text) },
 		"neighbour":     func(_ *rewrite.Policy, src *retrieval.Source) { src.After = "And then?" },
 		"policy": func(p *rewrite.Policy, _ *retrieval.Source) {
-			p.Digest, p.Escape = "another policy", rewrite.EscapeAll
+			p.Digest, p.Escape = "another policy", block.EscapeAll
 		},
 	}
 	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
@@ -100,7 +101,7 @@ func TestFixedTextsAgain(t *testing.T) {
 	}
 	for _, place := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceSplit} {
 		p := testPolicy(t, nil)
-		p.Digest, p.Placement, p.Grounding, p.ContextTokens = "some policy", place, rewrite.GroundingStrict, 20_000
+		p.Digest, p.Placement, p.Grounding, p.ContextTokens = "some policy", place, block.GroundingStrict, 20_000
 		for _, first := range requests {
 			for _, second := range requests {
 				rw := new(rewrite.Rewriter)

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/followup"
+	"sidenote/rewrite/block"
 	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/cost"
@@ -116,7 +117,7 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 	if j.window = (Window{Size: j.model.Window, Check: model.CheckNone}); p.CountWhole {
 		j.measureWindow()
 	}
-	if p.Neighbours == NeighboursSection {
+	if p.Neighbours == block.NeighboursSection {
 		j.beside = rw.besides(ctx, res.Retrieval.Bases, j.model.Encoding)
 	}
 	in := j.decide(res, &rw.memo)
@@ -283,7 +284,7 @@ func (j *job) safeQuery() string {
 	if !j.policy.Template.Asks() {
 		return ""
 	}
-	return safeBody(j.query, j.policy)
+	return j.policy.SafeText(j.query)
 }
 
 // block returns the text that is inserted, all places together.

@@ -5,29 +5,19 @@ import (
 	"slices"
 
 	"sidenote/retrieval"
-)
-
-// SourceOrder says in which order sources stand in the sources element. Which of them go in does not
-// depend on it: that is by relevance.
-type SourceOrder string
-
-// The orders.
-const (
-	SourcesByRelevance SourceOrder = ""         // best first
-	SourcesAtEdges     SourceOrder = "edges"    // best first and last, least in the middle (Liu et al., "Lost in the Middle", 2023, arXiv 2307.03172)
-	SourcesByDocument  SourceOrder = "document" // chunks of a document together, as they stand in it, documents by their best source
+	"sidenote/rewrite/block"
 )
 
 // inOrder are sources' numbers by relevance, from 0, in their order in the prompt.
-func (o SourceOrder) inOrder(blocks []sourceBlock) []int {
+func inOrder(o block.SourceOrder, blocks []sourceBlock) []int {
 	order := make([]int, len(blocks))
 	for i := range order {
 		order[i] = i
 	}
 	switch o {
-	case SourcesAtEdges:
+	case block.SourcesAtEdges:
 		return atEdges(order)
-	case SourcesByDocument:
+	case block.SourcesByDocument:
 		best := func(i int) int {
 			return slices.IndexFunc(blocks, func(b sourceBlock) bool { return sameDocument(b.source, blocks[i].source) })
 		}
@@ -56,12 +46,12 @@ func atEdges[T any](list []T) []T {
 // arranged returns the first n blocks in their order in the prompt, with their ids there; order are
 // their numbers.
 func (s *sourceList) arranged(n int) (blocks []sourceBlock, order []int) {
-	order = s.policy.SourceOrder.inOrder(s.blocks[:n])
+	order = inOrder(s.policy.SourceOrder, s.blocks[:n])
 	blocks = make([]sourceBlock, n)
 	for at, i := range order {
 		b := s.blocks[i]
 		if at != i {
-			b.head = headOf(b.source, at+1, s.policy)
+			b.head = s.policy.Head(b.source, at+1, s.policy.Template.Tags())
 			b = s.weighed(b)
 		}
 		blocks[at] = b
@@ -71,7 +61,7 @@ func (s *sourceList) arranged(n int) (blocks []sourceBlock, order []int) {
 
 // size is the count of an element with the first n blocks.
 func (s *sourceList) size(n int) int {
-	if s.policy.SourceOrder == SourcesByRelevance {
+	if s.policy.SourceOrder == block.SourcesByRelevance {
 		return s.element(s.blocks[:n]).tokens
 	}
 	blocks, _ := s.arranged(n)
@@ -80,7 +70,7 @@ func (s *sourceList) size(n int) int {
 
 // show renders an element with the first n blocks, and notes their ids.
 func (s *sourceList) show(n int) taken {
-	if s.policy.SourceOrder == SourcesByRelevance {
+	if s.policy.SourceOrder == block.SourcesByRelevance {
 		return s.render(s.blocks[:n])
 	}
 	blocks, order := s.arranged(n)
@@ -95,7 +85,7 @@ func (s *sourceList) inPromptOrder() []SourceEntry {
 	if s.ledger == nil { // in JSON an empty list is [], not null
 		return []SourceEntry{}
 	}
-	if s.policy.SourceOrder == SourcesByRelevance {
+	if s.policy.SourceOrder == block.SourcesByRelevance {
 		return s.ledger
 	}
 	in := slices.IndexFunc(s.ledger, func(e SourceEntry) bool { return e.ID == 0 })

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"sidenote/retrieval"
+	"sidenote/rewrite/block"
 	"sidenote/rewrite/present"
 	"sidenote/rewrite/tokens"
 )
@@ -21,6 +22,31 @@ type sourceList struct {
 	skippedPresent bool             // a neighbour was left out because the messages hold its text
 
 	beside func(src *retrieval.Source, n int) (text string, ok bool) // reads another chunk of a source's section
+}
+
+// sourceBlock is one source as it stands in the prompt: an opening line, the
+// text, a closing line.
+type sourceBlock struct {
+	source *retrieval.Source
+	raw    string // its text and the neighbouring chunks added to it
+	head   string // ends with a line feed
+	body   string // neutralised, without a line feed at its end
+	part          // all of it; its text is made when it goes in
+	ofBody int    // tokens of the body
+}
+
+// whole returns all of it, with the line that closes a source.
+func (b *sourceBlock) whole(closing string) part {
+	if b.part.text == "" {
+		b.part.text = b.head + b.body + closing
+	}
+	return b.part
+}
+
+// newBlock renders a source under an id and neutralises its text. Text that the search
+// engine neutralised at ingest passes unchanged.
+func newBlock(s *retrieval.Source, id int, p *Policy) sourceBlock {
+	return sourceBlock{source: s, raw: s.Text, head: p.Head(s, id, p.Template.Tags()), body: p.SafeText(s.Text)}
 }
 
 // take renders and counts all sources once, before the room is known.
@@ -144,7 +170,7 @@ func (s *sourceList) element(blocks []sourceBlock) taken {
 		t.tokens += blocks[i].tokens
 		t.text += blocks[i].ofBody
 	}
-	if t.tokens > closingAbove {
+	if t.tokens > block.ClosingAbove {
 		t.tokens += f.closing.tokens
 		t.rules += f.closing.tokens
 	}

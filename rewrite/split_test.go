@@ -9,6 +9,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/block"
 	"sidenote/rewrite/model"
 )
 
@@ -135,7 +136,7 @@ func TestM17RulesWithoutASystemMessage(t *testing.T) {
 // Under split the policy still decides about an empty result and a failure.
 func TestM17OnEmptyAndOnFailure(t *testing.T) {
 	s := newSplitTurn(t)
-	s.policy.Grounding = rewrite.GroundingStrict
+	s.policy.Grounding = block.GroundingStrict
 	s.found.Reason = retrieval.ReasonNoMatch
 	res, texts := s.rewritten(t)
 	const grounding = " Where they are given, answer only from them; if they do not contain the answer, say that the documents do not cover it."

@@ -14,13 +14,10 @@ func (p *Policy) SourceBlocks(sources []retrieval.Source, first int) string {
 		block := newBlock(&sources[i], first+i, p)
 		b.WriteString(block.head)
 		b.WriteString(block.body)
-		b.WriteString(p.dress().sourceClose)
+		b.WriteString(p.Delimiters().SourceClose)
 	}
 	return b.String()
 }
-
-// SafeText returns text of a document in which nothing looks like a tag of ours.
-func (p *Policy) SafeText(text string) string { return safeBody(text, p) }
 
 // Protecting returns the policy with more tags that no text of a document, a question or a
 // component may look like: those in which a model calls tools.

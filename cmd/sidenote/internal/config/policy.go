@@ -14,6 +14,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
+	"sidenote/rewrite/block"
 )
 
 // A Policy is what a tenant's requests get. In a file a policy holds only what
@@ -45,10 +46,10 @@ type Treatment struct {
 	ComponentsFormat   string             `yaml:"components_format" of:"tags|headings"`
 	Sources            SourcesComponent   `yaml:"sources"`
 	SourceAttributes   []string           `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
-	Citations          rewrite.Citations  `yaml:"citations" of:"auto|on|off"`
+	Citations          block.Citations    `yaml:"citations" of:"auto|on|off"`
 	Annotations        citing.Annotations `yaml:"annotations"`
-	Grounding          rewrite.Grounding  `yaml:"grounding" of:"default|strict"`
-	Escape             rewrite.Escape     `yaml:"escape" of:"tags|all"`
+	Grounding          block.Grounding    `yaml:"grounding" of:"default|strict"`
+	Escape             block.Escape       `yaml:"escape" of:"tags|all"`
 	MinTruncatedTokens Count              `yaml:"min_truncated_tokens" min:"1" max:"1M"`
 	Planner            Planner            `yaml:"planner"`
 	Retrieval          Retrieval          `yaml:"retrieval"`
@@ -97,18 +98,18 @@ const (
 	adjacentNeighbours = "adjacent"
 )
 
-func (s SourcesComponent) order() rewrite.SourceOrder {
+func (s SourcesComponent) order() block.SourceOrder {
 	if s.Order == sourcesByRelevance {
-		return rewrite.SourcesByRelevance
+		return block.SourcesByRelevance
 	}
-	return rewrite.SourceOrder(s.Order)
+	return block.SourceOrder(s.Order)
 }
 
-func (s SourcesComponent) neighbours() rewrite.Neighbours {
+func (s SourcesComponent) neighbours() block.Neighbours {
 	if s.Neighbours == adjacentNeighbours {
-		return rewrite.NeighboursAdjacent
+		return block.NeighboursAdjacent
 	}
-	return rewrite.Neighbours(s.Neighbours)
+	return block.Neighbours(s.Neighbours)
 }
 
 // Retrieval is how sources are searched.
@@ -193,10 +194,14 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Planner: p.Planner.settings(), Chunks: typed.Policy(p.Chunks, p.Renderers),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
-		Order:   p.Order, SourceOrder: p.Sources.order(), Neighbours: p.Sources.neighbours(), Citations: p.Citations, Grounding: p.Grounding,
-		ComponentsFormat: rewrite.ComponentsFormat(formatOf(p.ComponentsFormat)), SourcesFormat: rewrite.SourcesFormat(formatOf(p.Sources.Format)),
-		SourceAttributes: p.SourceAttributes, Escape: p.Escape, MinTruncatedTokens: int(p.MinTruncatedTokens),
-		OnEmpty: p.OnEmpty, EmptyAnswer: p.EmptyAnswer, RefuseOnFailure: p.OnFailure.Retrieval == "refuse",
+		Order:   p.Order,
+		Style: block.Style{
+			ComponentsFormat: block.ComponentsFormat(formatOf(p.ComponentsFormat)), SourcesFormat: block.SourcesFormat(formatOf(p.Sources.Format)),
+			SourceOrder: p.Sources.order(), Neighbours: p.Sources.neighbours(), Citations: p.Citations, Grounding: p.Grounding,
+			SourceAttributes: p.SourceAttributes, Escape: p.Escape,
+		},
+		MinTruncatedTokens: int(p.MinTruncatedTokens),
+		OnEmpty:            p.OnEmpty, EmptyAnswer: p.EmptyAnswer, RefuseOnFailure: p.OnFailure.Retrieval == "refuse",
 		RefuseOnPartial: p.OnFailure.Partial == "refuse",
 	}
 	for _, c := range p.Components {

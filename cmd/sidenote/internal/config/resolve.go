@@ -13,6 +13,7 @@ import (
 	"sidenote/proxy/meter"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
+	"sidenote/rewrite/block"
 )
 
 // resolve turns a checked configuration into the values that the proxy runs on. It reports
@@ -57,7 +58,7 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	if p.Models != nil {
 		out.Models = Texts(p.Models)
 	}
-	if p.Grounding == rewrite.GroundingStrict { // of an override; else it is refused
+	if p.Grounding == block.GroundingStrict { // of an override; else it is refused
 		p.Ladder = limits.Grounded(p.Ladder)
 	}
 	out.Budget = p.Terms(c.Budgets, limits.Table(c.Prices))
