@@ -47,10 +47,6 @@ func memoryOf(res retrieval.Result) int {
 
 // Retrieve answers q from a tier, else from the retriever behind it.
 func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	if r.bypasses(&q) { // of which Find may answer with hits
-		r.cache.observe(Event{Result: Bypass})
-		return r.next.Retrieve(ctx, q)
-	}
 	var res retrieval.Result
 	err := r.Find(ctx, &q, &res)
 	return res, err

@@ -191,7 +191,7 @@ func (p *Pipeline) search(ctx context.Context, q *Query, in *room) []answer {
 			one := query
 			came := make(chan answer, 1) // room for a late answer, so that no goroutine waits for a reader
 			go func() {
-				var a answer
+				a := answer{res: Result{Hits: make([]Hit, 0, one.Settings.NumCandidates)}}
 				p.ask(ctx, &one, refs, &a)
 				came <- a
 			}()

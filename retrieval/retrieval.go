@@ -269,9 +269,9 @@ type Finder interface {
 	// Find is Retrieve into res for a caller that alone gets the answer. It may change q, and
 	// does not keep it.
 	//
-	// An engine that keeps the texts of what it finds may answer with Hits in place of Sources: a
-	// search finds dozens of chunks of which few are selected. Hits may lie in the memory of those
-	// that res came with. A Pipeline answers with Sources.
+	// Where res comes with room for Hits, an engine that keeps the texts of what it finds may answer
+	// with these in place of Sources, and in that room: a search finds dozens of chunks of which few
+	// are selected.
 	Find(ctx context.Context, q *Query, res *Result) error
 }
 

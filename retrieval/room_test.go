@@ -71,13 +71,31 @@ func TestRoomIsLent(t *testing.T) {
 		t.Errorf("the first result has changed (-was +is):\n%s", diff)
 	}
 
+	used := map[*retrieval.Hit]bool{}
+	for _, room := range rooms {
+		used[&room[:1][0]] = true
+	}
 	rooms = nil
 	if _, err := p.Retrieve(t.Context(), asking("hr", "it")); err != nil {
 		t.Fatal(err)
 	}
 	for _, room := range rooms {
-		if room != nil {
-			t.Error("memory is lent to goroutines")
+		if used[&room[:1][0]] {
+			t.Error("a goroutine is lent memory that is used again")
 		}
+		used[&room[:1][0]] = true
+	}
+	if len(rooms) != 2 {
+		t.Errorf("%d searches", len(rooms))
+	}
+}
+
+// Who asks an engine without room for hits gets sources, whatever stands between.
+func TestSourcesWithoutRoom(t *testing.T) {
+	engine := finder{newLate(0, of("a", chunk("x", 0, .9, "ant")), of("a", chunk("y", 0, .8, "bee")))}
+	p := &retrieval.Prepare{Next: engine, Ref: catalog{"a": "1"}.Ref, HasTerms: hasWords, Join: joinShort}
+	got, err := p.Retrieve(t.Context(), asking("a"))
+	if err != nil || len(got.Sources) != 2 || len(got.Hits) != 0 {
+		t.Errorf("%d sources, %d hits, %v", len(got.Sources), len(got.Hits), err)
 	}
 }

@@ -82,6 +82,9 @@ type finder struct{ *late }
 func (f finder) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) (err error) {
 	hits := res.Hits[:0]
 	*res, err = f.Retrieve(ctx, *q)
+	if cap(hits) == 0 {
+		return err
+	}
 	for _, s := range res.Sources {
 		base := slices.IndexFunc(res.Bases, func(ref retrieval.Ref) bool { return ref.Knowledge == s.Knowledge })
 		hits = append(hits, retrieval.Hit{At: s.At, Base: base, Score: s.Score, Arm: s.Arm, ByArm: s.ByArm})

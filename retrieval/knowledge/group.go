@@ -67,26 +67,18 @@ type attempt struct {
 
 // Retrieve answers from the bases in q.Bases as Base.Retrieve does from one.
 func (g *Group) Retrieve(ctx context.Context, q retrieval.Query) (res retrieval.Result, err error) {
-	err = g.answer(ctx, &q, &res, withSources)
+	err = g.Find(ctx, &q, &res)
 	return res, err
 }
 
-// Find is Retrieve with hits in place of sources, where those of res lie if there is room enough.
+// Find is Retrieve into res, with hits where that comes with room for them.
 func (g *Group) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
-	return g.answer(ctx, q, res, asFound)
-}
-
-// A form makes an answer of what was found.
-type form func(*retrieval.Result, error) error
-
-func asFound(_ *retrieval.Result, err error) error { return err }
-
-func (g *Group) answer(ctx context.Context, q *retrieval.Query, res *retrieval.Result, as form) error {
+	asHits := cap(res.Hits) > 0
 	var few [fewTerms]bm25.Term
 	start, terms := time.Now(), termsOf(q, g.Analysed, few[:0])
 	ids, broken := idsOf(q.Bases), false
 	for {
-		a := g.search(ctx, q, terms, ids, res, as)
+		a := g.search(ctx, q, terms, ids, res, asHits)
 		if a.broken != "" && len(ids) > 1 {
 			g.tell(a.broken, retrieval.ReasonError)
 			ids = slices.DeleteFunc(ids, func(id string) bool { return id == a.broken })
@@ -162,7 +154,7 @@ func (g *Group) tell(id string, reason retrieval.Reason) {
 }
 
 // search answers into res from those of some bases that are indexed.
-func (g *Group) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, ids []string, res *retrieval.Result, as form) (a attempt) {
+func (g *Group) search(ctx context.Context, q *retrieval.Query, terms []bm25.Term, ids []string, res *retrieval.Result, asHits bool) (a attempt) {
 	a.res = res
 	defer func() {
 		if value := recover(); value != nil {
@@ -184,7 +176,9 @@ func (g *Group) search(ctx context.Context, q *retrieval.Query, terms []bm25.Ter
 		}
 	}
 	if e.vectorsOnly, e.recent, e.rooms = g.VectorsOnly, &g.recent, &g.rooms; a.err == nil {
-		a.err = as(res, e.find(ctx, q, terms, g.ask(ctx, q, &e), res))
+		if a.err = e.find(ctx, q, terms, g.ask(ctx, q, &e), res); !asHits {
+			a.err = withSources(res, a.err)
+		}
 	} else {
 		res.Reason, a.err = retrieval.ReasonError, fmt.Errorf("%w: %w", retrieval.ErrUnavailable, a.err)
 	}
@@ -205,7 +199,7 @@ func (g *Group) breaking(ctx context.Context, q *retrieval.Query, terms []bm25.T
 		return ids[0]
 	}
 	for i, id := range ids {
-		if g.search(ctx, q, terms, ids[i:i+1], new(retrieval.Result), asFound).broken != "" {
+		if g.search(ctx, q, terms, ids[i:i+1], new(retrieval.Result), true).broken != "" {
 			return id
 		}
 	}
