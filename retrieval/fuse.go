@@ -23,7 +23,7 @@ func (s *selection) fuseQueries(candidates []candidate) []candidate {
 		if c.further {
 			c.relevance *= furtherWeight
 		}
-		doc, n := s.identity(&c)
+		doc, n := s.answers.identity(&c)
 		of := chunk{c.knowledge, doc, n}
 		i, again := at[of]
 		if again {

@@ -56,15 +56,6 @@ type room struct {
 	answers [1]answer // of most searches
 }
 
-// An answer is what came of one base, or of those that are joint.
-type answer struct {
-	res     Result
-	err     error
-	further bool  // to a query of a plan
-	query   int   // of that plan, from 1
-	asked   []Ref // nil where it did not come
-}
-
 // Retrieve searches q.Bases.
 func (p *Pipeline) Retrieve(ctx context.Context, q Query) (res Result, err error) {
 	err = p.Find(ctx, &q, &res)
@@ -246,28 +237,6 @@ func (p *Pipeline) groups(refs []Ref) [][]Ref {
 	return groups
 }
 
-// searched returns the bases that answered, in the order of the query, which a cache compares them
-// with. Where a plan's queries saw different generations both are told, so that nothing is cached.
-func searched(arrived []answer, q *Query) []Ref {
-	place := func(ref Ref) int {
-		return slices.IndexFunc(q.Bases, func(asked Ref) bool { return asked.Knowledge == ref.Knowledge })
-	}
-	order := func(a, b Ref) int { return cmp.Compare(place(a), place(b)) }
-	refs := arrived[0].res.Bases
-	if len(arrived) == 1 && slices.IsSortedFunc(refs, order) {
-		return refs
-	}
-	refs = slices.Clone(refs) // others may be reading them
-	for i := range arrived[1:] {
-		refs = append(refs, arrived[1+i].res.Bases...)
-	}
-	slices.SortStableFunc(refs, order)
-	if len(q.Further) > 0 {
-		refs = slices.Compact(refs)
-	}
-	return refs
-}
-
 // await returns the answer of some bases. One that has not come when ctx ends is an error.
 func await(ctx context.Context, arriving <-chan answer, bases []Ref) (a answer) {
 	select {
@@ -323,95 +292,10 @@ func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, a *answer) {
 	}
 }
 
-// strange is an error where the answer has something of a base that was not asked.
-func (a *answer) strange() error {
-	asked := func(knowledge string) bool {
-		return slices.ContainsFunc(a.asked, func(ref Ref) bool { return ref.Knowledge == knowledge })
-	}
-	for i := range a.res.Sources {
-		if of := a.res.Sources[i].Knowledge; !asked(of) {
-			return fmt.Errorf("answered with a source of base %q", of)
-		}
-	}
-	for i := range a.res.Hits {
-		if base := a.res.Hits[i].Base; base < 0 || base >= len(a.res.Bases) || !asked(a.res.Bases[base].Knowledge) {
-			return fmt.Errorf("answered with a hit of base %d of %v", base, a.res.Bases)
-		}
-	}
-	return nil
-}
-
 // unavailable wraps ErrUnavailable around an error that does not yet.
 func unavailable(err error) error {
 	if errors.Is(err, ErrUnavailable) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
-// reason says what is wrong with an answer, ReasonNone if it is whole.
-func (a answer) reason() Reason {
-	switch {
-	case a.res.Reason.Failed():
-		return a.res.Reason
-	case a.err == nil && !a.res.Partial:
-		return ReasonNone
-	case errors.Is(a.err, context.DeadlineExceeded), errors.Is(a.err, context.Canceled):
-		return ReasonTimeout
-	}
-	return ReasonError
-}
-
-func worse(a, b Reason) Reason {
-	for _, r := range [...]Reason{ReasonError, ReasonTimeout, ReasonIndexing} {
-		if a == r || b == r {
-			return r
-		}
-	}
-	return ReasonNone
-}
-
-// lacks is the stage behind the search that was asked for and failed.
-func (r *Result) lacks() Stage {
-	switch {
-	case r.Reranked.Failed() != "":
-		return StageRerank
-	case r.Graded.Failed() != "":
-		return StageGrade
-	}
-	return ""
-}
-
-// emptyReason explains an answer without sources that nothing went wrong with.
-func emptyReason(arrived []answer, graded *Graded) Reason {
-	if graded != nil && graded.Verdict == GradeIrrelevant {
-		return ReasonIrrelevant
-	}
-	if slices.ContainsFunc(arrived, func(a answer) bool { return a.res.Reason != ReasonNoQueryTerms }) {
-		return ReasonNoMatch
-	}
-	return ReasonNoQueryTerms
-}
-
-// lookups are those of answers by caches.
-func lookups(answers []answer) (list []Lookup) {
-	for _, a := range answers {
-		if a.res.CacheKey != 0 {
-			list = append(list, Lookup{a.asked[0].Knowledge, len(a.asked) - 1, a.query, a.res.Cache, a.res.CacheKey})
-		}
-	}
-	return list
-}
-
-// cacheOf is a hit if every base's answer was one, and off if no base has a cache.
-func cacheOf(arrived []answer) CacheState {
-	missed := func(a answer) bool { return a.res.Cache != CacheHit }
-	cached := func(a answer) bool { return a.res.Cache == CacheHit || a.res.Cache == CacheMiss }
-	switch {
-	case !slices.ContainsFunc(arrived, missed):
-		return CacheHit
-	case slices.ContainsFunc(arrived, cached):
-		return CacheMiss
-	}
-	return CacheOff
 }

@@ -95,8 +95,8 @@ func (s *selection) compare(a, b *candidate) int {
 	if c := cmp.Or(cmp.Compare(b.beyond, a.beyond), cmp.Compare(a.knowledge, b.knowledge)); c != 0 {
 		return c
 	}
-	doc, chunk := s.identity(a)
-	other, its := s.identity(b)
+	doc, chunk := s.answers.identity(a)
+	other, its := s.answers.identity(b)
 	if c := cmp.Or(cmp.Compare(doc, other), cmp.Compare(chunk, its)); c != 0 || a.source == nil || b.source == nil {
 		return c
 	}
@@ -112,18 +112,14 @@ type selection struct {
 	graded    bool       // by its scores, which are wanted also where there is nothing to order
 	query     string     // that it is about
 
-	answers    []answer
+	answers    answers
 	marked     []Hit        // of sources whose texts an engine keeps
 	candidates []candidate  // as they were found
 	ranked     []*candidate // all of them, best first
 	chosen     []*candidate
 	fallen     []fell
-	packed     hit.Packer      // what fell
-	entry      Excluded        // that is written to it
-	unwritten  []fell          // the next of them; see addLabel
-	addLabel   func(Label)     // writes the next; made once
-	hits       []*Hit          // those of which an engine is asked
-	sources    []*Source       // likewise
+	writer     fallenWriter
+	sources    []*Source       // of which an engine is asked
 	groups     []group         // of all candidates, the best first; never more than there is room for
 	keys       []key           // of the best of each group
 	glances    []sketch.Glance // likewise
@@ -158,11 +154,11 @@ func (s *selection) reset() {
 	clear(s.fallen)
 	clear(s.groups)
 	clear(s.marked)
-	clear(s.hits[:cap(s.hits)])
 	clear(s.sources[:cap(s.sources)])
+	s.writer.reset()
 	*s = selection{
 		marked: s.marked[:0], candidates: s.candidates[:0], ranked: s.ranked[:0], chosen: s.chosen[:0], fallen: s.fallen[:0],
-		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], packed: s.packed, addLabel: s.addLabel, hits: s.hits[:0], sources: s.sources[:0],
+		groups: s.groups[:0], keys: s.keys[:0], glances: s.glances[:0], writer: s.writer, sources: s.sources[:0],
 	}
 }
 
@@ -188,7 +184,7 @@ func (s *selection) add(c *candidate) {
 	case g.listed:
 		s.drop(c, ExcludedDup, s.duplicateOf(c, g.best))
 	case s.ofDocument(c) >= s.settings.MaxPerDocument:
-		doc, _ := s.identity(c)
+		doc, _ := s.answers.identity(c)
 		s.drop(c, ExcludedDocument, fmt.Sprintf("%d of %s already", s.settings.MaxPerDocument, doc))
 	case full:
 		g.listed = g.best == c
@@ -204,7 +200,7 @@ func (s *selection) add(c *candidate) {
 
 // duplicateOf names what was kept in place of a candidate.
 func (s *selection) duplicateOf(c, better *candidate) string {
-	doc, chunk := s.identity(better)
+	doc, chunk := s.answers.identity(better)
 	return hit.DuplicateDetail(c.knowledge, better.knowledge, doc, chunk)
 }
 
@@ -220,7 +216,7 @@ func (s *selection) groupOf(c *candidate) *group {
 			continue // nearly always
 		}
 		g := &s.groups[i]
-		if !s.keys[i].differs(&k) && s.same(g.best, c) {
+		if !s.keys[i].differs(&k) && s.answers.same(g.best, c) {
 			return g
 		}
 		if like < 0 && (!out && s.alike(g.best, c) || s.likeChosen(g, c)) {
@@ -269,7 +265,7 @@ func (s *selection) sketchOf(c *candidate) *sketch.Sketch {
 	}
 	c.text = new(content)
 	if c.hit != nil {
-		c.text.sketch, _ = s.answers[c.from].res.Texts.Sketch(c.hit) // what cannot be read resembles nothing
+		c.text.sketch = s.answers.sketch(c)
 		return &c.text.sketch
 	}
 	read, ok := sketch.Read([]byte(c.source.Sketch))
@@ -298,8 +294,8 @@ func (s *selection) sameDocument(a, b *candidate) bool {
 	if a.knowledge != b.knowledge {
 		return false
 	}
-	doc, _ := s.identity(a)
-	other, _ := s.identity(b)
+	doc, _ := s.answers.identity(a)
+	other, _ := s.answers.identity(b)
 	return doc == other
 }
 
@@ -344,9 +340,9 @@ func (s *selection) choose(ctx context.Context, answers []answer, res *Result) e
 		src.Sketch = "" // nothing compares it any more
 		res.Sources = append(res.Sources, src)
 	}
-	if err := s.read(answers, res); err != nil {
+	if err := s.answers.read(s.chosen, res.Sources, &s.sources); err != nil {
 		return err
 	}
-	res.Fallen, err = s.pack(answers, res.Floor)
+	res.Fallen, err = s.writer.write(answers, s.fallen, res.Floor)
 	return err
 }

@@ -60,7 +60,6 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	}
 	x, client := a.x, clientOf(ctx)
 	head := a.replyHead(client, &how)
-	head.Lines = func(dst []byte) []byte { return a.appendLines(dst, &how) }
 	if a.head.Kind == wire.BodyFixed && how.Through == nil {
 		head.Length = a.head.Length
 	}
@@ -77,7 +76,7 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	how.done(client.guard.options.Panicked, Outcome{client.state.reply.bytes, x.relayError(err, readErr)})
 }
 
-// replyHead makes the head for the client but for its lines, of a body whose length is not known.
+// replyHead makes the head for the client, of a body whose length is not known.
 func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
 	x := a.x
 	client.flush = x.up.config.ClientWrite
@@ -87,7 +86,8 @@ func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
 	if a.Sent() && !how.KeepBody { // or the memory of what is still being sent is free when the handler returns
 		client.freeBody()
 	}
-	return ReplyHead{Status: a.head.Status, Length: -1, NoBody: a.head.Kind == wire.BodyNone}
+	lines := func(dst []byte) []byte { return a.appendLines(dst, how) }
+	return ReplyHead{Status: a.head.Status, Lines: lines, Length: -1, NoBody: a.head.Kind == wire.BodyNone}
 }
 
 // appendLines appends the reason and the header lines for the client.
@@ -104,9 +104,7 @@ func (a *Answer) appendLines(dst []byte, how *Relay) []byte {
 // and Through are not called. Call it last in the handler, like Relay.
 func (a *Answer) Lead(ctx *fasthttp.RequestCtx, how Relay, write func(w *ReplyWriter) error) {
 	x, client := a.x, clientOf(ctx)
-	head := a.replyHead(client, &how)
-	head.Lines = func(dst []byte) []byte { return a.appendLines(dst, &how) }
-	err := Reply(ctx, head, write)
+	err := Reply(ctx, a.replyHead(client, &how), write)
 	a.Close()
 	how.done(client.guard.options.Panicked, Outcome{client.state.reply.bytes, x.relayError(err, nil)})
 }

@@ -39,7 +39,7 @@ func (t *hitTexts) Mark(hits []retrieval.Hit) error {
 // Sketch returns that of the terms of a hit's text.
 func (t *hitTexts) Sketch(of *retrieval.Hit) (read sketch.Sketch, err error) {
 	return read, t.guard(func() error {
-		read = t.content.segments.Sketch(refOf(of.At))
+		read = index.Sketch(t.content.segments, refOf(of.At))
 		return nil
 	})
 }

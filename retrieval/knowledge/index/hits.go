@@ -22,8 +22,8 @@ func (s Segments) Mark(hits []retrieval.Hit) {
 	runtime.KeepAlive(s)
 }
 
-// Sketch returns that of the terms of a text.
-func (s Segments) Sketch(at bm25.Ref) sketch.Sketch {
+// Sketch returns that of the terms of a text of s.
+func Sketch(s Segments, at bm25.Ref) sketch.Sketch {
 	read, _ := sketch.Read(s[at.Segment].texts.sketch(at.Text))
 	runtime.KeepAlive(s)
 	return read
@@ -32,20 +32,21 @@ func (s Segments) Sketch(at bm25.Ref) sketch.Sketch {
 // Label returns that of a text. Its bytes are those of the image: they are good as long as the
 // caller keeps the Segments alive.
 func (s Segments) Label(at bm25.Ref) retrieval.Label {
-	return s.labelIn(at, s[at.Segment].texts.document(at.Text))
-}
-
-func (s Segments) labelIn(at bm25.Ref, document int) retrieval.Label {
 	texts := &s[at.Segment].texts
-	return retrieval.Label{Doc: texts.id(document), Chunk: at.Text - texts.first(document), Name: texts.name(document), Section: texts.section(at.Text)}
+	return texts.label(at.Text, texts.document(at.Text))
 }
 
 // Labels calls add with the label of each hit that is marked, in their order.
 func (s Segments) Labels(hits []*retrieval.Hit, add func(retrieval.Label)) {
 	for _, h := range hits {
-		add(s.labelIn(bm25.Ref{Segment: h.At.Segment, Text: h.At.Text}, h.Document))
+		add(s[h.At.Segment].texts.label(h.At.Text, h.Document))
 	}
 	runtime.KeepAlive(s)
+}
+
+// label returns that of a text, which is in a document.
+func (x *texts) label(t, document int) retrieval.Label {
+	return retrieval.Label{Doc: x.id(document), Chunk: t - x.first(document), Name: x.name(document), Section: x.section(t)}
 }
 
 // Find returns a text that is in the base by what Hit returned of it; false if there is none.
