@@ -69,7 +69,7 @@ func (r *Retriever) Find(ctx context.Context, q *retrieval.Query, res *retrieval
 		res.Cache, res.CacheKey, res.Took = retrieval.CacheHit, l.key.short(), time.Since(start)
 		return nil
 	}
-	if l.value == nil && l.err == nil && r.cache.alone() && retrieval.Prompt(r.next, q) {
+	if l.value == nil && l.err == nil && ctx.Err() == nil && r.cache.alone() && retrieval.Prompt(r.next, q) {
 		return r.findNow(ctx, q, res, &l)
 	}
 	return r.far(ctx, *q, res, id, l)
@@ -93,13 +93,17 @@ func cacheable(q *retrieval.Query) bool {
 // with others who ask the same.
 func (r *Retriever) findNow(ctx context.Context, q *retrieval.Query, res *retrieval.Result, l *Lookup[retrieval.Result]) (err error) {
 	r.cache.observe(Event{Tier: r.cache.Tiers[0].Name, Result: Miss})
-	asked := q.Bases
+	asked, answered := q.Bases, false
 	func() {
 		defer recovered(&err) // a panic would end the process
 		if err = retrieval.Find(ctx, r.next, q, res); err == nil && complete(res, asked) {
 			r.cache.keepFound(ctx, l, *res)
 		}
+		answered = true
 	}()
+	if !answered { // what is there may be half an answer
+		*res = retrieval.Result{}
+	}
 	res.Cache, res.CacheKey = retrieval.CacheMiss, l.key.short()
 	return failed(res, err)
 }

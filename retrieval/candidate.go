@@ -42,7 +42,7 @@ func (f *fell) write(x *Excluded) {
 	}
 }
 
-// A content is what a text without a mark is compared by.
+// A content is what a text is compared by where a glance does not tell.
 type content struct {
 	sketch sketch.Sketch
 	made   bool     // the engine had no sketch
