@@ -16,7 +16,7 @@ import (
 
 // version names everything in this package that turns the same documents into
 // other chunks or another floor: change it with the chunker or the calibration.
-const version = "7"
+const version = "8"
 
 // Generation returns the digest of a base: the sum of its documents with the versions of
 // everything that reads them. deps is Deps.Version.

@@ -11,6 +11,8 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"sidenote/retrieval/knowledge/extract"
 )
 
 // A block is a part of a document that should not be cut, such as a paragraph or a table.
@@ -132,7 +134,8 @@ func startOf(n ast.Node) (at int, ok bool) {
 
 // describe sets the fields of a block that follow from the kind of n.
 func (b *block) describe(n ast.Node, source []byte) {
-	lines := strings.SplitAfterN(string(source[b.start:b.end]), "\n", 3)
+	body := string(source[b.start:b.end])
+	lines := strings.SplitAfterN(body[extract.BlankLines(body):], "\n", 3) // the first block begins with the document
 	switch n := n.(type) {
 	case *ast.Heading:
 		b.level = n.Level

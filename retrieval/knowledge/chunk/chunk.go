@@ -275,14 +275,15 @@ func (c *cutter) split(u unit) (parts []unit) {
 		if len(texts) < 2 {
 			continue
 		}
-		at := u.start
+		at, opens := u.start, u.first && u.of.opens(u.depth)
 		for i, t := range texts {
 			parts = append(parts, unit{
 				start: at, end: at + len(t), of: u.of, depth: u.depth + 1, tokens: -1,
 				first: u.first && i == 0, last: u.last && i == len(texts)-1,
-				leads: i == len(texts)-1 && u.leads || i == 0 && u.first && u.depth == linesOfProse && !u.of.lined,
+				leads: i == len(texts)-1 && u.leads || opens,
 			})
 			at += len(t)
+			opens = opens && strings.TrimSpace(t) == "" // a document may begin with blank lines
 		}
 		return parts
 	}

@@ -10,9 +10,15 @@ import (
 // A splitter cuts a text into parts whose concatenation is the text.
 type splitter func(text string) []string
 
-// linesOfProse is the splitter of prose at lines. It is tried on a sentence that is too
-// long, whose first line may be a term, and the rest its definition.
-const linesOfProse = 1
+// opens tells whether the first line of a block says nothing without what follows, where the
+// splitter of some depth cuts at lines: the fence of a listing, or in prose the first line of a
+// sentence that is too long, which may be a term, and the rest its definition.
+func (b *block) opens(depth int) bool {
+	if b.lined {
+		return depth == 0 && b.tail != ""
+	}
+	return depth == 1
+}
 
 // splittersOf returns the splitters for a block, to be tried in this order: prose is cut
 // at sentences first, everything else at lines.
