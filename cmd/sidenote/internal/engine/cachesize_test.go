@@ -12,9 +12,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// questionsPerMiB is how many questions a MiB of cache.memory holds at least: 64 MiB hold
-// 20,000.
-const questionsPerMiB = 20_000 / 64
+// questionsIn64MiB is how many questions 64 MiB of cache.memory hold at least.
+const questionsIn64MiB = 20_000
 
 // cache.memory holds as many questions as it is said to, with 50 candidates each, and takes
 // about the memory that it says.
@@ -49,7 +48,7 @@ func TestCacheMemoryHolds(t *testing.T) {
 	}
 	hit(-1)
 	before := heap()
-	questions, hits := questionsPerMiB*mib, 0
+	questions, hits := questionsIn64MiB*mib/64, 0
 	for i := range questions {
 		hit(i)
 	}
