@@ -192,23 +192,29 @@ func TestInsteadOfStagesIsNoAnswer(t *testing.T) {
 }
 
 // A stream that ends with an error in place of an answer has failed, as one without a stream has: it did not go on
-// without a helper. Nobody is told to try again what an upstream refuses.
+// without a helper. Nobody is told to try again what an upstream refuses, nor earlier than it says.
 func TestStreamOfStagesFails(t *testing.T) {
 	for head, want := range map[string]struct {
 		message string
-		reason  rewrite.Reason
+		wait    string // without a stream
 	}{
-		"429 Too Many Requests": {"Stage 2 of 2, two, was answered with status 429 by its upstream. Try again.", report.ReasonStage},
-		"400 Bad Request":       {"Stage 2 of 2, two, was answered with status 400 by its upstream.", report.ReasonStage},
+		"429 Too Many Requests":                      {"Stage 2 of 2, two, was answered with status 429 by its upstream. Try again.", "1"},
+		"429 Too Many Requests\r\nRetry-After: 17":   {"Stage 2 of 2, two, was answered with status 429 by its upstream. Try again.", "17"},
+		"503 Service Unavailable\r\nRetry-After: 17": {"Stage 2 of 2, two, was answered with status 503 by its upstream. Try again.", "17"},
+		"400 Bad Request\r\nRetry-After: 17":         {"Stage 2 of 2, two, was answered with status 400 by its upstream.", ""},
 	} {
 		u := newUpstream(t, saying(map[string]string{"one": "evidence", "two": raised(head, "{}")}))
 		g := oddStages(t, u, func(_ *proxy.Config, p *proxy.Policy) { p.Stages.RefuseOnFailure = true }, staged.Stage{Name: "one"}, staged.Stage{Name: "two"})
 		for _, body := range []string{oddBody, oddStream} {
-			got, _ := io.ReadAll(g.raw(t, chat(body)).Body)
+			resp := g.raw(t, chat(body))
+			got, _ := io.ReadAll(resp.Body)
 			if !strings.Contains(string(got), `"message":"`+want.message+`"`) {
 				t.Errorf("%s: %s", head, got)
 			}
-			if r := g.reports.next(t); r.Outcome != report.Failed || r.Reason != want.reason || r.StageFailed() != "" || !strings.Contains(g.log.take(), "request failed") {
+			if wait := resp.Header.Get("Retry-After"); body == oddBody && wait != want.wait {
+				t.Errorf("%s: Retry-After %q, want %q", head, wait, want.wait)
+			}
+			if r := g.reports.next(t); r.Outcome != report.Failed || r.Reason != report.ReasonStage || r.StageFailed() != "" || !strings.Contains(g.log.take(), "request failed") {
 				t.Errorf("%s: %s, %s, went on without %q", head, r.Outcome, r.Reason, r.StageFailed())
 			}
 		}

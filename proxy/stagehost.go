@@ -187,5 +187,5 @@ func stageError(x *exchange, err error) *Error {
 	if failed.Stage.Outcome == report.StageRefused { // as it would be once more
 		return &Error{Reason: reason, Message: failed.Error(), Err: failed.Err, Final: true}
 	}
-	return &Error{Reason: reason, Message: failed.Error() + " Try again.", Err: failed.Err}
+	return &Error{Reason: reason, Message: failed.Error() + " Try again.", Wait: failed.Wait, Err: failed.Err}
 }

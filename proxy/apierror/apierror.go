@@ -3,6 +3,7 @@
 package apierror
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type Error struct {
 
 	Refusal *meter.Refusal // with ReasonRateLimit and ReasonQuota
 	Final   bool           // another try cannot help, as it could with other errors of this Reason
+	Wait    string         // when one may, as an upstream told it by Retry-After; "" is the usual time
 }
 
 // Error returns reason, message and cause.
@@ -161,7 +163,7 @@ func (e *Error) headers(set func(name, value string)) {
 	if e.Refusal != nil {
 		e.Refusal.Headers(set)
 	} else if a.retryAfter > 0 && !e.Final {
-		set("Retry-After", fmt.Sprint(a.retryAfter))
+		set("Retry-After", cmp.Or(e.Wait, fmt.Sprint(a.retryAfter)))
 	} else {
 		set("X-Should-Retry", "false")
 	}

@@ -26,7 +26,8 @@ type flight struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
-	lowered bool // the limits have room for no stages
+	lowered bool   // the limits have room for no stages
+	wait    string // Error.Wait
 	err     error
 }
 
@@ -74,6 +75,9 @@ func (r *Stages) call(f *flight) report.StageOutcome {
 	}
 	outcome := r.outcome(f)
 	if outcome != report.StageOK {
+		if f.answer != nil {
+			f.wait = string(f.answer.Header(fasthttp.HeaderRetryAfter))
+		}
 		r.close(f)
 	}
 	return outcome
@@ -195,7 +199,8 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 // An Error says that a stage has failed, and nothing takes its place.
 type Error struct {
 	Stage report.Stage
-	Of    int // stages
+	Of    int    // stages
+	Wait  string // the field Retry-After of the upstream's answer; "" without one
 	Err   error
 }
 

@@ -305,7 +305,7 @@ func (r *Stages) failed(f *flight) End {
 		return ByInjected
 	case r.Policy.RefuseOnFailure:
 		r.note(f, "")
-		r.Err = &Error{Stage: f.Stage, Of: len(r.chain.Stages), Err: f.err}
+		r.Err = &Error{Stage: f.Stage, Of: len(r.chain.Stages), Wait: f.wait, Err: f.err}
 		return ByError
 	case r.draft != nil:
 		r.note(f, r.drafted)
