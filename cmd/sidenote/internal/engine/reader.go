@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
@@ -24,12 +26,27 @@ type Reader struct {
 // ChunkEncoding measures chunks; the models that read them may count otherwise.
 const ChunkEncoding = "o200k_base"
 
-// NewReader returns what reads documents. state is the state folder, in which machine code
-// may be kept; "" for none.
+// NewReader returns what reads documents. state is the state folder; "" for none.
 func NewReader(state string) (*Reader, error) {
 	encodings := tokens.New()
 	counter, err := encodings.Encoding(ChunkEncoding)
-	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(store.CodeFolder(state))}, err
+	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(codeFolder(state))}, err
+}
+
+// codeFolder is where machine code is kept that reads PDF: in a state folder that is there, else with
+// what else of this user can be made anew, as a command without a state would compile for seconds
+// each time; "" where there is neither.
+func codeFolder(state string) string {
+	if folder := store.CodeFolder(state); folder != "" {
+		if _, err := os.Stat(state); err == nil {
+			return folder
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "sidenote", "code")
 }
 
 // Deps are what bases are read with.

@@ -21,10 +21,10 @@ func openCache(dir string) wazero.CompilationCache {
 	return wazero.NewCompilationCache()
 }
 
-// private makes a folder if it is missing, not its parents, and tells whether it is this
-// user's alone: machine code in it is run.
+// private makes a folder if it is missing, and tells whether it is this user's alone: machine
+// code in it is run.
 func private(dir string) bool {
-	if err := os.Mkdir(dir, 0o700); err != nil && !os.IsExist(err) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false
 	}
 	info, err := os.Lstat(dir)

@@ -2,8 +2,11 @@ package pdf
 
 import "github.com/klippa-app/go-pdfium/requests"
 
-// Release names the part of a cache that this build uses.
-var Release = release
+// Release names the part of a cache that this build uses; Private makes its folder.
+var (
+	Release = release
+	Private = private
+)
 
 // Lines returns what is made of lines of text, given as size, distance from the line
 // above and text, with a page for each list of them.

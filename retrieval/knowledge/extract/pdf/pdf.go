@@ -51,8 +51,7 @@ type Reader struct {
 
 // New returns a Reader that keeps pdfium's machine code in the folder cache, which it
 // makes: compiling takes seconds, loading a tenth of one. The folder has to be its owner's
-// alone, and in one that exists; otherwise, and if cache is "", the code is compiled once
-// in each process that reads PDF.
+// alone; otherwise, and if cache is "", the code is compiled once in each process that reads PDF.
 func New(cache string) *Reader {
 	return &Reader{cache: cache, slots: make(chan struct{}, maxWorkers)}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -254,6 +255,23 @@ func TestCache(t *testing.T) {
 	works(open)
 	if entries, err := os.ReadDir(open); err != nil || len(entries) > 0 {
 		t.Errorf("in a folder that others may read: %v, %v", entries, err)
+	}
+}
+
+// The folder of a cache is made with those that it is in, and may be used by its owner alone.
+func TestPrivate(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "cache", "code")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{made: true, file: false, filepath.Join(file, "code"): false} {
+		if got := pdf.Private(dir); got != want {
+			t.Errorf("%s: %t", dir, got)
+		}
+	}
+	if info, err := os.Stat(made); err != nil || info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 
