@@ -111,7 +111,7 @@ var mayImport = map[string][]string{
 	"proxy/toolbox/xmlcalls":                  {"proxy/toolbox", "rewrite/tags"},
 	"proxy/mcp":                               {"proxy/headeroptions", "proxy", "proxy/apierror", "proxy/killswitch", "proxy/meter", "proxy/panics", "proxy/planning", "proxy/report", "proxy/toolbox", "proxy/transport/inbound", "retrieval/tools", "rewrite"},
 	"proxy/spend":                             {"cache/budget", "cache/budget/price", "proxy/meter", "proxy/report", "proxy/route", "proxy/transport", "proxy/usage", "rewrite", "rewrite/metered"},
-	"proxy/metrics":                           {"proxy/citations", "proxy/report", "proxy/route", "rewrite", "retrieval", "retrieval/recent", "cache/budget", "proxy/meter"},
+	"proxy/metrics":                           {"proxy/citations", "proxy/report", "proxy/route", "rewrite", "retrieval", "retrieval/hit", "retrieval/recent", "cache/budget", "proxy/meter"},
 	"proxy/metrics/metricstest":               {"proxy/metrics"},
 	"proxy/requestlog":                        {"cache/budget", "retrieval", "proxy/citations", "proxy/panics", "proxy/report", "proxy/route", "proxy/transport/poison", "rewrite", "proxy/memory"},
 	"proxy/route":                             {},

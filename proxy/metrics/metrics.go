@@ -230,7 +230,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 	observeStage(m.fixed.retrieval, res.RetrieveTook)
 	observeStage(m.fixed.fit, res.FitTook)
 	observeStage(m.fixed.edit, res.EditTook)
-	m.recordExcluded(res.Retrieval.Fallen)
+	m.recordExcluded(&res.Retrieval.Fallen)
 	if r.Injected() {
 		sources := r.Sources()
 		m.contextTokens.Observe(float64(res.Ledger.Used))
@@ -243,13 +243,11 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 }
 
 // recordExcluded counts what fell by reason.
-func (m *Metrics) recordExcluded(fallen retrieval.Fallen) {
-	for reason, n := range fallen.Counts() {
-		count, ok := m.fixed.excluded[reason]
-		if !ok {
-			count = m.fixed.excluded[Other]
+func (m *Metrics) recordExcluded(fallen *retrieval.Fallen) {
+	for i, n := range fallen.Counts() {
+		if n > 0 {
+			m.fixed.excluded[i]().Add(float64(n))
 		}
-		count().Add(float64(n))
 	}
 }
 

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"strconv"
 	"sync"
 
@@ -8,7 +9,7 @@ import (
 
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
-	"sidenote/retrieval"
+	"sidenote/retrieval/hit"
 	"sidenote/retrieval/recent"
 	"sidenote/rewrite"
 )
@@ -119,23 +120,20 @@ func (m *Metrics) findSeries(r *report.Report, k *requestKey) (t *requestSeries,
 // what never happened has no series.
 type fixed struct {
 	retrieval, fit, edit func() prometheus.Observer
-	excluded             map[retrieval.ExcludeReason]func() prometheus.Counter
-	unfit                func() prometheus.Counter // of sources_excluded_total, too: there was no room in the budget
+	excluded             [hit.NumReasons]func() prometheus.Counter // by their places in hit.Reasons
+	unfit                func() prometheus.Counter                 // of sources_excluded_total, too: there was no room in the budget
 }
 
 func newFixed(stages *prometheus.HistogramVec, excluded *prometheus.CounterVec) fixed {
 	stage := func(name string) func() prometheus.Observer {
 		return sync.OnceValue(func() prometheus.Observer { return stages.WithLabelValues(name) })
 	}
-	by := func(reason retrieval.ExcludeReason) func() prometheus.Counter {
+	by := func(reason hit.ExcludeReason) func() prometheus.Counter {
 		return sync.OnceValue(func() prometheus.Counter { return excluded.WithLabelValues(string(reason)) })
 	}
 	f := fixed{retrieval: stage("retrieval"), fit: stage("fit"), edit: stage("edit"), unfit: by("fit")}
-	f.excluded = map[retrieval.ExcludeReason]func() prometheus.Counter{}
-	for _, reason := range [...]retrieval.ExcludeReason{
-		retrieval.ExcludedScore, retrieval.ExcludedDup, retrieval.ExcludedDocument, retrieval.ExcludedTopK, retrieval.ExcludedRerank, retrieval.ExcludedGrade, Other,
-	} {
-		f.excluded[reason] = by(reason)
+	for i, reason := range hit.Reasons() {
+		f.excluded[i] = by(cmp.Or(reason, Other))
 	}
 	return f
 }

@@ -17,7 +17,7 @@ type Fallen struct {
 	// names has the name and the section of each candidate whose text its engine keeps; "" where
 	// nobody has read them.
 	names  string
-	counts fallenCounts
+	counts Counts
 }
 
 // FallenOf returns candidates that fell.
@@ -48,42 +48,27 @@ func (f Fallen) Equal(g Fallen) bool { return f.Packed(0) == g.Packed(0) && f.na
 // Bytes returns about the memory that they take.
 func (f Fallen) Bytes() int { return len(f.list) + len(f.names) }
 
-// fallenCounts are how many fell, by the number of the reason.
-type fallenCounts [len(reasons{})]uint32
+// Counts are how many fell, by the place of the reason in Reasons.
+type Counts [NumReasons]uint32
 
-// reasons are the reasons of a search; "" stands for all others.
-type reasons = [7]ExcludeReason
+// NumReasons is how many reasons there are.
+const NumReasons = 7
 
-func numberedReasons() reasons {
-	return reasons{"", ExcludedScore, ExcludedDup, ExcludedDocument, ExcludedTopK, ExcludedRerank, ExcludedGrade}
+// Reasons returns the reasons of a search; "" stands for all others.
+func Reasons() [NumReasons]ExcludeReason {
+	return [NumReasons]ExcludeReason{"", ExcludedScore, ExcludedDup, ExcludedDocument, ExcludedTopK, ExcludedRerank, ExcludedGrade}
 }
 
 func numberOf(reason ExcludeReason) int {
-	all := numberedReasons()
+	all := Reasons()
 	return max(0, slices.Index(all[:], reason))
 }
 
-// Fell returns how many fell for a reason of this package.
-func (f Fallen) Fell(reason ExcludeReason) int {
-	for of, n := range f.Counts() {
-		if of == reason {
-			return n
-		}
-	}
-	return 0
-}
+// Fell returns how many fell for one of Reasons.
+func (f Fallen) Fell(reason ExcludeReason) int { return int(f.counts[numberOf(reason)]) }
 
-// Counts goes through the reasons for which some fell, with their number; "" stands for all that
-// are none of this package.
-func (f Fallen) Counts() iter.Seq2[ExcludeReason, int] {
-	return func(yield func(ExcludeReason, int) bool) {
-		for i, reason := range numberedReasons() {
-			if n := f.counts[i]; n > 0 && !yield(reason, int(n)) {
-				return
-			}
-		}
-	}
-}
+// Counts returns how many fell for each reason.
+func (f *Fallen) Counts() Counts { return f.counts }
 
 // All goes through the candidates.
 func (f Fallen) All() iter.Seq[Excluded] {

@@ -36,7 +36,7 @@ type Packer struct {
 	notes  []note
 	doc    []byte // of the one before
 	names  fallenNames
-	counts fallenCounts
+	counts Counts
 }
 
 // Reset begins a list of a search with some floor, in the memory of the one before.
