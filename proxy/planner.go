@@ -20,7 +20,7 @@ func useHelpers(x *exchange, p *rewrite.Policy, req *rewrite.Request) {
 	}
 	of := planning.Request{
 		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: &x.policy.Budget,
-		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI()), Credentials: credentials(&x.request),
+		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI(), p.Planner.Model), Credentials: credentials(&x.request),
 	}
 	if p.Mode != rewrite.Shadow { // then it has been reserved
 		of.Bare = bare(x, p, req)

@@ -173,3 +173,24 @@ func TestPlannerExplained(t *testing.T) {
 		}
 	}
 }
+
+// Where the path names the model, as on Azure, a planner's names its own, unless that is the request's.
+func TestPlannerDeployment(t *testing.T) {
+	for model, deployment := range map[string]string{"small": "small", "": "gpt-4o"} {
+		u, path := newUpstream(t, answerJSON("{}")), make(chan string, 1)
+		change, search := withPlanner(func(_ context.Context, to llm.Call) (llm.Answer, error) {
+			path <- to.Path
+			return llm.Answer{Text: `["more"]`}, nil
+		}, nil)
+		cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+			planner(p)
+			p.Rewrite.Planner.Model = model
+		})}}
+		change(&cfg)
+		g := start(t, cfg, search)
+		g.raw(t, strings.Replace(chat(chatBody), "/v1/chat/completions", "/openai/deployments/gpt-4o/chat/completions?api-version=1", 1))
+		if got, want := <-path, "/openai/deployments/"+deployment+"/chat/completions?api-version=1"; !strings.HasSuffix(got, want) {
+			t.Errorf("model %q: asked %s, want %s", model, got, want)
+		}
+	}
+}

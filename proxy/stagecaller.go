@@ -21,7 +21,7 @@ func stageKey(x *exchange, upstream string) string {
 		to = x.setup.upstreams[upstream]
 	}
 	sum := sha256.New()
-	_, _ = fmt.Fprintf(sum, "%q %q %q", to.name, to.of.BaseURL, transport.TargetOn(to.of.BaseURL, x.ctx.Request.Header.RequestURI()))
+	_, _ = fmt.Fprintf(sum, "%q %q %q", to.name, to.of.BaseURL, transport.TargetOn(to.of.BaseURL, x.ctx.Request.Header.RequestURI(), ""))
 	if to == x.upstream {
 		own := credentials(&x.request)
 		for _, name := range slices.Sorted(maps.Keys(own)) {

@@ -97,6 +97,22 @@ func TestHeadsOfStages(t *testing.T) {
 	}
 }
 
+// Where the path names the model, as on Azure, it names a stage's own one, escaped; of the others, and of what
+// takes the place of stages, it is the client's.
+func TestDeploymentsOfStages(t *testing.T) {
+	u := newUpstream(t, saying(map[string]string{"one": "evidence", "two": raised("500 Internal Server Error", "{}"), "": "answer"}))
+	g := oddStages(t, u, nil, staged.Stage{Name: "one", Model: "our mini"}, staged.Stage{Name: "two"})
+	request := strings.Replace(chat(oddBody), "/v1/chat/completions", "/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21", 1)
+	if resp := g.raw(t, request); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
+	for _, deployment := range []string{"our%20mini", "gpt-4o", "gpt-4o"} {
+		if s := u.next(t); !strings.Contains(s.line, "/openai/deployments/"+deployment+"/chat/completions?api-version=2024-10-21 ") {
+			t.Errorf("asked %s, want %s", s.line, deployment)
+		}
+	}
+}
+
 // To an upstream of a stage's own goes nothing that says who the client is, whatever it is called, and
 // Sidenote's own key for it.
 func TestHeadsOfStagesElsewhere(t *testing.T) {

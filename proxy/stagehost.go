@@ -21,7 +21,7 @@ type stageHost struct{ *exchange }
 
 // Call implements stages.Host.
 func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer, error) {
-	g, to := x.staging, x.upstream
+	g, to, model := x.staging, x.upstream, ""
 	if c.Stage == nil {
 		edits, err := instead(x.exchange, c.Bare)
 		if err != nil {
@@ -32,6 +32,7 @@ func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer,
 		if c.Stage.Upstream != "" {
 			to = x.setup.upstreams[c.Stage.Upstream]
 		}
+		model = c.Stage.Model
 		if err := makeReady(x.exchange, c, to); err != nil {
 			return nil, err
 		}
@@ -50,7 +51,7 @@ func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer,
 		x.report.Overhead = max(began.Sub(x.report.Time)-x.readTook, 1)
 	}
 	replace := headOfStage(&x.request, to, c.Stage != nil)
-	answer, err := callOn(ctx, x.exchange, to, transport.Call{Head: x.head, Without: KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, NoUpgrade: true}, why, began)
+	answer, err := callOn(ctx, x.exchange, to, transport.Call{Head: x.head, Without: KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, Deployment: model, NoUpgrade: true}, why, began)
 	if err != nil {
 		x.spending.Failed(err)
 		return nil, err

@@ -46,6 +46,8 @@ type Call struct {
 	// Replace puts lines in place of the client's, e.g. Authorization with the
 	// upstream's own key, and api-key and x-api-key with nothing.
 	Replace []Header
+	// Deployment is the model that is asked where the path names one, as on Azure; "" is that of the path.
+	Deployment string
 	// Without removes head lines that contain this text; "" removes none.
 	Without string
 	// NoUpgrade removes the client's request to switch to another protocol.

@@ -17,7 +17,7 @@ func Target(base, raw string) (string, bool) {
 	if err != nil {
 		return err.Error(), false
 	}
-	target, ok := wire.AppendTarget(nil, u.base, []byte(raw))
+	target, ok := wire.AppendTarget(nil, u.base, []byte(raw), "")
 	return string(target), ok
 }
 

@@ -94,6 +94,7 @@ func (h *Head) Coded() bool { return h.coded }
 type requestHead struct {
 	host    string
 	base    string // path before the client's target
+	model   string // Call.Deployment
 	replace []Header
 	without string // lines that contain it are removed; "" if there are none
 	upgrade bool   // the line Upgrade is relayed
@@ -108,7 +109,7 @@ type requestHead struct {
 
 func newRequestHead(u *Upstream, c Call, length int64) requestHead {
 	h := requestHead{
-		host: u.config.BaseURL.Host, base: u.base, replace: c.Replace, length: length, client: c.Head,
+		host: u.config.BaseURL.Host, base: u.base, model: c.Deployment, replace: c.Replace, length: length, client: c.Head,
 		other:   c.Whole && !c.Same,
 		upgrade: !c.NoUpgrade && length == 0 && c.Head.wantsUpgrade(),
 	}
@@ -125,7 +126,7 @@ func newRequestHead(u *Upstream, c Call, length int64) requestHead {
 func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
 	dst = append(dst, h.client.method...)
 	dst = append(dst, ' ')
-	if dst, ok = wire.AppendTarget(dst, h.base, h.client.target); !ok || string(h.client.method) == fasthttp.MethodConnect {
+	if dst, ok = wire.AppendTarget(dst, h.base, h.client.target, h.model); !ok || string(h.client.method) == fasthttp.MethodConnect {
 		return dst, false
 	}
 	dst = append(dst, " HTTP/1.1\r\n"...)
@@ -243,11 +244,8 @@ func (h *Head) wantsUpgrade() bool {
 }
 
 // TargetOn is the path, with its query, at which an upstream gets a request with a raw target; ""
-// if it gets none.
-func TargetOn(upstream *url.URL, raw []byte) string {
-	target, ok := wire.AppendTarget(nil, strings.TrimRight(upstream.EscapedPath(), "/"), raw)
-	if !ok {
-		return ""
-	}
+// if it gets none. deployment is that of Call.
+func TargetOn(upstream *url.URL, raw []byte, deployment string) string {
+	target, _ := wire.AppendTarget(nil, strings.TrimRight(upstream.EscapedPath(), "/"), raw, deployment)
 	return string(target)
 }
