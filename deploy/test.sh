@@ -66,18 +66,21 @@ need chromium chromium "for tests of the inspector's pages"
 # Processes of tests end at once, not a second after their last word.
 export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
 
+# Nobody debugs what is built here, by tests, too: without what debuggers read it is made in less time.
+export GOFLAGS="-ldflags=-w -gcflags=all=-dwarf=false ${GOFLAGS:-}"
+
 first=("$@")
 if [ -n "$all" ]; then
   first=(./cmd/sidenote-bench ./cmd/sidenote/internal/config ./proxy/... ./retrieval/... ./rewrite/...)
 fi
 go test -vet=off -tags sidenote_debug -timeout 14m "${first[@]}"
 
-# Nobody debugs this build, and the official SDK, the largest package by far, is compiled
-# without optimization: that saves two minutes of processor time. SQLite and the sandbox of
-# PDFs work on memory of their own, where checks of each pointer cost another.
+# The official SDK, the largest package by far, is compiled without optimization: that saves two
+# minutes of processor time. SQLite and the sandbox of PDFs work on memory of their own, where checks
+# of each pointer cost another.
 if [ -n "$race" ]; then
   set -- -race -short "$@"
 fi
-exec go test -vet=all -ldflags=-w -gcflags=all=-dwarf=false -gcflags='github.com/openai/...=-dwarf=false -N -l' \
+exec go test -vet=all -gcflags='github.com/openai/...=-dwarf=false -N -l' \
   -gcflags='modernc.org/...=-dwarf=false -d=checkptr=0' -gcflags='github.com/tetratelabs/...=-dwarf=false -d=checkptr=0' \
   -timeout 14m "$@"

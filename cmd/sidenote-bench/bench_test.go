@@ -29,6 +29,7 @@ func TestWhole(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program")
 	}
+	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -tags="+tags)
 	program, err := buildSidenote(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

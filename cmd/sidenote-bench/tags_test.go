@@ -1,0 +1,5 @@
+//go:build !sidenote_debug
+
+package main
+
+const tags = ""
