@@ -150,10 +150,7 @@ const raw = `(document.documentElement.textContent.match(/[\u0000-\u0008\u000B-\
 
 // Every page can be read by everybody: see check.
 func TestPagesAreForEverybody(t *testing.T) {
-	for i, p := range visited {
-		if testing.Short() && i%4 > 0 { // the browser takes most of the time, and races are not in it
-			continue
-		}
+	for _, p := range visited {
 		t.Run(p.name, func(t *testing.T) {
 			address := serve(t, p.data(), withTokens(p.token, ""))
 			tb := openTab(t, address)
