@@ -66,7 +66,7 @@ need chromium chromium "for tests of the inspector's pages"
 # Processes of tests end at once, not a second after their last word.
 export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
 
-# Nobody debugs what is built here, by tests, too: without what debuggers read it is made in less time.
+# Nobody debugs what is built here or by a test: it takes less time without what debuggers read.
 export GOFLAGS="-ldflags=-w -gcflags=all=-dwarf=false ${GOFLAGS:-}"
 
 first=("$@")

@@ -189,6 +189,7 @@ func TestPlannerDeployment(t *testing.T) {
 		change(&cfg)
 		g := start(t, cfg, search)
 		g.raw(t, strings.Replace(chat(chatBody), "/v1/chat/completions", "/openai/deployments/gpt-4o/chat/completions?api-version=1", 1))
+		close(path) // the answer came after the plan
 		if got, want := <-path, "/openai/deployments/"+deployment+"/chat/completions?api-version=1"; !strings.HasSuffix(got, want) {
 			t.Errorf("model %q: asked %s, want %s", model, got, want)
 		}

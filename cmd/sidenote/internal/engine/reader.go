@@ -46,7 +46,8 @@ func codeFolder(state string) string {
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(cache, "sidenote", "code")
+	// No folder stands between: one that is another user's would let them put in other code.
+	return filepath.Join(cache, "sidenote")
 }
 
 // Deps are what bases are read with.

@@ -17,7 +17,7 @@ func TestCodeFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, cached := t.TempDir(), filepath.Join(cache, "sidenote", "code")
+	state, cached := t.TempDir(), filepath.Join(cache, "sidenote")
 	for path, want := range map[string]string{
 		state: store.CodeFolder(state), filepath.Join(state, "missing"): cached, store.Memory: cached, "": cached,
 	} {
