@@ -8,6 +8,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
+	"sidenote/rewrite/chunks"
 )
 
 const chunkField = `"sidenote":{"chunks":[{"id":"s1","type":"system","content":"Be kind."},{"id":"u1","type":"agent","role":"user","content":"Earlier."},` +
@@ -68,6 +69,47 @@ func TestChunksAreNeverDropped(t *testing.T) {
 			}
 			if len(u.seen) > 0 {
 				t.Fatalf("%s, %s: went up: %s", c.name, mode, (<-u.seen).body)
+			}
+		}
+	}
+}
+
+// A tool result that is larger than the budget does not make the turns of an agent fail: it is
+// left out, and the status and the ledger say so. Policy or request can ask for the 400 instead.
+func TestOversizedChunkDoesNotFailTheRequest(t *testing.T) {
+	u := newUpstream(t, answerJSON("{}"))
+	large := strings.Replace(chunkField, `"content":"out"`, `"content":"`+strings.Repeat("word ", 45_000)+`"`, 1)
+	large = strings.Replace(large, `{"exclude_types":["environment"]}`, `{}`, 1)
+	with := func(context string) string {
+		return strings.Replace(chatBody, `"model"`, strings.Replace(large, `"context":{}`, `"context":`+context, 1)+`, "model"`, 1)
+	}
+	for _, c := range []struct {
+		policy  chunks.Oversize
+		context string
+		status  int
+	}{
+		{"", `{}`, 200}, {"", `{"oversize":"refuse"}`, 400}, {chunks.OversizeRefuse, `{}`, 400}, {chunks.OversizeRefuse, `{"oversize":"exclude"}`, 200},
+	} {
+		g := open(t, u, func(p *proxy.Policy) { p.Rewrite.Chunks.Oversize = c.policy })
+		for _, mode := range []string{"inject", "shadow", "off"} {
+			resp, text := g.post(t, with(c.context), "Sidenote-Mode: "+mode)
+			if resp.StatusCode != c.status {
+				t.Fatalf("policy %q, context %s, %s: %d %s", c.policy, c.context, mode, resp.StatusCode, text)
+			}
+			if c.status == 400 {
+				if !strings.Contains(text, `"param":"sidenote.chunks[2].content"`) {
+					t.Errorf("%s", text)
+				}
+				continue
+			}
+			if sent := u.next(t).body; strings.Contains(sent, "word word") || !strings.Contains(sent, `</user_message>`) {
+				t.Errorf("%s: %.300s", mode, sent)
+			}
+			if status := resp.Header.Get(report.HeaderStatus); !strings.Contains(status, `chunks="2/3"`) {
+				t.Errorf("%s: status %q", mode, status)
+			}
+			if l := g.reports.next(t).Rewrite.Ledger.Chunks; len(l.Excluded) != 1 || l.Excluded[0].Reason != "too-large" {
+				t.Errorf("%s: out %+v", mode, l.Excluded)
 			}
 		}
 	}

@@ -16,6 +16,8 @@ type ChunkPolicy struct {
 	MaxTokens int            // budget of their messages, in the model's tokens; 0 is chunks.DefaultMaxTokens
 	Placement ChunkPlacement // "" is ChunksFirst
 	Renderers []chunks.Rule  // before the table of package chunks
+
+	Oversize chunks.Oversize `json:",omitempty"` // where a request does not say; "" is chunks.OversizeExclude
 }
 
 // ChunkPlacement says where the messages of chunks stand. Those of the role system join the
@@ -88,6 +90,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	if o.Context != nil {
 		context = *o.Context
 	}
+	context.Oversize = cmp.Or(context.Oversize, j.policy.Chunks.Oversize)
 	budget := cmp.Or(j.policy.Chunks.MaxTokens, chunks.DefaultMaxTokens)
 	if context.MaxTokens > 0 {
 		budget = min(budget, context.MaxTokens)

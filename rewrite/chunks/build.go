@@ -56,9 +56,9 @@ type Excluded struct {
 }
 
 // Build makes messages of the chunks that the options take and the budget has room for. An
-// error is an *Error that names a chunk and its field, or an option. A chunk that is larger
-// than the whole of MaxTokens and may not be cut is such an error, and so is a system prompt
-// of that size.
+// error is an *Error that names a chunk and its field, or an option. A system prompt that is
+// larger than the whole of MaxTokens is such an error, and under OversizeRefuse so is a chunk
+// of that size that may not be cut.
 //
 // It takes time and memory in proportion to the chunks' number and length.
 func (b *Builder) Build(list []Chunk, o Options) (Result, error) {

@@ -15,14 +15,9 @@ func (a *assembly) fit() error {
 	if a.used = a.edge(&a.system, nil, nil); a.used > budget {
 		return wrong("context.system_prompt", "needs %d tokens, more than %s", a.used, limit(full))
 	}
-	most := a.options.maxTokens()
-	for i := range a.blocks {
-		blk := &a.blocks[i]
-		if blk.out != "" || a.options.Truncate && !a.list[i].Whole {
-			continue
-		}
-		if alone := a.alone(blk); alone > most {
-			return wrong(field(i, "content"), "needs %d tokens, more than %s, and may not be cut", alone, limit(OutBudget))
+	if a.options.Oversize == OversizeRefuse {
+		if err := a.refuseOversize(); err != nil {
+			return err
 		}
 	}
 	cut := false
@@ -39,7 +34,7 @@ func (a *assembly) fit() error {
 		room := budget - a.used - around
 		if blk.tokens > room {
 			if cut = a.options.Truncate && !a.list[i].Whole && a.shorten(blk, room); !cut {
-				blk.out, blk.detail = full, fmt.Sprintf("needs %d tokens, %d left", blk.tokens, max(room, 0))
+				a.leaveOut(blk, full, room)
 				continue
 			}
 			a.cut = i
@@ -48,6 +43,31 @@ func (a *assembly) fit() error {
 		a.lane(blk).add(i)
 	}
 	return nil
+}
+
+// refuseOversize returns an error for the first chunk that is larger than the whole budget and
+// may not be cut.
+func (a *assembly) refuseOversize() error {
+	for i := range a.blocks {
+		blk := &a.blocks[i]
+		if blk.out != "" || a.options.Truncate && !a.list[i].Whole {
+			continue
+		}
+		if alone := a.alone(blk); alone > a.options.maxTokens() {
+			return wrong(field(i, "content"), "needs %d tokens, more than %s, and may not be cut", alone, limit(OutBudget))
+		}
+	}
+	return nil
+}
+
+// leaveOut excludes a block for which room tokens are not enough. One that is larger than the
+// whole budget is told apart from those that other chunks displaced.
+func (a *assembly) leaveOut(b *block, full ExcludeReason, room int) {
+	if alone, most := a.alone(b), a.options.maxTokens(); alone > most {
+		b.out, b.detail = OutTooLarge, fmt.Sprintf("needs %d tokens; max_tokens is %d", alone, most)
+		return
+	}
+	b.out, b.detail = full, fmt.Sprintf("needs %d tokens, %d left", b.tokens, max(room, 0))
 }
 
 func limit(full ExcludeReason) string {

@@ -18,6 +18,17 @@ const (
 
 func (f Fit) known() bool { return f == FitFirst || f == FitRecent || f == FitPriority }
 
+// Oversize says what becomes of a chunk that is larger than the whole budget and may not be cut.
+type Oversize string
+
+// The values of Oversize.
+const (
+	OversizeExclude Oversize = "exclude" // leave it out as OutTooLarge; the default
+	OversizeRefuse  Oversize = "refuse"  // return an error that names the chunk
+)
+
+func (o Oversize) known() bool { return o == OversizeExclude || o == OversizeRefuse }
+
 // maxTypes is how many types a list may name, with repetitions.
 const maxTypes = 64
 
@@ -37,6 +48,7 @@ type Options struct {
 	// Truncate cuts the first chunk that does not fit, in the order of Fit, to the room that is
 	// left; nothing goes in after it. One with less room than 100 tokens is left out.
 	Truncate bool
+	Oversize Oversize // "" is OversizeExclude
 
 	// Window is what the model's window leaves for the messages if that is less than
 	// MaxTokens; 0 is unknown, a negative number nothing.
@@ -74,6 +86,9 @@ func (o *Options) checkWords() error {
 	if o.Fit != "" && !o.Fit.known() {
 		return wrong("context.fit", "%.40q is not a way to fit; use first, recent or priority", o.Fit)
 	}
+	if o.Oversize != "" && !o.Oversize.known() {
+		return wrong("context.oversize", "%.40q is not known; use exclude or refuse", o.Oversize)
+	}
 	if len(o.ExcludeTypes) > maxTypes {
 		return wrong("context.exclude_types", "more than %d", maxTypes)
 	}
@@ -108,6 +123,7 @@ type ExcludeReason string
 const (
 	OutBudget   ExcludeReason = "budget"              // more than is left of max_tokens
 	OutWindow   ExcludeReason = "window"              // more than is left of the model's window
+	OutTooLarge ExcludeReason = "too-large"           // larger than the whole of max_tokens
 	OutBelowCut ExcludeReason = "below_cut"           // behind the one that was cut
 	OutType     ExcludeReason = "exclude_types"       // its type is excluded
 	OutUnlisted ExcludeReason = "not_listed"          // include_only_chunk_ids does not name it

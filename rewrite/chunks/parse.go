@@ -266,8 +266,10 @@ func (p *parser) options() (o Options) {
 			o.Fit = Fit(p.text(param))
 		case "truncate":
 			o.Truncate = p.flag(param, false)
+		case "oversize":
+			o.Oversize = Oversize(p.text(param))
 		default:
-			p.wrong(param, "unknown option; use max_tokens, system_prompt, include_system, include_environment, exclude_types, include_only_chunk_ids, fit or truncate")
+			p.wrong(param, "unknown option; use max_tokens, system_prompt, include_system, include_environment, exclude_types, include_only_chunk_ids, fit, truncate or oversize")
 		}
 	})
 	if err := o.checkWords(); err != nil && p.bad == nil {

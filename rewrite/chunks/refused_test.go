@@ -46,8 +46,8 @@ func TestRefused(t *testing.T) {
 		{`[{"id":"a","type":"custom","content":"x","truncatable":"no"}]`, ``, `chunks[0].truncatable: a string, not a boolean`},
 		{`[{"id":"a","type":"custom","content":"x","created_at":{}}]`, ``, `chunks[0].created_at: an object, not a string`},
 		{many(100_000), ``, `chunks: more than 10000`},
-		{`[` + ok + `,{"id":"b","type":"custom","content":"` + long + `"}]`, `{"max_tokens":100}`, `chunks[1].content: needs 118 tokens, more than max_tokens, and may not be cut`},
-		{`[` + ok + `,{"id":"b","type":"custom","truncatable":false,"content":"` + long + `"}]`, `{"max_tokens":100,"truncate":true}`, `chunks[1].content: needs 118 tokens, more than max_tokens, and may not be cut`},
+		{`[` + ok + `,{"id":"b","type":"custom","content":"` + long + `"}]`, `{"max_tokens":100,"oversize":"refuse"}`, `chunks[1].content: needs 118 tokens, more than max_tokens, and may not be cut`},
+		{`[` + ok + `,{"id":"b","type":"custom","truncatable":false,"content":"` + long + `"}]`, `{"max_tokens":100,"truncate":true,"oversize":"refuse"}`, `chunks[1].content: needs 118 tokens, more than max_tokens, and may not be cut`},
 		{`[]`, `[]`, `context: an array, not an object`},
 		{`[]`, `{"max_tokens":0}`, `context.max_tokens: 0 is not a whole number from 1 to 1073741824`},
 		{`[]`, `{"max_tokens":1e3}`, `context.max_tokens: 1e3 is not a whole number from 1 to 1073741824`},
@@ -60,7 +60,9 @@ func TestRefused(t *testing.T) {
 		{`[` + ok + `]`, `{"include_only_chunk_ids":"a"}`, `context.include_only_chunk_ids: a string, not an array`},
 		{`[]`, `{"fit":"last"}`, `context.fit: "last" is not a way to fit; use first, recent or priority`},
 		{`[]`, `{"truncate":true,"truncate":false}`, `context.truncate: key "truncate" stands twice in one object`},
-		{`[]`, `{"Fit":"first"}`, `context.Fit: unknown option; use max_tokens, system_prompt, include_system, include_environment, exclude_types, include_only_chunk_ids, fit or truncate`},
+		{`[]`, `{"Fit":"first"}`, `context.Fit: unknown option; use max_tokens, system_prompt, include_system, include_environment, exclude_types, include_only_chunk_ids, fit, truncate or oversize`},
+		{`[]`, `{"oversize":"drop"}`, `context.oversize: "drop" is not known; use exclude or refuse`},
+		{`[]`, `{"oversize":true}`, `context.oversize: a boolean, not a string`},
 	} {
 		if c.context == "" {
 			c.context = "null"
@@ -86,7 +88,7 @@ func many(n int) string {
 // Fields that may be missing may be null: libraries write them so.
 func TestNull(t *testing.T) {
 	list := `[{"id":"a","type":"custom","content":"x","role":null,"action":null,"subtype":null,"priority":null,"truncatable":null,"created_at":null,"metadata":null}]`
-	context := `{"max_tokens":null,"system_prompt":null,"include_system":null,"include_environment":null,"exclude_types":null,"include_only_chunk_ids":null,"fit":null,"truncate":null}`
+	context := `{"max_tokens":null,"system_prompt":null,"include_system":null,"include_environment":null,"exclude_types":null,"include_only_chunk_ids":null,"fit":null,"truncate":null,"oversize":null}`
 	b := &chunks.Builder{Counter: encoding(t, "o200k_base")}
 	plain := outcome(b, []byte(`[{"id":"a","type":"custom","content":"x"}]`), []byte(`{}`))
 	if got := outcome(b, []byte(list), []byte(context)); got != plain || !strings.Contains(got, "included a") {

@@ -16,11 +16,12 @@ import (
 type Chunks struct {
 	MaxTokens value.Count            `yaml:"max_tokens" min:"1" max:"10M"`
 	Placement rewrite.ChunkPlacement `yaml:"placement" of:"before_conversation|before_last_user"`
+	Oversize  chunks.Oversize        `yaml:"oversize" of:"exclude|refuse"`
 }
 
 // DefaultChunks are those of a policy that says nothing of them.
 func DefaultChunks() Chunks {
-	return Chunks{MaxTokens: chunks.DefaultMaxTokens, Placement: rewrite.ChunksFirst}
+	return Chunks{MaxTokens: chunks.DefaultMaxTokens, Placement: rewrite.ChunksFirst, Oversize: chunks.OversizeExclude}
 }
 
 // A Renderer says how some chunks look: a chunks.Rule.
@@ -87,6 +88,9 @@ func Policy(c Chunks, renderers []Renderer) rewrite.ChunkPolicy {
 	p := rewrite.ChunkPolicy{}
 	if d := DefaultChunks(); c != d {
 		p.MaxTokens, p.Placement = int(c.MaxTokens), c.Placement
+		if c.Oversize != d.Oversize {
+			p.Oversize = c.Oversize
+		}
 	}
 	for i := range renderers {
 		p.Renderers = append(p.Renderers, renderers[i].rule())
