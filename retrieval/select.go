@@ -82,6 +82,9 @@ func (s *selection) found(from int, a *Result) error {
 
 // compare orders candidates, the best first.
 func (s *selection) compare(a, b *candidate) int {
+	if s.given {
+		return cmp.Or(cmp.Compare(b.own, a.own), cmp.Compare(a.at, b.at))
+	}
 	switch { // nearly always this decides
 	case a.ranks != b.ranks:
 		return cmp.Compare(b.ranks, a.ranks)
@@ -107,6 +110,7 @@ func (s *selection) compare(a, b *candidate) int {
 type selection struct {
 	settings  Settings
 	whole     bool // nothing falls
+	given     bool // the candidates are a caller's own, see Choose
 	terms     func(text string) []string
 	reranking *Reranking // nil: nothing is reranked
 	graded    bool       // by its scores, which are wanted also where there is nothing to order
@@ -296,7 +300,7 @@ func (s *selection) sameDocument(a, b *candidate) bool {
 	}
 	doc, _ := s.answers.identity(a)
 	other, _ := s.answers.identity(b)
-	return doc == other
+	return doc == other && (doc != "" || !s.given)
 }
 
 // drop notes why a candidate was left out. At most NumCandidates notes are kept, but at
@@ -310,6 +314,16 @@ func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 func (s *selection) tells(knowledge string) bool {
 	return slices.ContainsFunc(s.chosen, func(c *candidate) bool { return c.knowledge == knowledge }) ||
 		slices.ContainsFunc(s.fallen, func(f fell) bool { return f.knowledge == knowledge })
+}
+
+// Choose selects among sources that a caller has found by itself: the highest score first, equal
+// ones in the order given, without duplicates, and at most maxPerDocument of each document. A
+// source whose Doc is empty is a document of its own. terms returns the content terms of a text.
+func Choose(sources []Source, maxPerDocument int, terms func(text string) []string) (res Result, err error) {
+	n := len(sources)
+	s := selection{given: true, terms: terms, settings: Settings{TopK: n, NumCandidates: n, MaxPerDocument: maxPerDocument, ScoreThreshold: AutoThreshold}}
+	err = s.choose(context.Background(), []answer{{res: Result{Sources: sources}}}, &res)
+	return res, err
 }
 
 // choose turns the answers of bases into sources, with their texts, and the account of what

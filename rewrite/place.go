@@ -10,6 +10,8 @@ import (
 // allow it, else another one. It is "" if there is no place at all.
 func placement(r *Request, p *Policy, m *Model, last int) Placement {
 	switch want := p.Placement; {
+	case m.NoSystem && r.Empty: // in a message of its own
+		return PlaceLastUser
 	case m.NoSystem && last < 0:
 		return ""
 	case m.NoSystem:
@@ -38,7 +40,11 @@ func (j *job) findPlaces() {
 	j.places.n = 1
 	switch j.placement {
 	case PlaceLastUser:
-		at[0] = r.EndOf(j.last)
+		if j.last < 0 {
+			at[0] = r.First("user")
+		} else {
+			at[0] = r.EndOf(j.last)
+		}
 	case PlaceSplit:
 		at[0], at[1], j.places.n = r.System(), r.EndOf(j.last), 2
 	case PlaceMarker:

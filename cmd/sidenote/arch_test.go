@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"rewrite/block":                           {"retrieval", "rewrite/tags"},
 	"rewrite/chat":                            {},
 	"rewrite/chunks":                          {"rewrite/chat", "rewrite/tags", "rewrite/tokens"},
-	"rewrite/assemble":                        {"rewrite/options", "retrieval", "rewrite", "rewrite/chat", "rewrite/chunks"},
+	"rewrite/assemble":                        {"rewrite/options", "retrieval", "retrieval/analysis", "rewrite", "rewrite/chat", "rewrite/chunks"},
 	"rewrite/cost":                            {"retrieval", "rewrite/chat", "rewrite/tokens"},
 	"rewrite/model":                           {"retrieval", "rewrite/calibration", "rewrite/chat", "rewrite/cost", "rewrite/tokens"},
 	"rewrite/calibration":                     {},

@@ -40,6 +40,16 @@ func TestContext(t *testing.T) {
 		t.Errorf("GET: %d", code)
 	}
 
+	// Without chunks, components and sources are the messages.
+	code, body = call(t, "POST", url+"/v1/context?tenant=acme", `{"model":"m","components":[{"name":"rules","text":"Be brief."}],"sources":[{"text":"Roma has forty rooms."}]}`)
+	built.Messages = nil
+	if err := json.Unmarshal([]byte(body), &built); err != nil || code != 200 {
+		t.Fatalf("%d %v %s", code, err, body)
+	}
+	if len(built.Messages) != 1 || built.Messages[0].Role != "system" || !strings.Contains(built.Messages[0].Content, "Be brief.") || !strings.Contains(built.Messages[0].Content, "forty rooms") {
+		t.Errorf("%s", body)
+	}
+
 	code, body = call(t, "POST", url+"/v1/rewrite?tenant=acme", `{"messages":[],"sidenote":{`+list+`}}`)
 	var dry struct {
 		Status string

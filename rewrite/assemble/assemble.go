@@ -5,6 +5,7 @@ package assemble
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/chunks"
@@ -42,6 +44,16 @@ type Result struct {
 // maxSources is how many sources one state may bring.
 const maxSources = 100
 
+// maxPerDocument is how many sources of one document go in where the policy does not say.
+const maxPerDocument = 3
+
+// A state is what messages are built of.
+type state struct {
+	body    []byte // of a chat without messages
+	sources []retrieval.Source
+	asGiven bool // the sources go in as they are
+}
+
 // A source is what a state says of one.
 type source struct {
 	KB      string  `json:"kb_id"`
@@ -51,20 +63,24 @@ type source struct {
 	Section string  `json:"section"`
 	Text    string  `json:"text"`
 	Score   float64 `json:"score"`
+	Arm     string  `json:"arm"`
 }
 
-// Build builds messages from a state: a JSON object with chunks, and perhaps model, context,
-// components, context_tokens and sources. What the policy says of placement, budgets,
+// Build builds messages from a state: a JSON object with chunks, components or sources, and
+// perhaps model, context, context_tokens and as_given. What the policy says of placement, budgets,
 // components and renderers holds; its knowledge is not searched. model counts in place of the
 // state's if it is not "".
 //
+// Sources are ordered by their scores and deduplicated, and of each document at most as many go in
+// as the policy says, unless as_given is true.
+//
 // The error is a *rewrite.OptionError or a *rewrite.BodyError.
-func (a *Assembler) Build(ctx context.Context, p rewrite.Policy, state []byte, model string) (*Result, error) {
-	body, sources, err := read(state, model)
+func (a *Assembler) Build(ctx context.Context, p rewrite.Policy, object []byte, model string) (*Result, error) {
+	s, err := read(object, model)
 	if err != nil {
 		return nil, err
 	}
-	req, unread := rewrite.Parse(body)
+	req, unread := rewrite.Parse(s.body)
 	if req == nil {
 		return nil, unread
 	}
@@ -76,26 +92,25 @@ func (a *Assembler) Build(ctx context.Context, p rewrite.Policy, state []byte, m
 		return nil, unread
 	}
 	p.Mode, p.Knowledge, p.Filter, p.Digest = rewrite.Inject, nil, nil, ""
-	p.Planner, p.Rerank = retrieval.PlanSettings{}, retrieval.RerankSettings{}
+	p.Planner, p.Rerank, p.Grade = retrieval.PlanSettings{}, retrieval.RerankSettings{}, retrieval.GradeSettings{}
 	p = p.Narrow(o)
-	if len(sources) > 0 {
+	if len(s.sources) > 0 {
 		p.Knowledge = []string{"state"}
 	}
 	p, req, o, err = a.rewriter.TakeChunks(p, req, o)
-	if err != nil && o.Taken != nil { // nothing fits, or all is excluded
-		l := rewrite.Ledger{}
-		o.Taken.Tell(&l)
-		return &Result{Messages: json.RawMessage("[]"), Exact: l.Chunks.Exact, Included: []string{}, Excluded: l.Chunks.Excluded, Ledger: l}, nil
-	}
-	if err != nil {
+	if err != nil && o.Taken == nil { // else no chunk is in a message, but components and sources may be
 		return nil, ofState(err)
 	}
 	if o.Query == "" {
 		o.Query = " " // nothing is searched, but without a question no source goes in
 	}
-	res := a.rewriter.Rewrite(context.WithValue(ctx, sourcesKey{}, sources), p, req, o)
-	built, err := rewrite.Parse(rewrite.Apply(nil, req.Body, res.Edits))
+	found, err := s.chosen(cmp.Or(p.Search.MaxPerDocument, maxPerDocument))
 	if err != nil {
+		return nil, err
+	}
+	res := a.rewriter.Rewrite(context.WithValue(ctx, foundKey{}, found), p, req, o)
+	built, err := rewrite.Parse(rewrite.Apply(nil, req.Body, res.Edits))
+	if err != nil && (built == nil || !built.Empty) {
 		return nil, err
 	}
 	l := res.Ledger.Whole()
@@ -106,41 +121,59 @@ func (a *Assembler) Build(ctx context.Context, p rewrite.Policy, state []byte, m
 	}, nil
 }
 
-// read makes the body of a chat without messages of a state. What the state says stands in it
-// as it came.
-func read(state []byte, model string) (body []byte, sources []retrieval.Source, err error) {
+// fields are those of a state.
+func fields() []string {
+	return []string{"model", "chunks", "context", "components", "context_tokens", "sources", "as_given"}
+}
+
+// read reads a state and makes the body of a chat without messages of it. What the state says of
+// chunks and components stands in that as it came.
+func read(object []byte, model string) (s state, err error) {
 	given := map[string][]byte{}
-	r := chat.NewReader(state)
+	r := chat.NewReader(object)
 	if k := r.Kind(); k != chat.KindObject {
-		return nil, nil, &rewrite.BodyError{Reason: rewrite.ReasonNotJSON, Message: fmt.Sprintf("the state is %s, not an object", k)}
+		return state{}, &rewrite.BodyError{Reason: rewrite.ReasonNotJSON, Message: fmt.Sprintf("the state is %s, not an object", k)}
 	}
 	r.Object(func(name string) {
 		switch value := r.Value(); {
 		case err != nil:
 		case given[name] != nil:
 			err = &rewrite.OptionError{Param: name, Reason: "stands twice"}
-		case !slices.Contains([]string{"model", "chunks", "context", "components", "context_tokens", "sources"}, name):
-			err = &rewrite.OptionError{Param: fmt.Sprintf("%.64s", name), Reason: "unknown field; use model, chunks, context, components, context_tokens or sources"}
+		case !slices.Contains(fields(), name):
+			all := fields()
+			err = &rewrite.OptionError{Param: fmt.Sprintf("%.64s", name), Reason: "unknown field; use " + strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]}
 		default:
 			given[name] = value
 		}
 	})
 	if bad := r.End(); bad != nil {
-		return nil, nil, bad
+		return state{}, bad
 	}
 	if err != nil {
-		return nil, nil, err
+		return state{}, err
 	}
-	if given["chunks"] == nil || string(given["chunks"]) == "null" {
-		return nil, nil, &rewrite.OptionError{Param: "chunks", Reason: "missing"}
+	for name, value := range given {
+		if string(value) == "null" && name != "model" {
+			delete(given, name)
+		}
 	}
-	if sources, err = readSources(given["sources"]); err != nil {
-		return nil, nil, err
+	if given["chunks"] == nil {
+		if given["components"] == nil && given["sources"] == nil {
+			return state{}, &rewrite.OptionError{Param: "chunks", Reason: "missing, and there are neither components nor sources"}
+		}
+		given["chunks"] = []byte("[]")
+	}
+	if s.sources, err = readSources(given["sources"]); err != nil {
+		return state{}, err
+	}
+	if value := given["as_given"]; value != nil && json.Unmarshal(value, &s.asGiven) != nil {
+		reader := chat.NewReader(value)
+		return state{}, &rewrite.OptionError{Param: "as_given", Reason: fmt.Sprintf("%s, not true or false", reader.Kind())}
 	}
 	name := given["model"]
 	if model != "" {
 		if name, err = json.Marshal(model); err != nil {
-			return nil, nil, &rewrite.OptionError{Param: "model", Reason: err.Error()}
+			return state{}, &rewrite.OptionError{Param: "model", Reason: err.Error()}
 		}
 	}
 	var out bytes.Buffer
@@ -155,7 +188,21 @@ func read(state []byte, model string) (body []byte, sources []retrieval.Source, 
 		}
 	}
 	fmt.Fprintf(&out, `"chunks":%s}}`, given["chunks"])
-	return out.Bytes(), sources, nil
+	s.body = out.Bytes()
+	return s, nil
+}
+
+// chosen returns the sources that may go in.
+func (s *state) chosen(maxPerDocument int) (retrieval.Result, error) {
+	found := retrieval.Result{Sources: s.sources, Retrieved: len(s.sources), Unique: len(s.sources)}
+	if !s.asGiven {
+		var err error
+		if found, err = retrieval.Choose(s.sources, maxPerDocument, analysis.Terms); err != nil {
+			return retrieval.Result{}, fmt.Errorf("choose sources: %w", err)
+		}
+	}
+	found.Cache = retrieval.CacheMiss // it is of this state alone
+	return found, nil
 }
 
 // readSources reads the sources of a state.
@@ -180,12 +227,16 @@ func readSources(list []byte) ([]retrieval.Source, error) {
 			if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
 				return nil, &rewrite.OptionError{Param: at + "." + wrong.Field, Reason: fmt.Sprintf("%s, not %s", wrong.Value, jsonKind(wrong.Type.Kind()))}
 			}
-			return nil, &rewrite.OptionError{Param: at, Reason: strings.TrimPrefix(err.Error(), "json: ") + "; use kb_id, doc_id, type, name, section, text or score"}
+			return nil, &rewrite.OptionError{Param: at, Reason: strings.TrimPrefix(err.Error(), "json: ") + "; use kb_id, doc_id, type, name, section, text, score or arm"}
 		}
 		if strings.TrimSpace(s.Text) == "" {
 			return nil, &rewrite.OptionError{Param: at + ".text", Reason: "empty"}
 		}
-		sources = append(sources, retrieval.Source{Type: s.Type, Knowledge: s.KB, Doc: s.Doc, Name: s.Name, Section: s.Section, Text: s.Text, Score: s.Score, Chunk: i})
+		arm := retrieval.Arm(s.Arm)
+		if arm != retrieval.ArmNone && arm != retrieval.ArmWords && arm != retrieval.ArmVector {
+			return nil, &rewrite.OptionError{Param: at + ".arm", Reason: fmt.Sprintf("%.40q is not an arm; use %s or %s", arm, retrieval.ArmWords, retrieval.ArmVector)}
+		}
+		sources = append(sources, retrieval.Source{Type: s.Type, Knowledge: s.KB, Doc: s.Doc, Name: s.Name, Section: s.Section, Text: s.Text, Score: s.Score, Arm: arm, Chunk: i})
 	}
 	return sources, nil
 }
@@ -218,10 +269,10 @@ func messagesOf(r *rewrite.Request) json.RawMessage {
 	return append(list, ']')
 }
 
-type sourcesKey struct{}
+type foundKey struct{}
 
 // brought finds the sources that came with a state.
 func brought(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
-	sources, _ := ctx.Value(sourcesKey{}).([]retrieval.Source)
-	return retrieval.Result{Sources: sources, Retrieved: len(sources), Unique: len(sources), Cache: retrieval.CacheMiss}, nil
+	found, _ := ctx.Value(foundKey{}).(retrieval.Result)
+	return found, nil
 }

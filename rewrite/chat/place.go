@@ -52,7 +52,16 @@ func (r *Request) System() Place {
 			return r.EndOf(i)
 		}
 	}
-	return Place{Offset: r.list.Start + 1, Frame: Frame{open: `{"role":"system","content":"`, close: `"},`, Added: true}}
+	return r.First("system")
+}
+
+// First returns the place of a new message of a role, before all others.
+func (r *Request) First(role string) Place {
+	at := Place{Offset: r.list.Start + 1, Frame: Frame{open: `{"role":"` + role + `","content":"`, close: `"},`, Added: true}}
+	if len(r.Messages) == 0 {
+		at.close = `"}`
+	}
+	return at
 }
 
 // EndOf returns the end of the content of the i-th message, whatever form that has.

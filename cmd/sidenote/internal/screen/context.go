@@ -11,7 +11,8 @@ import (
 	"sidenote/rewrite/assemble"
 )
 
-// Context shows the messages that were built of chunks, and what is in none of them.
+// Context shows the messages that were built of chunks, what is in none of them, and how many of
+// the sources are in.
 func Context(w io.Writer, r *assemble.Result) error {
 	c := r.Ledger.Chunks
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -29,6 +30,9 @@ func Context(w io.Writer, r *assemble.Result) error {
 	}
 	for _, x := range c.Excluded {
 		fmt.Fprintf(w, "out %s  %s\n", console.Clean(x.ID), console.Clean(strings.TrimSpace(string(x.Reason)+"  "+x.Detail)))
+	}
+	if n := r.Ledger.TotalChunksRetrieved; n > 0 {
+		fmt.Fprintf(w, "%d of %s\n", r.Ledger.ChunksSelected, console.Plural(n, "source"))
 	}
 	exact := "estimated"
 	if r.Exact {

@@ -44,3 +44,27 @@ out a1  exclude_types
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 }
+
+// Without chunks a person sees what the components and sources take.
+func TestContextWithoutChunks(t *testing.T) {
+	counter, err := tokens.New().Encoding("o200k_base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := assemble.New(oneModel{counter}).Build(t.Context(), rewrite.DefaultPolicy(), []byte(`{"sources":[{"text":"Roma has forty rooms."},{"text":"Roma has forty rooms."}]}`), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := screen.Context(&out, built); err != nil {
+		t.Fatal(err)
+	}
+	const want = `ROLE  TOKENS  CHUNKS
+      94      sources
+1 of 2 sources
+0 of 0 chunks, 98 tokens, exact (o200k_base)
+`
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
