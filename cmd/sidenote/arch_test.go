@@ -72,6 +72,7 @@ var mayImport = map[string][]string{
 	"rewrite/template":                        {"rewrite/tags"},
 	"rewrite/tokens":                          {},
 	"rewrite/tokens/internal/":                {},
+	"deploy/models":                           {},
 	"cache":                                   {"retrieval", "retrieval/hit", "retrieval/packed", "retrieval/recent", "retrieval/score"},
 	"cache/budget/price":                      {},
 	"cache/cachetest":                         {"cache", "retrieval"},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/cmd/sidenote/internal/engine/models"
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/rewrite/assemble"
@@ -40,7 +39,7 @@ func (c *contextCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	table := &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: tokens.New()}
+	table := &models.Table{Rows: cfg.ModelTable(), Encodings: tokens.New()}
 	built, err := assemble.New(table).Build(a.ctx, policy.Rewrite, state, c.Model)
 	if err != nil {
 		return fmt.Errorf("no messages can be built: %w", err)

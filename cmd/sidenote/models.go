@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
@@ -17,7 +16,7 @@ type modelsCmd struct {
 
 // Help shows how models is used.
 func (modelsCmd) Help() string {
-	return "The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %. RESERVED tokens of the window are kept free for an answer that neither request nor policy caps. To a model of the roles \"no system\" sources go in the last user message.\n\nsidenote models openai/gpt-5-mini"
+	return "The rows of models come first, then those of models_file, then the built-in ones, of " + tokens.TableDate + ". The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %. RESERVED tokens of the window are kept free for an answer that neither request nor policy caps. To a model of the roles \"no system\" sources go in the last user message.\n\nsidenote models openai/gpt-5-mini"
 }
 
 // Run prints the table, or one row of it.
@@ -28,7 +27,7 @@ func (c *modelsCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		table = modelrows.Table(cfg.Models)
+		table = cfg.ModelTable()
 	}
 	if c.Name != "" {
 		row, _ := tokens.Lookup(table, c.Name)

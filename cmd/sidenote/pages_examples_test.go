@@ -342,6 +342,8 @@ func loads(text string) error {
 				return pagesPair().Cert, nil
 			case strings.HasSuffix(file, "sidenote-redis"):
 				return []byte("one " + strings.Repeat("A", 43) + "="), nil
+			case strings.HasSuffix(file, "models.yaml"):
+				return []byte("date: 2026-11-28\nmodels: [{match: house, window: 1k}]"), nil
 			case file == "included.yaml":
 				return []byte("models: [{match: house, window: 1k}]"), nil
 			case strings.HasPrefix(file, "/run/secrets/"), file == "PATH":

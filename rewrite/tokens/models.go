@@ -34,6 +34,10 @@ const (
 	r50k   = "r50k_base"
 )
 
+// TableDate is the date of the public list that the built-in table was last compared with;
+// see deploy/models.py.
+const TableDate = "2026-11-28"
+
 // Builtin returns the built-in table, special rows before general ones. Sizes are those
 // of developers.openai.com/api/docs/models and of the other vendors' pages; where
 // models under one prefix differ, the smaller one.

@@ -107,10 +107,10 @@ anthropic/claude-opus-4.1 = claude-opus-4* o200k_base 200000 32000 estimated
 anthropic/claude-opus-4.7 = claude-opus-4.7* o200k_base 1000000 128000 estimated
 google/gemini-2.5-pro = gemini-2.5* o200k_base 1048576 65535 estimated
 meta-llama/llama-3.3-70b-instruct:free = llama-3.3* o200k_base 131072 0 estimated
-meta-llama/llama-4-scout = llama* o200k_base 0 0 estimated
+meta-llama/llama-4-scout = llama-4-scout* o200k_base 10485760 0 estimated
 mistralai/mistral-large-2411 = mistral-large* o200k_base 131072 0 estimated
-mistralai/mistral-medium-3 = mistral* o200k_base 0 0 estimated
-deepseek/deepseek-chat-v3.1:free = deepseek* o200k_base 0 0 estimated
+mistralai/mistral-medium-3 = mistral-medium* o200k_base 131072 0 estimated
+deepseek/deepseek-chat-v3.1:free = deepseek-chat* o200k_base 131072 0 estimated
 deepseek/deepseek-r1-distill-llama-70b = deepseek-r1* o200k_base 131072 0 estimated
 x-ai/grok-4-fast:free = grok-4* o200k_base 256000 0 estimated
 qwen/qwen3-coder:exacto = qwen3-coder* o200k_base 262144 0 estimated
@@ -139,7 +139,7 @@ vertex_ai/claude-opus-4-6@default = claude-opus-4-6* o200k_base 1000000 128000 e
 models/gemini-2.5-flash = gemini-2.5* o200k_base 1048576 65535 estimated
 gemini-3-pro-preview = gemini-3* o200k_base 1048576 65535 estimated
 gemini-4-argon = gemini-4* o200k_base 1048576 0 estimated
-gemini-flash-latest = gemini* o200k_base 0 0 estimated
+gemini-flash-latest = gemini-flash-latest o200k_base 1048576 0 estimated
 
 Azure: a deployment may be called anything
 gpt-35-turbo-16k = gpt-35* cl100k_base 16385 4096
@@ -150,7 +150,7 @@ prod-gpt-4o = other o200k_base 0 0 estimated
 Together, Fireworks and Groq
 accounts/fireworks/models/llama-v3p1-405b-instruct = llama-v3p1* o200k_base 131072 0 estimated
 accounts/fireworks/models/deepseek-v3 = deepseek-v3* o200k_base 131072 0 estimated
-fireworks_ai/accounts/fireworks/models/qwen2p5-72b-instruct = qwen* o200k_base 0 0 estimated
+fireworks_ai/accounts/fireworks/models/qwen2p5-72b-instruct = qwen2p5* o200k_base 32768 0 estimated
 meta-llama/Meta-Llama-3.1-8B-Instruct-Turbo = meta-llama-3.1* o200k_base 131072 0 estimated
 meta-llama/Meta-Llama-3-70B-Instruct = meta-llama-3-* o200k_base 8192 0 estimated
 Qwen/Qwen2.5-7B-Instruct-Turbo = qwen2.5* o200k_base 32768 0 estimated
@@ -178,6 +178,33 @@ demo = other o200k_base 0 0 estimated
 ft: = other o200k_base 0 0 estimated
 .:@ = other o200k_base 0 0 estimated
 a/b/c/d/e/f/g/h/i/j/k/l/gpt-4o = other o200k_base 0 0 estimated`
+
+// Current models have a window, in the spellings of vendors, routers, clouds and Ollama.
+func TestWindows(t *testing.T) {
+	table := tokens.Builtin()
+	for want, names := range map[int]string{
+		40_960:     "qwen3 qwen3:8b qwen/qwen3-32b qwen-3-32b",
+		262_144:    "qwen3.5 qwen3.5:27b qwen/qwen3.6-35b-a3b qwen3.6 accounts/fireworks/models/qwen3p7-plus Qwen/Qwen3-235B-A22B-Instruct-2507",
+		10_485_760: "llama-4-scout llama4:scout us.meta.llama4-scout-17b-instruct-v1:0 meta-llama/Llama-4-Scout-17B-16E-Instruct",
+		1_048_576:  "llama-4-maverick llama4:maverick llama4 meta-llama/llama-4-maverick:free",
+		131_072:    "gemma-4 gemma4:e4b google.gemma-4-e2b deepseek-chat deepseek-reasoner mistral-medium devstral magistral devstral-small-2505 magistral-small:24b mistral-small3.2",
+		200_000:    "glm-5 z-ai/glm-5.1 zai.glm-5 accounts/fireworks/models/glm-5p1",
+		196_608:    "minimax-m2 minimax/minimax-m2.5 MiniMaxAI/MiniMax-M2 minimax-m2:cloud",
+		1_000_000:  "kimi-k3 us.moonshotai.kimi-k3 kimi-k3.1-pro glm-5.3 us.amazon.nova-2-lite-v1:0",
+		256_000:    "grok-5 x-ai/grok-5-fast",
+	} {
+		for _, name := range strings.Fields(names) {
+			if row, _ := tokens.Lookup(table, name); row.Window != want {
+				t.Errorf("%s (row %s): window %d, want %d", name, row.Match, row.Window, want)
+			}
+		}
+	}
+	for _, name := range strings.Fields("kimi-k2.6 kimi-k2-thinking moonshotai/kimi-k2.6 kimi-k2-thinking:cloud accounts/fireworks/models/kimi-k2p6 kimi-k2-instruct-0905 moonshot.kimi-k2-thinking gemma4:31b google/gemma-4-26b-a4b-it") {
+		if row, _ := tokens.Lookup(table, name); row.Window != 262_144 {
+			t.Errorf("%s (row %s): window %d, want 262144", name, row.Match, row.Window)
+		}
+	}
+}
 
 // White space around a name is ignored; a name that is too long, or nothing but frames,
 // matches no row.

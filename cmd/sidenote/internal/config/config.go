@@ -43,7 +43,8 @@ type Config struct {
 	Redis         Redis             `yaml:"redis"`
 	Embeddings    Embeddings        `yaml:"embeddings"`
 	Budgets       limits.Budgets    `yaml:"budgets"`
-	Prices        []limits.PriceRow `yaml:"prices"` // first match wins; none are built in
+	ModelsFile    modelrows.File    `yaml:"models_file"` // rows between those of models and the built-in ones
+	Prices        []limits.PriceRow `yaml:"prices"`      // first match wins; none are built in
 	Concurrency   Count             `yaml:"concurrency" min:"1" max:"1M"`
 	Connections   Count             `yaml:"connections" min:"1" max:"1M"` // of clients; absent: what the limit of open files allows, and at most 16k
 	Timeouts      Timeouts          `yaml:"timeouts"`

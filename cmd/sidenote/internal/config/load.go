@@ -68,6 +68,7 @@ func Load(src Source) (*Config, error) {
 	l.readSecrets(src)
 	l.readKeySets(src)
 	readTLS(l, src)
+	l.readModels(src)
 	l.locateState(src.Env)
 	l.locateFolders()
 	checker(l).check(src.Offline)
@@ -170,25 +171,30 @@ func (c loader) readMain(src Source) (ok bool) {
 }
 
 func (c loader) readFile(src Source, path string, to reflect.Value) (ok bool) {
+	data, err := src.Read(path)
+	if err != nil {
+		reason := "file not found"
+		if !errors.Is(err, fs.ErrNotExist) {
+			reason = fmt.Sprintf("cannot be read: %v", document.Cause(err))
+		}
+		c.files = append(c.files, path)
+		c.problems = append(c.problems, Problem{Place: Place{File: path}, Reason: reason})
+		return false
+	}
+	return c.decodeFile(path, data, to, decode.Decoder{Marks: c.places, Variables: c.variablesOf(path), Shared: reflect.TypeFor[Catalog]()})
+}
+
+// decodeFile decodes a file in YAML into a struct of the schema. It fills in the decoder's other fields.
+func (c loader) decodeFile(path string, data []byte, to reflect.Value, d decode.Decoder) (ok bool) {
 	c.files = append(c.files, path)
 	before := len(c.problems)
 	fail := func(line, column int, format string, args ...any) bool {
 		c.problems = append(c.problems[:before], Problem{Place: Place{File: path, Line: line, Column: column}, Reason: fmt.Sprintf(format, args...)})
 		return false
 	}
-	data, err := src.Read(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fail(0, 0, "file not found")
-	case err != nil:
-		return fail(0, 0, "cannot be read: %v", document.Cause(err))
-	}
+	d.File, d.Problems, d.Fields = path, &c.problems, c.fields
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return fail(1, 1, "is UTF-16; save it as UTF-8")
-	}
-	d := decode.Decoder{
-		File: path, Marks: c.places, Problems: &c.problems, Variables: c.variablesOf(path),
-		Shared: reflect.TypeFor[Catalog](), Fields: c.fields,
 	}
 	for part, err := range document.Parts(data) {
 		if err != nil {

@@ -19,7 +19,6 @@ import (
 	"sidenote/cache/outputs"
 	"sidenote/cache/turns"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/cmd/sidenote/internal/engine/caching"
 	"sidenote/cmd/sidenote/internal/engine/embedding"
@@ -169,7 +168,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	}
 	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: analysed.Terms, Punctual: true} // all behind caches
 	prepare := &retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
-	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: reader.encodings}, Calibration: tracker}
+	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: cfg.ModelTable(), Encodings: reader.encodings}, Calibration: tracker}
 	if err := e.openPlanners(o); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}

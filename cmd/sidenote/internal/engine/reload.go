@@ -5,7 +5,6 @@ import (
 	"reflect"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/cmd/sidenote/internal/engine/models"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/metrics"
@@ -36,8 +35,8 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
 	})
 	rw := e.admin.Load().Rewriter
-	if !reflect.DeepEqual(cfg.Models, e.Running().Models) {
-		rw = &rewrite.Rewriter{Retriever: rw.Retriever, Models: &models.Table{Rows: modelrows.Table(cfg.Models), Encodings: e.Reader.encodings}, Calibration: rw.Calibration}
+	if old := e.Running(); !reflect.DeepEqual(cfg.Models, old.Models) || !reflect.DeepEqual(cfg.ModelsFile, old.ModelsFile) {
+		rw = &rewrite.Rewriter{Retriever: rw.Retriever, Models: &models.Table{Rows: cfg.ModelTable(), Encodings: e.Reader.encodings}, Calibration: rw.Calibration}
 	}
 	takeBack, err := addBases(ctx, e.Bases, cfg) // cfg is Running from here on
 	if err != nil {

@@ -95,6 +95,9 @@ func Summary(w io.Writer, cfg *config.Config) {
 	if to, ok := config.EmbeddingsUpstream(cfg); ok {
 		fmt.Fprintf(w, "embeddings %s of %s, for %s\n", cfg.Embeddings.Model, to, cmp.Or(strings.Join(config.Texts(config.Embedded(cfg)), " "), "no base"))
 	}
+	if cfg.ModelsFile.Path != "" {
+		fmt.Fprintf(w, "models     %s\n", cfg.ModelsFile)
+	}
 	fmt.Fprintf(w, "state      %s\n", cfg.State.Path)
 	if at := cmp.Or(redis.Address(cfg.Redis.URL.Value.Reveal()), cfg.Redis.URL.Shown()); at != "" {
 		fmt.Fprintf(w, "redis      %s, prefix %s, at most %s a request\n", at, cfg.Redis.Prefix, cfg.Redis.Timeout)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/proxy"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
@@ -44,7 +43,7 @@ func idle(cfg *config.Config, key string, mode rewrite.Mode) (list config.Proble
 // modelsWithoutFunctions lists models of policies with tools that answer these with an error, as
 // far as the model table knows.
 func modelsWithoutFunctions(cfg *config.Config) (list config.Problems) {
-	table := modelrows.Table(cfg.Models)
+	table := cfg.ModelTable()
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		add := func(setting string, models proxy.Models, of *proxy.Policy) {

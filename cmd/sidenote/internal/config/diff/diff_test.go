@@ -14,6 +14,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/diff"
+	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/cmd/sidenote/internal/config/schema"
 )
 
@@ -218,6 +219,10 @@ func TestCompareSeesEachKey(t *testing.T) {
 func set(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
+		if file, ok := v.Addr().Interface().(*modelrows.File); ok {
+			file.Path = "changed"
+			return
+		}
 		for _, f := range schema.Fields(v.Type()) {
 			if k := v.FieldByIndex(f.Index).Kind(); k != reflect.Struct || len(schema.Fields(f.Type)) > 0 {
 				set(v.FieldByIndex(f.Index))

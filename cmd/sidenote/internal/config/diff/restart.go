@@ -13,7 +13,7 @@ import (
 // Others are fixed at the start: ports, folders, caches and limits are made of them.
 func takenOver() []string {
 	return []string{
-		"version", "include", "upstream", "upstreams", "models", "prices", "policies", "tenants", "identity", "admin.token", "admin.read_token",
+		"version", "include", "upstream", "upstreams", "models", "models_file", "prices", "policies", "tenants", "identity", "admin.token", "admin.read_token",
 		"timeouts.connect", "timeouts.first_byte", "timeouts.idle", "shutdown_grace", "shutdown_delay",
 	}
 }

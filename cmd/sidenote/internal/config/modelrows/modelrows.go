@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"sidenote/cmd/sidenote/internal/config/value"
 	"sidenote/rewrite/tokens"
@@ -28,6 +29,37 @@ const noSystem = "no_system"
 
 // completionTokens is the OutputField of a model that refuses max_tokens.
 const completionTokens = "max_completion_tokens"
+
+// A File is the value of models_file: the path of a file of rows, with what was read there.
+type File struct {
+	Path   string // complete once it was read
+	Date   value.Date
+	Source string
+	Rows   []Row
+}
+
+// UnmarshalText reads the path.
+func (f *File) UnmarshalText(text []byte) error {
+	*f = File{Path: string(text)}
+	return nil
+}
+
+// MarshalText returns the path with what the file says of itself.
+func (f File) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+func (f File) String() string {
+	if f.Path == "" || f.Date.IsZero() {
+		return f.Path
+	}
+	return fmt.Sprintf("%s of %s, %d rows", f.Path, f.Date.Format(time.DateOnly), len(f.Rows))
+}
+
+// A Content is what a models_file holds. Date and Models are required.
+type Content struct {
+	Date   value.Date `yaml:"date"`   // of the list that it was made of
+	Source string     `yaml:"source"` // for people
+	Models []Row      `yaml:"models"`
+}
 
 // Check reports rows that nobody could have meant.
 func Check(rows []Row, report func(key, format string, args ...any)) {
@@ -55,13 +87,17 @@ func Check(rows []Row, report func(key, format string, args ...any)) {
 	}
 }
 
-// Table is the rows, then the built-in ones. What a row leaves open is filled in from the
-// built-in row that its name matches.
-func Table(rows []Row) []tokens.Model {
-	builtin := tokens.Builtin()
-	table := make([]tokens.Model, 0, len(rows)+len(builtin))
+// Table returns rows, then those of a file, then the built-in ones. What a row leaves open is
+// filled in from the first row behind its own group that its name matches.
+func Table(rows []Row, file ...Row) []tokens.Model {
+	return before(rows, before(file, tokens.Builtin()))
+}
+
+// before returns rows, filled in from table, and then table.
+func before(rows []Row, table []tokens.Model) []tokens.Model {
+	all := make([]tokens.Model, 0, len(rows)+len(table))
 	for _, m := range rows {
-		row, _ := tokens.Lookup(builtin, strings.TrimSuffix(m.Match, "*"))
+		row, _ := tokens.Lookup(table, strings.TrimSuffix(m.Match, "*"))
 		row.Match = strings.ToLower(m.Match)
 		if m.Encoding != "" {
 			row.Encoding, row.Estimated = m.Encoding, false
@@ -76,7 +112,7 @@ func Table(rows []Row) []tokens.Model {
 		if m.OutputField != "" {
 			row.CompletionCap = m.OutputField == completionTokens
 		}
-		table = append(table, row)
+		all = append(all, row)
 	}
-	return append(table, builtin...)
+	return append(all, table...)
 }

@@ -1,0 +1,57 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+
+	"sidenote/cmd/sidenote/internal/config/decode"
+	"sidenote/cmd/sidenote/internal/config/document"
+	"sidenote/cmd/sidenote/internal/config/modelrows"
+	"sidenote/rewrite/tokens"
+)
+
+// ModelTable returns what is known of models: the rows of models, those of models_file, and
+// the built-in ones. The first that matches wins.
+func (c *Config) ModelTable() []tokens.Model { return modelrows.Table(c.Models, c.ModelsFile.Rows...) }
+
+// readModels reads models_file. Its rows are checked like those of models.
+func (c loader) readModels(src Source) {
+	f := &c.ModelsFile
+	if f.Path == "" {
+		return
+	}
+	path := c.locate("models_file", f.Path)
+	data, err := src.Read(path)
+	switch missing := errors.Is(err, fs.ErrNotExist); {
+	case missing && src.NoSecrets:
+		return // it may be on the machine that serves only
+	case missing:
+		c.problem("models_file", "file %q not found", path)
+		return
+	case err != nil:
+		c.problem("models_file", "%q cannot be read: %v", path, document.Cause(err))
+		return
+	}
+	var content modelrows.Content
+	places, problems := decode.Marks{}, len(c.problems)
+	ok := c.decodeFile(path, data, reflect.ValueOf(&content).Elem(), decode.Decoder{Marks: places, Variables: c.variablesOf(c.Place("models_file").File)})
+	report := func(key, format string, args ...any) {
+		at, _ := places.Nearest(key)
+		if at.File == "" {
+			at.Place = Place{File: path}
+		}
+		c.problems = append(c.problems, Problem{Place: at.Place, Key: key, Reason: fmt.Sprintf(format, args...)})
+	}
+	if ok && len(c.problems) == problems {
+		if content.Date.IsZero() {
+			report("date", "is missing; write the day of the list, as in 2026-11-28")
+		}
+		if len(content.Models) == 0 {
+			report("models", "is missing")
+		}
+	}
+	modelrows.Check(content.Models, report)
+	*f = modelrows.File{Path: path, Date: content.Date, Source: content.Source, Rows: content.Models}
+}
