@@ -1,5 +1,11 @@
 package proxy
 
+import (
+	"fmt"
+
+	"sidenote/rewrite"
+)
+
 // learn compares the tokens that were billed for the prompt, 0 if that is not known, with those
 // that we count, beside the request. If enough of that is done already, it does not.
 func (a *account) learn(billed int) {
@@ -18,6 +24,9 @@ func (a *account) learn(billed int) {
 
 func (s *Server) learnFrom(tenant, upstream string, body []byte, billed int) {
 	m, err := s.setup.Load().rewriter.Learn(tenant, upstream, body, billed)
+	if err == nil {
+		s.showWindow(upstream, m, billed)
+	}
 	switch {
 	case err != nil:
 		panic("BUG: a request that was rewritten cannot be read: " + err.Error())
@@ -25,5 +34,23 @@ func (s *Server) learnFrom(tenant, upstream string, body []byte, billed int) {
 		s.metrics.UsageIgnored(upstream, "absurd")
 	case m.Value.Ratio > 0:
 		s.metrics.Calibrated(upstream, m.Row, m.Value.Ratio, m.Value.Offset)
+	}
+}
+
+// showWindow shows the window that an upstream was seen to serve, and warns of it once for
+// each upstream and row of the model table.
+func (s *Server) showWindow(upstream string, m rewrite.Calibrated, billed int) {
+	pair := [2]string{upstream, m.Row}
+	if m.Window == 0 {
+		if _, known := s.windows.Load(pair); known {
+			s.metrics.ServedWindow(upstream, m.Row, 0)
+		}
+		return
+	}
+	s.metrics.ServedWindow(upstream, m.Row, m.Window)
+	if _, known := s.windows.LoadOrStore(pair, true); !known {
+		s.log.Warn(fmt.Sprintf("upstream %s truncates prompts of model %q: %d tokens were sent and %d billed. The window is taken to be %d tokens. "+
+			"Serve a larger one (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx), or configure it: models: [{match: %q, window: %d}]",
+			upstream, m.Model, m.Counted, billed, m.Window, m.Model, m.Window))
 	}
 }

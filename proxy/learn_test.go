@@ -127,3 +127,36 @@ func TestStatusOfCountedRequest(t *testing.T) {
 		t.Errorf("%+v", r.Rewrite.Ledger.Window)
 	}
 }
+
+// An upstream that silently truncates prompts is warned of once, with the remedy; the window
+// that it serves is shown as a metric and used from then on.
+func TestServedWindowIsUsed(t *testing.T) {
+	long := strings.Repeat("All parents may take ten weeks of leave, and more if the office agrees. ", 400)
+	request := fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":"How long is parental leave?"}]}`, long)
+	g, all := sendSampled(t, 6, request, okJSON, `{"object":"chat.completion","usage":{"prompt_tokens":2048,"completion_tokens":3}}`)
+	if len(all) != 1 || g.calibration.Window(all[0].Key) != 2048 {
+		t.Fatalf("learnt %+v", all)
+	}
+	families, err := g.metrics.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0.0
+	for _, f := range families {
+		if f.GetName() == "sidenote_model_served_window_tokens" {
+			shown = f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	if shown != 2048 {
+		t.Errorf("the metric is %v", shown)
+	}
+	log := g.log.take()
+	if n := strings.Count(log, "truncates prompts"); n != 1 {
+		t.Errorf("%d warnings in %s", n, log)
+	}
+	for _, part := range []string{`upstream stub`, `OLLAMA_CONTEXT_LENGTH`, `num_ctx`, `window: 2048`, `level=WARN`} {
+		if !strings.Contains(log, part) {
+			t.Errorf("the log lacks %q: %s", part, log)
+		}
+	}
+}

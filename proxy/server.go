@@ -63,6 +63,7 @@ type Server struct {
 	memory       memory.Watch
 	shadows      chan struct{}
 	samples      *samples.Keeper
+	windows      sync.Map // upstream and row of the model table → true: a served window was shown
 	readers      usage.Pool
 	decoders     chan struct{}
 	exchanges    sync.Pool      // of *exchange

@@ -2,15 +2,19 @@ package rewrite
 
 import "sidenote/rewrite/calibration"
 
-// model looks up a model's name, narrows its window to the policy's and adds what is
-// known of the upstream's billing.
+// model looks up a model's name, narrows its window to the policy's and to the one that the
+// upstream was seen to serve, and adds what is known of the upstream's billing.
 func (rw *Rewriter) model(p *Policy, name string) Model {
 	m := rw.Models.Model(name)
 	if p.Window > 0 && (m.Window == 0 || p.Window < m.Window) {
 		m.Window = p.Window
 	}
 	if rw.Calibration != nil {
-		m.Calibration = rw.Calibration.Of(calibration.Key{Tenant: p.Tenant, Upstream: p.Upstream, Row: m.Row, Name: name})
+		k := calibration.Key{Tenant: p.Tenant, Upstream: p.Upstream, Row: m.Row, Name: name}
+		m.Calibration = rw.Calibration.Of(k)
+		if served := rw.Calibration.Window(k); served > 0 && (m.Window == 0 || served < m.Window) {
+			m.Window = served
+		}
 		if m.Window > 0 {
 			m.Calibration = m.Calibration.Within(m.Window / 4)
 		}
@@ -37,6 +41,8 @@ type Calibrated struct {
 	Counted int               // our count of the whole request; 0 if nothing was learnt: the request holds more than text
 	Value   calibration.Value // the correction now in force
 	Absurd  bool              // the bill is impossible for that count and was ignored
+	Model   string            // as the request names it
+	Window  int               // that the upstream was seen to serve; 0 is unknown
 }
 
 // Learn counts a request as it was sent from a tenant to an upstream and compares the
@@ -54,5 +60,5 @@ func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Cal
 	}
 	k := calibration.Key{Tenant: tenant, Upstream: upstream, Row: m.Row, Name: req.Model}
 	taken := rw.Calibration.Observe(k, c.Sum(), billed)
-	return Calibrated{Row: m.Row, Counted: c.Sum(), Value: rw.Calibration.Of(k), Absurd: !taken}, nil
+	return Calibrated{Row: m.Row, Counted: c.Sum(), Value: rw.Calibration.Of(k), Absurd: !taken, Model: req.Model, Window: rw.Calibration.Window(k)}, nil
 }

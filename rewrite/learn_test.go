@@ -1,6 +1,8 @@
 package rewrite_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"sidenote/rewrite"
@@ -31,5 +33,31 @@ func TestM20WhatIsLearntIsBounded(t *testing.T) {
 	}
 	if got := request("hostile"); got != before+2000 {
 		t.Errorf("its own counts %d, want a quarter of the window more than %d", got, before)
+	}
+}
+
+// The window that an upstream was seen to serve takes the place of a larger one, and of an
+// unknown one, for the tenant that saw it.
+func TestServedWindowLimitsRequests(t *testing.T) {
+	for name, own := range map[string]int{"larger": 131_072, "unknown": 0, "smaller": 1_500} {
+		rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "llama3.1*", Window: own, Counter: words{}}}, Calibration: calibration.New()}
+		body := fmt.Sprintf(`{"model":"llama3.1:8b","messages":[{"role":"user","content":%q}]}`, strings.Repeat("word ", 6000))
+		for range 6 {
+			if l, err := rw.Learn("acme", "local", []byte(body), 2048); err != nil || l.Model != "llama3.1:8b" {
+				t.Fatalf("%+v, %v", l, err)
+			}
+		}
+		req, err := rewrite.Parse([]byte(`{"model":"llama3.1:8b","messages":[{"role":"user","content":"How long?"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tenant, want := range map[string]int{"acme": 2048, "other": own} {
+			if own == 1_500 {
+				want = own
+			}
+			if got := rw.Rewrite(t.Context(), rewrite.Policy{Tenant: tenant, Upstream: "local", CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Size; got != want {
+				t.Errorf("%s, tenant %s: window %d, want %d", name, tenant, got, want)
+			}
+		}
 	}
 }

@@ -135,7 +135,7 @@ var mayImport = map[string][]string{
 	"proxy/durations":                         {},
 	"proxy/overview":                          {"proxy/durations", "proxy/meter", "proxy/report", "proxy/route", "retrieval", "rewrite"},
 	"proxy/explain":                           {"proxy/answertext", "proxy/citations", "proxy/report", "proxy/route", "proxy/usage", "rewrite", "retrieval"},
-	"proxy/inspector":                         {"cache/budget", "proxy/apierror", "proxy/citations", "proxy/cited", "proxy/dryrun", "proxy/explain", "proxy/headeroptions", "proxy/inspector/asked", "proxy/inspector/diff", "proxy/inspector/layout", "proxy/inspector/sidebyside", "proxy/killswitch", "proxy/lookup", "proxy/meter", "proxy/overview", "proxy/report", "proxy/tenancy", "proxy/transport", "rewrite"},
+	"proxy/inspector":                         {"cache/budget", "proxy/apierror", "proxy/citations", "proxy/cited", "proxy/dryrun", "proxy/explain", "proxy/headeroptions", "proxy/inspector/asked", "proxy/inspector/diff", "proxy/inspector/layout", "proxy/inspector/sidebyside", "proxy/killswitch", "proxy/lookup", "proxy/meter", "proxy/overview", "proxy/report", "proxy/tenancy", "proxy/transport", "rewrite", "rewrite/calibration"},
 	"proxy/inspector/diff":                    {},
 	"proxy/inspector/layout":                  {},
 	"proxy/inspector/asked":                   {"proxy/explain"},

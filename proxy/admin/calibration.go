@@ -15,6 +15,7 @@ type calibrated struct {
 	RatioUpper  float64 `json:"ratio_upper_bound"`  // what estimates are multiplied by; 0 is unknown
 	Offset      int     `json:"offset"`             // tokens billed beyond those counted, median
 	OffsetUpper int     `json:"offset_upper_bound"` // what is reserved beyond a count
+	Window      int     `json:"served_window"`      // at which prompts are truncated; 0: none was seen
 }
 
 // calibration shows what was learnt about how upstreams count tokens.
@@ -28,6 +29,7 @@ func (h *Handler) calibration(ctx *fasthttp.RequestCtx) error {
 			list.Data = append(list.Data, calibrated{
 				Tenant: e.Tenant, Upstream: e.Upstream, Row: e.Row, Model: e.Name, Samples: e.Samples, InForce: e.Value.Ratio > 0,
 				Ratio: e.Value.Ratio, RatioUpper: e.Value.RatioUpper, Offset: e.Value.Offset, OffsetUpper: e.Value.OffsetUpper,
+				Window: h.Rewriter.Calibration.Window(e.Key),
 			})
 		}
 	}

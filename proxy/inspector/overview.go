@@ -12,12 +12,16 @@ import (
 	"sidenote/proxy/overview"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
+	"sidenote/rewrite/calibration"
 )
 
 const overviewPath = "/overview"
 
 // maxQuestions is how many questions without a match the page shows.
 const maxQuestions = 40
+
+// maxWindows is how many observed windows the page shows.
+const maxWindows = 40
 
 // An overviewView is what overview.html is made of.
 type overviewView struct {
@@ -30,7 +34,14 @@ type overviewView struct {
 	Minutes   []overview.Minute // with requests, the newest first
 	Questions []question
 	Documents []given
-	Kept      bool // requests are, some of them
+	Windows   []window // of upstreams that truncate prompts
+	Kept      bool     // requests are, some of them
+}
+
+// A window is one that an upstream was seen to serve.
+type window struct {
+	calibration.Key
+	Tokens int
 }
 
 // A series is an outcome that requests came to.
@@ -65,6 +76,13 @@ type question struct {
 func overviewPage(i *Inspector, _ *visit) (any, error) {
 	v, ring := i.data.Overview(), i.data.Requests
 	view := &overviewView{View: v, Kept: ring != nil, Questions: questionsOf(ring, v.Questions)}
+	if i.data.Learnt != nil {
+		for _, e := range i.data.Learnt.All() {
+			if tokens := i.data.Learnt.Window(e.Key); tokens > 0 && len(view.Windows) < maxWindows {
+				view.Windows = append(view.Windows, window{e.Key, tokens})
+			}
+		}
+	}
 	for _, o := range v.Outcomes {
 		if o.Requests > 0 {
 			view.Series = append(view.Series, series{o.Outcome, o.Requests, "outcome-" + string(o.Outcome), requestsOf(ring, o.Outcome, "")})

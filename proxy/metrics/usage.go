@@ -15,6 +15,7 @@ import (
 type usageMetrics struct {
 	upstreams        *names
 	ratio, offset    *prometheus.GaugeVec
+	window           *prometheus.GaugeVec
 	ignored, retried *prometheus.CounterVec
 }
 
@@ -46,6 +47,7 @@ func newUsageMetrics(f factory, upstreams *names) usageMetrics {
 		upstreams: upstreams,
 		ratio:     f.gauges("token_estimate_ratio", "Tokens that the upstream bills for each one counted, median of the answers that were compared.", "upstream", "model"),
 		offset:    f.gauges("token_estimate_offset", "Tokens of a request that the upstream bills beyond those counted, median likewise.", "upstream", "model"),
+		window:    f.gauges("model_served_window_tokens", "Window at which the upstream was seen to truncate prompts; 0: not any more.", "upstream", "model"),
 		ignored:   f.counters("usage_ignored_total", "Answers whose usage cannot be, or could not be read.", "upstream", "reason"),
 		retried:   f.counters("context_length_retries_total", "Requests sent again with fewer sources, as the upstream found them too long.", "upstream", "result"),
 	}
@@ -57,6 +59,12 @@ func (m *usageMetrics) Calibrated(upstream, row string, ratio float64, offset in
 	upstream = m.upstreams.label(upstream)
 	m.ratio.WithLabelValues(upstream, row).Set(ratio)
 	m.offset.WithLabelValues(upstream, row).Set(float64(offset))
+}
+
+// ServedWindow sets the window at which an upstream was seen to truncate prompts for a row of
+// the model table; 0 if it does not any more.
+func (m *usageMetrics) ServedWindow(upstream, row string, tokens int) {
+	m.window.WithLabelValues(m.upstreams.label(upstream), row).Set(float64(tokens))
 }
 
 // UsageIgnored counts an answer whose usage cannot be used. reason, which is from a closed

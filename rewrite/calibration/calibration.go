@@ -102,12 +102,12 @@ func (t *Tracker) add(k Key) *track {
 }
 
 // Observe records an answer: the tokens we counted for the whole request, and those
-// that usage.prompt_tokens billed. It ignores impossible samples and returns false for
-// them: nothing counted or billed, more than 100 million billed, more billed than eight
+// that usage.prompt_tokens billed. It ignores impossible samples, except for the window
+// that the upstream serves, and returns false for them: nothing counted or billed, more than 100 million billed, more billed than eight
 // times the count plus 4096, or less than an eighth of the count.
 func (t *Tracker) Observe(k Key, counted, billed int) bool {
 	s := sample{counted, billed}
-	if s.absurd() {
+	if s.absurd() && !s.cut() {
 		return false
 	}
 	known, _ := t.table.Load().find(k)
@@ -115,7 +115,14 @@ func (t *Tracker) Observe(k Key, counted, billed int) bool {
 		known = t.add(k)
 	}
 	known.observe(s)
-	return true
+	return !s.absurd()
+}
+
+// Window returns the window that the upstream of k was seen to serve: it truncates prompts
+// that are longer. 0 is unknown. Each process finds it by its own answers. It takes no lock and does not allocate.
+func (t *Tracker) Window(k Key) int {
+	known, _ := t.table.Load().find(k)
+	return known.servedWindow()
 }
 
 // Of returns the correction in force for k. It takes no lock and does not allocate.

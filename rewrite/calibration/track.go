@@ -11,12 +11,22 @@ import (
 
 // A track holds the samples of one key and the correction made from them.
 type track struct {
-	value atomic.Pointer[Value] // in force; nil is none
+	value  atomic.Pointer[Value] // in force; nil is none
+	window atomic.Int64          // that the upstream serves, as far as it was seen; 0 is unknown
 
 	mu         sync.Mutex
 	ring       []sample // oldest first, at most ringSize
 	unmerged   int      // how many at the end of ring are not merged yet
 	lastMerged int      // how many new samples the last merge returned
+	served     served
+}
+
+// servedWindow returns the observed window, 0 if there is none; it works on a nil track too.
+func (t *track) servedWindow() int {
+	if t == nil {
+		return 0
+	}
+	return int(t.window.Load())
 }
 
 // inForce returns the correction in force; it works on a nil track too.
@@ -39,6 +49,10 @@ func (t *track) samples() int {
 func (t *track) observe(s sample) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	defer func() { t.window.Store(int64(t.served.observe(s, t.ring))) }()
+	if s.absurd() {
+		return
+	}
 	if len(t.ring) == ringSize {
 		copy(t.ring, t.ring[1:])
 		t.ring[ringSize-1] = s

@@ -42,10 +42,13 @@ const (
 // A sample is what one answer tells: the tokens we counted and those billed.
 type sample struct{ counted, billed int }
 
+// maxBilled is the largest bill that is believed.
+const maxBilled = 100_000_000
+
 // absurd tells whether a sample is impossible, so that it says nothing about how an
 // upstream counts.
 func (s sample) absurd() bool {
-	const maxBilled, most, slack = 100_000_000, 8, 4096
+	const most, slack = 8, 4096
 	return s.counted <= 0 || s.billed < 1 || s.billed > maxBilled ||
 		most*s.billed < s.counted || s.billed > most*s.counted+slack
 }

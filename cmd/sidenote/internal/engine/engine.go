@@ -307,7 +307,7 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 		h.Usage = e.budgets.reporter
 	}
 	h.Inspector = inspector.New(inspector.Data{
-		Requests: e.explained, Overview: func() *overview.View { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: policies.Policies{Config: cfg}, Knowledge: h.Lookup, Modes: e.modes, Usage: h.Usage,
+		Requests: e.explained, Overview: func() *overview.View { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: policies.Policies{Config: cfg}, Knowledge: h.Lookup, Learnt: rw.Calibration, Modes: e.modes, Usage: h.Usage,
 		DryRun: &dryrun.Runner{Rewriter: rw, Planners: plans, Modes: e.modes},
 	}, e.sessions)
 	if e.Reloader != nil {
