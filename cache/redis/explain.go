@@ -17,8 +17,9 @@ import (
 
 // explain says in one line what is wrong and, if that is known, what to do. The line
 // never holds a password, a key or a value. An error text of the library may quote what
-// the server sent, so no such text is used.
-func (d *DB) explain(op string, err error) string {
+// the server sent, so no such text is used. meanwhile says what happens while it lasts; nil
+// for what the DB says.
+func (d *DB) explain(op string, err error, meanwhile func() string) string {
 	var reply goredis.Error
 	var word, rest string
 	if errors.As(err, &reply) {
@@ -35,7 +36,7 @@ func (d *DB) explain(op string, err error) string {
 	case Denied:
 		what = d.deniedLine(op, word, rest)
 	case Busy:
-		what = busyLine(word)
+		what = d.busyLine(word)
 	case Memory:
 		what = "its memory is full (OOM)"
 	case ReadOnly:
@@ -45,20 +46,23 @@ func (d *DB) explain(op string, err error) string {
 	default:
 		what = d.refusedLine(err)
 	}
-	out := "; going on without it"
+	out := d.meanwhile()
 	if op == opSet && (kind == Memory || kind == ReadOnly || kind == Other || word == "NOPERM") {
-		out = "; what it holds is read, nothing new is kept"
+		out = readsOnly
 	}
-	if op == opScript {
-		out = "; budgets cannot be counted"
+	if meanwhile != nil {
+		out = meanwhile()
 	}
-	return "redis " + d.address + ": " + what + out
+	return "redis " + d.address + ": " + what + "; " + out
 }
+
+// readsOnly says what happens while writes of the cache fail.
+const readsOnly = "what it holds is read, nothing new is kept"
 
 // timeoutLine distinguishes a network that drops everything from a Redis that hangs.
 func (d *DB) timeoutLine(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return "cannot be connected to" + d.which(err) + " within " + (dialWait * d.timeout).String()
+		return "cannot be connected to" + d.which(err) + " within " + d.dialTimeout().String()
 	}
 	return "does not answer within " + d.timeout.String()
 }
@@ -86,14 +90,14 @@ func tlsLine(err error) string {
 }
 
 func (d *DB) deniedLine(op, word, rest string) string {
-	where := "redis.url"
+	where := d.urlKey
 	if d.url.MasterName != "" {
 		where += " (a Sentinel's as sentinel_password)"
 	}
 	switch word {
 	case "ERR":
 		if !strings.Contains(rest, "invalid password") {
-			return "wants no password, and redis.url holds one"
+			return "wants no password, and " + d.urlKey + " holds one"
 		}
 	case "NOPERM":
 		needed := "+getrange +set"
@@ -113,14 +117,14 @@ func (d *DB) deniedLine(op, word, rest string) string {
 	return "refuses the user or password of " + where
 }
 
-func busyLine(word string) string {
+func (d *DB) busyLine(word string) string {
 	switch word {
 	case "BUSY":
 		return "busy with somebody's script (BUSY)"
 	case "LOADING":
 		return "loading its data (LOADING)"
 	case "MOVED", "ASK":
-		return "is one node of a cluster; write redis.url with ?cluster=true"
+		return "is one node of a cluster; write " + d.urlKey + " with ?cluster=true"
 	case "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN":
 		return "has no master for our keys (" + word + ")"
 	}
@@ -131,15 +135,15 @@ func busyLine(word string) string {
 func (d *DB) otherLine(op, word, rest string, err error) string {
 	switch {
 	case d.url.MasterName != "" && errors.Is(err, goredis.Nil):
-		return "that Sentinel knows no such master; see master_name in redis.url"
+		return "that Sentinel knows no such master; see master_name in " + d.urlKey
 	case strings.HasPrefix(rest, "DB index"):
-		return "has no database " + strconv.Itoa(d.url.DB) + "; see redis.url"
+		return "has no database " + strconv.Itoa(d.url.DB) + "; see " + d.urlKey
 	case strings.Contains(rest, "cluster support disabled"):
-		return "is no cluster; write redis.url without cluster=true"
+		return "is no cluster; write " + d.urlKey + " without cluster=true"
 	case strings.HasPrefix(rest, "unknown command") && d.url.MasterName != "":
-		return "is no Sentinel; write redis.url without master_name"
+		return "is no Sentinel; write " + d.urlKey + " without master_name"
 	case strings.HasPrefix(rest, "unknown command"):
-		return "does not know " + op + "; a Sentinel wants ?master_name=NAME in redis.url"
+		return "does not know " + op + "; a Sentinel wants ?master_name=NAME in " + d.urlKey
 	}
 	return "answers " + op + " with an error (" + safeWord(word) + ")"
 }

@@ -266,7 +266,7 @@ func TestRareLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := d.explain(c.op, c.err); got != "redis "+d.Address()+": "+c.want {
+		if got := d.explain(c.op, c.err, nil); got != "redis "+d.Address()+": "+c.want {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
 		if err := d.Close(); err != nil {

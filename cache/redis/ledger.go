@@ -46,15 +46,19 @@ type LedgerOptions struct {
 	// Limited tells whether anything is limited at present; nil if something always is. While
 	// nothing is, it does no harm that the Redis may forget, as one that is a cache does.
 	Limited func() bool
+	// Meanwhile says what happens while the Redis fails, as it ends messages; nil for
+	// "budgets cannot be counted".
+	Meanwhile func() string
 	// RefuseLost refuses a tenant of whose record the Redis has lost what this process has seen
 	// of it (budget.ErrLost), and leaves the record as it is. Else it is corrected.
 	RefuseLost bool
 }
 
 // A Ledger is a budget.Ledger, Renewer and Reporter for all replicas on a Redis. Days,
-// months, minutes and leases go by the clock of the Redis. Each call is one round trip,
-// takes the DB's time-out at most, once it has a connection, and is refused at once while the
-// breaker is open.
+// months, minutes and leases go by the clock of the Redis. Each call is one round trip and
+// takes the DB's time-out at most. One that fails or has no answer after half of that is made
+// once more, as each of them may be repeated; the first answer counts. Calls are refused at
+// once while the breaker is open.
 //
 // A tenant has four keys, which share a slot of a cluster and vanish 65 days after its
 // last call. A Redis that comes back with less than this process has seen of a tenant is
@@ -75,8 +79,11 @@ type Ledger struct {
 // Ledger returns the ledger of budgets of a Redis, with a breaker of its own. Use is its
 // name in metrics. It looks in the background whether the Redis keeps what is counted.
 func (d *DB) Ledger(use string, o LedgerOptions) *Ledger {
+	if o.Meanwhile == nil {
+		o.Meanwhile = func() string { return "budgets cannot be counted" }
+	}
 	l := &Ledger{
-		store: d.Store(use), now: o.Now, limited: o.Limited, nonce: rand.Text(), seen: sightings{all: map[string]sighting{}},
+		store: d.newStore(use, o.Meanwhile), now: o.Now, limited: o.Limited, nonce: rand.Text(), seen: sightings{all: map[string]sighting{}},
 		reserve: script("common", "clock", "reserve"), settle: script("common", "settle"),
 		renew: script("common", "clock", "renew"), usage: script("common", "clock", "usage"),
 	}
@@ -110,32 +117,82 @@ func (l *Ledger) time() string {
 
 // run runs a script. Redis answers that it does not know a script before it runs
 // anything, so sending its text then counts nothing twice.
-func (l *Ledger) run(ctx context.Context, s *goredis.Script, tenant string, args ...any) (reply any, err error) {
-	call := func() error {
-		return l.store.call(ctx, opScript, func(ctx context.Context) (err error) {
+func (l *Ledger) run(ctx context.Context, s *goredis.Script, tenant string, args ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.store.db.timeout)
+	defer cancel()
+	reply, err := twice(ctx, l.store.db.timeout/2, func() (reply any, err error) {
+		err = l.store.call(ctx, opScript, func(ctx context.Context) (err error) {
 			reply, err = s.Run(ctx, l.store.db.client, l.keys(tenant), args...).Result()
 			return err
 		})
-	}
-	err = call()
-	for end := time.Now().Add(poolWaits * l.store.db.timeout); busy(err) && time.Now().Before(end); err = call() {
-		select {
-		case <-time.After(l.store.db.timeout / 10):
-		case <-ctx.Done():
-			return nil, err
-		}
-	}
+		return reply, err
+	})
 	return reply, ledgerError(err)
 }
 
-// poolWaits is how many time-outs a call waits for a connection while others have all of them,
-// as in a burst after a start: a cache does without, but here a request would be refused.
-const poolWaits = 10
+// twice makes a call, and makes it again if it fails in a way that may be over soon, or has no
+// answer after a time. It returns the first answer, or else the error of a call that was made.
+// A call that is still under way then ends by its own deadline.
+func twice(ctx context.Context, after time.Duration, call func() (any, error)) (any, error) {
+	type attempt struct {
+		reply any
+		err   error
+	}
+	attempts, waiting := make(chan attempt, 2), 0
+	start := func() {
+		waiting++
+		go func() {
+			reply, err := call()
+			attempts <- attempt{reply, err}
+		}()
+	}
+	start()
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	again, over := timer.C, ctx.Done() // nil: there is no second call, or it was made
+	var failed error
+	for waiting > 0 || again != nil {
+		select {
+		case a := <-attempts:
+			waiting--
+			skipped := errors.Is(a.err, cache.ErrSkipped)
+			switch {
+			case skipped && again == nil: // the first call may have done something
+				if failed == nil {
+					failed = a.err
+				}
+			case !mayBeOver(a.err):
+				return a.reply, a.err
+			default:
+				failed = a.err
+				if again != nil {
+					timer.Reset(after / 10)
+				}
+			}
+		case <-again:
+			again = nil
+			if ctx.Err() == nil {
+				start()
+			}
+		case <-over:
+			again, over = nil, nil
+		}
+	}
+	return nil, failed
+}
 
-// busy tells whether there was no connection for a call, so that nothing was sent.
-func busy(err error) bool {
+// mayBeOver tells whether a call that failed so may work when it is made again at once: its
+// connection was lost, or there was none, or a server takes over from another.
+func mayBeOver(err error) bool {
 	var failed *failure
-	return errors.As(err, &failed) && failed.kind == Pool
+	if !errors.As(err, &failed) {
+		return false
+	}
+	switch failed.kind {
+	case Refused, Timeout, Pool, Busy, ReadOnly:
+		return true
+	}
+	return false
 }
 
 // ledgerError recognises a record that is not ours.

@@ -45,11 +45,11 @@ func (l *Ledger) watchSafety() {
 // in which case what was known stays.
 func (l *Ledger) lookForSafety(ctx context.Context) bool {
 	db := l.store.db
-	ctx, cancel := context.WithTimeout(ctx, (dialWait+1)*db.timeout)
+	ctx, cancel := context.WithTimeout(ctx, db.probeTimeout())
 	defer cancel()
 	found := Safety{Known: true, Durable: true}
 	var mu sync.Mutex
-	ask := func(ctx context.Context, client goredis.Cmdable) error {
+	err := db.forEachMaster(ctx, func(ctx context.Context, client goredis.Cmdable) error {
 		info, err := client.Info(ctx).Result()
 		if err != nil {
 			return err
@@ -59,13 +59,7 @@ func (l *Ledger) lookForSafety(ctx context.Context) bool {
 		found.Durable = found.Durable && infoField(info, "aof_enabled") == "1"
 		found.Evicts = found.Evicts || infoField(info, "maxmemory_policy") != "noeviction"
 		return nil
-	}
-	var err error
-	if cluster, ok := db.client.(*goredis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *goredis.Client) error { return ask(ctx, node) })
-	} else {
-		err = ask(ctx, db.client)
-	}
+	})
 	if err != nil && kindOf(err) != Denied {
 		return false
 	}

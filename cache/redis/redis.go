@@ -37,10 +37,19 @@ type Options struct {
 	// &addr=HOST:PORT) are Sentinels; with ?cluster=true, or more than one host, they
 	// are nodes of a cluster.
 	URL      string
+	URLKey   string        // names the URL in messages; "" is redis.url
 	Prefix   string        // prefix of all keys, one for each installation that shares the Redis; see CheckPrefix
 	Timeout  time.Duration // time limit of a call, connecting included
 	PoolSize int           // most connections (in a cluster: to each node); 0 is ten a core
 	CA       []byte        // PEM; authorities that a rediss:// server is trusted by, in place of the system's
+
+	// Reserved tells whether the cache must leave memory of the server for others, such as
+	// budgets; nil if not. While it is true, and the server does not evict keys, stores stop
+	// writing before its memory is full; see headroom.
+	Reserved func() bool
+	// Meanwhile says what happens while the Redis fails, as it ends messages; nil for
+	// "going on without it". A Ledger has one of its own.
+	Meanwhile func() string
 
 	Observe func(Event)                 // called after each call, concurrently; may be nil
 	Changed func(line string, bad bool) // called when a problem begins, with a line that describes it, and when it ends; may be nil. Calls do not overlap and must not use the DB
@@ -63,6 +72,10 @@ type DB struct {
 	timeout time.Duration
 	observe func(Event)
 
+	urlKey    string
+	meanwhile func() string
+	headroom  *headroom
+
 	health health
 	probes probes
 }
@@ -82,6 +95,11 @@ func Open(o Options) (*DB, error) {
 		d.observe = func(Event) {}
 	}
 	d.health.changed = o.Changed
+	d.urlKey, d.meanwhile = cmp.Or(o.URLKey, "redis.url"), o.Meanwhile
+	if d.meanwhile == nil {
+		d.meanwhile = func() string { return "going on without it" }
+	}
+	d.headroom = newHeadroom(o.Reserved)
 	if len(o.CA) > 0 {
 		if u.TLSConfig == nil {
 			return nil, errors.New("redis: a CA is of use with rediss:// only")
@@ -104,7 +122,7 @@ func Open(o Options) (*DB, error) {
 // time-out for each step, no retries (a miss is cheaper), context deadlines that are
 // obeyed, and a pool of fixed maximum size.
 func (d *DB) tune(u *goredis.UniversalOptions, poolSize int) {
-	u.DialTimeout, u.ReadTimeout, u.WriteTimeout = dialWait*d.timeout, d.timeout, d.timeout
+	u.DialTimeout, u.ReadTimeout, u.WriteTimeout = d.dialTimeout(), d.timeout, d.timeout
 	// A call that ends while it waits for a connection must not look like one that
 	// Redis did not answer, so the pool gives up first: see judge.
 	u.PoolTimeout = d.timeout / 2
@@ -125,6 +143,19 @@ const connsPerCore = 10
 // in the background, and the call that wanted it goes on without it when its own time
 // is up; TLS to another zone takes longer than a call may.
 const dialWait = 5
+
+// maxDialWait bounds the time in which a connection is made, unless a call may take longer:
+// a probe that waits for a connection must not delay the recovery for long.
+const maxDialWait = time.Second
+
+// dialTimeout returns how long a connection may take to be made.
+func (d *DB) dialTimeout() time.Duration {
+	return min(dialWait*d.timeout, max(d.timeout, maxDialWait))
+}
+
+// probeTimeout returns how long a probe may take. It is a little longer than connecting may
+// take, to learn why there is no connection.
+func (d *DB) probeTimeout() time.Duration { return d.dialTimeout() + d.timeout }
 
 // slack is how much longer than the largest value a reply may be, because the library's
 // own commands are answered with strings too.

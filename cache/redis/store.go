@@ -29,14 +29,18 @@ type Store struct {
 	db      *DB
 	use     string
 	breaker breaker
-	probed  chan struct{}           // closed when the first probe has ended
-	watches map[string]*atomic.Bool // by command: whether watchCommand is running
+	// meanwhile says what happens while calls fail; nil for what the DB says.
+	meanwhile func() string
+	probed    chan struct{}           // closed when the first probe has ended
+	watches   map[string]*atomic.Bool // by command: whether watchCommand is running
 }
 
 // Store returns the store of a use, whose name is a metric label. It starts at once to
 // find out whether the Redis works.
-func (d *DB) Store(use string) *Store {
-	s := &Store{db: d, use: use, probed: make(chan struct{}), watches: map[string]*atomic.Bool{opGet: {}, opSet: {}, opScript: {}}}
+func (d *DB) Store(use string) *Store { return d.newStore(use, nil) }
+
+func (d *DB) newStore(use string, meanwhile func() string) *Store {
+	s := &Store{db: d, use: use, meanwhile: meanwhile, probed: make(chan struct{}), watches: map[string]*atomic.Bool{opGet: {}, opSet: {}, opScript: {}}}
 	asked := sync.OnceFunc(func() { close(s.probed) })
 	context.AfterFunc(d.probes.ctx, asked)
 	d.probes.start(0, func(ctx context.Context) bool {
@@ -92,6 +96,10 @@ func (s *Store) Set(ctx context.Context, key string, val []byte, ttl time.Durati
 	if ttl <= 0 {
 		val, ttl = nil, 0
 	}
+	if !s.mayWrite(ctx, len(key)+len(val)) {
+		s.db.observe(Event{Use: s.use, Kind: Memory})
+		return errHeldBack
+	}
 	return s.call(ctx, opSet, func(ctx context.Context) error {
 		return s.db.client.Set(ctx, s.db.prefix+":"+key, val, max(ttl, time.Millisecond)).Err()
 	})
@@ -126,10 +134,10 @@ func (s *Store) call(ctx context.Context, op string, f func(context.Context) err
 			s.db.health.worked(s.subject(op))
 		}
 	case kind.opensBreaker(op) && s.breaker.failed(period):
-		s.db.health.fail(s.subject(opGet), s.db.explain(op, err))
+		s.db.health.fail(s.subject(opGet), s.explain(op, err))
 		s.db.probes.start(pause(), s.probe)
 	case kind.isReported() && period == s.breaker.allow():
-		s.db.health.fail(s.subject(op), s.db.explain(op, err))
+		s.db.health.fail(s.subject(op), s.explain(op, err))
 		s.watchCommand(op)
 	}
 	switch kind {
@@ -171,6 +179,8 @@ func (f *failure) Unwrap() error { return f.cause }
 // it comes from a Sentinel and means something else.
 func isNil(err error) bool { return errors.Is(err, goredis.Nil) && errors.Unwrap(err) == nil }
 
+func (s *Store) explain(op string, err error) string { return s.db.explain(op, err, s.meanwhile) }
+
 func (s *Store) subject(op string) string { return s.use + " " + op }
 
 // probe tests whether the store works again and closes the breaker if so.
@@ -178,7 +188,7 @@ func (s *Store) probe(ctx context.Context) bool {
 	if err := s.runProbe(ctx, opGet); err != nil {
 		switch kind := kindOf(err); {
 		case kind.opensBreaker(opGet):
-			s.db.health.fail(s.subject(opGet), s.db.explain(opGet, err))
+			s.db.health.fail(s.subject(opGet), s.explain(opGet, err))
 			return false
 		case kind == Pool, kind == callerGone: // Redis was not asked
 			return false
@@ -188,7 +198,7 @@ func (s *Store) probe(ctx context.Context) bool {
 	if err := s.runProbe(ctx, opSet); err == nil {
 		s.db.health.clear(s.subject(opSet))
 	} else if kindOf(err).isReported() {
-		s.db.health.fail(s.subject(opSet), s.db.explain(opSet, err))
+		s.db.health.fail(s.subject(opSet), s.explain(opSet, err))
 		s.watchCommand(opSet)
 	}
 	s.breaker.close()
@@ -211,10 +221,9 @@ func (s *Store) watchCommand(op string) {
 }
 
 // runProbe runs a command as a probe. It writes to a key of its own, and only if that does
-// not exist. It waits a little longer than connecting may take, to learn why there is
-// no connection.
+// not exist.
 func (s *Store) runProbe(ctx context.Context, op string) error {
-	ctx, cancel := context.WithTimeout(ctx, (dialWait+1)*s.db.timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.db.probeTimeout())
 	defer cancel()
 	key := s.db.prefix + ":probe:{" + s.use + "}"
 	if op == opGet {

@@ -52,6 +52,12 @@ func Address(text string) string {
 	return strings.Join(o.Addrs, ",")
 }
 
+// UsesTLS tells whether the Redis of a URL is talked to in TLS.
+func UsesTLS(text string) bool {
+	o, err := parseURL(text)
+	return err == nil && o.TLSConfig != nil
+}
+
 var validPrefix = regexp.MustCompile(`^[._:A-Za-z0-9-]{1,64}$`)
 
 // CheckPrefix returns what is wrong with a prefix of keys.

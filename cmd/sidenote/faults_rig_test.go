@@ -26,7 +26,10 @@ const (
 	// takes longer than the second for which this process keeps an answer, so each
 	// of them is asked of Redis.
 	cycle = 96
-	pool  = 20 // connections to Redis
+	pool  = 20 // connections of the cache to Redis
+	// ledgerConns is how many connections the ledger of budgets has while nothing is limited: that
+	// of its probe, and that by which it looks at the server's settings.
+	ledgerConns = 2
 )
 
 // A stage is what the rows share: an upstream, knowledge, and Sidenote without

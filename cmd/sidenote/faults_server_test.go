@@ -23,7 +23,7 @@ func poolExhausted(t *testing.T, s *stage) {
 	if l.most > 4*time.Second+2*l.plain95 {
 		t.Errorf("requests lost %v", l)
 	}
-	if r.errors("pool") == 0 || r.fault.Conns() > 2 {
+	if r.errors("pool") == 0 || r.fault.Conns() > 2+ledgerConns {
 		t.Error("there were connections enough")
 	}
 	if r.saw(func(g glimpse) bool { return !g.well() }) {

@@ -278,14 +278,14 @@ func (r *rig) released() {
 	const few, megabytes = 4, 4 << 20
 	files := r.base.files + few
 	if r.fault.Accepted() == 0 { // the connections are to somewhere else
-		files += pool
+		files += pool + ledgerConns
 	}
 	limit := time.After(10 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		u, conns := r.usage(), r.fault.Conns()
-		if u.goroutines <= r.base.goroutines+few && u.files <= files && u.bytes <= r.base.bytes+megabytes && conns <= pool {
+		if u.goroutines <= r.base.goroutines+few && u.files <= files && u.bytes <= r.base.bytes+megabytes && conns <= pool+ledgerConns {
 			r.t.Logf("goroutines %d → %d, files %d → %d, memory %.1f → %.1f MB, %d connections", r.base.goroutines, u.goroutines,
 				r.base.files, u.files, float64(r.base.bytes)/1e6, float64(u.bytes)/1e6, conns)
 			return

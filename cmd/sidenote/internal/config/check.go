@@ -122,7 +122,7 @@ func checkBudgets(c checker) {
 			limited = append(limited, l)
 		}
 	}
-	c.Budgets.Check(c.Redis.URL.Value.Reveal() != "", limited, c.problem)
+	c.Budgets.Check(c.Redis.Used() || c.Budgets.Redis.URL.Shown() != "", limited, c.problem)
 }
 
 func checkTreatment(c checker, key string, t Treatment) {

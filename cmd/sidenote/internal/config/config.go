@@ -42,7 +42,7 @@ type Config struct {
 	Explain       Explain           `yaml:"explain"`
 	Redis         Redis             `yaml:"redis"`
 	Embeddings    Embeddings        `yaml:"embeddings"`
-	Budgets       limits.Budgets    `yaml:"budgets"`
+	Budgets       Budgets           `yaml:"budgets"`
 	ModelsFile    modelrows.File    `yaml:"models_file"` // rows between those of models and the built-in ones
 	Prices        []limits.PriceRow `yaml:"prices"`      // first match wins; none are built in
 	Concurrency   Count             `yaml:"concurrency" min:"1" max:"1M"`
@@ -217,6 +217,18 @@ type Redis struct {
 	CAPEM []byte `yaml:"-"` // what was read from CA
 }
 
+// Budgets says where it is counted what tenants use.
+type Budgets struct {
+	limits.Budgets `yaml:",inline"`
+	Redis          BudgetsRedis `yaml:"redis"`
+}
+
+// BudgetsRedis is the Redis that budgets are counted in: without a URL that of the cache.
+type BudgetsRedis struct {
+	URL     RedisURL      `yaml:"url"`
+	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"1m"` // of a call, connecting and a second attempt included
+}
+
 // A RedisURL may hold a password, and is a secret then.
 type RedisURL struct{ Secret }
 
@@ -242,7 +254,7 @@ func Default() Config {
 		Explain:       Explain{Keep: 1000, Bodies: explain.BodiesOff},
 		Embeddings:    Embeddings{QueryPrefix: prefixAuto, PassagePrefix: prefixAuto, Batch: embed.DefaultBatch},
 		Redis:         Redis{Timeout: redis.DefaultTimeout, Prefix: redis.DefaultPrefix, TTL: time.Hour},
-		Budgets:       limits.Budgets{Store: "auto", OnFailure: "fail_closed", OnRollback: "correct", Replicas: 1},
+		Budgets:       Budgets{Budgets: limits.Budgets{Store: "auto", OnFailure: "fail_closed", OnRollback: "correct", Replicas: 1}, Redis: BudgetsRedis{Timeout: time.Second}},
 		Concurrency:   1024,
 		Timeouts:      Timeouts{Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle, ClientWrite: t.ClientWrite},
 		ShutdownGrace: 25 * time.Second,

@@ -45,12 +45,17 @@ func (p *Prefix) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// readRedis reads the files that the Redis section names.
+// budgetsURLKey is the key of the Redis that budgets are counted in.
+const budgetsURLKey = "budgets.redis.url"
+
+// readRedis reads the files that name a Redis.
 func (c loader) readRedis(src Source) {
 	r := &c.Redis
-	if text := c.secretText(src, "redis.url", &r.URL.Secret); text != "" {
-		if err := r.URL.set(text); err != nil {
-			c.problem("redis.url", "%v", err)
+	for key, u := range map[string]*RedisURL{"redis.url": &r.URL, budgetsURLKey: &c.Budgets.Redis.URL} {
+		if text := c.secretText(src, key, &u.Secret); text != "" {
+			if err := u.set(text); err != nil {
+				c.problem(key, "%v", err)
+			}
 		}
 	}
 	if r.CA != "" && !src.NoSecrets {
@@ -70,13 +75,32 @@ func (c loader) readRedis(src Source) {
 	}
 }
 
-// checkRedis reports a section without a URL.
+// checkRedis reports settings of a Redis that nobody named.
 func (c checker) checkRedis() {
-	_, written := c.places["redis"]
-	_, url := c.places["redis.url"]
-	if written && !url {
+	written := func(key string) bool {
+		_, ok := c.places[key]
+		return ok
+	}
+	if written("redis") && !written("redis.url") && !written(budgetsURLKey) {
 		c.problem("redis.url", "is missing; write it here or give --redis")
 	}
+	if c.Budgets.Store == "process" && written("budgets.redis") {
+		c.problem("budgets.redis", "is not used where budgets.store is process")
+	} else if written("budgets.redis") && !written(budgetsURLKey) && !written("redis.url") {
+		c.problem(budgetsURLKey, "is missing, as redis names no server for it either; write one of them")
+	}
+}
+
+// CountedOn returns the URL of the Redis that budgets are counted in, with its key; "" where they
+// are not counted in one.
+func CountedOn(c *Config) (url, key string) {
+	switch {
+	case c.Budgets.Store == "process":
+		return "", ""
+	case c.Budgets.Redis.URL.Value.Reveal() != "":
+		return c.Budgets.Redis.URL.Value.Reveal(), budgetsURLKey
+	}
+	return c.Redis.URL.Value.Reveal(), "redis.url"
 }
 
 // errShown is about a password on a command line, which all users of a machine can read.

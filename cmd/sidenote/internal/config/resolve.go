@@ -61,7 +61,7 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	if p.Grounding == block.GroundingStrict { // of an override; else it is refused
 		p.Ladder = limits.Grounded(p.Ladder)
 	}
-	out.Budget = p.Terms(c.Budgets, limits.Table(c.Prices))
+	out.Budget = p.Terms(c.Budgets.Budgets, limits.Table(c.Prices))
 	out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r meter.Rung) bool { // where there is nothing to leave out
 		return r == meter.NoPlanner && out.Rewrite.Planner.MaxQueries == 0 || r == meter.NoStages && out.Rewrite.Mode != rewrite.Staged
 	})

@@ -21,19 +21,64 @@ type budgets struct {
 	reporter budget.Reporter
 	queue    *budget.Queue
 	file     *budget.Memory // nil unless it is kept in the state folder
+	db       *redis.DB      // nil unless it is kept in a Redis
 }
 
 // budgetsFolder is where the state folder keeps what tenants used.
 const budgetsFolder = "budgets"
 
-// openBudgets opens what counts them; keep says that the count outlives this process.
-func openBudgets(running func() *config.Config, db *redis.DB, keep bool, m background.Monitor, tasks *background.Tasks) (*budgets, error) {
+// limitedOnRedis tells whether budgets that are counted in a Redis limit anybody.
+func limitedOnRedis(cfg *config.Config) bool {
+	url, _ := config.CountedOn(cfg)
+	return url != "" && config.Limited(cfg)
+}
+
+// openBudgetsRedis opens the Redis that budgets are counted in; nil if they are not. It has
+// connections and a time-out of its own, also where it is that of the cache: who waits for the
+// cache gives up early, as a miss is cheap, and who waits for a budget is refused.
+func openBudgetsRedis(cfg *config.Config, changed func(string, bool), m background.Monitor) (*redis.DB, error) {
+	url, key := config.CountedOn(cfg)
+	if url == "" {
+		return nil, nil
+	}
+	o := redis.Options{
+		URL: url, URLKey: key, Prefix: string(cfg.Redis.Prefix), Timeout: cfg.Budgets.Redis.Timeout, CA: cfg.Redis.CAPEM,
+		Observe: func(e redis.Event) { m.Metrics.RedisCall(e.Use, e.Took, string(e.Kind)) },
+		Changed: changed,
+	}
+	if !redis.UsesTLS(url) && redis.UsesTLS(cfg.Redis.URL.Value.Reveal()) {
+		o.CA = nil // it is for the other
+	}
+	return redis.Open(o)
+}
+
+// meanwhile says what happens to tenants while the Redis that counts budgets fails.
+func meanwhile(cfg *config.Config) string {
+	switch {
+	case !config.Limited(cfg):
+		return "going on without it"
+	case cfg.Budgets.OnFailure == "allowance":
+		return "tenants with limits get their allowance"
+	}
+	return "tenants with limits are refused"
+}
+
+// openBudgets opens what counts them; keep says that the count outlives this process. changed
+// hears of what is wrong with Redis.
+func openBudgets(running func() *config.Config, changed func(string, bool), keep bool, m background.Monitor, tasks *background.Tasks) (*budgets, error) {
 	cfg := running()
 	b, watch := new(budgets), m.Metrics.NewBudgets()
 	options := budget.QueueOptions{Lost: watch.Lost}
-	if db != nil && cfg.Budgets.Store != "process" {
+	db, err := openBudgetsRedis(cfg, changed, m)
+	if err != nil {
+		return nil, err
+	}
+	if b.db = db; db != nil {
 		limited := func() bool { return config.Limited(running()) }
-		shared := db.Ledger("budgets", redis.LedgerOptions{Limited: limited, RefuseLost: cfg.Budgets.OnRollback == "refuse"})
+		shared := db.Ledger("budgets", redis.LedgerOptions{
+			Limited: limited, RefuseLost: cfg.Budgets.OnRollback == "refuse",
+			Meanwhile: func() string { return meanwhile(running()) },
+		})
 		m.WatchBreaker(background.TierRedis+"/budgets", shared.Open)
 		m.Metrics.Watch("budget_store_safe", "1 while the Redis that counts budgets keeps what is written, or nothing is limited.", nil, false, func() float64 {
 			if shared.Safety().Safe() || !limited() {
@@ -99,8 +144,11 @@ func (b *budgets) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), caching.DrainWait)
 	defer cancel()
 	b.queue.Close(ctx)
-	if b.file == nil {
-		return nil
+	switch {
+	case b.db != nil:
+		return b.db.Close()
+	case b.file != nil:
+		return b.file.Close()
 	}
-	return b.file.Close()
+	return nil
 }

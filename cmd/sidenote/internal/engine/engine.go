@@ -133,7 +133,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	if n := int(cfg.Explain.Keep); n > 0 {
 		e.explained = explain.New(n, cfg.Explain.Bodies)
 	}
-	if e.caches, err = caching.New(cfg, m); err != nil {
+	if e.caches, err = caching.New(cfg, func() bool { return limitedOnRedis(e.Running()) }, m); err != nil {
 		return nil, err
 	}
 	e.Turns, e.Outputs = sync.OnceValue(e.caches.Turns), sync.OnceValue(e.caches.Outputs)
@@ -142,7 +142,7 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 		e.openModes()
 	}
 	if o.Keep || o.Serve {
-		if e.budgets, err = openBudgets(e.Running, e.caches.DB, o.Keep, m, e.tasks); err != nil {
+		if e.budgets, err = openBudgets(e.Running, e.caches.Changed, o.Keep, m, e.tasks); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 	}

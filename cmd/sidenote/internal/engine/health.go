@@ -30,7 +30,7 @@ func (e *Engine) Stopping() { e.stopping.Store(true) }
 
 // problems says what does not work at present, a line each.
 func (e *Engine) problems() []string {
-	lines := append(e.Bases.state.problems(), e.caches.Problems()...)
+	lines := append(e.Bases.state.problems(), e.redisProblems()...)
 	if e.Reloader != nil && e.Reloader.Problem() != "" {
 		lines = append(lines, e.Reloader.Problem())
 	}
@@ -39,6 +39,21 @@ func (e *Engine) problems() []string {
 	lines = append(lines, e.embedding.Problems()...)
 	lines = append(lines, e.planners.Trouble()...)
 	return append(lines, e.Bases.problems()...)
+}
+
+// redisProblems says what does not work of the Redis of the caches and of that of budgets, which
+// may be the same.
+func (e *Engine) redisProblems() []string {
+	lines := e.caches.Problems()
+	if e.budgets == nil || e.budgets.db == nil {
+		return lines
+	}
+	for _, line := range e.budgets.db.Trouble() {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 func (s *stateFolder) problems() []string {

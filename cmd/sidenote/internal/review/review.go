@@ -102,6 +102,9 @@ func Summary(w io.Writer, cfg *config.Config) {
 	if at := cmp.Or(redis.Address(cfg.Redis.URL.Value.Reveal()), cfg.Redis.URL.Shown()); at != "" {
 		fmt.Fprintf(w, "redis      %s, prefix %s, at most %s a request\n", at, cfg.Redis.Prefix, cfg.Redis.Timeout)
 	}
+	if own := cfg.Budgets.Redis.URL; own.Shown() != "" {
+		fmt.Fprintf(w, "budgets    on %s, at most %s a call\n", cmp.Or(redis.Address(own.Value.Reveal()), own.Shown()), cfg.Budgets.Redis.Timeout)
+	}
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 
 	"sidenote/cache"
 	"sidenote/cache/redis"
@@ -42,6 +43,26 @@ func (m Monitor) Changed(line string, bad bool) {
 	}
 	what, _, _ := strings.Cut(line, ";") // what is done meanwhile is over too
 	m.Tell(slog.LevelInfo, "over: "+what)
+}
+
+// Together is for several who watch one thing and tell a Changed function of it: a line that
+// more than one of them tells is passed on once, until it is over for all of them.
+func Together(changed func(line string, bad bool)) func(line string, bad bool) {
+	var mu sync.Mutex
+	told := map[string]int{}
+	return func(line string, bad bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		before := told[line]
+		if bad {
+			told[line]++
+		} else if told[line]--; told[line] <= 0 {
+			delete(told, line)
+		}
+		if after := told[line]; (before > 0) != (after > 0) {
+			changed(line, bad)
+		}
+	}
 }
 
 // WatchBreaker shows whether a breaker is open.

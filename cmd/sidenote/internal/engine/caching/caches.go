@@ -23,6 +23,9 @@ type Caches struct {
 	monitor background.Monitor
 	memory  map[cache.Kind]*cache.Memory
 
+	// Changed hears of what begins and ends to go wrong with Redis.
+	Changed func(line string, bad bool)
+
 	DB     *redis.DB   // nil without Redis; the maps below are empty then
 	keys   *cache.Keys // nil: nothing is encrypted
 	stores map[cache.Kind]*redis.Store
@@ -30,10 +33,11 @@ type Caches struct {
 	behind map[cache.Kind]*cache.WriteBehind // in front of codecs, where requests wait
 }
 
-// New makes the caches of a configuration, and begins to use its Redis.
-func New(cfg *config.Config, m background.Monitor) (*Caches, error) {
+// New makes the caches of a configuration, and begins to use its Redis. limited tells whether
+// budgets that are counted in a Redis limit anybody at present.
+func New(cfg *config.Config, limited func() bool, m background.Monitor) (*Caches, error) {
 	c := &Caches{
-		cfg: cfg, monitor: m, memory: map[cache.Kind]*cache.Memory{},
+		cfg: cfg, monitor: m, Changed: background.Together(m.Changed), memory: map[cache.Kind]*cache.Memory{},
 		stores: map[cache.Kind]*redis.Store{}, codecs: map[cache.Kind]*cache.CodecStore{}, behind: map[cache.Kind]*cache.WriteBehind{},
 	}
 	// An entry of candidates is as large as one of what was selected of them, and is asked for
@@ -44,7 +48,7 @@ func New(cfg *config.Config, m background.Monitor) (*Caches, error) {
 			return nil, err
 		}
 	}
-	return c, c.openRedis()
+	return c, c.openRedis(limited)
 }
 
 // open makes the cache of a kind in this process.

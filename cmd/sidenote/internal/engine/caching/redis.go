@@ -8,6 +8,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine/background"
 )
 
@@ -16,7 +17,7 @@ const DrainWait = time.Second
 
 // openRedis begins to use the Redis of the configuration, if there is one. It does
 // not wait for it.
-func (c *Caches) openRedis() error {
+func (c *Caches) openRedis(limited func() bool) error {
 	r, m := c.cfg.Redis, c.monitor
 	url := r.URL.Value.Reveal()
 	if url == "" {
@@ -28,12 +29,25 @@ func (c *Caches) openRedis() error {
 			return fmt.Errorf("redis.encryption_keys: %w", err)
 		}
 	}
-	c.DB, err = redis.Open(redis.Options{
+	budgets, _ := config.CountedOn(c.cfg)
+	o := redis.Options{
 		URL: url, Prefix: string(r.Prefix), Timeout: r.Timeout, PoolSize: int(r.PoolSize), CA: r.CAPEM,
 		Observe: func(e redis.Event) { m.Metrics.RedisCall(e.Use, e.Took, string(e.Kind)) },
-		Changed: m.Changed,
-	})
-	if err != nil {
+		Changed: c.Changed,
+		Meanwhile: func() string {
+			if limited() {
+				return "the cache goes on without it" // those who have limits may not
+			}
+			return "going on without it"
+		},
+	}
+	if !redis.UsesTLS(url) && redis.UsesTLS(budgets) {
+		o.CA = nil // it is for the other
+	}
+	if redis.Address(budgets) == redis.Address(url) {
+		o.Reserved = limited
+	}
+	if c.DB, err = redis.Open(o); err != nil {
 		return err
 	}
 	for _, kind := range []cache.Kind{cache.Candidates, cache.Selected, cache.Calibration} {
