@@ -24,6 +24,7 @@ import (
 	"sidenote/proxy/samples"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
+	"sidenote/retrieval/badparam"
 	"sidenote/rewrite"
 )
 
@@ -61,6 +62,7 @@ type Server struct {
 	shuttingDown atomic.Bool  // Shutdown was called
 	openRequests atomic.Int64 // whose answers have not ended
 	memory       memory.Watch
+	refused      badparam.Memory // by stages' models
 	shadows      chan struct{}
 	samples      *samples.Keeper
 	windows      sync.Map // upstream and row of the model table → true: a served window was shown

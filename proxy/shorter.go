@@ -41,17 +41,25 @@ func refusedAsTooLong(resp *transport.Answer) (t toolong.Counts, ok bool) {
 	if !toolong.MayBe(resp.Status()) { // do not delay the answer
 		return t, false
 	}
-	body, whole := resp.Peek(toolong.MaxBody, nil)
-	if !whole {
+	body, ok := errorBody(resp)
+	if !ok {
 		return t, false
+	}
+	return toolong.Read(resp.Status(), body)
+}
+
+// errorBody returns the body of an error answer, decompressed; ok is false if it is too large or was cut.
+func errorBody(resp *transport.Answer) (body []byte, ok bool) {
+	if body, ok = resp.Peek(toolong.MaxBody, nil); !ok {
+		return nil, false
 	}
 	if encoding := string(resp.Header("Content-Encoding")); !coding.Plain(encoding) {
 		var err error
 		if body, err = coding.Text(encoding, body, toolong.MaxBody, nil); err != nil {
-			return t, false
+			return nil, false
 		}
 	}
-	return toolong.Read(resp.Status(), body)
+	return body, true
 }
 
 // numberSlack is how many tokens are left beyond what numbers demand, as an upstream's way of

@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"sidenote/cache/budget"
@@ -12,6 +15,7 @@ import (
 	"sidenote/proxy/spend"
 	"sidenote/proxy/stages"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval/badparam"
 	"sidenote/rewrite"
 	"sidenote/rewrite/metered"
 )
@@ -71,6 +75,7 @@ func makeReady(x *exchange, c *stages.Call, to *backend) error {
 		if err := meterBody(x, r, new(rewrite.Parser), c.Body, to); err != nil {
 			return unmade(err)
 		}
+		r.Caps.Completion = r.Caps.Completion || c.Model.CompletionCap
 	}
 	if c.Again {
 		x.spending.SentAgain(func() spend.Demand { return demandOfStage(x, c) })
@@ -170,6 +175,84 @@ func (x stageHost) Shorter(answer *transport.Answer) ([]byte, bool) {
 	}
 	x.report.Rewrite, x.report.Reason = res, res.Reason
 	return res.Block, true
+}
+
+// optionalParams are the parameters that a stage can go without.
+var optionalParams = [...]string{
+	"temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias", "seed",
+	"max_tokens", "max_completion_tokens", "reasoning_effort", "reasoning", "verbosity", "thinking", "enable_thinking", "chat_template_kwargs",
+	"stream_options", "prediction", "service_tier", "store", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+}
+
+const (
+	maxTokens     = "max_tokens"
+	maxCompletion = "max_completion_tokens"
+)
+
+// modelKey tells apart the models whose refusals are remembered.
+func (x stageHost) modelKey(c *stages.Call) string {
+	to, model := x.upstream, cmp.Or(c.Stage.Model, x.staging.req.Model)
+	if c.Stage.Upstream != "" {
+		to = x.setup.upstreams[c.Stage.Upstream]
+	}
+	return to.name + "\n" + to.of.BaseURL.String() + "\n" + model
+}
+
+// Adapt implements stages.Host.
+func (x stageHost) Adapt(c *stages.Call) {
+	c.Without = nil
+	for _, refusal := range x.server.refused.Of(x.modelKey(c)) {
+		switch {
+		case !x.mayOmit(c, refusal.Param):
+		case refusal.Param == maxTokens && refusal.Instead == maxCompletion:
+			c.Model.CompletionCap = true
+		default:
+			c.Without = append(c.Without, refusal.Param)
+		}
+	}
+}
+
+// mayOmit reports whether a call can go without a parameter. What the client says to its own model is
+// its own matter.
+func (x stageHost) mayOmit(c *stages.Call, name string) bool {
+	switch {
+	case c.Stage.Model != "" || c.Stage.Upstream != "":
+		return true
+	case name == "temperature":
+		return c.Stage.Temperature != nil
+	case name == maxTokens, name == maxCompletion:
+		return c.Stage.MaxTokens > 0 || x.metered != nil
+	}
+	return name == "reasoning_effort" && c.Model.LowEffort() != ""
+}
+
+// Refused implements stages.Host.
+func (x stageHost) Refused(c *stages.Call, answer *transport.Answer) bool {
+	if c.Stage == nil || !badparam.MayBe(answer.Status()) {
+		return false
+	}
+	body, ok := errorBody(answer)
+	if !ok {
+		return false
+	}
+	var sent []string
+	for _, name := range optionalParams {
+		if carries(x.outgoing, name) && x.mayOmit(c, name) {
+			sent = append(sent, name)
+		}
+	}
+	refusal, ok := badparam.Read(answer.Status(), body, sent...)
+	if !ok || x.metered != nil && (refusal.Param == maxTokens || refusal.Param == maxCompletion) && refusal.Instead == "" {
+		return false // limits need the cap
+	}
+	x.server.refused.Add(x.modelKey(c), refusal)
+	return true
+}
+
+// carries reports whether the pieces of a body have a member of that name.
+func carries(pieces [][]byte, name string) bool {
+	key := []byte(`"` + name + `":`)
+	return slices.ContainsFunc(pieces, func(piece []byte) bool { return bytes.Contains(piece, key) })
 }
 
 // stageError is what a client gets for a stage that failed, or for what took its place.

@@ -242,3 +242,32 @@ func TestPlannerCredentials(t *testing.T) {
 		t.Errorf("asked by %v", plans)
 	}
 }
+
+// A planner's model is asked as its row of the table says: with room for reasoning, low effort where it
+// takes one, and no temperature where it refuses one.
+func TestPlannerOfAnyModel(t *testing.T) {
+	for model, want := range map[string]string{
+		"claude-opus-4-7":                 `"max_tokens":2048,"stream":false`,
+		"o3":                              `"max_completion_tokens":2048,"reasoning_effort":"low","stream":false`,
+		"deepseek-r1":                     `"max_tokens":4608,"temperature":0,"stream":false`,
+		"gpt-4o-mini":                     `"max_tokens":512,"temperature":0,"stream":false`,
+		"house-1":                         `"max_tokens":2048,"reasoning_effort":"low","stream":false`,
+		"anthropic/claude-sonnet-5@house": `"max_tokens":2048,"stream":false`,
+	} {
+		up, h := newRecorder(t), newHelper(t)
+		file := written(t, "sidenote.yaml", fmt.Sprintf(`upstream: %s
+upstreams: {small: %s}
+knowledge: {handbook: %q}
+state: ":memory:"
+models: [{match: house-*, temperature: fixed, reasoning: effort}]
+policies: {default: {upstream: default, knowledge: [handbook], planner: {model: %q, upstream: small}}}
+`, up.URL, h.URL, handbook(t), model))
+		status := planned(t, serveIn(t, func(string) (string, bool) { return "", false }, "--config", file), "key", "How long is parental leave?")
+		h.mu.Lock()
+		prompt := h.prompt
+		h.mu.Unlock()
+		if !strings.HasSuffix(prompt, "],"+want+"}") || !strings.Contains(status, "planner=ok") {
+			t.Errorf("%s: %s, sent %s", model, status, prompt)
+		}
+	}
+}

@@ -174,7 +174,7 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 // ask asks the model, and pays for it; waiting ends when nobody waits for the plan any more.
 func (p *Planner) ask(ctx, waiting context.Context, api API, to llm.Call, model string, q retrieval.Question) (retrieval.Plan, error) {
 	m := p.all.Models.Model(model)
-	prompt, err := plan.NewPrompt(llm.Model{Name: model, CompletionCap: m.CompletionCap}, q)
+	prompt, err := plan.NewPrompt(modelOf(model, &m), q)
 	if err != nil {
 		return retrieval.Plan{}, err
 	}
@@ -193,6 +193,14 @@ func (p *Planner) ask(ctx, waiting context.Context, api API, to llm.Call, model 
 		return retrieval.Plan{}, err
 	}
 	return plan.Read(answer.Text)
+}
+
+// modelOf returns what a prompt depends on of a model.
+func modelOf(name string, m *rewrite.Model) llm.Model {
+	return llm.Model{
+		Name: name, CompletionCap: m.CompletionCap, FixedTemperature: m.FixedTemperature,
+		Reasoning: m.ReasoningTokens(), Effort: m.LowEffort(),
+	}
 }
 
 // fingerprint tells credentials apart without holding them.

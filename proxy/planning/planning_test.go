@@ -20,6 +20,7 @@ import (
 	"sidenote/retrieval/llm"
 	"sidenote/retrieval/remote"
 	"sidenote/rewrite"
+	"sidenote/rewrite/tokens"
 )
 
 // An api answers each call by a function.
@@ -45,7 +46,9 @@ func (k *keys) Plan(ctx context.Context, tenant string, key []string, find func(
 // The models count 1,000 tokens in any text.
 type models struct{}
 
-func (models) Model(string) rewrite.Model { return rewrite.Model{Row: "m", Counter: counter{}} }
+func (models) Model(string) rewrite.Model {
+	return rewrite.Model{Row: "m", Counter: counter{}, Reasoning: tokens.ReasoningNone}
+}
 
 type counter struct{}
 

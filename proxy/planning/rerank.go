@@ -120,7 +120,7 @@ func digest(documents []string) string {
 func (r *Reranker) judge(ctx, waiting context.Context, u Upstream, before int, query string, documents []string) ([]float64, error) {
 	model := r.settings.Model
 	m := r.all.Models.Model(model)
-	prompts, parts, err := rerank.Prompts(llm.Model{Name: model, CompletionCap: m.CompletionCap}, query, documents)
+	prompts, parts, err := rerank.Prompts(modelOf(model, &m), query, documents)
 	if err != nil {
 		return nil, err
 	}

@@ -88,8 +88,8 @@ func (r *Stages) send(f *flight) {
 	f.answer, f.err = r.Host.Call(f.ctx, f.call)
 }
 
-// again tells whether a request that did no work is sent once more: nothing of it was sent, or it was
-// too long, and is shorter now.
+// again tells whether a request that did no work is sent once more: nothing of it was sent, it was too
+// long, and is shorter now, or it had a parameter that its model refuses, and has not now.
 func (r *Stages) again(f *flight) bool {
 	switch {
 	case f.err != nil:
@@ -97,12 +97,18 @@ func (r *Stages) again(f *flight) bool {
 	case f.answer.Status() == fasthttp.StatusOK:
 		return false
 	}
-	sources, ok := r.Host.Shorter(f.answer)
-	if ok {
+	if sources, ok := r.Host.Shorter(f.answer); ok {
 		f.answer.Close()
 		f.call.Make(sources)
+		return true
 	}
-	return ok
+	if !r.Host.Refused(f.call, f.answer) {
+		return false
+	}
+	f.answer.Close()
+	r.Host.Adapt(f.call)
+	r.make(f.call)
+	return true
 }
 
 // unsent tells whether nothing of a request has reached the upstream.

@@ -28,6 +28,8 @@ type Call struct {
 	Body  []byte        // of the stage's request
 	Model rewrite.Model // of the stage
 	Last  bool          // of the chain
+
+	Without []string // parameters that Model refuses
 	// Make makes Body again of other sources, as in staged.Inputs.
 	Make func(sources []byte)
 }
@@ -40,6 +42,11 @@ type Host interface {
 	// Shorter returns fewer sources, as in staged.Inputs, for a call whose answer says that it
 	// was too long for its model; false if the answer does not, or fewer do not help.
 	Shorter(answer *transport.Answer) (sources []byte, ok bool)
+	// Adapt leaves out of a call what its model is known to refuse, before its Body is made.
+	Adapt(c *Call)
+	// Refused reports whether an answer refuses a parameter of its call that can be left out, which
+	// Adapt leaves out from then on.
+	Refused(c *Call, answer *transport.Answer) bool
 }
 
 // An Outputs remembers what upstreams answered.
@@ -185,6 +192,7 @@ func (r *Stages) begin() (goes bool, end End, over bool) {
 		r.prompts.Replace(sources)
 		r.make(c)
 	}
+	r.Host.Adapt(c)
 	r.make(c)
 	f := &flight{call: c, began: time.Now(), Stage: report.Stage{Name: s.Name, At: r.at + 1, Upstream: s.Upstream, Model: r.modelOf(s)}}
 	if answer, ok := r.remembered(c, f); ok {
@@ -220,7 +228,7 @@ func (r *Stages) make(c *Call) {
 	if r.Keep {
 		r.Buffer = nil
 	}
-	r.Buffer = r.Request.Body(r.Buffer[:0], staged.Call{Stage: c.Stage, Prompt: r.prompts.Of(c.At, c.Model), Model: c.Model, Last: c.Last, Strip: r.Strip})
+	r.Buffer = r.Request.Body(r.Buffer[:0], staged.Call{Stage: c.Stage, Prompt: r.prompts.Of(c.At, c.Model), Model: c.Model, Last: c.Last, Strip: r.Strip, Without: c.Without})
 	c.Body = r.Buffer
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"sidenote/retrieval/badparam"
 	"sidenote/retrieval/remote"
 )
 
@@ -45,6 +46,8 @@ type Client struct {
 	health remote.Health
 	use    string
 	path   string // of the API, without a slash at its end
+
+	refused badparam.Memory // by path and model
 }
 
 // New returns a client. Call Close when done with it.
@@ -98,13 +101,22 @@ type Answer struct {
 // completion.
 var ErrNoCompletion = errors.New("the answer is no completion")
 
-// Ask sends a prompt. The error is that of remote.Client.CallAs, or wraps ErrNoCompletion.
+// Ask sends a prompt. Where the API answers that the model refuses one of its parameters, the prompt is
+// sent once more without it, and later ones are sent without it from the start. The error is that of
+// remote.Client.CallAs, or wraps ErrNoCompletion.
 func (c *Client) Ask(ctx context.Context, to Call, p Prompt) (Answer, error) {
 	path := to.Path
 	if path == "" {
 		path = c.path + "/chat/completions"
 	}
-	body, err := c.remote.CallAs(ctx, to.Header, http.MethodPost, path, p.body)
+	key := path + "\n" + p.request.Model
+	request := p.request.without(c.refused.Of(key)...)
+	body, err := c.remote.CallAs(ctx, to.Header, http.MethodPost, path, request.body())
+	if refusal, ok := c.learn(key, err, &request); ok {
+		request = request.without(refusal)
+		body, err = c.remote.CallAs(ctx, to.Header, http.MethodPost, path, request.body())
+		c.learn(key, err, &request)
+	}
 	if notes(err, to.Own) {
 		c.health.Called(err)
 	}
@@ -112,6 +124,19 @@ func (c *Client) Ask(ctx context.Context, to Call, p Prompt) (Answer, error) {
 		return Answer{}, fmt.Errorf("%s: %w", c.use, err)
 	}
 	return read(body)
+}
+
+// learn remembers the parameter of a request that the error of its call refuses. ok is false if it
+// refuses none that can be left out.
+func (c *Client) learn(key string, err error, r *request) (refusal badparam.Refusal, ok bool) {
+	e, isStatus := errors.AsType[*remote.StatusError](err)
+	if !isStatus {
+		return refusal, false
+	}
+	if refusal, ok = e.Refuses(r.optional()...); ok {
+		c.refused.Add(key, refusal)
+	}
+	return refusal, ok
 }
 
 // notes tells whether the end of a call says something of the API rather than of who asked.

@@ -153,3 +153,91 @@ func TestAskBreaks(t *testing.T) {
 		}
 	}
 }
+
+// Whatever parameter a model refuses, by whatever words: the call that learns of it is sent once more
+// without it, and later ones of the same model do without it from the start.
+func TestAskLeavesOutWhatModelRefuses(t *testing.T) {
+	says := func(param, message string) string {
+		body, err := json.Marshal(map[string]any{"error": map[string]any{"message": message, "param": param}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	for name, c := range map[string]struct {
+		model   llm.Model
+		refuses map[string]string // answers by parameter
+		status  int
+		calls   []int          // of Asks, one after the other
+		want    map[string]any // the last request has, beside what all have
+	}{
+		"a temperature": {llm.Model{}, map[string]string{"temperature": says("", "`temperature` is deprecated for this model.")}, 400, []int{2, 1, 1},
+			map[string]any{"max_tokens": 10.}},
+		"an effort": {llm.Model{Effort: "low", Reasoning: 90}, map[string]string{"reasoning_effort": says("", "Model x does not support parameter reasoningEffort.")}, 400, []int{2, 1},
+			map[string]any{"max_tokens": 100., "temperature": 0.}},
+		"an unknown member": {llm.Model{Effort: "low", FixedTemperature: true}, map[string]string{"reasoning_effort": `{"detail":[{"loc":["body","reasoning_effort"],"msg":"Extra inputs are not permitted"}]}`}, 422, []int{2, 1},
+			map[string]any{"max_tokens": 10.}},
+		"the name of the limit": {llm.Model{}, map[string]string{
+			"max_tokens":  says("max_tokens", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."),
+			"temperature": says("temperature", "Unsupported value"),
+		}, 400, []int{2, 1}, map[string]any{"max_completion_tokens": 10.}},
+		"a limit": {llm.Model{CompletionCap: true}, map[string]string{"max_completion_tokens": says("", "'max_completion_tokens' is too large: 10.")}, 400, []int{2, 1},
+			map[string]any{}},
+		"two": {llm.Model{Effort: "low"}, map[string]string{
+			"temperature": says("temperature", "No."), "reasoning_effort": says("reasoning_effort", "No."),
+		}, 400, []int{-2, 1, 1}, map[string]any{"max_tokens": 10.}},
+		"its messages": {llm.Model{}, map[string]string{"messages": says("messages", "temperature")}, 400, []int{-1, -1}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int32
+			last := make(chan map[string]any, 8)
+			api := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				calls.Add(1)
+				var body map[string]any
+				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+					t.Error(err)
+				}
+				for param, answer := range c.refuses {
+					if _, sent := body[param]; sent {
+						w.WriteHeader(c.status)
+						_, _ = io.WriteString(w, answer)
+						return
+					}
+				}
+				last <- body
+				_, _ = io.WriteString(w, completion("- a"))
+			})
+			c.model.Name = "m"
+			p, err := llm.NewPrompt(c.model, "rules", "q", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range c.calls {
+				calls.Store(0)
+				a, err := api.Ask(t.Context(), llm.Call{Own: true}, p)
+				if works := want > 0; works != (err == nil && a.Text == "- a") || int(calls.Load()) != max(want, -want) {
+					t.Errorf("ask %d: %v, %v after %d calls, want %d", i, a, err, calls.Load(), want)
+				}
+			}
+			if c.want == nil {
+				return
+			}
+			if lines := api.Trouble(); len(lines) > 0 {
+				t.Errorf("trouble: %v", lines)
+			}
+			var got map[string]any
+			for len(last) > 0 {
+				got = <-last
+			}
+			for _, name := range []string{"model", "messages", "stream"} {
+				if _, ok := got[name]; !ok {
+					t.Errorf("the request lacks %s", name)
+				}
+				delete(got, name)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("sent (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

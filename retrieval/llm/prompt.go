@@ -3,28 +3,94 @@ package llm
 import (
 	"encoding/json"
 	"fmt"
-)
 
-// reasoningTokens are what an answer may have beside its text where the model takes
-// max_completion_tokens: it thinks first, in tokens of the same limit.
-const reasoningTokens = 1536
+	"sidenote/retrieval/badparam"
+)
 
 // A Model is what a prompt depends on of a model.
 type Model struct {
-	Name          string
-	CompletionCap bool // takes max_completion_tokens and refuses max_tokens
+	Name             string
+	CompletionCap    bool   // takes max_completion_tokens and refuses max_tokens
+	FixedTemperature bool   // refuses a temperature
+	Reasoning        int    // tokens of the answer that reasoning may take, beside those of its text
+	Effort           string // the reasoning_effort that it takes; "": none
 }
 
-// A Prompt is what a model is asked, as JSON.
+// A Prompt is what a model is asked.
 type Prompt struct {
-	Text   string // of its messages, for counting
-	Output int    // tokens that the answer may have
-	body   []byte
+	Text    string // of its messages, for counting
+	Output  int    // tokens that the answer may have
+	request request
 }
 
 type message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
+}
+
+// A request is the body of a call.
+type request struct {
+	Model         string    `json:"model"`
+	Messages      []message `json:"messages"`
+	MaxTokens     int       `json:"max_tokens,omitempty"`
+	MaxCompletion int       `json:"max_completion_tokens,omitempty"`
+	Temperature   *int      `json:"temperature,omitempty"`
+	Effort        string    `json:"reasoning_effort,omitempty"`
+	Stream        bool      `json:"stream"`
+}
+
+// The parameters of a request that can be left out.
+const (
+	paramMaxTokens     = "max_tokens"
+	paramMaxCompletion = "max_completion_tokens"
+	paramTemperature   = "temperature"
+	paramEffort        = "reasoning_effort"
+)
+
+// optional returns the names of the parameters that the request has and that can be left out.
+func (r *request) optional() (names []string) {
+	for name, has := range map[string]bool{
+		paramMaxTokens: r.MaxTokens > 0, paramMaxCompletion: r.MaxCompletion > 0,
+		paramTemperature: r.Temperature != nil, paramEffort: r.Effort != "",
+	} {
+		if has {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// without leaves out what the model refuses. Models that take only max_completion_tokens reason, and
+// refuse a temperature, too.
+func (r request) without(refused ...badparam.Refusal) request {
+	for _, refusal := range refused {
+		switch refusal.Param {
+		case paramMaxTokens:
+			if refusal.Instead == paramMaxCompletion && r.MaxTokens > 0 {
+				r.MaxCompletion, r.Temperature = r.MaxTokens, nil
+			}
+			r.MaxTokens = 0
+		case paramMaxCompletion:
+			if refusal.Instead == paramMaxTokens && r.MaxCompletion > 0 {
+				r.MaxTokens = r.MaxCompletion
+			}
+			r.MaxCompletion = 0
+		case paramTemperature:
+			r.Temperature = nil
+		case paramEffort:
+			r.Effort = ""
+		}
+	}
+	return r
+}
+
+// body is the request as JSON.
+func (r *request) body() []byte {
+	body, err := json.Marshal(r)
+	if err != nil {
+		panic("BUG: encode a prompt: " + err.Error())
+	}
+	return body
 }
 
 // NewPrompt asks a model for an answer of at most so many tokens to data, a value that is written
@@ -34,23 +100,15 @@ func NewPrompt(m Model, rules string, data any, output int) (Prompt, error) {
 	if err != nil {
 		return Prompt{}, fmt.Errorf("encode the data of a prompt: %w", err)
 	}
-	request := struct {
-		Model         string    `json:"model"`
-		Messages      []message `json:"messages"`
-		MaxTokens     int       `json:"max_tokens,omitempty"`
-		MaxCompletion int       `json:"max_completion_tokens,omitempty"`
-		Temperature   *int      `json:"temperature,omitempty"` // models that think take none
-		Stream        bool      `json:"stream"`
-	}{Model: m.Name, Messages: []message{{"system", rules}, {"user", string(quoted)}}}
-	p := Prompt{Text: rules + "\n" + string(quoted), Output: output}
+	p := Prompt{Text: rules + "\n" + string(quoted), Output: output + m.Reasoning}
+	p.request = request{Model: m.Name, Messages: []message{{"system", rules}, {"user", string(quoted)}}, Effort: m.Effort}
 	if m.CompletionCap {
-		p.Output += reasoningTokens
-		request.MaxCompletion = p.Output
+		p.request.MaxCompletion = p.Output
 	} else {
-		request.MaxTokens, request.Temperature = p.Output, new(int)
+		p.request.MaxTokens = p.Output
 	}
-	if p.body, err = json.Marshal(request); err != nil {
-		return Prompt{}, fmt.Errorf("encode a prompt: %w", err)
+	if !m.CompletionCap && !m.FixedTemperature {
+		p.request.Temperature = new(int)
 	}
 	return p, nil
 }

@@ -21,6 +21,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sidenote/retrieval/badparam"
 )
 
 const (
@@ -181,6 +183,13 @@ type StatusError struct {
 	// RetryAfter is for how long the service wants no other call, if it says so with a
 	// 429 or 503; at most a minute.
 	RetryAfter time.Duration
+
+	body []byte // the beginning of the answer
+}
+
+// Refuses returns the parameter of the call that the answer refuses, of those whose names are given.
+func (e *StatusError) Refuses(names ...string) (badparam.Refusal, bool) {
+	return badparam.Read(e.Status, e.body, names...)
 }
 
 // Error tells status and code. The message of the answer stays out: it is
@@ -207,6 +216,7 @@ func statusOf(resp *http.Response, sent http.Header) error {
 	if err != nil {
 		return e
 	}
+	e.body = body
 	var answer struct {
 		Error struct {
 			Code any `json:"code"`

@@ -22,8 +22,39 @@ type Model struct {
 	NoSystem      bool   // messages of the role system are refused
 	CompletionCap bool   // chats take max_completion_tokens and refuse max_tokens
 	Counter       retrieval.Counter
-	Images        tokens.ImageRule
-	Calibration   calibration.Value // how its upstream's bills differ from our counts; zero while unknown
+
+	FixedTemperature bool             // requests with a temperature are refused
+	Reasoning        tokens.Reasoning // whether it reasons before it answers
+
+	Images      tokens.ImageRule
+	Calibration calibration.Value // how its upstream's bills differ from our counts; zero while unknown
+}
+
+// What models may spend on reasoning before a short answer, in tokens.
+const (
+	lowEffort   = 1536 // at low effort, and where nothing is known of a model
+	fixedEffort = 4096
+)
+
+// ReasoningTokens returns how many tokens beside its text an answer is allowed, so that reasoning does not
+// use up its limit.
+func (m *Model) ReasoningTokens() int {
+	switch m.Reasoning {
+	case tokens.ReasoningNone:
+		return 0
+	case tokens.ReasoningFixed:
+		return fixedEffort
+	}
+	return lowEffort
+}
+
+// LowEffort returns the reasoning_effort for a call whose answer needs little reasoning; "" if the model
+// is not known to take it.
+func (m *Model) LowEffort() string {
+	if m.Reasoning == tokens.ReasoningEffort {
+		return "low"
+	}
+	return ""
 }
 
 // Counting is how the model's prompts are counted.

@@ -7,6 +7,7 @@ import (
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/edit"
+	"sidenote/rewrite/tokens"
 )
 
 // A Call is what the request of a stage is made of, beside the client's.
@@ -16,6 +17,8 @@ type Call struct {
 	Model rewrite.Model // of the stage
 	Last  bool          // its answer goes to the client
 	Strip []edit.Edit   // of the client's request: rewrite.StripEdits
+
+	Without []string // parameters that the model refuses
 }
 
 // usualHead is what a request has beside the conversation, in bytes, or less.
@@ -35,6 +38,9 @@ func (r *Request) Body(dst []byte, c Call) []byte {
 	if t := b.temperature(); t != "" {
 		b.add("temperature", []byte(t))
 	}
+	if e := b.effort(); e != "" {
+		b.add(fieldEffort, quoted(e))
+	}
 	if name, n := b.limit(); n > 0 {
 		b.add(name, strconv.AppendInt(nil, int64(n), 10))
 	}
@@ -43,11 +49,12 @@ func (r *Request) Body(dst []byte, c Call) []byte {
 
 // A builder writes the request of a stage.
 type builder struct {
-	req      *Request
-	call     *Call
-	body     []byte
-	start    int // of the request in body
-	hasModel bool
+	req       *Request
+	call      *Call
+	body      []byte
+	start     int // of the request in body
+	hasModel  bool
+	hasEffort bool
 }
 
 func (b *builder) add(name string, value []byte) {
@@ -65,6 +72,9 @@ func (b *builder) name(name string) {
 
 // member writes what becomes of a member of the client's request.
 func (b *builder) member(m *member) {
+	if b.leavesOut(m.name) {
+		return
+	}
 	switch m.name {
 	case "messages":
 		b.name(m.name)
@@ -77,7 +87,7 @@ func (b *builder) member(m *member) {
 		b.hasModel = true
 		b.add(m.name, value)
 	case "temperature":
-		if b.temperature() == "" && !(b.call.Model.CompletionCap && b.call.Stage.Model != "") {
+		if b.temperature() == "" && !(b.fixedTemperature() && b.call.Stage.Model != "") {
 			b.add(m.name, m.value)
 		}
 	case "stream", "stream_options", "prediction", "store":
@@ -90,17 +100,46 @@ func (b *builder) member(m *member) {
 		}
 	case "max_tokens", "max_completion_tokens": // see limit
 	case "sidenote", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call":
+	case fieldEffort:
+		if b.call.Stage.Model == "" || b.call.Model.Reasoning != tokens.ReasoningNone { // or it is of another model
+			b.hasEffort = true
+			b.add(m.name, m.value)
+		}
 	default:
 		b.add(m.name, m.value)
 	}
 }
 
-// temperature is the stage's, "" where the request's holds. Models that take only
-// max_completion_tokens reason, and refuse any temperature but their own; the request's is of its
-// own model.
+// leavesOut reports whether the model refuses a member that can be left out.
+func (b *builder) leavesOut(name string) bool {
+	return slices.Contains(b.call.Without, name) && name != "messages" && name != "model"
+}
+
+// fixedTemperature reports whether the model takes only its own temperature, as those do that take
+// only max_completion_tokens.
+func (b *builder) fixedTemperature() bool {
+	return b.call.Model.CompletionCap || b.call.Model.FixedTemperature
+}
+
+// effort is low for stages that do not answer, if the model takes it and the request says nothing of
+// it; else "".
+func (b *builder) effort() string {
+	if b.answers() || b.hasEffort || b.leavesOut(fieldEffort) {
+		return ""
+	}
+	return b.call.Model.LowEffort()
+}
+
+// reasons reports whether the model is known to reason before it answers.
+func (b *builder) reasons() bool {
+	return b.call.Model.Reasoning == tokens.ReasoningFixed || b.call.Model.Reasoning == tokens.ReasoningEffort
+}
+
+// temperature is the stage's, "" where the request's holds, which is of the request's own model, or
+// where the model refuses one.
 func (b *builder) temperature() string {
 	t := b.call.Stage.Temperature
-	if t == nil || b.call.Model.CompletionCap {
+	if t == nil || b.fixedTemperature() || b.leavesOut(fieldTemperature) {
 		return ""
 	}
 	return strconv.FormatFloat(*t, 'g', -1, 64)
@@ -110,9 +149,13 @@ func (b *builder) temperature() string {
 func (b *builder) answers() bool { return b.call.Last || b.call.Stage.Draft }
 
 // limit is how long the output may be, by the name that the model takes; 0 is not said. The
-// request's own limit bounds stages whose output can be the answer, and those without one.
+// request's own limit bounds stages whose output can be the answer, and those without one. The limit of
+// a stage is of its text: models that reason get more.
 func (b *builder) limit() (name string, n int) {
 	name, n = "max_tokens", b.call.Stage.MaxTokens
+	if n > 0 && b.reasons() {
+		n += b.call.Model.ReasoningTokens()
+	}
 	old, renamed := b.req.Limits.MaxTokens.N, b.req.Limits.MaxCompletionTokens.N
 	if b.call.Model.CompletionCap || renamed > 0 && old == 0 && b.call.Stage.Model == "" {
 		name = "max_completion_tokens"
@@ -121,6 +164,9 @@ func (b *builder) limit() (name string, n int) {
 		if theirs > 0 && (n == 0 || b.answers() && theirs < n) {
 			n = theirs
 		}
+	}
+	if b.leavesOut(name) {
+		n = 0
 	}
 	return name, n
 }

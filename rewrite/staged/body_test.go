@@ -16,6 +16,7 @@ import (
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/edit"
 	"sidenote/rewrite/staged"
+	"sidenote/rewrite/tokens"
 )
 
 var update = flag.Bool("update", false, "rewrite the want parts of the golden files")
@@ -74,7 +75,10 @@ func readCall(t *testing.T, data []byte) (c staged.Call) {
 		Stage                   staged.Stage
 		System, User            string
 		CompletionCap, NoSystem bool
+		FixedTemperature        bool
+		Reasoning               tokens.Reasoning
 		Last                    bool
+		Without                 []string
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -82,8 +86,8 @@ func readCall(t *testing.T, data []byte) (c staged.Call) {
 		t.Fatal(err)
 	}
 	return staged.Call{
-		Stage: &in.Stage, Prompt: staged.Escaped(in.System, in.User), Last: in.Last,
-		Model: rewrite.Model{CompletionCap: in.CompletionCap, NoSystem: in.NoSystem},
+		Stage: &in.Stage, Prompt: staged.Escaped(in.System, in.User), Last: in.Last, Without: in.Without,
+		Model: rewrite.Model{CompletionCap: in.CompletionCap, NoSystem: in.NoSystem, FixedTemperature: in.FixedTemperature, Reasoning: in.Reasoning},
 	}
 }
 

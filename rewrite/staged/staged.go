@@ -103,6 +103,7 @@ const (
 	fieldUser        = "user_prompt_template"
 	fieldTemperature = "temperature"
 	fieldMaxTokens   = "max_tokens"
+	fieldEffort      = "reasoning_effort"
 	fieldBudget      = "budget"
 	fieldStopIf      = "when.stop_if"
 	fieldEmptyIf     = "when.empty_if"

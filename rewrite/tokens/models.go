@@ -18,7 +18,21 @@ type Model struct {
 	NoFunctions   bool   // requests with tools are refused
 	CompletionCap bool   // chats take max_completion_tokens and refuse max_tokens
 	Images        ImageRule
+
+	FixedTemperature bool // requests with a temperature are refused
+	Reasoning        Reasoning
 }
+
+// Reasoning says whether a model reasons before it answers, in tokens of the same limit.
+type Reasoning string
+
+// The kinds of reasoning.
+const (
+	ReasoningUnknown Reasoning = ""
+	ReasoningNone    Reasoning = "none"
+	ReasoningFixed   Reasoning = "fixed"  // it may reason, and refuses reasoning_effort, or "low" as its value
+	ReasoningEffort  Reasoning = "effort" // it may reason, and takes reasoning_effort: "low"
+)
 
 // Other is the row of models that match no row of the table.
 const Other = "other"
@@ -45,13 +59,15 @@ const TableDate = "2026-11-28"
 // A deployment may have any name, as on Azure. Its row is Other until a row of the
 // configuration names it.
 func Builtin() []Model {
-	refusing, toolless := strings.Fields(refuseSystem), strings.Fields(refuseTools)
+	refusing, toolless, fixed, reasoning := strings.Fields(refuseSystem), strings.Fields(refuseTools), strings.Fields(refuseTemperature), reasoningOf()
 	var table []Model
 	for _, r := range slices.Concat(gpt5(), gpt4o(), older(), anthropic(), families()) {
 		for _, name := range strings.Fields(r.names) {
 			m := r.Model
 			m.Match, m.Encoding, m.NoSystem = name, cmp.Or(m.Encoding, o200k), slices.Contains(refusing, name)
 			m.NoFunctions = slices.Contains(toolless, name)
+			m.FixedTemperature = slices.Contains(fixed, name)
+			m.Reasoning = reasoning[name]
 			table = append(table, m)
 		}
 	}
@@ -78,6 +94,37 @@ const refuseSystem = "o1-mini* o1-preview* gemma gemma-1* gemma-7b* gemma-2* gem
 // reasoning and the one of ChatGPT; Gemma up to 3, which was not trained to call functions, at
 // Google and Ollama.
 const refuseTools = "o1-mini* o1-preview* chatgpt-4o* gemma gemma-1* gemma-7b* gemma-2* gemma2* codegemma* gemma-3* gemma3*"
+
+// refuseTemperature lists the rows of models that answer a temperature with an error: Claude from Opus 4.7
+// on, and Kimi from K2.5 on, which take only their own. So do OpenAI's models with CompletionCap.
+const refuseTemperature = "claude-opus-4-8* claude-opus-4.8* claude-opus-4-7* claude-opus-4.7* " +
+	"claude-opus-5* claude-sonnet-5* claude-haiku-5* claude-fable-5* claude-mythos* kimi-k3* kimi-k2.5* kimi-k2.* kimi-k2p*"
+
+// The rows of models by their Reasoning, where it is known.
+const (
+	reasonByEffort = "gpt-6* gpt-5.6* gpt-5.5* gpt-5.4-mini* gpt-5.4-nano* gpt-5.4* gpt-5.3-codex-spark* gpt-5.3* gpt-5.2* gpt-5.1-codex-mini* " +
+		"gpt-5-codex-mini* gpt-5-mini* gpt-5-nano* gpt-5* gpt-oss* codex-mini* o1* o3-mini* o3* o4* gemini-2.5* gemini-3*"
+	reasonAlways = "gpt-5-pro* o1-mini* o1-preview* qwq* deepseek-v4* deepseek-r1* grok-4* grok-code* phi-4-reasoning* phi4-reasoning " +
+		"kimi-k3* kimi-k2.5* kimi-k2.* kimi-k2p* kimi-k2-thinking* minimax-m1* minimax-m2* minimax-m3* deepseek-reasoner* deepseek.r1* " +
+		"qwen3-235b-a22b-thinking-2507* qwen3-30b-a3b-thinking-2507* qwen3-4b-thinking-2507* " +
+		"glm-4.5* glm-4.6* glm-4.7* glm-4p5* glm-4p6* glm-4p7* glm-5.2* glm-5.3* glm-5p2* glm-5p3* glm-5* magistral*"
+	reasonNever = "gpt-4.5* gpt-4.1-mini* gpt-4.1-nano* gpt-4.1* gpt-4o-2024-05-13 gpt-4o-mini* gpt-4o* chatgpt-4o* " +
+		"gpt-4-turbo* gpt-4-1106* gpt-4-0125* gpt-4-vision* gpt-4-32k* gpt-4 gpt-4-* gpt-4* gpt-3.5-turbo-instruct* gpt-3.5-turbo-0613 gpt-3.5-turbo-0301 gpt-3.5* gpt-35* " +
+		"claude-3-5* claude-3.5* claude-3* claude-2* claude-instant* gemini-1.5-pro* gemini-1.5* gemini-2.0-flash* gemma-2* gemma2* gemma-3* gemma3* gemma gemma-1* gemma-7b* codegemma* " +
+		"llama-3.1* llama-3.2* llama-3.3* llama3.1* llama3.2* llama3.3* llama-3-8b* llama-3-70b* llama3-8b* llama3-70b* llama3 llama-2-* llama2* " +
+		"qwen2.5* qwen2p5* qwen-2.5* qwen2-* qwen2:* qwen-2-* deepseek-chat* mixtral-8x7b* open-mixtral-8x7b* mixtral-8x22b* open-mixtral-8x22b* phi-3.5* phi3.5* command-r* nova-micro* nova-lite* nova-pro*"
+)
+
+// reasoningOf returns the Reasoning of rows.
+func reasoningOf() map[string]Reasoning {
+	of := map[string]Reasoning{}
+	for names, r := range map[string]Reasoning{reasonByEffort: ReasoningEffort, reasonAlways: ReasoningFixed, reasonNever: ReasoningNone} {
+		for _, name := range strings.Fields(names) {
+			of[name] = r
+		}
+	}
+	return of
+}
 
 // gpt5 returns OpenAI's models from gpt-5 on, and its earlier ones for reasoning.
 func gpt5() []row {

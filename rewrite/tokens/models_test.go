@@ -293,3 +293,26 @@ func TestDefaultOutput(t *testing.T) {
 		}
 	}
 }
+
+// Models that take no temperature, and those that reason before they answer, are told from their
+// relatives.
+func TestTemperatureAndReasoning(t *testing.T) {
+	type facts struct {
+		FixedTemperature bool
+		Reasoning        tokens.Reasoning
+	}
+	table := tokens.Builtin()
+	for name, want := range map[string]facts{
+		"claude-opus-4-7": {true, ""}, "anthropic/claude-opus-4.8": {true, ""}, "us.anthropic.claude-opus-5-v1:0": {true, ""}, "claude-sonnet-5": {true, ""},
+		"claude-opus-4-6": {}, "claude-sonnet-4-6": {}, "claude-3-5-sonnet-20241022": {false, tokens.ReasoningNone},
+		"kimi-k2.5": {true, tokens.ReasoningFixed}, "kimi-k2.6": {true, tokens.ReasoningFixed}, "kimi-k2-thinking": {false, tokens.ReasoningFixed}, "kimi-k2": {}, "o3": {false, tokens.ReasoningEffort}, "gpt-5.4-mini": {false, tokens.ReasoningEffort},
+		"gpt-5-pro": {false, tokens.ReasoningFixed}, "gpt-5-chat-latest": {}, "o1-mini": {false, tokens.ReasoningFixed}, "gpt-oss:20b": {false, tokens.ReasoningEffort},
+		"gemini-2.5-flash": {false, tokens.ReasoningEffort}, "deepseek-r1": {false, tokens.ReasoningFixed}, "grok-4": {false, tokens.ReasoningFixed},
+		"gpt-4o": {false, tokens.ReasoningNone}, "gpt-4o-mini": {false, tokens.ReasoningNone}, "gpt-3.5-turbo": {false, tokens.ReasoningNone},
+		"llama-3.1-8b": {false, tokens.ReasoningNone}, "qwen3:8b": {}, "unheard-of": {},
+	} {
+		if row, _ := tokens.Lookup(table, name); (facts{row.FixedTemperature, row.Reasoning}) != want {
+			t.Errorf("%s (%s): %t, %q, want %+v", name, row.Match, row.FixedTemperature, row.Reasoning, want)
+		}
+	}
+}

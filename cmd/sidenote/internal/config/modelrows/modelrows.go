@@ -22,6 +22,8 @@ type Row struct {
 	Roles           string      `yaml:"roles" of:"all|no_system"`                 // of messages that it takes
 	// OutputField is the member of a chat that caps its answer.
 	OutputField string `yaml:"output_field" of:"max_tokens|max_completion_tokens"`
+	Temperature string `yaml:"temperature" of:"any|fixed"`       // whether it takes one
+	Reasoning   string `yaml:"reasoning" of:"none|fixed|effort"` // before it answers
 }
 
 // noSystem is the Roles of a model that refuses messages of the role system.
@@ -61,6 +63,9 @@ type Content struct {
 	Models []Row      `yaml:"models"`
 }
 
+// fixedTemperature is the Temperature of a model that refuses one.
+const fixedTemperature = "fixed"
+
 // Check reports rows that nobody could have meant.
 func Check(rows []Row, report func(key, format string, args ...any)) {
 	seen := map[string]string{}
@@ -71,8 +76,8 @@ func Check(rows []Row, report func(key, format string, args ...any)) {
 			continue // reported as missing
 		case strings.Contains(strings.TrimSuffix(m.Match, "*"), "*"):
 			report(key+".match", "%q has a * that is not at its end", m.Match)
-		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0 && m.DefaultOutput == 0 && !m.Estimated && m.Roles == "" && m.OutputField == "":
-			report(key, "says nothing of %q; give encoding, window, max_output_tokens, roles or output_field", m.Match)
+		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0 && m.DefaultOutput == 0 && !m.Estimated && m.Roles == "" && m.OutputField == "" && m.Temperature == "" && m.Reasoning == "":
+			report(key, "says nothing of %q; give encoding, window, max_output_tokens, roles, output_field, temperature or reasoning", m.Match)
 		case m.Window > 0 && m.MaxOutputTokens > m.Window:
 			report(key+".max_output_tokens", "%d is more than the window of %d", m.MaxOutputTokens, m.Window)
 		}
@@ -112,6 +117,10 @@ func before(rows []Row, table []tokens.Model) []tokens.Model {
 		if m.OutputField != "" {
 			row.CompletionCap = m.OutputField == completionTokens
 		}
+		if m.Temperature != "" {
+			row.FixedTemperature = m.Temperature == fixedTemperature
+		}
+		row.Reasoning = cmp.Or(tokens.Reasoning(m.Reasoning), row.Reasoning)
 		all = append(all, row)
 	}
 	return append(all, table...)

@@ -36,6 +36,7 @@ func (m *Table) Model(name string) rewrite.Model {
 	model := rewrite.Model{
 		Row: row.Match, Encoding: row.Encoding, Window: row.Window, MaxOutput: row.MaxOutput, DefaultOutput: row.DefaultOutput,
 		Estimated: row.Estimated, NoSystem: row.NoSystem, CompletionCap: row.CompletionCap, Counter: counter, Images: row.Images,
+		FixedTemperature: row.FixedTemperature, Reasoning: row.Reasoning,
 	}
 	if len(name) <= maxRecentName {
 		m.recent.Put(hash, &resolved{name, model})

@@ -1,0 +1,187 @@
+// Package badparam reads which parameter of a request an API's error refuses, and remembers what
+// models refused.
+package badparam
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// maxText is how much text of an error is searched, in bytes.
+const maxText = 4 << 10
+
+// maxDepth is the deepest nesting that is read. Real errors are nested four deep at most.
+const maxDepth = 6
+
+// A Refusal is a parameter that a model refuses.
+type Refusal struct {
+	Param   string
+	Instead string // the parameter that the error recommends; "" for none
+}
+
+// MayBe reports whether an answer of that status can refuse a parameter.
+func MayBe(status int) bool { return status == 400 || status == 422 }
+
+// Read returns the parameter that an error answer refuses, of those whose names are given. ok is
+// false if the status is neither 400 nor 422, or the error names none of them. body is not
+// compressed.
+func Read(status int, body []byte, names ...string) (r Refusal, ok bool) {
+	if !MayBe(status) {
+		return r, false
+	}
+	var e apiError
+	if json.Valid(body) {
+		e.read(body, 0)
+	} else {
+		e.say(string(body))
+	}
+	if r.Param = e.named(names); r.Param == "" {
+		return r, false
+	}
+	if m := instead.FindStringSubmatch(e.text); m != nil && m[1] != r.Param {
+		r.Instead = m[1]
+	}
+	return r, true
+}
+
+var instead = regexp.MustCompile("(?i)\\buse\\W{0,3}([a-z][a-z0-9_]*)\\W{0,3} instead")
+
+// spellings are other names under which errors refuse a parameter: those that gateways translate it to.
+var spellings = map[string][]string{
+	"reasoning_effort":      {"reasoning.effort", "does not support thinking", "thinking_config", "thinking_level", "thinking_budget", "thinking level", "thinking budget"},
+	"max_tokens":            {"max_new_tokens", "max_output_tokens"},
+	"max_completion_tokens": {"max_new_tokens", "max_output_tokens"},
+}
+
+// words are parameters whose names are words that errors use in other senses. They count where they
+// are quoted, or follow a word such as "parameter".
+var words = map[string]bool{"user": true, "store": true, "metadata": true, "seed": true, "stop": true, "n": true, "reasoning": true}
+
+// An apiError is what an error answer of any shape says.
+type apiError struct {
+	params []string // that it names in a member of their own
+	text   string
+}
+
+// read collects the texts of OpenAI's shape, of FastAPI's and of those that gateways make.
+func (e *apiError) read(value json.RawMessage, depth int) {
+	value = bytes.TrimSpace(value)
+	if len(value) == 0 || depth > maxDepth {
+		return
+	}
+	switch value[0] {
+	case '"':
+		var text string
+		if json.Unmarshal(value, &text) == nil {
+			e.say(text)
+		}
+	case '[':
+		var list []json.RawMessage
+		if json.Unmarshal(value, &list) == nil {
+			for _, element := range list {
+				e.read(element, depth+1)
+			}
+		}
+	case '{':
+		var f struct {
+			Param   any             `json:"param"`
+			Loc     []any           `json:"loc"`
+			Message json.RawMessage `json:"message"`
+			Msg     json.RawMessage `json:"msg"`
+			Detail  json.RawMessage `json:"detail"`
+			Error   json.RawMessage `json:"error"`
+			Errors  json.RawMessage `json:"errors"`
+		}
+		if json.Unmarshal(value, &f) != nil {
+			return
+		}
+		if param, ok := f.Param.(string); ok {
+			e.name(param)
+		}
+		if len(f.Loc) > 0 {
+			if param, ok := f.Loc[len(f.Loc)-1].(string); ok {
+				e.name(param)
+			}
+		}
+		for _, field := range []json.RawMessage{f.Message, f.Msg, f.Detail, f.Error, f.Errors} {
+			e.read(field, depth+1)
+		}
+	}
+}
+
+func (e *apiError) name(param string) {
+	switch param = strings.TrimPrefix(param, "body."); param {
+	case "", "None", "null":
+	default:
+		e.params = append(e.params, param)
+	}
+}
+
+func (e *apiError) say(text string) {
+	e.text += text + "\n"
+	e.text = e.text[:min(len(e.text), maxText)]
+}
+
+// named returns the name that the error refuses; "" if it names none. A parameter that it names in a
+// member of its own decides; else the first one of the text.
+func (e *apiError) named(names []string) (found string) {
+	for _, param := range e.params {
+		for _, name := range names {
+			if matches(name, param) {
+				return name
+			}
+		}
+	}
+	if len(e.params) > 0 {
+		return ""
+	}
+	at := len(e.text)
+	for _, name := range names {
+		if loc := pattern(name).FindStringIndex(e.text); loc != nil && loc[0] < at {
+			at, found = loc[0], name
+		}
+	}
+	return found
+}
+
+// matches tells whether a member that names a parameter means this one.
+func matches(name, param string) bool {
+	if strings.EqualFold(param, name) || strings.EqualFold(param, camel(name)) {
+		return true
+	}
+	for _, s := range spellings[name] {
+		if strings.EqualFold(param, s) || strings.EqualFold(param, camel(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// pattern matches a name of a parameter in a text.
+func pattern(name string) *regexp.Regexp {
+	if words[name] {
+		quoted := regexp.QuoteMeta(name)
+		return regexp.MustCompile("(?i)['\"`]" + quoted + "['\"`]|\\b(?:parameter|argument|property|field|supplied)s?:? " + quoted + "\\b")
+	}
+	forms := []string{name, camel(name)}
+	for _, s := range spellings[name] {
+		forms = append(forms, s, camel(s))
+	}
+	for i := range forms {
+		forms[i] = regexp.QuoteMeta(forms[i])
+	}
+	return regexp.MustCompile(`(?i)(?:^|[^a-z0-9_])(?:` + strings.Join(forms, "|") + `)(?:[^a-z0-9_]|$)`)
+}
+
+// camel returns a name as Google and xAI spell it: reasoningEffort.
+func camel(name string) string {
+	parts := strings.Split(name, "_")
+	for i := 1; i < len(parts); i++ {
+		if parts[i] != "" {
+			parts[i] = strings.ToUpper(parts[i][:1]) + parts[i][1:]
+		}
+	}
+	return strings.Join(parts, "")
+}

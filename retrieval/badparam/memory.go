@@ -1,0 +1,81 @@
+package badparam
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// keep is how long a refusal is remembered: a gateway may put another model behind the same name.
+	keep = time.Hour
+	// maxKeys bounds a Memory, as clients may name models.
+	maxKeys = 1024
+	// maxEach is how many parameters of one model are remembered.
+	maxEach = 16
+)
+
+// A Memory remembers for an hour which parameters models refused. Its zero value is ready. It is safe
+// for concurrent use.
+type Memory struct {
+	Now func() time.Time // nil: time.Now
+
+	mu    sync.Mutex
+	byKey map[string]remembered
+}
+
+type remembered struct {
+	refusals []Refusal
+	until    time.Time
+}
+
+// Add remembers a refusal by the model of a key. Where too many models are remembered, the one that is
+// forgotten first makes room.
+func (m *Memory) Add(key string, r Refusal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.byKey[key]
+	if m.now().After(was.until) {
+		was.refusals = nil
+	}
+	was.refusals = slices.DeleteFunc(slices.Clone(was.refusals), func(o Refusal) bool { return o.Param == r.Param })
+	if len(was.refusals) >= maxEach {
+		return
+	}
+	if _, ok := m.byKey[key]; !ok && len(m.byKey) >= maxKeys {
+		m.forget()
+	}
+	if m.byKey == nil {
+		m.byKey = map[string]remembered{}
+	}
+	m.byKey[key] = remembered{append(was.refusals, r), m.now().Add(keep)}
+}
+
+// forget drops the oldest entry.
+func (m *Memory) forget() {
+	var oldest string
+	var until time.Time
+	for key, r := range m.byKey {
+		if until.IsZero() || r.until.Before(until) {
+			oldest, until = key, r.until
+		}
+	}
+	delete(m.byKey, oldest)
+}
+
+// Of returns what the model of a key refused. The caller must not change it.
+func (m *Memory) Of(key string) []Refusal {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r, ok := m.byKey[key]; ok && !m.now().After(r.until) {
+		return r.refusals
+	}
+	return nil
+}
+
+func (m *Memory) now() time.Time {
+	if m.Now != nil {
+		return m.Now()
+	}
+	return time.Now()
+}
