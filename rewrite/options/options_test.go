@@ -147,3 +147,25 @@ func TestM31Names(t *testing.T) {
 		}
 	}
 }
+
+// What does not say whether it may be cut may be, whether it is a component or a chunk. (The
+// configuration is held to the same.)
+func TestTruncatableDefault(t *testing.T) {
+	for extra, want := range map[string]bool{"": true, `,"truncatable":true`: true, `,"truncatable":false`: false} {
+		body := `{"messages":[{"role":"user","content":"x"}],"sidenote":{"components":[{"name":"a","text":"x"` + extra + `}],"chunks":[{"id":"a","type":"custom","content":"x"` + extra + `}]}}`
+		req, err := rewrite.Parse([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := options.Read(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.Components[0].Truncatable; got != want {
+			t.Errorf("component%s: truncatable %t", extra, got)
+		}
+		if got := !o.Chunks[0].Whole; got != want {
+			t.Errorf("chunk%s: truncatable %t", extra, got)
+		}
+	}
+}

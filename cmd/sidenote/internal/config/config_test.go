@@ -122,7 +122,7 @@ tenants:
 	if d := cmp.Diff([]retrieval.Threshold{{Knowledge: "a", Relevance: 0.6}}, c.Proxy().Tenants.Unknown.Rewrite.Search.Thresholds); d != "" {
 		t.Errorf("thresholds (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]rewrite.Component{{Name: "only", Text: "x", Priority: rewrite.PriorityMedium}}, got.Rewrite.Components); d != "" {
+	if d := cmp.Diff([]rewrite.Component{{Name: "only", Text: "x", Priority: rewrite.PriorityMedium, Truncatable: true}}, got.Rewrite.Components); d != "" {
 		t.Errorf("lists are replaced (-want +got):\n%s", d)
 	}
 	if got.Rewrite.ContextTokens != 3000 || !got.Rewrite.RefuseOnFailure || got.Rewrite.OnEmpty != rewrite.EmptyNotice {
@@ -349,6 +349,16 @@ tenants:
 		p, ok := c.Tenant(tenant)
 		if !ok || p.Rewrite.Search.DenseWeight != want || p.Rewrite.Search.Fusion != retrieval.FusionScores {
 			t.Errorf("%s: %+v", tenant, p.Rewrite.Search)
+		}
+	}
+}
+
+// A component of a policy may be cut unless it says otherwise, as one of a request may.
+func TestTruncatableDefault(t *testing.T) {
+	c := load(t, "upstream: http://127.0.0.1:1\npolicies: {default: {components: [{name: a, text: x}, {name: b, text: x, truncatable: false}, {name: c, text: x, truncatable: true}]}}\n")
+	for i, want := range []bool{true, false, true} {
+		if got := c.Proxy().Tenants.Unknown.Rewrite.Components[i]; got.Truncatable != want {
+			t.Errorf("%s: truncatable %t", got.Name, got.Truncatable)
 		}
 	}
 }

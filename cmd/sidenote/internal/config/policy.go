@@ -71,7 +71,8 @@ type Component struct {
 	Truncatable bool     `yaml:"truncatable"`
 }
 
-func (c *Component) SetDefaults() { c.Priority = rewrite.PriorityMedium }
+// SetDefaults sets what holds where a component does not say, as in a request.
+func (c *Component) SetDefaults() { c.Priority, c.Truncatable = rewrite.PriorityMedium, true }
 
 // SourcesComponent places the sources among the components.
 type SourcesComponent struct {
