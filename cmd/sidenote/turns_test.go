@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
@@ -173,4 +174,68 @@ func TestTurnsTooLarge(t *testing.T) {
 			t.Errorf("Sidenote-Status: %s", a.status)
 		}
 	})
+}
+
+// Under the XML protocol, too, a message with a call of ours and one of the app's loses neither: the
+// client gets its own, and what the model asked of us is put back with its result, as a round before
+// the message, when the client goes on. So are rounds before a message that calls the app's tools only.
+func TestTurnsInXML(t *testing.T) {
+	const (
+		first  = `<search_knowledge><query>parental leave</query></search_knowledge>`
+		second = `<search_knowledge><query>flights and approval</query></search_knowledge>`
+	)
+	for name, c := range map[string]struct {
+		tools   string // more of the policy
+		answers []string
+		shown   string
+		before  []string // what the model called in each round that is put back
+	}{
+		"mixed": {"", []string{"text Weather. " + second + "\ncall weather#app_1 {\"city\":\"Bern\"}"}, "Weather. ", []string{second}},
+		"text behind the call": {
+			"", []string{"text Weather. " + second + " if 1 <\ncall weather#app_1 {\"city\":\"Bern\"}"}, "Weather.  if 1 <", []string{second},
+		},
+		"two of ours": {"", []string{"text " + first + second + "\ncall weather#app_1 {\"city\":\"Bern\"}"}, "", []string{first + "\n" + second}},
+		"a round before, and mixed": {
+			"", []string{"text Let me look. " + first, "text Weather. " + second + "\ncall weather#app_1 {\"city\":\"Bern\"}"}, "Let me look. \n\nWeather. ", []string{first, second},
+		},
+		"a round before": {"", []string{"text Let me look. " + first, "text Weather.\ncall weather#app_1 {\"city\":\"Bern\"}"}, "Let me look. \n\nWeather.", []string{first}},
+		"a round before, hidden": {
+			", preamble: hide", []string{"text Let me look. " + first, "text Weather.\ncall weather#app_1 {\"city\":\"Bern\"}"}, "Weather.", []string{"Let me look. " + first},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, a *caller) {
+				d := newDesk(t, looptest.Habits()[0], "policies: {default: {mode: tools, tools: {protocol: xml"+c.tools+"}}}\n", c.answers, mixedAnswers[2:])
+				p := d.replica("")
+				m := a.ask(p).Message
+				if m.Content != c.shown || len(m.ToolCalls) != 1 || m.ToolCalls[0].Function.Name != "weather" {
+					t.Fatalf("the client has %q, %+v", m.Content, m.ToolCalls)
+				}
+				a.messages = append(a.messages, m.ToParam(), openai.ToolMessage("It rains.", m.ToolCalls[0].ID))
+				a.end(p)
+				if !strings.Contains(a.status, "; restored=1") {
+					t.Errorf("Sidenote-Status: %s", a.status)
+				}
+				got := d.conversation(len(c.answers))
+				if len(got) != 2*len(c.before)+2 {
+					t.Fatalf("goes up as %+v", got)
+				}
+				for i, call := range c.before {
+					said, result := got[2*i], got[2*i+1]
+					if said.Role != "assistant" || said.Text != call || said.Calls != "" {
+						t.Errorf("round %d: %+v, want %q", i, said, call)
+					}
+					calls := strings.Count(call, "<search_knowledge>")
+					if result.Role != "user" || strings.Count(result.Text, `<tool_result tool="search_knowledge" success="true">`) != calls || !strings.Contains(result.Text, ".md:") {
+						t.Errorf("round %d: the result of %d calls is %+v", i, calls, result)
+					}
+				}
+				if diff := cmp.Diff([]line{
+					{Role: "assistant", Text: c.shown, Calls: weatherCall}, {Role: "tool", Text: "It rains.", Answers: weatherCall},
+				}, got[2*len(c.before):]); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
 }

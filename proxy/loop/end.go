@@ -81,13 +81,17 @@ func (l *Loop) Continue(next io.Writer) error {
 	return nil
 }
 
+// says tells whether the client is still to get what a TextReader has kept of the text.
+func (n *answer) says() bool { return len(n.rest) > 0 && n.body == nil && !n.open }
+
 // sayRest writes what a TextReader has kept of the text.
 func sayRest(l *Loop, next io.Writer) error {
 	n := &l.now
-	if len(n.rest) == 0 || n.body != nil || n.open {
+	if !n.says() {
 		return nil
 	}
 	text := l.lead() + string(n.rest)
+	n.rest = nil
 	n.show.WriteString(text)
 	return l.emit(next, object{{"content", quote(text)}})
 }

@@ -48,6 +48,7 @@ type Call struct {
 	Arguments string          // as the model wrote them
 	At        int             // its place among all calls of the message, from 0
 	JSON      json.RawMessage // as it stands in the message that goes up again; nil if it stood in the text
+	Text      string          // as it stood in the text
 }
 
 // A call is a Call while it comes.
@@ -201,8 +202,14 @@ func (l *Loop) Begin(last bool) {
 // Rounds returns how many have begun.
 func (l *Loop) Rounds() int { return l.round }
 
-// Shown returns the text that the client has of all rounds so far.
-func (l *Loop) Shown() string { return l.shown + l.now.show.String() }
+// Shown returns the text that the client has of all rounds so far, once this one is finished.
+func (l *Loop) Shown() string {
+	shown := l.shown + l.now.show.String()
+	if n := &l.now; n.says() {
+		shown += l.lead() + string(n.rest)
+	}
+	return shown
+}
 
 // hides tells whether the text of this round is kept back until it is known that no other follows.
 func (l *Loop) hides() bool { return l.rules.HideText && !l.last }

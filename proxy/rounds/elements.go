@@ -29,9 +29,22 @@ func (e *elements) Write(piece []byte) []byte { return e.scanner.Write(piece) }
 func (e *elements) Close() (text []byte, calls []loop.Call, said int) {
 	text = e.scanner.Close()
 	for i, c := range e.scanner.Calls() {
-		calls = append(calls, loop.Call{Name: c.Name, Arguments: string(c.Arguments), At: i})
+		calls = append(calls, loop.Call{Name: c.Name, Arguments: string(c.Arguments), At: i, Text: c.Raw})
 	}
 	return text, calls, e.scanner.Said()
+}
+
+// calling makes the assistant's message of calls that stood in a text, without the rest of that,
+// which the client has.
+func calling(calls []loop.Call) json.RawMessage {
+	elements := make([]string, len(calls))
+	for i := range calls {
+		elements[i] = calls[i].Text
+	}
+	return encode(struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}{"assistant", strings.Join(elements, "\n")})
 }
 
 // lastRound is what a model is told that cannot be left without its tools.
@@ -42,7 +55,11 @@ func inText(calls []call, last bool) json.RawMessage {
 	var b strings.Builder
 	for i := range calls {
 		c := &calls[i]
-		b.WriteString(xmlcalls.Result(string(c.name), c.result.Err == nil && c.result.Data != nil, "", c.result.Content))
+		ok, message, content := c.result.Err == nil && c.result.Data != nil, "", c.result.Content
+		if ok && c.result.Nothing != "" {
+			ok, message, content = false, c.result.Nothing, ""
+		}
+		b.WriteString(xmlcalls.Result(string(c.name), ok, message, content))
 	}
 	if last {
 		b.WriteString(lastRound)

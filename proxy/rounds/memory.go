@@ -27,7 +27,7 @@ type Kit struct {
 // turns these are. owner is whose they must be. take takes memory for them, in bytes; where there is
 // none nothing is put back.
 func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.Owner, take func(n int) bool) int {
-	if kept == nil || o.policy.XML {
+	if kept == nil {
 		return 0
 	}
 	o.kept, o.owner, o.history = kept, owner, toolhistory.Read(o.req)
@@ -73,15 +73,23 @@ func (o *Offering) FirstID(n int) int { return max(n+1, o.nextID) }
 // keep keeps what the client does not see of a turn in which it gets calls of its own: the rounds
 // before, and ours with their results. shown is the text that the client has.
 func (o *Offering) keep(ctx context.Context, r *Rounds, t *loop.Turn, ours []call) {
-	if o.kept == nil || o.policy.XML {
+	if o.kept == nil {
 		return
 	}
-	turn := toolhistory.Turn{Before: r.messages, Results: messages(ours), NextID: r.Caller.FirstID, Sources: r.Report.Given()}
-	if !o.hidesText() {
-		turn.Before = withoutText(r.messages) // the client has it, in one with the text of its own message
-	}
-	for i := range ours {
-		turn.Calls = append(turn.Calls, toolhistory.Call{At: ours[i].At, JSON: ours[i].JSON})
+	turn := toolhistory.Turn{NextID: r.Caller.FirstID, Sources: r.Report.Given()}
+	if o.policy.XML {
+		turn.Before = r.unseen
+		if len(ours) > 0 { // a round of their own, as the client's message cannot hold their results
+			turn.Before = append(slices.Clip(turn.Before), calling(t.Ours), inText(ours, false))
+		}
+	} else {
+		turn.Before, turn.Results = r.messages, messages(ours)
+		if !o.hidesText() {
+			turn.Before = withoutText(r.messages) // the client has it, in one with the text of its own message
+		}
+		for i := range ours {
+			turn.Calls = append(turn.Calls, toolhistory.Call{At: ours[i].At, JSON: ours[i].JSON})
+		}
 	}
 	var theirs []toolhistory.AppCall
 	for _, c := range t.Theirs {

@@ -53,6 +53,7 @@ type Rounds struct {
 	loop     *loop.Loop
 	deadline time.Time
 	messages []json.RawMessage // of the rounds so far, as they go up again
+	unseen   []json.RawMessage // of them, what the client does not see, under the XML protocol
 	given    map[string]bool   // calls that were answered
 	trace    []traced
 	last     bool
@@ -86,9 +87,6 @@ const leastRoom = 64
 // follow answers what the model has called. goes tells whether another round follows, for which all
 // is ready then.
 func (r *Rounds) follow(t *loop.Turn) (goes bool) {
-	if r.Policy.XML && len(t.Theirs) > 0 {
-		t.Ours = nil // calls in the text are not put back into a history
-	}
 	switch goes = t.Continues() && !r.last; {
 	case goes, t.Mixed() && !r.last:
 	case len(t.Theirs) > 0 && len(r.messages) > 0:
@@ -106,6 +104,11 @@ func (r *Rounds) follow(t *loop.Turn) (goes bool) {
 	results := messages(calls)
 	if r.Policy.XML {
 		results = []json.RawMessage{inText(calls, r.last)}
+		call := calling(t.Ours)
+		if r.Offer.hidesText() {
+			call = t.Message()
+		}
+		r.unseen = append(r.unseen, call, inText(calls, false))
 	}
 	r.messages = append(append(r.messages, t.Message()), results...)
 	return true

@@ -73,6 +73,7 @@ type Result struct {
 	Data    any                // the same for a program; nil where the call was refused or failed
 	Sources []retrieval.Source // whose texts were given, under ids from Caller.FirstID on
 	Hits    int                // how much it found, by whatever the tool counts
+	Nothing string             // says why nothing was found, in words; "" if something was
 	Err     error              // why there is nothing: an *ArgumentError, ErrNoRoom, or the search failed
 
 	render func(first int) string // Content with sources from that id on; nil where it has none
@@ -178,7 +179,7 @@ func (b *Box) search(ctx context.Context, c Caller, arguments []byte) (Result, e
 	}
 	out := Hits{Note: note(found.Reason, found.Partial, len(hits))}
 	content, err := c.most(len(hits), func(n int) string { out.Hits = hits[:n]; return encode(out) })
-	return Result{Content: content, Data: out, Hits: len(out.Hits)}, err
+	return Result{Content: content, Data: out, Hits: len(out.Hits), Nothing: nothing(out.Note, len(out.Hits))}, err
 }
 
 // line makes a text of a document safe, on one line.
@@ -199,6 +200,14 @@ func note(reason retrieval.Reason, partial bool, n int) string {
 		return "Nothing relevant was found."
 	}
 	return ""
+}
+
+// nothing returns the note of a call that found n things; "" if that is something.
+func nothing(note string, n int) string {
+	if n > 0 {
+		return ""
+	}
+	return note
 }
 
 // A Text is a source as read_knowledge gives it to programs.
@@ -256,7 +265,7 @@ func (b *Box) read(ctx context.Context, c Caller, arguments []byte) (Result, err
 		c.FirstID = first
 		return c.reading(read)
 	}
-	return Result{Content: out.Content, Data: out, Sources: read.Sources, Hits: len(read.Sources), render: render}, nil
+	return Result{Content: out.Content, Data: out, Sources: read.Sources, Hits: len(read.Sources), Nothing: nothing(out.Content, len(read.Sources)), render: render}, nil
 }
 
 func names(refs []tools.Ref) []string {
@@ -306,7 +315,7 @@ func (b *Box) files(ctx context.Context, c Caller, arguments []byte) (Result, er
 	}
 	out := Documents{Note: note(res.Reason, res.Partial, len(files))}
 	content, err := c.most(len(files), func(n int) string { out.Documents = documents[:n]; return encode(out) })
-	return Result{Content: content, Data: out, Hits: len(out.Documents)}, err
+	return Result{Content: content, Data: out, Hits: len(out.Documents), Nothing: nothing(out.Note, len(out.Documents))}, err
 }
 
 // A Passage is what recall found.
@@ -384,6 +393,12 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (Result, e
 		content, err = c.most(len(got.Missing), func(n int) string { out.NotFound = got.Missing[:n]; return encode(out) })
 	}
 	res := Result{Content: content, Data: out, Sources: sourcesOf(got.Passages), Hits: len(got.Passages)}
+	if len(got.Passages) == 0 {
+		res.Nothing = out.Note
+		for _, path := range out.NotFound {
+			res.Nothing += "\nNot found: " + c.line(path)
+		}
+	}
 	if len(got.Passages) > 0 {
 		res.render = func(first int) string { return c.Policy.SourceBlocks(res.Sources, first) + absent }
 	}

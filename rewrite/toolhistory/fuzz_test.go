@@ -69,8 +69,11 @@ func FuzzRestore(f *testing.F) {
 		want := len(h.Keys())
 		for _, turn := range restored {
 			for _, m := range turn.Before {
-				var message struct{ Role string }
-				if json.Unmarshal(m, &message) == nil && message.Role == "assistant" {
+				var message struct {
+					Role  string
+					Calls []json.RawMessage `json:"tool_calls"`
+				}
+				if json.Unmarshal(m, &message) == nil && message.Role == "assistant" && len(message.Calls) > 0 {
 					want++
 				}
 			}

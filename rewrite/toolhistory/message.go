@@ -32,6 +32,7 @@ const (
 	kindText      = "text"
 	roleAssistant = "assistant"
 	roleTool      = "tool"
+	roleUser      = "user"
 )
 
 // readMessage reads a message. What has not the type that it should have is not there.

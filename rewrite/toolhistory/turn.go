@@ -14,8 +14,9 @@ import (
 // missing.
 type Turn struct {
 	// Before are whole messages that stood before the message: assistant messages that call our
-	// tools, each followed by our tool messages. What the client was shown of their text stands in the
-	// message that it has, so not here too.
+	// tools, each followed by our tool messages or, if it calls in its text, by a message of the user
+	// with the results. What the client was shown of their text stands in the message that it has, so
+	// not here too.
 	Before []json.RawMessage
 	// Calls are ours in the message, by where they stand in it.
 	Calls []Call
@@ -202,20 +203,25 @@ func (t *Turn) check() error {
 // checkBefore checks that Before are calls and their answers, all of them and nothing else.
 func (t *Turn) checkBefore() error {
 	var answers pairing
+	inText := false // the message before calls in its text
 	for _, raw := range t.Before {
 		m, err := readOwn(raw)
 		switch {
 		case err != nil:
 			return err
+		case inText != (m.role == roleUser):
+			return errRules
+		case m.role == roleUser:
+			inText = false
 		case m.role == roleTool:
 			answers.answer(m.answers)
-		case m.role != roleAssistant || len(m.calls) == 0 || !answers.whole():
+		case m.role != roleAssistant || !answers.whole() || len(m.calls) == 0 && len(m.content) == 0:
 			return errRules
 		default:
-			answers = pair(m.calls)
+			answers, inText = pair(m.calls), len(m.calls) == 0
 		}
 	}
-	if !answers.whole() {
+	if inText || !answers.whole() {
 		return errRules
 	}
 	return nil
