@@ -17,6 +17,7 @@ const (
 	ArmNone   = score.ArmNone
 	ArmWords  = score.ArmWords
 	ArmVector = score.ArmVector
+	ArmGiven  = score.ArmGiven
 )
 
 // A Fusion is how lists of candidates become one.

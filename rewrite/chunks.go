@@ -3,6 +3,7 @@ package rewrite
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"sidenote/rewrite/chat"
@@ -35,6 +36,7 @@ type Chunks struct {
 	ledger chunks.Ledger
 	edits  []Edit           // of the body as it came, sorted
 	whole  []chunks.Content // what went in uncut
+	notes  []string         // of what the request asked for and the policy does not allow
 }
 
 // hidden returns what the messages made of chunks hold as strings of JSON with escapes.
@@ -92,8 +94,11 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	}
 	context.Oversize = cmp.Or(context.Oversize, j.policy.Chunks.Oversize)
 	budget := cmp.Or(j.policy.Chunks.MaxTokens, chunks.DefaultMaxTokens)
-	if context.MaxTokens > 0 {
-		budget = min(budget, context.MaxTokens)
+	var notes []string
+	if asked := context.MaxTokens; asked > budget {
+		notes = append(notes, fmt.Sprintf("context.max_tokens %d: policy allows %d", asked, budget))
+	} else if asked > 0 {
+		budget = asked
 	}
 	room, limited := j.roomForChunks(budget)
 	// A model without system messages gets what would stand there in a first message of the user.
@@ -112,7 +117,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	if bad := (*chunks.Error)(nil); errors.As(err, &bad) {
 		return nil, &OptionError{"sidenote." + bad.Param, bad.Reason}
 	}
-	c := &Chunks{ledger: chunks.Ledger{
+	c := &Chunks{notes: notes, ledger: chunks.Ledger{
 		Total: len(list), In: len(built.Included), Budget: budget, Tokens: m.Billed(built.TokenCount), Exact: built.Exact && !m.Estimated,
 		Included: built.Included, Excluded: built.Excluded, Cut: built.Cut, Messages: []chunks.Grown{},
 	}}
@@ -211,6 +216,11 @@ func (c *Chunks) Tell(l *Ledger) {
 		return
 	}
 	l.Chunks = &c.ledger
+	for _, note := range c.notes {
+		if !slices.Contains(l.Notes, note) {
+			l.Notes = append(slices.Clip(l.Notes), note)
+		}
+	}
 	if len(c.ledger.Messages) > 0 {
 		sum := l.assembly()
 		sum.TotalTokens += c.ledger.Tokens

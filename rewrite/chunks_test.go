@@ -175,3 +175,48 @@ func TestChunksOfJSONHoldSources(t *testing.T) {
 		}
 	}
 }
+
+// A request that asks for more tokens of chunks than the policy allows gets these, and the ledger
+// notes it, once, whatever else becomes of the request.
+func TestReducedMaxTokensIsNoted(t *testing.T) {
+	counter, err := tokens.New().Encoding("o200k_base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rw := &rewrite.Rewriter{Retriever: answering(nil), Models: models{rewrite.Model{Encoding: "o200k_base", Counter: counter}}}
+	for _, c := range []struct {
+		policy, asked int
+		want          string
+	}{
+		{0, 0, ""}, {0, 16_000, ""}, {0, 16_001, "context.max_tokens 16001: policy allows 16000"}, {90, 50_000, "context.max_tokens 50000: policy allows 90"},
+		{90, 90, ""}, {90, 0, ""}, {32_000, 20_000, ""},
+	} {
+		p := testPolicyOf(rewrite.PlaceSystem)
+		p.Chunks.MaxTokens = c.policy
+		context := `{}`
+		if c.asked > 0 {
+			context = fmt.Sprintf(`{"max_tokens":%d}`, c.asked)
+		}
+		req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"x"}],"sidenote":{"chunks":[{"id":"a","type":"custom","content":"x"}],"context":` + context + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := options.Read(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, req, o, err = rw.TakeChunks(p, req, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := rw.Rewrite(t.Context(), p, req, o).Ledger
+		o.Taken.Tell(&told) // as of an answer in rounds
+		alone := rewrite.Ledger{}
+		o.Taken.Tell(&alone) // as under mode off
+		for _, l := range []rewrite.Ledger{told, alone} {
+			if got := strings.Join(l.Notes, "; "); got != c.want {
+				t.Errorf("policy %d, asked %d: notes %q, want %q", c.policy, c.asked, got, c.want)
+			}
+		}
+	}
+}

@@ -178,7 +178,7 @@ type Ledger struct {
 	UniqueChunksAfterDedup int            `json:"unique_chunks_after_dedup"`
 	ChunksSelected         int            `json:"chunks_selected"`
 	EstimatedTokens        int            `json:"estimated_tokens"`
-	ChunkSources           map[string]int `json:"chunk_sources"` // chunks selected by arm (bm25, vector); those of a base without vectors by its id
+	ChunkSources           map[string]int `json:"chunk_sources"` // chunks selected by arm: bm25, vector, or given for those of a caller who names none
 
 	*retrieval.Planned                     // what came of planning; nil where the policy plans nothing
 	Reranked           *retrieval.Reranked `json:"rerank,omitempty"` // what came of reranking, likewise
@@ -199,7 +199,7 @@ func (l Ledger) Whole() Ledger {
 	}
 	for i := range l.Sources {
 		if s := &l.Sources[i]; s.Fate != Out {
-			l.ChunkSources[cmp.Or(string(s.Arm), s.Knowledge)]++
+			l.ChunkSources[string(cmp.Or(s.Arm, retrieval.ArmWords))]++ // where words alone are searched no arm is named
 		}
 	}
 	all := slices.Grow(slices.Clip(l.Sources), l.Fallen.Len())
@@ -241,7 +241,10 @@ func (j *job) account(res *Result, f *fitResult) {
 		l.Tags = l.Used - l.Rules - l.Text
 	}
 	if l.Planned = res.Retrieval.Planned; l.Planned == nil && j.policy.Planner.MaxQueries > 0 {
-		l.Planned = &retrieval.Planned{Enabled: true, ModelID: cmp.Or(j.policy.Planner.Model, j.req.Model), Fallback: retrieval.PlanDisabled} // nothing to search for
+		l.Planned = &retrieval.Planned{Enabled: true, ModelID: cmp.Or(j.policy.Planner.Model, j.req.Model), Fallback: retrieval.PlanDisabled}
+		if j.searched(&res.Retrieval) { // and no plan was wanted
+			l.Planned.Queries, l.Planned.Count = []string{retrieval.Fold(j.query)}, 1
+		}
 	}
 	if l.Reranked = res.Retrieval.Reranked; l.Reranked == nil {
 		l.Reranked = j.policy.Rerank.Unasked(res.Retrieval.Cache == retrieval.CacheHit)
@@ -256,6 +259,17 @@ func (j *job) account(res *Result, f *fitResult) {
 	if l.Edits = res.Edits; l.Edits == nil {
 		l.Edits = []Edit{}
 	}
+}
+
+// searched tells whether a base was searched, whatever came of it.
+func (j *job) searched(found *retrieval.Result) bool {
+	switch found.Reason {
+	case retrieval.ReasonNoQueryTerms, retrieval.ReasonNoKnowledge, retrieval.ReasonPlannerSkip:
+		return false
+	case retrieval.ReasonIndexing:
+		return found.Took > 0 // else no base was ready
+	}
+	return j.asked.Text != ""
 }
 
 func (l *Ledger) assembly() *Assembly {

@@ -92,6 +92,26 @@ func TestPlanningInLedger(t *testing.T) {
 	if got := names(retrieval.Result{}, func(p *rewrite.Policy) { planning(p); p.Knowledge = nil }); got != want {
 		t.Errorf("without knowledge: %s", got)
 	}
+	// What is searched without a plan, such as where a policy plans a second search only, counts.
+	const none = `y_count":0`
+	once := `ies":["How long is parental leave in Norway?"],"retrieval_query_count":1` + want[len(none):]
+	for name, found := range map[string]retrieval.Result{
+		"found":               {Sources: []retrieval.Source{{Knowledge: "handbook", Text: "x"}}},
+		"nothing found":       {Reason: retrieval.ReasonNoMatch},
+		"all is irrelevant":   {Reason: retrieval.ReasonIrrelevant},
+		"late":                {Reason: retrieval.ReasonTimeout, Partial: true},
+		"failed":              {Reason: retrieval.ReasonError, Partial: true},
+		"others are indexing": {Reason: retrieval.ReasonIndexing, Partial: true, Took: 1},
+	} {
+		if got := names(found, planning); !strings.HasPrefix(got, strings.TrimSuffix(once, "}")) { // what else the ledger tells follows
+			t.Errorf("%s: %s, want %s", name, got, once)
+		}
+	}
+	for _, reason := range []retrieval.Reason{retrieval.ReasonNoQueryTerms, retrieval.ReasonNoKnowledge, retrieval.ReasonPlannerSkip, retrieval.ReasonIndexing} {
+		if got := names(retrieval.Result{Reason: reason}, planning); !strings.HasPrefix(got, none) {
+			t.Errorf("not searched, %s: %s", reason, got)
+		}
+	}
 	if got := names(retrieval.Result{}, func(*rewrite.Policy) {}); got != "" {
 		t.Errorf("without a planner: %s", got)
 	}

@@ -230,12 +230,14 @@ func TestLedgerTellsEdits(t *testing.T) {
 	}
 }
 
-// The whole ledger counts the sources that are in by what found them.
+// The whole ledger counts the sources that are in by what found them: those of a base without
+// vectors, which name no arm, were found by words.
 func TestWholeLedgerCountsSources(t *testing.T) {
 	l := rewrite.Ledger{Sources: []rewrite.SourceEntry{
 		{Knowledge: "handbook", Fate: rewrite.In}, {Knowledge: "docs", Arm: "bm25", Fate: rewrite.In}, {Knowledge: "handbook", Fate: rewrite.Cut}, {Knowledge: "handbook", Fate: rewrite.Out},
+		{Knowledge: "store", Arm: "vector", Fate: rewrite.In}, {Knowledge: "state", Arm: "given", Fate: rewrite.In}, {Knowledge: "store", Arm: "vector", Fate: rewrite.Out},
 	}}
-	if got := l.Whole().ChunkSources; !maps.Equal(got, map[string]int{"handbook": 2, "bm25": 1}) {
+	if got := l.Whole().ChunkSources; !maps.Equal(got, map[string]int{"bm25": 3, "vector": 1, "given": 1}) {
 		t.Error(got)
 	}
 	if got := (rewrite.Ledger{}).Whole().ChunkSources; got != nil {

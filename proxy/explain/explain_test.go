@@ -150,7 +150,7 @@ func TestExplanation(t *testing.T) {
   "chunks_selected": 0,
   "estimated_tokens": 0,
   "chunk_sources": {
-   "handbook": 1
+   "bm25": 1
   },
   "edits": [
    {

@@ -15,6 +15,7 @@ const (
 	ArmNone   Arm = ""
 	ArmWords  Arm = "bm25"   // by words
 	ArmVector Arm = "vector" // by the cosine of embeddings
+	ArmGiven  Arm = "given"  // by a caller who brings the source and does not say how it was found
 )
 
 // A ByArm has the scores of a candidate by each arm, in the arm's own scale.

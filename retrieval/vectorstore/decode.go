@@ -114,7 +114,7 @@ func (r *result) source(neutralise func(string) string) (retrieval.Source, bool)
 	if text == "" {
 		return retrieval.Source{}, false
 	}
-	s := retrieval.Source{Type: "rag", Text: text, Score: number(r.Score), Chunk: -1}
+	s := retrieval.Source{Type: "rag", Text: text, Score: number(r.Score), Chunk: -1, Arm: retrieval.ArmVector}
 	s.Doc = shorten(strings.Map(visible, cmp.Or(r.FileID, r.Filename)), maxID)
 	if s.Doc == "" {
 		h := fnv.New32a()

@@ -52,6 +52,9 @@ func TestDecodePage(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
+		for i := range c.want {
+			c.want[i].Arm = retrieval.ArmVector
+		}
 		if diff := cmp.Diff(c.want, f.sources); diff != "" || f.floor != c.floor {
 			t.Errorf("%s: floor %v (-want +got):\n%s", c.name, f.floor, diff)
 		}

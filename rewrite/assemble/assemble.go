@@ -232,8 +232,8 @@ func readSources(list []byte) ([]retrieval.Source, error) {
 		if strings.TrimSpace(s.Text) == "" {
 			return nil, &rewrite.OptionError{Param: at + ".text", Reason: "empty"}
 		}
-		arm := retrieval.Arm(s.Arm)
-		if arm != retrieval.ArmNone && arm != retrieval.ArmWords && arm != retrieval.ArmVector {
+		arm := cmp.Or(retrieval.Arm(s.Arm), retrieval.ArmGiven)
+		if arm != retrieval.ArmGiven && arm != retrieval.ArmWords && arm != retrieval.ArmVector {
 			return nil, &rewrite.OptionError{Param: at + ".arm", Reason: fmt.Sprintf("%.40q is not an arm; use %s or %s", arm, retrieval.ArmWords, retrieval.ArmVector)}
 		}
 		sources = append(sources, retrieval.Source{Type: s.Type, Knowledge: s.KB, Doc: s.Doc, Name: s.Name, Section: s.Section, Text: s.Text, Score: s.Score, Arm: arm, Chunk: i})
