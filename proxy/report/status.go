@@ -81,6 +81,9 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if l.Exactness != "" {
 		dst = appendToken(append(dst, "; "...), string(l.Exactness))
 	}
+	if l.Exactness == rewrite.Estimated && l.Encoding != "" {
+		dst = appendToken(append(dst, "; encoding="...), l.Encoding)
+	}
 	if r.Rewrite.Model.Window == 0 {
 		dst = append(dst, "; window=unknown"...)
 	}

@@ -49,6 +49,14 @@ func TestStatusIsTheContracts(t *testing.T) {
 			r.Rewrite.Retrieval.Cache, r.Rewrite.Retrieval.Degraded = retrieval.CacheMiss, retrieval.StageEmbed
 			r.Rewrite.Ledger.Unembedded, r.Rewrite.Ledger.Late = retrieval.EmbedTimeout, 2
 		})
+	for _, encoding := range []string{"o200k_base", "cl100k_base", "p50k_base", "r50k_base"} {
+		f("injected; sources=4; tokens=1187; budget=2000; estimated; encoding="+encoding+"; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025",
+			func(r *report.Report) {
+				r.Rewrite.Ledger.Exactness, r.Rewrite.Ledger.Encoding = rewrite.Estimated, encoding
+			})
+		f("injected; sources=4; tokens=1187; budget=2000; exact; cache=hit; planner=off; retrieval-ms=3; rules=66; tags=96; text=1025",
+			func(r *report.Report) { r.Rewrite.Ledger.Encoding = encoding })
+	}
 	f("untouched; reason=no-match; degraded=embed", func(r *report.Report) {
 		r.Outcome, r.Reason, r.Rewrite.Retrieval.Degraded = rewrite.Untouched, rewrite.ReasonNoMatch, retrieval.StageEmbed
 	})

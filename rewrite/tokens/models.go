@@ -9,6 +9,7 @@ import (
 // A Model is one row of the model table.
 type Model struct {
 	Match         string // a name in lower case, or a prefix ending in *
+	Configured    string // Match of the configured row that this one is a part of; "" for others
 	Encoding      string // encoding that counts it
 	Window        int    // tokens of context, input and output together; 0 is unknown
 	MaxOutput     int    // tokens of output at most; 0 is unknown

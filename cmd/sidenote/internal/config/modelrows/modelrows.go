@@ -98,30 +98,45 @@ func Table(rows []Row, file ...Row) []tokens.Model {
 	return before(rows, before(file, tokens.Builtin()))
 }
 
-// before returns rows, filled in from table, and then table.
+// before returns rows, filled in from table, and then table. A prefix covers models that differ
+// in what it leaves open, such as windows under claude-*. So it becomes one row for each row of
+// table that it covers, and itself for the others.
 func before(rows []Row, table []tokens.Model) []tokens.Model {
 	all := make([]tokens.Model, 0, len(rows)+len(table))
 	for _, m := range rows {
-		row, _ := tokens.Lookup(table, strings.TrimSuffix(m.Match, "*"))
-		row.Match = strings.ToLower(m.Match)
-		if m.Encoding != "" {
-			row.Encoding, row.Estimated = m.Encoding, false
+		match := strings.ToLower(m.Match)
+		prefix, open := strings.CutSuffix(match, "*")
+		for _, row := range table {
+			if open && row.Match != match && strings.HasPrefix(row.Match, prefix) {
+				row.Configured = match
+				all = append(all, m.over(row))
+			}
 		}
-		row.Estimated = row.Estimated || m.Estimated
-		row.Window = cmp.Or(int(m.Window), row.Window)
-		row.MaxOutput = cmp.Or(int(m.MaxOutputTokens), row.MaxOutput)
-		row.DefaultOutput = cmp.Or(int(m.DefaultOutput), row.DefaultOutput)
-		if m.Roles != "" {
-			row.NoSystem = m.Roles == noSystem
-		}
-		if m.OutputField != "" {
-			row.CompletionCap = m.OutputField == completionTokens
-		}
-		if m.Temperature != "" {
-			row.FixedTemperature = m.Temperature == fixedTemperature
-		}
-		row.Reasoning = cmp.Or(tokens.Reasoning(m.Reasoning), row.Reasoning)
-		all = append(all, row)
+		row, _ := tokens.Lookup(table, prefix)
+		row.Match, row.Configured = match, ""
+		all = append(all, m.over(row))
 	}
 	return append(all, table...)
+}
+
+// over returns row with what m gives.
+func (m *Row) over(row tokens.Model) tokens.Model {
+	if m.Encoding != "" {
+		row.Encoding, row.Estimated = m.Encoding, false
+	}
+	row.Estimated = row.Estimated || m.Estimated
+	row.Window = cmp.Or(int(m.Window), row.Window)
+	row.MaxOutput = cmp.Or(int(m.MaxOutputTokens), row.MaxOutput)
+	row.DefaultOutput = cmp.Or(int(m.DefaultOutput), row.DefaultOutput)
+	if m.Roles != "" {
+		row.NoSystem = m.Roles == noSystem
+	}
+	if m.OutputField != "" {
+		row.CompletionCap = m.OutputField == completionTokens
+	}
+	if m.Temperature != "" {
+		row.FixedTemperature = m.Temperature == fixedTemperature
+	}
+	row.Reasoning = cmp.Or(tokens.Reasoning(m.Reasoning), row.Reasoning)
+	return row
 }

@@ -2,6 +2,8 @@
 package models
 
 import (
+	"cmp"
+
 	"sidenote/retrieval/recent"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
@@ -34,7 +36,7 @@ func (m *Table) Model(name string) rewrite.Model {
 		panic("BUG: model table: " + err.Error())
 	}
 	model := rewrite.Model{
-		Row: row.Match, Encoding: row.Encoding, Window: row.Window, MaxOutput: row.MaxOutput, DefaultOutput: row.DefaultOutput,
+		Row: cmp.Or(row.Configured, row.Match), Encoding: row.Encoding, Window: row.Window, MaxOutput: row.MaxOutput, DefaultOutput: row.DefaultOutput,
 		Estimated: row.Estimated, NoSystem: row.NoSystem, CompletionCap: row.CompletionCap, Counter: counter, Images: row.Images,
 		FixedTemperature: row.FixedTemperature, Reasoning: row.Reasoning,
 	}
