@@ -5,7 +5,13 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 RUN mkdir -p /out/lib && mkdir -m 0700 /out/lib/sidenote
-RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/sidenote ./cmd/sidenote
+# The version and commit of the image, as "sidenote version" prints them. By default those of the repository.
+ARG VERSION COMMIT
+RUN version=${VERSION:-$(git describe --tags --always 2>/dev/null || echo unknown)} && \
+    commit=${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)} && \
+    CGO_ENABLED=0 go build -buildvcs=false -trimpath -o /out/sidenote -ldflags="-s -w \
+      -X sidenote/cmd/sidenote/internal/engine.stampedVersion=$version \
+      -X sidenote/cmd/sidenote/internal/engine.stampedCommit=$commit" ./cmd/sidenote
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

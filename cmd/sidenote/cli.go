@@ -64,10 +64,11 @@ type cli struct {
 	Models    modelsCmd    `cmd:"" help:"Show how models are counted."`
 	Version   versionCmd   `cmd:"" help:"Show version, commit and encodings."`
 
-	Help helpFlag `short:"h" help:"Show help."`
+	Help        helpFlag    `short:"h" help:"Show help."`
+	ShowVersion versionFlag `name:"version" help:"Show version, commit and encodings."`
 }
 
-// errHelp ends the parsing of a command line whose help was shown.
+// errHelp ends the parsing of a command line that was answered by help or the version.
 var errHelp = errors.New("help was shown")
 
 type helpFlag bool
@@ -75,6 +76,16 @@ type helpFlag bool
 // BeforeReset shows the help of the command before anything is checked.
 func (helpFlag) BeforeReset(ctx *kong.Context) error {
 	if err := ctx.PrintUsage(false); err != nil {
+		return err
+	}
+	return errHelp
+}
+
+type versionFlag bool
+
+// BeforeReset prints the version before anything is checked.
+func (versionFlag) BeforeReset(ctx *kong.Context) error {
+	if err := (versionCmd{}).Run(&app{stdout: ctx.Stdout}); err != nil {
 		return err
 	}
 	return errHelp
@@ -134,7 +145,7 @@ func (a *app) run(args []string) error {
 // environment resolves a flag that is not given from SIDENOTE_<FLAG>.
 func (a *app) environment() kong.Resolver {
 	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-		if flag.Name == "help" {
+		if flag.Name == "help" || flag.Name == "version" {
 			return nil, nil
 		}
 		value, ok := a.env("SIDENOTE_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_")))

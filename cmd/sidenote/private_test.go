@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,4 +39,35 @@ func TestM07StateFolderOfTheImageIsPrivate(t *testing.T) {
 		return
 	}
 	t.Errorf("%s is not below anything that is copied", state)
+}
+
+// The image stamps the version and commit: the variables that the Dockerfile lets the linker set exist, and
+// the version comes from them.
+func TestImageStampsVersionAndCommit(t *testing.T) {
+	text, err := os.ReadFile("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamps := regexp.MustCompile(`-X (\S+)\.(\w+)=\$(version|commit)`).FindAllStringSubmatch(string(text), -1)
+	if len(stamps) != 2 {
+		t.Fatalf("the linker is given %v", stamps)
+	}
+	for _, s := range stamps {
+		source, err := os.ReadFile(filepath.Join("../..", strings.TrimPrefix(s[1], "sidenote/"), "version.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		declared := regexp.MustCompile(`(?m)^var .*\b` + s[2] + `\b.* string$`)
+		used := regexp.MustCompile(s[3] + `\b.* = .*` + s[2])
+		if !declared.Match(source) || !used.Match(source) {
+			t.Errorf("%s.%s is not a variable that Version returns", s[1], s[2])
+		}
+	}
+	ignored, err := os.ReadFile("../../.dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(strings.Fields(string(ignored)), ".git") {
+		t.Error("the build of the image does not see the repository, so it cannot name the commit")
+	}
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
+	"sidenote/retrieval/knowledge/store"
 	"sidenote/rewrite"
 	"sidenote/rewrite/options"
 )
@@ -36,7 +39,7 @@ type searchCmd struct {
 type sourceFlags struct {
 	Config    string   `placeholder:"FILE" help:"Configuration, YAML."`
 	Knowledge []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
-	State     string   `placeholder:"DIR" help:"Where bases are kept that have a name only ($XDG_STATE_HOME/sidenote)."`
+	State     string   `placeholder:"DIR" help:"Folder of the bases that are given by name ($XDG_STATE_HOME/sidenote). Without --knowledge and --config all of its bases are used."`
 	Tenant    string   `placeholder:"NAME" help:"Whose policy holds; needed where callers without a key are refused."`
 }
 
@@ -74,15 +77,42 @@ func bringsChunks(chat []byte) bool {
 	return err != nil || o.Chunks != nil // a mistake in them is for the caller to report
 }
 
-// load reads the configuration.
+// load reads the configuration. Where the flags name a state folder and nothing else, its bases are searched.
 func (f sourceFlags) load(a *app) (*config.Config, error) {
+	if f.State != "" && f.Config == "" && len(f.Knowledge) == 0 {
+		held, err := heldBases(a.ctx, f.State)
+		if err != nil {
+			return nil, err
+		}
+		f.Knowledge = held
+	}
 	return configFlags{Config: f.Config, Flags: config.Flags{Knowledge: f.Knowledge, State: f.State}}.load(a, true)
+}
+
+// heldBases returns the names of the bases that a state folder holds.
+func heldBases(ctx context.Context, dir string) (names []string, err error) {
+	state, err := store.OpenReadOnly(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usageError{fmt.Errorf("--state: %q holds no knowledge; fill it with sidenote ingest --state %s --knowledge ./docs", dir, dir)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--state: %w", err)
+	}
+	defer func() { err = errors.Join(err, state.Close()) }()
+	bases, err := state.Bases(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("--state: %w", err)
+	}
+	for _, b := range bases {
+		names = append(names, b.ID)
+	}
+	return names, nil
 }
 
 // checkBases tells whether there is something to search.
 func checkBases(cfg *config.Config) error {
 	if len(cfg.Knowledge) == 0 {
-		return usageError{fmt.Errorf("there is nothing to search; name a folder by --knowledge ./docs, or a --config")}
+		return usageError{fmt.Errorf("there is nothing to search; name a folder with --knowledge ./docs, a state folder with --state or a file with --config")}
 	}
 	return cfg.CheckFolders(nil)
 }

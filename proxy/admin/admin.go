@@ -151,18 +151,32 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	if !ok && h.Inspector != nil && h.Inspector.Answer(ctx, mayRead(h, h.rightOf(ctx)), func() [][sha256.Size]byte { return readTokens(h) }) {
 		return
 	}
-	serve(ctx, e, ok)
+	serve(ctx, e, ok, h.index())
+}
+
+// index says what is on the port to a program that asks for /. Browsers are led to the pages.
+func (h *Handler) index() string {
+	index := "Sidenote's admin port: /metrics, /healthz, /readyz and the API under /v1."
+	if h.Inspector != nil {
+		index += " Open /overview in a browser for the pages."
+	}
+	return index
 }
 
 // Handle answers one request.
 func (t Telemetry) Handle(ctx *fasthttp.RequestCtx) {
 	e, ok := t.endpoint(string(ctx.Path()))
-	serve(ctx, e, ok)
+	serve(ctx, e, ok, "Sidenote's telemetry port: /metrics, /healthz and /readyz.")
 }
 
-func serve(ctx *fasthttp.RequestCtx, e endpoint, ok bool) {
+// serve answers a request with an endpoint, or says that there is none. index answers requests for /.
+func serve(ctx *fasthttp.RequestCtx, e endpoint, ok bool, index string) {
 	method := string(ctx.Method())
 	switch {
+	case !ok && string(ctx.Path()) == "/" && (method == "GET" || method == "HEAD"):
+		ctx.SetContentType("text/plain; charset=utf-8")
+		ctx.SetBodyString(index + "\n")
+		return
 	case !ok:
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("There is nothing at %s.", ctx.Path()))
 		return

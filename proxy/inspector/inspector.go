@@ -120,7 +120,7 @@ func (i *Inspector) find(v *visit) (found *route, allowed string) {
 	if method == "HEAD" {
 		method = "GET"
 	}
-	if path == homePath && !wantsHTML(v.RequestCtx) { // programs see what they saw before there were pages
+	if path == homePath && !wantsHTML(v.RequestCtx) { // the admin port tells programs what it serves
 		return nil, ""
 	}
 	for n := range i.routes {

@@ -145,15 +145,20 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Programs that ask for / are told what they were told before there were pages.
+// A program that asks for / learns what the port serves; a browser is led to the first page.
 func TestHome(t *testing.T) {
 	data := inspector.Data{Requests: kept()}
 	with, without := serve(t, data, nil), serve(t, data, func(h *admin.Handler) { h.Inspector = nil })
 	for _, accept := range []string{"*/*", "application/json", ""} {
-		a, b := ask(t, "GET", with+"/", "", "Accept: "+accept), ask(t, "GET", without+"/", "", "Accept: "+accept)
-		if a.body != b.body || a.code != 404 || len(a.Header) != len(b.Header) {
-			t.Errorf("%q: %v, without pages %v", accept, a, b)
+		if a := ask(t, "GET", with+"/", "", "Accept: "+accept); a.code != 200 || !strings.Contains(a.body, "/overview") || !strings.Contains(a.body, "/metrics") {
+			t.Errorf("%q: %v", accept, a)
 		}
+		if a := ask(t, "GET", without+"/", "", "Accept: "+accept); a.code != 200 || strings.Contains(a.body, "/overview") || !strings.Contains(a.body, "/metrics") {
+			t.Errorf("%q, without pages: %v", accept, a)
+		}
+	}
+	if a := ask(t, "POST", with+"/", "", "Accept: */*"); a.code == 200 {
+		t.Errorf("POST: %v", a)
 	}
 	if a := ask(t, "GET", with+"/", ""); a.code != 303 || a.Get("Location") != "/overview" {
 		t.Errorf("a browser: %v", a)

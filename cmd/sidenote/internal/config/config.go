@@ -68,11 +68,11 @@ type Config struct {
 
 // Catalog is the part that included files may add to.
 type Catalog struct {
-	Upstreams map[Name]Upstream  `yaml:"upstreams"`
-	Models    []modelrows.Row    `yaml:"models"`
-	Knowledge map[Name]Knowledge `yaml:"knowledge"`
-	Policies  map[Name]Policy    `yaml:"policies"` // with what they extend
-	Tenants   map[Name]Tenant    `yaml:"tenants"`
+	Upstreams map[Name]Upstream `yaml:"upstreams"`
+	Models    []modelrows.Row   `yaml:"models"`
+	Knowledge Bases             `yaml:"knowledge"`
+	Policies  map[Name]Policy   `yaml:"policies"` // with what they extend
+	Tenants   map[Name]Tenant   `yaml:"tenants"`
 }
 
 // State is the folder in which the embedded bases are kept.

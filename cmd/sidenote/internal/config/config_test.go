@@ -225,7 +225,7 @@ func TestFlagsWin(t *testing.T) {
 	if c.Listen.String() != "127.0.0.1:9" || c.Admin.Listen != config.Off {
 		t.Errorf("listeners %s %s", c.Listen, c.Admin.Listen)
 	}
-	want := map[config.Name]config.Knowledge{"x": {Path: "/b", Engine: "embedded"}, "my-docs": {Path: "/c/My Docs/", Engine: "embedded"}}
+	want := config.Bases{"x": {Path: "/b", Engine: "embedded"}, "my-docs": {Path: "/c/My Docs/", Engine: "embedded"}}
 	if d := cmp.Diff(want, c.Knowledge); d != "" {
 		t.Error(d)
 	}

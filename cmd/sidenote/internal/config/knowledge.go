@@ -13,6 +13,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config/document"
 	"sidenote/cmd/sidenote/internal/config/filter"
+	"sidenote/cmd/sidenote/internal/config/value"
 	"sidenote/proxy/toolbox"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/folder"
@@ -246,4 +247,14 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 		return problems.Sorted(c.files)
 	}
 	return nil
+}
+
+// Bases are the knowledge bases of a configuration by name. A single folder may be written without a
+// name, as in "knowledge: ./docs"; its base is named as --knowledge names it.
+type Bases map[Name]Knowledge
+
+// PlainName returns the name of the base of a folder.
+func (Bases) PlainName(dir, text string) (string, error) {
+	name, err := value.FolderName(dir, text)
+	return string(name), err
 }

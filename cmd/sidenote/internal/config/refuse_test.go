@@ -14,7 +14,7 @@ func TestRefused(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	for _, c := range []struct{ name, file, want string }{
 		{"unknown key", up + "polices: {a: {mode: off}}", "c.yaml:2:1: polices: unknown key; did you mean policies?"},
-		{"key of later", up + "rerank: x", "c.yaml:2:1: rerank: unknown key"},
+		{"key of later", up + "rerank: x", "c.yaml:2:1: rerank: unknown key; it belongs in policies.NAME or policies.NAME.overrides"},
 		{"embeddings as one word", up + "embeddings: x", "c.yaml:2:13: embeddings: wants a map"},
 		{"embeddings without model", up + "embeddings: {upstream: default}", "c.yaml:2:13: embeddings.model: is missing"},
 		{"embeddings of nobody", up + "embeddings: {upstream: defualt, model: m}", `c.yaml:2:14: embeddings.upstream: no upstream is named "defualt"; did you mean default?`},

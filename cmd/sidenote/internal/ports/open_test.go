@@ -1,11 +1,37 @@
 package ports
 
 import (
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 
 	"sidenote/cmd/sidenote/internal/config"
 )
+
+// An address that another process has is named with the flag that chooses another one.
+func TestAddressInUseNamesTheFlag(t *testing.T) {
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	at := config.Address(taken.Addr().String())
+	for flag, cfg := range map[string]*config.Config{
+		"--listen":    {Listen: config.Ports{{Address: at}}, Admin: config.Admin{Listen: config.Off}},
+		"--admin":     {Admin: config.Admin{Listen: at}},
+		"--telemetry": {Admin: config.Admin{Listen: config.Off}, Telemetry: config.Telemetry{Listen: at}},
+	} {
+		cfg.MCP.Listen = config.Off
+		if cfg.Telemetry.Listen == "" {
+			cfg.Telemetry.Listen = config.Off
+		}
+		_, err := Open(t.Context(), cfg, func(slog.Level, string) {})
+		if err == nil || !strings.Contains(err.Error(), string(at)+": address already in use; ") || !strings.HasSuffix(err.Error(), "choose another address with "+flag) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
 
 // Who opens a port says at whose cost.
 func TestM02OpenLine(t *testing.T) {

@@ -3,10 +3,13 @@ package ports
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"sidenote/cmd/internal/console"
@@ -76,9 +79,18 @@ func openPort(ctx context.Context, key string, of config.Listener, tell func(slo
 		port.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", string(at))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", key, at, console.Cause(err))
+		return nil, cannotListen(key, string(at), err)
 	}
 	return port, nil
+}
+
+// cannotListen says why a port cannot be opened, and which flag chooses another.
+func cannotListen(key, at string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		flag, _ := strings.CutSuffix(key, ".listen")
+		return fmt.Errorf("%s: %s: address already in use; stop the process that listens there, or choose another address with --%s", key, at, flag)
+	}
+	return fmt.Errorf("%s: %s: %w", key, at, console.Cause(err))
 }
 
 // seldom calls tell once a minute at most.

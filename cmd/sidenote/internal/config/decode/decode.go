@@ -5,6 +5,7 @@ package decode
 import (
 	"encoding"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -282,7 +283,7 @@ func (d *Decoder) Structure(key string, n ast.Node, v reflect.Value) {
 	d.Entries(key, n, func(name string, nameNode, val ast.Node) {
 		i := slices.IndexFunc(fields, func(f schema.Field) bool { return f.Key == name })
 		if i < 0 {
-			d.Problem(nameNode, schema.Join(key, name), "unknown key%s", spelling.DidYouMean(name, schema.Keys(fields)))
+			d.Problem(nameNode, schema.Join(key, name), "unknown key%s", d.suggestion(key, name, fields, v.Type()))
 			return
 		}
 		seen[i] = true
@@ -295,9 +296,66 @@ func (d *Decoder) Structure(key string, n ast.Node, v reflect.Value) {
 	}
 }
 
+// suggestion names the key that an unknown one should have been: a similar one beside it or, for a
+// key at the top of the file, the places further down where keys have that name.
+func (d *Decoder) suggestion(key, name string, fields []schema.Field, of reflect.Type) string {
+	if similar := spelling.DidYouMean(name, schema.Keys(fields)); similar != "" || key != "" {
+		return similar
+	}
+	places := d.placesOf(name, "", of, 3)
+	if len(places) == 0 {
+		return ""
+	}
+	return "; it belongs in " + strings.Join(places[:min(len(places), 2)], " or ")
+}
+
+// placesOf returns the maps below key that have a key of that name, at most depth levels down. Those
+// nearest to the top come first.
+func (d *Decoder) placesOf(name, key string, of reflect.Type, depth int) (places []string) {
+	type below struct {
+		key string
+		of  reflect.Type
+	}
+	level := []below{{key, of}}
+	for range depth {
+		var next []below
+		for _, b := range level {
+			for _, f := range d.Fields.Fields(b.of) {
+				at, t := schema.Join(b.key, f.Key), f.Type
+				if f.Key == name && b.key != key && !slices.Contains(places, b.key) {
+					places = append(places, b.key)
+				}
+				switch t.Kind() {
+				case reflect.Map:
+					at, t = at+".NAME", t.Elem()
+				case reflect.Slice:
+					t = t.Elem()
+				}
+				if t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[Node]()) && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+					next = append(next, below{at, t})
+				}
+			}
+		}
+		level = next
+	}
+	return places
+}
+
+// A plainMap is a map that may be written as the text of its only entry.
+type plainMap interface {
+	// PlainName returns the name of the entry that text stands for, in a file of folder dir.
+	PlainName(dir, text string) (name string, err error)
+}
+
 func (d *Decoder) mapping(key string, n ast.Node, v reflect.Value) {
 	if v.IsNil() {
 		v.Set(reflect.MakeMap(v.Type()))
+	}
+	if of, ok := v.Interface().(plainMap); ok {
+		if text, ok := Text(n); ok {
+			d.plainEntry(key, n, v, text, of)
+			return
+		}
 	}
 	d.Entries(key, n, func(name string, nameNode, val ast.Node) {
 		k := reflect.New(v.Type().Key()).Elem()
@@ -309,6 +367,22 @@ func (d *Decoder) mapping(key string, n ast.Node, v reflect.Value) {
 		d.Value(schema.Join(key, name), val, elem, "")
 		v.SetMapIndex(k, elem)
 	})
+}
+
+// plainEntry decodes a text that stands for a map with one entry.
+func (d *Decoder) plainEntry(key string, n ast.Node, v reflect.Value, text string, of plainMap) {
+	name, err := of.PlainName(filepath.Dir(d.File), text)
+	k := reflect.New(v.Type().Key()).Elem()
+	if err == nil {
+		err = setText(k, name)
+	}
+	if err != nil {
+		d.Problem(n, key, "%v", err)
+		return
+	}
+	elem := reflect.New(v.Type().Elem()).Elem()
+	d.Value(schema.Join(key, name), n, elem, "")
+	v.SetMapIndex(k, elem)
 }
 
 // Entries calls f for each entry of a map whose key is new; a key written

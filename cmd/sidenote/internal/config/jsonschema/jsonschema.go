@@ -101,6 +101,8 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 	case reflect.TypeFor[config.Ports]():
 		one := b.value(key+"[]", t.Elem(), "")
 		return object{"anyOf": []object{one, ref("variable"), {"type": "array", "minItems": 1, "items": one}}}
+	case reflect.TypeFor[config.Bases]():
+		return object{"anyOf": []object{text(`[/\\.~]`), b.mapOf(key, t)}}
 	case reflect.TypeFor[filter.Filter]():
 		return ref("filter")
 	case reflect.TypeFor[filter.Attributes]():
@@ -128,11 +130,7 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 	case reflect.Struct:
 		return b.withPlain(key, t)
 	case reflect.Map:
-		all := object{"type": "object", "minProperties": 1, "additionalProperties": b.value(key+".NAME", t.Elem(), "")}
-		if t.Key() == reflect.TypeFor[config.Name]() {
-			all["propertyNames"] = ref("name")
-		}
-		return all
+		return b.mapOf(key, t)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Struct {
 			key += "[]"
@@ -140,6 +138,15 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 		return object{"type": "array", "minItems": 1, "items": b.value(key, t.Elem(), tag)}
 	}
 	panic("BUG: the configuration holds a " + t.String())
+}
+
+// mapOf is a map of names that the file chooses.
+func (b builder) mapOf(key string, t reflect.Type) object {
+	all := object{"type": "object", "minProperties": 1, "additionalProperties": b.value(key+".NAME", t.Elem(), "")}
+	if t.Key() == reflect.TypeFor[config.Name]() {
+		all["propertyNames"] = ref("name")
+	}
+	return all
 }
 
 func isScalar(t reflect.Type) bool {

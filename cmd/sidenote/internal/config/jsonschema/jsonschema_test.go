@@ -114,6 +114,7 @@ func TestSchemaTakesEachForm(t *testing.T) {
 		"upstream: http://u.test\npolicies: {default: {mode: staged, stages: careful}, b: {stages: {chain: {env: CHAIN, default: brief}}}, c: {stages: [{name: a, user_prompt_template: '{{QUESTION}}', temperature: '.5', max_tokens: 1k}]}}",
 		"upstream: http://u.test\nshutdown_delay: 0\nexplain: 5\ntimeouts: {idle: 1.5s}", "upstream: http://u.test\ninclude: [{path: 'x/*.yaml', optional: true}]",
 		"upstream: http://u.test\nknowledge: {1: ./a, b: {engine: embedded, relevance_threshold: .5}, c: {path: ~/c, attributes: {a: 1, b: [x]}}}",
+		"upstream: http://u.test\nknowledge: ./docs", "upstream: http://u.test\nknowledge: ~/notes",
 	} {
 		if err := load(text); err != nil {
 			t.Errorf("%s: the decoder refuses it: %v", text, err)

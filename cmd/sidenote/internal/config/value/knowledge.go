@@ -30,6 +30,22 @@ func ParseKnowledge(value string) (name Name, path string, err error) {
 	return name, path, nil
 }
 
+// FolderName returns the name of the base of a folder that a file in dir names, which must look like a
+// path.
+func FolderName(dir, path string) (Name, error) {
+	switch {
+	case strings.Contains(path, "://"):
+		return "", fmt.Errorf("%q is not a folder: only local folders are read", path)
+	case !strings.ContainsAny(path, `/\.~`):
+		return "", fmt.Errorf("expected a map such as {%[1]s: ./%[1]s} or a path such as ./%[1]s, got %[1]q", path)
+	case strings.Contains(path, "="):
+		return "", fmt.Errorf("expected a map such as {docs: ./docs} or a path such as ./docs, got %q", path)
+	case !filepath.IsAbs(path) && !strings.HasPrefix(path, "~"):
+		path = filepath.Join(dir, path)
+	}
+	return folderName(path)
+}
+
 // folderName folds the last element of path to a name.
 func folderName(path string) (Name, error) {
 	abs, err := filepath.Abs(path)
