@@ -61,11 +61,14 @@ type Reservation struct {
 func (r Reservation) Ticket() Ticket { return Ticket{Tenant: r.Tenant, ID: r.ID, Kind: r.Kind} }
 
 // A Ticket names a reservation by its tenant and ID. Settle the one of the Decision: what
-// else it holds is for a Fallback.
+// else it holds is for a Fallback, and for the ledger.
 type Ticket struct {
 	Tenant, ID string
 	Kind       Kind
 	Local      bool // granted by the allowance of this process
+	// Mark is for a ledger that may lose reservations: when it granted this one. By it a call
+	// is charged though its reservation was lost.
+	Mark int64
 }
 
 // A Settlement says what a call really took.

@@ -61,8 +61,9 @@ type LedgerOptions struct {
 // once while the breaker is open.
 //
 // A tenant has four keys, which share a slot of a cluster and vanish 65 days after its
-// last call. A Redis that comes back with less than this process has seen of a tenant is
-// raised to that by the next Reserve; see Decision.RolledBack.
+// last call. A Redis that comes back with less than this process has seen spent of a tenant is
+// raised to that by the next Reserve or Settle; see Decision.RolledBack. What was held then is
+// charged when it is settled.
 type Ledger struct {
 	store *Store
 	now   func() time.Time
@@ -84,7 +85,7 @@ func (d *DB) Ledger(use string, o LedgerOptions) *Ledger {
 	}
 	l := &Ledger{
 		store: d.newStore(use, o.Meanwhile), now: o.Now, limited: o.Limited, nonce: rand.Text(), seen: sightings{all: map[string]sighting{}},
-		reserve: script("common", "clock", "reserve"), settle: script("common", "settle"),
+		reserve: script("common", "clock", "restore", "reserve"), settle: script("common", "clock", "restore", "settle"),
 		renew: script("common", "clock", "renew"), usage: script("common", "clock", "usage"),
 	}
 	if o.RefuseLost {
@@ -221,7 +222,8 @@ func (l *Ledger) Reserve(ctx context.Context, r budget.Reservation) (budget.Deci
 	for _, limit := range r.Limits {
 		args = append(args, limit)
 	}
-	raw, err := l.run(ctx, l.reserve, r.Tenant, append(args, l.nonce, l.seen.of(r.Tenant), l.onLost)...)
+	last := l.seen.of(r.Tenant)
+	raw, err := l.run(ctx, l.reserve, r.Tenant, append(args, l.nonce, last.name, last.seq, last.rest, l.onLost)...)
 	if err != nil {
 		return budget.Decision{}, err
 	}
@@ -230,7 +232,7 @@ func (l *Ledger) Reserve(ctx context.Context, r budget.Reservation) (budget.Deci
 		return budget.Decision{}, err
 	}
 	if reply.code != codeLost {
-		l.seen.keep(r.Tenant, reply)
+		l.seen.keep(r.Tenant, reply.seen, [3]int64(r.Limits[:3]))
 	}
 	return reply.decide(r)
 }
@@ -279,11 +281,17 @@ func (l *Ledger) settleCalls(settlements []budget.Settlement) []*settleCall {
 	for i, s := range settlements {
 		c := last[s.Tenant]
 		if c == nil || len(c.places) == maxCall {
-			c = &settleCall{tenant: s.Tenant, args: []any{l.nonce}}
+			c = &settleCall{tenant: s.Tenant, args: []any{l.nonce, l.time()}}
+			if l.onLost == "" {
+				known := l.seen.of(s.Tenant)
+				c.args = append(c.args, known.name, known.seq, known.rest)
+			} else {
+				c.args = append(c.args, "", 0, "") // nothing is corrected
+			}
 			calls, last[s.Tenant] = append(calls, c), c
 		}
 		a := s.Actual
-		c.places, c.args = append(c.places, i), append(c.args, s.ID, a.Requests, a.Tokens, a.Injected, a.Money)
+		c.places, c.args = append(c.places, i), append(c.args, s.ID, s.Mark, string(s.Kind), a.Requests, a.Tokens, a.Injected, a.Money)
 	}
 	return calls
 }
@@ -305,15 +313,17 @@ func (l *Ledger) settleBatch(ctx context.Context, settlements []budget.Settlemen
 		if goredis.HasErrorPrefix(reply.Err(), "NOSCRIPT") {
 			reply = l.settle.Run(ctx, client, l.keys(c.tenant), c.args...)
 		}
-		codes, err := reply.StringSlice()
+		raw, err := reply.Slice()
 		if err != nil {
 			return nil, err
 		}
-		if len(codes) != len(c.places) {
-			return nil, wrongReply()
+		codes, seen, err := readSettled(raw, len(c.places))
+		if err != nil {
+			return nil, err
 		}
+		l.seen.settled(c.tenant, seen, l.onLost == "")
 		for j, place := range c.places {
-			outcomes[place] = budget.Outcome(codes[j])
+			outcomes[place] = codes[j]
 		}
 	}
 	return outcomes, nil

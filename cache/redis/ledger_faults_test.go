@@ -152,7 +152,8 @@ func TestForeignKeysR15(t *testing.T) {
 }
 
 // Row R19: a Redis that starts again with an old snapshot does not grant what was spent
-// since. Row R20: nor does one that was emptied.
+// since. Row R20: nor does one that was emptied. What was open when it was lost is charged when it
+// is settled.
 func TestOldSnapshotR19R20(t *testing.T) {
 	for name, lose := range map[string]func(*redistest.Server){
 		"snapshot": (*redistest.Server).Restart,
@@ -166,34 +167,100 @@ func TestOldSnapshotR19R20(t *testing.T) {
 			limits := budget.Limits{budget.TokensPerDay: 1000, budget.TokensPerMinute: 900}
 			asks(t, first, "r1:1", 100, limits)
 			settles(t, first, "r1:1", 100, budget.Settled)
+			stale := asks(t, first, "stale:1", 50, limits) // the snapshot has it open
 			if got := server.Do("SAVE"); got != "OK" {
 				t.Fatal(got)
 			}
+			ends(t, first, stale, 40)
 			asks(t, second, "r2:1", 300, limits)
 			settles(t, second, "r2:1", 300, budget.Settled)
-			asks(t, first, "r3:1", 350, limits) // open when it is lost
+			early, late := asks(t, first, "r3:1", 350, limits), asks(t, first, "r4:1", 50, limits) // open when it is lost
 			lose(server)
 			await(t, "Redis", func() bool {
 				_, err := first.Usage(t.Context(), "acme", limits)
 				return err == nil && !first.Open() && !second.Open()
 			})
-			d := asks(t, first, "r4:1", 300, limits)
-			if d.Granted || !d.RolledBack {
-				t.Errorf("the replica that remembers 750: %+v, want a refusal of 300 of 1,000", d)
+			ends(t, second, early, 10) // the first that is asked; by another replica than the one that has it
+			if spent, held := day(t, first); spent != 450 || held != 0 {
+				t.Errorf("after the first settlement %d spent and %d held, want 450 and none", spent, held)
 			}
-			if d := asks(t, first, "r5:1", 150, limits); !d.Granted || d.RolledBack {
+			d := asks(t, first, "r5:1", 600, limits)
+			if d.Granted {
+				t.Errorf("%+v, want a refusal of 600 of 1,000", d)
+			}
+			ends(t, first, late, 20)
+			if d := asks(t, first, "r6:1", 150, budget.Limits{budget.TokensPerDay: 1000}); !d.Granted || d.RolledBack {
 				t.Errorf("150 more: %+v", d)
 			}
-			settles(t, first, "r3:1", 10, budget.Unknown) // it was charged
-			if d := asks(t, second, "r6:1", 101, limits); d.Granted {
-				t.Errorf("another replica: %+v, want a refusal of 101 of 100", d)
+			if d := asks(t, second, "r7:1", 400, limits); d.Granted {
+				t.Errorf("another replica: %+v, want a refusal of 400 of 380", d)
 			}
-			if spent, held := day(t, first); spent != 750 || held != 150 {
-				t.Errorf("%d spent and %d held, want 750 and 150", spent, held)
+			if spent, held := day(t, first); spent != 470 || held != 150 {
+				t.Errorf("%d spent and %d held, want 470 and 150", spent, held)
 			}
 			clock.Add(24 * time.Hour)
-			if d := asks(t, second, "r7:1", 900, limits); !d.Granted || d.RolledBack {
+			if d := asks(t, second, "r8:1", 900, limits); !d.Granted || d.RolledBack {
 				t.Errorf("the next day: %+v", d)
+			}
+		})
+	}
+}
+
+// ends settles what was granted, once and once more.
+func ends(t testing.TB, l budget.Ledger, d budget.Decision, tokens int64) {
+	t.Helper()
+	for _, want := range []budget.Outcome{budget.Settled, budget.Repeated} {
+		got, err := l.Settle(t.Context(), budget.Settlement{Ticket: d.Ticket, Actual: budget.Amount{Requests: 1, Tokens: tokens}})
+		if err != nil || got[0] != want {
+			t.Errorf("settle %s: got %v, %v, want %s", d.Ticket.ID, got, err, want)
+		}
+	}
+}
+
+// What a replica restores is what was spent when the last call was settled, whatever was reserved
+// before, and which replica settled.
+func TestLostCountsAreThoseOfTheLastSettlement(t *testing.T) {
+	limits := budget.Limits{budget.TokensPerDay: 100_000, budget.TokensPerMinute: 50_000}
+	for name, c := range map[string]struct {
+		calls int
+		asked bool // by a reservation; else a settlement is the first call after the loss
+	}{
+		"one request":               {calls: 1, asked: true},
+		"a burst":                   {calls: 9, asked: true},
+		"a burst, and a settlement": {calls: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, clock := redistest.Start(t), budgettest.NewClock()
+			replicas := []*redis.Ledger{
+				ledger(t, open(t, redis.Options{URL: server.URL(), Timeout: patient}), clock),
+				ledger(t, open(t, redis.Options{URL: server.URL(), Timeout: patient}), clock),
+			}
+			var granted []budget.Decision
+			for i := range c.calls {
+				granted = append(granted, asks(t, replicas[i%2], fmt.Sprintf("r%d:1", i), 528, limits))
+			}
+			waiting := asks(t, replicas[0], "waiting:1", 528, limits)
+			for i, d := range granted {
+				ends(t, replicas[i%2], d, 60)
+			}
+			if c.asked {
+				ends(t, replicas[(c.calls-1)%2], waiting, 60)
+			}
+			server.Do("FLUSHALL")
+			want := int64(60*c.calls + 60)
+			for i, l := range replicas {
+				if !c.asked {
+					ends(t, l, waiting, 60)
+					break
+				}
+				asks(t, l, fmt.Sprintf("after%d:1", i), 0, limits)
+			}
+			if spent, held := day(t, replicas[1]); spent != want || held != 0 {
+				t.Errorf("%d spent and %d held, want %d and none", spent, held, want)
+			}
+			u, err := replicas[1].Usage(t.Context(), "acme", limits)
+			if left := u.Levels[budget.TokensPerMinute].Left; err != nil || c.asked && left != 50_000-want {
+				t.Errorf("%d tokens left by the minute, %v, want %d", left, err, 50_000-want)
 			}
 		})
 	}

@@ -14,15 +14,14 @@ type ledgerReply struct {
 	expired int
 	lost    bool
 	budget.State
-	seq  int64
-	born string
+	seen seen // of scripts that reserve
 	// kinds is spent by kind: of each kind of the day its four units, then of the month.
 	kinds []int64
 }
 
 // numbers is how many numbers a state has, and units how many an amount.
 const (
-	numbers = 22
+	numbers = 21
 	units   = 4
 )
 
@@ -36,26 +35,27 @@ func wrongReply() error {
 
 func readReply(raw any) (ledgerReply, error) {
 	parts, ok := raw.([]any)
-	if !ok || len(parts) < 4 {
+	if !ok || len(parts) != 5 {
 		return ledgerReply{}, wrongReply()
 	}
 	code, ok1 := parts[0].(string)
 	expired, ok2 := parts[1].(int64)
 	lost, ok3 := parts[2].(int64)
 	state, ok4 := parts[3].([]any)
-	if !ok1 || !ok2 || !ok3 || !ok4 || len(state) != numbers+1 {
+	if !ok1 || !ok2 || !ok3 || !ok4 || len(state) != numbers {
 		return ledgerReply{}, wrongReply()
 	}
-	n, ok1 := ints(state[:numbers])
-	born, ok2 := state[numbers].(string)
-	r := ledgerReply{code: code, expired: int(expired), lost: lost == 1, seq: 0, born: born}
-	if len(parts) > 4 {
+	n, ok1 := ints(state)
+	r := ledgerReply{code: code, expired: int(expired), lost: lost == 1}
+	if code == "" { // of usage
 		kinds, _ := parts[4].([]any)
-		if r.kinds, ok3 = ints(kinds); len(r.kinds) != 2*units*len(budget.Kinds()) {
+		if r.kinds, ok2 = ints(kinds); len(r.kinds) != 2*units*len(budget.Kinds()) {
 			return ledgerReply{}, wrongReply()
 		}
+	} else {
+		r.seen, ok2 = readSeen(parts[4])
 	}
-	if !ok1 || !ok2 || !ok3 {
+	if !ok1 || !ok2 {
 		return ledgerReply{}, wrongReply()
 	}
 	r.State = budget.State{
@@ -63,7 +63,6 @@ func readReply(raw any) (ledgerReply, error) {
 		DaySpent: amount(n[4:]), DayHeld: amount(n[8:]), MonthSpent: amount(n[12:]), MonthHeld: amount(n[16:]),
 		Parallel: n[20],
 	}
-	r.seq = n[21]
 	return r, nil
 }
 
@@ -88,6 +87,7 @@ func (r ledgerReply) decide(asked budget.Reservation) (budget.Decision, error) {
 	switch r.code {
 	case "granted":
 		d.Granted, d.Levels = true, budget.LevelsOf(asked.Limits, r.State)
+		d.Ticket.Mark = r.seen.seq
 	case "refused":
 		var refused bool
 		if d, refused = budget.Refuse(asked, r.State); !refused {
@@ -118,12 +118,57 @@ func (r ledgerReply) usage(limits budget.Limits) (budget.Usage, error) {
 	return u, nil
 }
 
-// A sighting is what this process last saw of a tenant's record, as reserve.lua takes it,
-// so that a Redis that lost some of it is noticed and made to count it again.
-type sighting struct {
-	born string
+// A seen is what a script tells of a record, for this process to remember.
+type seen struct {
+	name string // "": there is no record
 	seq  int64
-	text string
+	rest []int64 // as restore.lua lists them
+}
+
+// seenNumbers is how many numbers there are of it, the sequence number included.
+const seenNumbers = 19
+
+func readSeen(part any) (seen, bool) {
+	list, _ := part.([]any)
+	if len(list) != seenNumbers+1 {
+		return seen{}, false
+	}
+	n, ok1 := ints(list[:seenNumbers])
+	name, ok2 := list[seenNumbers].(string)
+	if !ok1 || !ok2 {
+		return seen{}, false
+	}
+	return seen{name, n[0], n[1:]}, true
+}
+
+// readSettled reads the reply of the script that settles n calls.
+func readSettled(parts []any, n int) ([]budget.Outcome, seen, error) {
+	if len(parts) != 2 {
+		return nil, seen{}, wrongReply()
+	}
+	codes, _ := parts[0].([]any)
+	s, ok := readSeen(parts[1])
+	if len(codes) != n || !ok {
+		return nil, seen{}, wrongReply()
+	}
+	outcomes := make([]budget.Outcome, n)
+	for i, code := range codes {
+		text, ok := code.(string)
+		if !ok {
+			return nil, seen{}, wrongReply()
+		}
+		outcomes[i] = budget.Outcome(text)
+	}
+	return outcomes, s, nil
+}
+
+// A sighting is what this process last saw of a tenant's record, as the scripts take it, so that
+// a Redis that lost some of it is noticed and made to count it again.
+type sighting struct {
+	name   string
+	seq    int64
+	rest   string
+	limits [3]int64 // of the buckets
 }
 
 // sightings are those of all tenants. Calls may be made concurrently.
@@ -132,33 +177,48 @@ type sightings struct {
 	all map[string]sighting // by tenant
 }
 
-func (s *sightings) of(tenant string) string {
+func (s *sightings) of(tenant string) sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all[tenant].text
+	return s.all[tenant]
 }
 
-// keep remembers a reply, unless a later one of the same record is known.
-func (s *sightings) keep(tenant string, r ledgerReply) {
-	if r.born == "" {
-		return // there is no record
-	}
-	b := append(make([]byte, 0, 192), r.born...)
-	list := func(all ...int64) {
-		for _, n := range all {
-			b = strconv.AppendInt(append(b, ','), n, 10)
-		}
-	}
-	list(r.seq, r.Now)
-	list(r.Fill[:]...)
-	for _, a := range [2][2]budget.Amount{{r.DaySpent, r.DayHeld}, {r.MonthSpent, r.MonthHeld}} {
-		spent, held := a[0], a[1]
-		list(spent.Requests+held.Requests, spent.Tokens+held.Tokens, spent.Injected+held.Injected, spent.Money+held.Money)
+// keep remembers what was seen, unless later news of the same record are known, with the limits
+// of the buckets.
+func (s *sightings) keep(tenant string, now seen, limits [3]int64) {
+	if now.name == "" {
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last := s.all[tenant]; last.born == r.born && last.seq > r.seq {
+	s.put(tenant, now, limits)
+}
+
+// settled remembers what was seen when a call was settled. replaced tells whether it may be of
+// another record than what is known.
+func (s *sightings) settled(tenant string, now seen, replaced bool) {
+	if now.name == "" {
 		return
 	}
-	s.all[tenant] = sighting{r.born, r.seq, string(b)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, known := s.all[tenant]
+	if known && last.name != now.name && !replaced {
+		return
+	}
+	s.put(tenant, now, last.limits)
+}
+
+func (s *sightings) put(tenant string, now seen, limits [3]int64) {
+	if last := s.all[tenant]; last.name == now.name && last.seq > now.seq {
+		return
+	}
+	b := make([]byte, 0, 192)
+	for _, n := range now.rest {
+		b = append(strconv.AppendInt(b, n, 10), ',')
+	}
+	for _, limit := range limits {
+		b = append(strconv.AppendInt(b, limit, 10), ',')
+	}
+	s.all[tenant] = sighting{now.name, now.seq, string(b), limits}
 }

@@ -83,13 +83,13 @@ local function drained(i, limit)
 end
 
 -- What the ledger tells of the tenant: the time, the buckets, then spent and held of the
--- day and of the month, parallel requests, the sequence number and the record's name.
+-- day and of the month, and parallel requests.
 local function state(limits)
   local s = {now, drained(0, limits[1]), drained(1, limits[2]), drained(2, limits[3])}
   local d = kept(DAYS, day) and lists[today] or numbers(nil, 8)
   local m = kept(MONTHS, month) and lists[this_month] or numbers(nil, 8)
   for u = 1, 8 do s[4 + u], s[12 + u] = d[u], m[u] end
-  s[21], s[22], s[23] = S[SLOTS], S[SEQ], born or ''
+  s[21] = S[SLOTS]
   return s
 end
 

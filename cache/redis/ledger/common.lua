@@ -78,6 +78,7 @@ end
 
 local function kept(at, i) return S[at] == i or S[at + 1] == i end
 
+local forgotten = false -- whether all leases are dropped: see restore.lua
 local renewed = false -- whether the keys' times to live must be
 local shift = 0       -- by how much the clock was set back
 
@@ -131,6 +132,7 @@ end
 
 -- Writes what has changed. Nothing may fail from here on.
 local function commit(nonce)
+  if forgotten then redis.call('DEL', leases, open) end
   if shift < 0 then
     local all = redis.call('ZRANGE', leases, 0, -1, 'WITHSCORES')
     for i = 1, #all, 2 do redis.call('ZADD', leases, text(tonumber(all[i + 1]) + shift), all[i]) end

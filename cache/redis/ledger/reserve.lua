@@ -1,54 +1,13 @@
 -- Reserves. ARGV: time, ID, lease (ms), kind, estimate (4), limits (8), nonce, and what the
--- caller remembers of the record: its name, sequence number, time, buckets (3), and what
--- was used of the day (4) and of the month (4), with commas between; or nothing. At last
--- what is done about a record that is not what the caller remembers: 'refuse', or ''.
-local id, lease, kind, nonce, memory, on_lost = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[17], ARGV[18], ARGV[19]
+-- caller remembers of the record: its name ('' for nothing), sequence number, and the rest as
+-- restore takes it. At last what is done about a record that is not what the caller remembers:
+-- 'refuse', or ''.
+local id, lease, kind, nonce, on_lost = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[17], ARGV[21]
 local estimate, limits = {}, {}
 for i = 1, 4 do estimate[i] = tonumber(ARGV[4 + i]) end
 for i = 1, 8 do limits[i] = tonumber(ARGV[8 + i]) end
 begin(ARGV[1])
 local slots = min(estimate[1], 1)
-local lost = 0
-
--- A record with another name, or an older sequence number, than the caller has seen is
--- an old copy or a new beginning. It is raised to what the caller remembers: what was
--- held then is counted as spent, because its leases are lost.
-local function restore()
-  local m = {}
-  for part in string.gmatch(memory, '[^,]+') do m[#m + 1] = part end
-  if #m ~= 14 then return end
-  if born == m[1] and S[SEQ] >= tonumber(m[2]) then return end
-  local at = tonumber(m[3])
-  local then_day = floor(at / DAY)
-  if month_of(then_day) ~= month then return end -- nothing of it holds any more
-  lost = 1
-  if on_lost == 'refuse' then return end
-  S[SEQ] = max(S[SEQ], tonumber(m[2]))
-  if S[AT] == 0 then S[AT] = now end
-  run = S[RUN] + max(0, now - S[AT])
-  for i = 0, 2 do
-    local limit = limits[i + 1]
-    if limit > 0 then
-      local fill = max(0, tonumber(m[4 + i]) - limit * min(max(0, now - at), 2 * MINUTE))
-      S[FILL + i] = max(drained(i, limit), fill)
-      S[SINCE + i] = run
-    end
-  end
-  local function raise(name, from)
-    local p = lists[name]
-    for u = 1, 4 do
-      local missing = tonumber(m[from + u]) - p[u] - p[4 + u]
-      if missing > 0 then p[u] = min(MAX, p[u] + missing) end
-    end
-    dirty[name] = true
-  end
-  ensure(MONTHS, 'm', month)
-  raise(this_month, 10)
-  if then_day == day then
-    ensure(DAYS, 'd', day)
-    raise(today, 6)
-  end
-end
 
 -- Lists of what is kept of this day and month.
 local function periods()
@@ -98,11 +57,11 @@ local function grant()
     estimate[1], estimate[2], estimate[3], estimate[4], limits[1], limits[2], limits[3], kind)
 end
 
-if memory ~= '' then restore() end
-if lost == 1 and on_lost == 'refuse' and not bad then return {'lost', 0, 1, state(limits)} end
+if is_lost(ARGV[18], ARGV[19]) then restore(ARGV[18], ARGV[19], ARGV[20], limits, on_lost) end
+if lost == 1 and on_lost == 'refuse' and not bad then return {'lost', 0, 1, state(limits), seen()} end
 pass()
-expire()
-local is_open = redis.call('HEXISTS', open, id) == 1 and not expired[id]
+if not forgotten then expire() end
+local is_open = redis.call('HEXISTS', open, id) == 1 and not expired[id] and not forgotten
 local was_settled = not is_open and (expired[id] or redis.call('ZSCORE', closed, id))
 if bad then return corrupt() end
 local code, granted = 'refused', nil
@@ -127,4 +86,4 @@ if granted then
     redis.call('PEXPIRE', open, KEEP)
   end
 end
-return {code, #expired, lost, state(limits)}
+return {code, #expired, lost, state(limits), seen()}
