@@ -33,3 +33,6 @@ func (m *Memory) Accounts() int {
 	defer m.mu.Unlock()
 	return len(m.accounts)
 }
+
+// FailWrites is that of the Memory, which the folder must have.
+func (f *File) FailWrites() (end func(), err error) { return f.memory.Load().FailWrites() }

@@ -2,10 +2,12 @@ package budget
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,11 +17,14 @@ import (
 	"time"
 )
 
-// The files of a ledger: "lock", and segments of the journal by number.
+// The files of a ledger: "lock", segments of the journal by number, and "closed" after a
+// Close. Segments that were damaged are kept under a longer name.
 const (
 	lockName     = "lock"
 	segmentNames = "budget-*.log"
 	segmentName  = "budget-%016d.log"
+	closedName   = "closed"
+	asideSuffix  = ".damaged"
 	magic        = "sidenote budget 1\n"
 )
 
@@ -48,6 +53,7 @@ type journal struct {
 	segment   int64 // its number
 	enough    int64 // bytes of a segment, minSegment
 	size      int64
+	sum       uint32   // the checksum of size bytes
 	snapshots int64    // bytes of size
 	broken    bool     // there is half a record behind size
 	pending   []string // tenants not yet written to this segment, while older segments exist
@@ -65,8 +71,21 @@ type journal struct {
 // Its error wraps ErrInUse if somebody else uses the folder, and ErrCorrupt if a file is
 // damaged elsewhere than at its end. Call Close when done with it.
 func OpenFile(dir string, now func() time.Time) (*Memory, error) {
+	return openFile(dir, now, opening{})
+}
+
+// An opening says what to do about files that are not as they were left.
+type opening struct {
+	// aside, if not nil, makes the ledger begin empty where a file is damaged: all segments
+	// are renamed then, and aside is called with what was damaged.
+	aside func(damage error)
+	// notice, if not nil, is called with a line about an end that was cut.
+	notice func(line string)
+}
+
+func openFile(dir string, now func() time.Time, o opening) (*Memory, error) {
 	m := NewMemory(now)
-	j, err := openJournal(dir, m.accounts)
+	j, err := openJournal(dir, m.accounts, o)
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger of budgets in %s: %w", dir, err)
 	}
@@ -88,7 +107,7 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-func openJournal(dir string, accounts map[string]*account) (_ *journal, err error) {
+func openJournal(dir string, accounts map[string]*account, o opening) (_ *journal, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -104,7 +123,16 @@ func openJournal(dir string, accounts map[string]*account) (_ *journal, err erro
 	if err := lockFile(j.lock); err != nil {
 		return nil, err
 	}
-	old, err := j.read()
+	old, err := j.read(o.notice)
+	if errors.Is(err, ErrCorrupt) && o.aside != nil {
+		clear(accounts)
+		damage := err
+		if err = setAside(old); err != nil {
+			return nil, errors.Join(damage, err)
+		}
+		o.aside(damage)
+		old = nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -114,39 +142,91 @@ func openJournal(dir string, accounts map[string]*account) (_ *journal, err erro
 	if err := j.rewrite(old); err != nil {
 		return nil, err
 	}
+	_ = os.Remove(filepath.Join(dir, closedName)) // it says nothing of the new segment
 	j.syncing.Go(j.keepSyncing)
 	return j, nil
 }
 
-// read replays all segments and returns their names.
-func (j *journal) read() ([]string, error) {
+// setAside renames files, so that they are kept and not read again.
+func setAside(names []string) error {
+	for _, name := range names {
+		if err := os.Rename(name, name+asideSuffix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// asides returns the files that setAside has renamed and nobody has removed.
+func asides(dir string) ([]string, error) {
+	names, err := filepath.Glob(filepath.Join(dir, segmentNames+asideSuffix))
+	slices.Sort(names)
+	return names, err
+}
+
+// read replays all segments and returns their names, also with an ErrCorrupt.
+func (j *journal) read(notice func(line string)) ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(j.dir, segmentNames))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
+	damaged, err := asides(j.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range damaged { // their numbers are not used again
+		var number int64
+		if _, err := fmt.Sscanf(filepath.Base(name), segmentName, &number); err == nil {
+			j.segment = max(j.segment, number)
+		}
+	}
+	closed, err := readClosed(j.dir)
+	if err != nil {
+		closed = closedAt{} // the segments are checked without it
+		if notice != nil {
+			notice(err.Error())
+		}
+	}
+	var corrupt error // the first
 	for _, name := range names {
 		var number int64
 		if _, err := fmt.Sscanf(filepath.Base(name), segmentName, &number); err != nil {
-			return nil, fmt.Errorf("%w: file %s", ErrCorrupt, name)
+			corrupt = cmp.Or(corrupt, fmt.Errorf("%w: file %s", ErrCorrupt, name))
+			continue
 		}
 		j.segment = max(j.segment, number)
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		if at, err := readSegment(j.accounts, text); err != nil {
-			return nil, fmt.Errorf("%w: %s at byte %d: %w", ErrCorrupt, name, at, err)
+		at, err := readSegment(j.accounts, text)
+		switch {
+		case err != nil:
+			corrupt = cmp.Or(corrupt, fmt.Errorf("%w: %s at byte %d: %w", ErrCorrupt, name, at, err))
+		case number == closed.segment && !closed.is(text):
+			corrupt = cmp.Or(corrupt, fmt.Errorf("%w: %s is not as it was closed: %d bytes are left of %d, %d of them whole", ErrCorrupt, name, len(text), closed.size, at))
+		case at < len(text) && notice != nil:
+			notice(fmt.Sprintf("%s: the last %d bytes are no whole record and were dropped", name, len(text)-at))
 		}
 	}
-	return names, nil
+	return names, corrupt
 }
 
 // rewrite starts a segment that holds all accounts and deletes the old ones.
-func (j *journal) rewrite(old []string) error {
+func (j *journal) rewrite(old []string) (err error) {
 	if err := j.begin(); err != nil {
 		return err
 	}
+	whole := false
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.file.Close())
+		}
+		if err != nil && !whole { // the old ones are still there
+			_ = os.Remove(j.file.Name())
+		}
+	}()
 	for _, tenant := range slices.Sorted(maps.Keys(j.accounts)) {
 		if err := j.checkpoint(tenant, j.accounts[tenant]); err != nil {
 			return err
@@ -155,6 +235,7 @@ func (j *journal) rewrite(old []string) error {
 	if err := errors.Join(j.file.Sync(), syncDir(j.dir)); err != nil {
 		return err
 	}
+	whole = true
 	for _, name := range old {
 		if err := os.Remove(name); err != nil {
 			return err
@@ -174,6 +255,7 @@ func (j *journal) begin() error {
 		return errors.Join(err, file.Close(), os.Remove(name))
 	}
 	j.file, j.size, j.snapshots, j.broken = file, int64(len(magic)), 0, false
+	j.sum = crc32.Checksum([]byte(magic), castagnoli)
 	j.segment++
 	return nil
 }
@@ -236,6 +318,7 @@ func (j *journal) append(record []byte) error {
 		return err
 	}
 	j.size += int64(len(record))
+	j.sum = crc32.Update(j.sum, castagnoli, record)
 	j.written.Store(j.file)
 	return nil
 }
@@ -296,10 +379,68 @@ func (j *journal) keepSyncing() {
 	}
 }
 
+// probeSize is more than the room that the last block of a segment may have.
+const probeSize = 64 << 10
+
+// probe finds out whether the segment can take more. It leaves no trace; zeros at the end,
+// as after a crash, are read as nothing.
+func (j *journal) probe() error {
+	_, err := j.file.WriteAt(make([]byte, probeSize), j.size)
+	cut := j.file.Truncate(j.size)
+	j.broken = cut != nil
+	return cmp.Or(err, cut)
+}
+
 func (j *journal) close() error {
 	close(j.stop)
 	j.syncing.Wait()
-	return errors.Join(j.file.Sync(), j.file.Close(), j.lock.Close())
+	err := j.file.Sync()
+	if err == nil && !j.broken {
+		_ = writeClosed(j.dir, closedAt{j.segment, j.size, j.sum}) // it only finds damage
+	}
+	return errors.Join(err, j.file.Close(), j.lock.Close())
+}
+
+// A closedAt is how the last segment was when the ledger was closed. Without it a segment
+// that was cut between two records, or damaged in its last one, is like that of a process
+// that was killed.
+type closedAt struct {
+	segment, size int64
+	sum           uint32
+}
+
+func (c closedAt) is(text []byte) bool {
+	return int64(len(text)) == c.size && crc32.Checksum(text, castagnoli) == c.sum
+}
+
+const closedLine = "segment %d size %d sum %08x"
+
+func (c closedAt) String() string {
+	line := fmt.Sprintf(closedLine, c.segment, c.size, c.sum)
+	return fmt.Sprintf("%s check %08x\n", line, crc32.Checksum([]byte(line), castagnoli))
+}
+
+func writeClosed(dir string, c closedAt) error {
+	fresh := filepath.Join(dir, closedName+".new")
+	if err := os.WriteFile(fresh, []byte(c.String()), 0o600); err != nil {
+		return errors.Join(err, os.Remove(fresh))
+	}
+	return os.Rename(fresh, filepath.Join(dir, closedName))
+}
+
+// readClosed returns the zero value where there is none, as after a crash.
+func readClosed(dir string) (c closedAt, err error) {
+	name := filepath.Join(dir, closedName)
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return closedAt{}, nil
+	}
+	if err == nil {
+		if _, scan := fmt.Sscanf(string(text), closedLine, &c.segment, &c.size, &c.sum); scan != nil || c.String() != string(text) {
+			err = fmt.Errorf("%s is damaged", name)
+		}
+	}
+	return c, err
 }
 
 // readSegment replays a segment. A record that is incomplete at the very end was never

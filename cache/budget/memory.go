@@ -243,3 +243,10 @@ func (m *Memory) checkpoint(tenant string, a *account) error {
 	}
 	return m.journal.checkpoint(tenant, a)
 }
+
+// probe finds out whether the journal can be written.
+func (m *Memory) probe() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.journal.probe()
+}

@@ -1,0 +1,272 @@
+package budget
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// FileOptions are those of a File.
+type FileOptions struct {
+	Now func() time.Time // the clock; time.Now if nil
+	// Changed is called when a trouble of the ledger begins, and with nil when it is over.
+	// It may be nil.
+	Changed func(trouble error)
+	// Notice is called with a line about something that was put right; it may be nil.
+	Notice func(line string)
+}
+
+// A File is the Memory of a folder, whatever state the folder is in: Ledger, Renewer and
+// Reporter. While the folder cannot be opened or written, Reserve fails with ErrSkipped.
+//
+// Damaged files are renamed to *.damaged and the ledger begins empty. What was used before
+// is not known then, so reservations with limits fail with ErrSkipped until somebody has
+// removed these files; others are counted.
+type File struct {
+	dir string
+	o   FileOptions
+
+	memory atomic.Pointer[Memory] // nil until the folder could be opened
+
+	mu      sync.Mutex // guards what follows
+	damage  error      // why files were set aside; nil if none is there
+	failed  error      // why the folder cannot be opened or written
+	told    error      // the last trouble that Changed has heard of
+	damaged atomic.Bool
+
+	stop   context.CancelFunc
+	ending sync.WaitGroup
+}
+
+// NewFile opens the ledger of a folder, which it makes if need be. Its error is that another
+// ledger uses the folder (ErrInUse); whatever else is wrong is a Trouble. Call Close when done
+// with it.
+func NewFile(dir string, o FileOptions) (*File, error) {
+	o.Changed = orNothing(o.Changed)
+	f := &File{dir: dir, o: o}
+	if err := f.open(); errors.Is(err, ErrInUse) {
+		return nil, err
+	}
+	f.tell()
+	ctx, stop := context.WithCancel(context.Background())
+	f.stop = stop
+	f.ending.Go(func() { f.watch(ctx) })
+	return f, nil
+}
+
+func orNothing(changed func(error)) func(error) {
+	if changed == nil {
+		return func(error) {}
+	}
+	return changed
+}
+
+// open opens the folder.
+func (f *File) open() error {
+	aside := func(err error) { f.setDamage(err) }
+	m, err := openFile(f.dir, f.o.Now, opening{aside: aside, notice: f.o.Notice})
+	f.setFailed(err)
+	if err != nil {
+		return err
+	}
+	if names, err := asides(f.dir); err == nil && len(names) > 0 {
+		f.setDamage(fmt.Errorf("%w: %s", ErrCorrupt, filepath.Join(filepath.Base(f.dir), filepath.Base(names[0]))))
+	}
+	f.memory.Store(m)
+	return nil
+}
+
+// setDamage notes a damage, unless an earlier one is known better.
+func (f *File) setDamage(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.damage = cmp.Or(f.damage, err)
+	f.damaged.Store(true)
+}
+
+func (f *File) setFailed(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failed = err
+}
+
+// Trouble says why limits cannot be held at present; nil if they can. It wraps ErrCorrupt
+// where files were damaged.
+func (f *File) Trouble() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.damage != nil && f.failed == nil {
+		return fmt.Errorf("%w; the damaged files are kept as *%s in %s: remove them to count anew", f.damage, asideSuffix, f.dir)
+	}
+	return f.failed
+}
+
+// tell tells of a Trouble that has begun or ended.
+func (f *File) tell() {
+	trouble := f.Trouble()
+	f.mu.Lock()
+	same := (trouble == nil) == (f.told == nil) && errors.Is(trouble, ErrCorrupt) == errors.Is(f.told, ErrCorrupt)
+	f.told = trouble
+	f.mu.Unlock()
+	if !same {
+		f.o.Changed(trouble)
+	}
+}
+
+// A folder that cannot be opened is tried again after lookEvery, then after twice as long
+// each time, up to openEvery.
+const (
+	lookEvery = time.Second
+	openEvery = 10 * time.Second
+)
+
+// watch looks whether troubles have ended.
+func (f *File) watch(ctx context.Context) {
+	for wait := lookEvery; ; {
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		f.Look()
+		if wait = min(2*wait, openEvery); f.memory.Load() != nil {
+			wait = lookEvery
+		}
+	}
+}
+
+// Look looks now whether a trouble has begun or ended, as is done every second.
+func (f *File) Look() {
+	defer f.tell()
+	m := f.memory.Load()
+	if m == nil {
+		_ = f.open() // it is noted
+		return
+	}
+	f.mu.Lock()
+	failed, damaged := f.failed, f.damage
+	f.mu.Unlock()
+	if failed != nil || full(f.dir) {
+		f.setFailed(m.probe())
+	}
+	if damaged == nil {
+		return
+	}
+	if names, err := asides(f.dir); err == nil && len(names) == 0 {
+		f.mu.Lock()
+		f.damage = nil
+		f.mu.Unlock()
+		f.damaged.Store(false)
+	}
+}
+
+// skipped is the error of a call that changed nothing, because of err.
+func skipped(err error) error {
+	if err == nil { // it is over by now
+		return ErrSkipped
+	}
+	return fmt.Errorf("%w: %s", ErrSkipped, err)
+}
+
+// opened returns the Memory, or why there is none.
+func (f *File) opened() (*Memory, error) {
+	if m := f.memory.Load(); m != nil {
+		return m, nil
+	}
+	return nil, skipped(f.Trouble())
+}
+
+// Reserve implements Ledger.
+func (f *File) Reserve(ctx context.Context, r Reservation) (Decision, error) {
+	m, err := f.opened()
+	if err != nil {
+		return Decision{}, err
+	}
+	if f.damaged.Load() && r.Limits != (Limits{}) {
+		return Decision{}, skipped(f.Trouble())
+	}
+	d, err := m.Reserve(ctx, r)
+	if err != nil {
+		err = f.note(err)
+	}
+	return d, err
+}
+
+// note notes a write that failed, after which nothing has changed.
+func (f *File) note(err error) error {
+	if errors.Is(err, ErrInvalid) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	f.setFailed(err)
+	f.tell()
+	return skipped(err)
+}
+
+// Settle implements Ledger.
+func (f *File) Settle(ctx context.Context, settlements ...Settlement) ([]Outcome, error) {
+	m, err := f.opened()
+	if err != nil {
+		return nil, err
+	}
+	outcomes, err := m.Settle(ctx, settlements...)
+	if err != nil {
+		err = f.note(err)
+	}
+	return outcomes, err
+}
+
+// SettleNow is Settle of one.
+func (f *File) SettleNow(s Settlement) (Outcome, error) {
+	m, err := f.opened()
+	if err != nil {
+		return "", err
+	}
+	outcome, err := m.SettleNow(s)
+	if err != nil {
+		err = f.note(err)
+	}
+	return outcome, err
+}
+
+// Renew implements Renewer.
+func (f *File) Renew(ctx context.Context, t Ticket, lease time.Duration) (bool, error) {
+	m, err := f.opened()
+	if err != nil {
+		return false, err
+	}
+	open, err := m.Renew(ctx, t, lease)
+	if err != nil {
+		err = f.note(err)
+	}
+	return open, err
+}
+
+// Usage implements Reporter. It fails while it is not known what was used.
+func (f *File) Usage(ctx context.Context, tenant string, limits Limits) (Usage, error) {
+	m, err := f.opened()
+	if err != nil {
+		return Usage{}, err
+	}
+	if f.damaged.Load() {
+		return Usage{}, skipped(f.Trouble())
+	}
+	return m.Usage(ctx, tenant, limits)
+}
+
+// Close ends the use of the folder. The ledger must not be used any more; the reservations
+// that are open will be charged.
+func (f *File) Close() error {
+	f.stop()
+	f.ending.Wait()
+	if m := f.memory.Load(); m != nil {
+		return m.Close()
+	}
+	return nil
+}
