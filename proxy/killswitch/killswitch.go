@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"slices"
 	"sync"
@@ -251,6 +252,16 @@ type kept struct {
 type file struct {
 	Version int    `json:"version"`
 	Entries []kept `json:"entries"`
+	Sum     string `json:"sum,omitempty"` // of the entries; older releases wrote none
+}
+
+// sumOf returns the checksum of entries.
+func sumOf(entries []kept) string {
+	data, err := json.Marshal(entries)
+	if err != nil {
+		panic("BUG: entries did not encode: " + err.Error())
+	}
+	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(data))
 }
 
 const fileVersion = 1
@@ -261,6 +272,7 @@ func encode(all map[string]Entry) []byte {
 		e := all[tenant]
 		f.Entries = append(f.Entries, kept{e.Tenant, e.Mode.String(), e.Since, e.Until})
 	}
+	f.Sum = sumOf(f.Entries)
 	data, err := json.Marshal(f)
 	if err != nil {
 		panic("BUG: entries did not encode: " + err.Error())
@@ -275,6 +287,9 @@ func decode(data []byte) (map[string]Entry, error) {
 	}
 	if f.Version != fileVersion {
 		return nil, fmt.Errorf("version %d is not known", f.Version)
+	}
+	if f.Entries == nil || f.Sum != "" && f.Sum != sumOf(f.Entries) {
+		return nil, errors.New("the checksum is wrong")
 	}
 	all := map[string]Entry{}
 	for _, k := range f.Entries {

@@ -3,6 +3,7 @@ package killswitch_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -161,5 +162,49 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("%q is read", data)
 		}
 		limit(t, s, "a", "")
+	}
+}
+
+// A file of modes in which a bit is flipped anywhere, that is cut or filled with zeros gives
+// what was set, or an error; never other modes.
+func TestNoDamageChangesModes(t *testing.T) {
+	var sound memory
+	s, err := killswitch.New(sound.keeper(), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	s.Set(killswitch.Entry{Tenant: "acme", Mode: rewrite.Off, Since: now, Until: now.Add(time.Hour)})
+	s.Set(killswitch.Entry{Mode: rewrite.Shadow, Since: now})
+	want := s.Entries(now)
+	found := 0
+	check := func(how string, data []byte) {
+		damaged := memory{data: data}
+		s, err := killswitch.New(damaged.keeper(), func(string) {})
+		if err != nil {
+			found++
+			if got := s.Entries(now); len(got) != 0 {
+				t.Errorf("%s: %v with an error", how, got)
+			}
+			return
+		}
+		same := func(a, b killswitch.Entry) bool {
+			return a.String() == b.String() && a.Since.Equal(b.Since) && a.Until.Equal(b.Until)
+		}
+		if got := s.Entries(now); !slices.EqualFunc(got, want, same) {
+			t.Errorf("%s: %v, want %v", how, got, want)
+		}
+	}
+	for at := range 8 * len(sound.data) {
+		flipped := slices.Clone(sound.data)
+		flipped[at/8] ^= 1 << (at % 8)
+		check(fmt.Sprintf("bit %d of byte %d", at%8, at/8), flipped)
+	}
+	for n := range sound.data[1:] {
+		check(fmt.Sprintf("cut after %d bytes", n), sound.data[:n])
+	}
+	check("zeros", make([]byte, len(sound.data)))
+	if all := 9 * len(sound.data); found < all/2 {
+		t.Errorf("%d damages of %d were found", found, all)
 	}
 }

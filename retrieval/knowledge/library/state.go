@@ -74,7 +74,10 @@ func (l *state) Open(ctx context.Context, write bool) error {
 	var err error
 	if write {
 		standing = Writing
-		s, err = store.Open(ctx, l.dir, store.Options{Address: l.options.Address, Before: l.options.before})
+		s, err = store.Open(ctx, l.dir, store.Options{
+			Address: l.options.Address, Before: l.options.before,
+			Notice: func(err error) { l.options.Trouble(Trouble{Err: err}) },
+		})
 	} else {
 		s, err = store.OpenReadOnly(ctx, l.dir)
 	}

@@ -16,6 +16,25 @@ const modesName = "modes.json"
 // maxModes is more than the entries of 10,000 tenants take, in bytes.
 const maxModes = 4 << 20
 
+// asideSuffix ends the name of a file that could not be read and is kept.
+const asideSuffix = ".damaged"
+
+// SetModesAside renames what ReadModes reads, so that WriteModes does not replace it.
+func SetModesAside(dir string) error {
+	path := filepath.Join(dir, modesName)
+	return os.Rename(path, path+asideSuffix)
+}
+
+// ModesAside returns the file that SetModesAside has renamed; "" if there is none, or if
+// somebody has removed it.
+func ModesAside(dir string) string {
+	path := filepath.Join(dir, modesName+asideSuffix)
+	if _, err := os.Lstat(path); err != nil {
+		return ""
+	}
+	return path
+}
+
 // ReadModes returns what WriteModes wrote to a state folder, nil if there is nothing.
 func ReadModes(dir string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(dir, modesName))

@@ -65,7 +65,7 @@ func tighten(dir string) {
 			forOwner(path, e)
 		case name == lockName, name == codeName, strings.HasPrefix(name, databaseName):
 			forOwner(path, e)
-		case name == modesName, name == modesName+freshSuffix:
+		case name == modesName, name == modesName+freshSuffix, name == modesName+asideSuffix:
 			forOwner(path, e)
 		case strings.HasPrefix(name, tokenName): // useless once others may have read it
 		default:

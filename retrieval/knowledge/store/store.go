@@ -62,6 +62,9 @@ type Options struct {
 	// the process there.
 	Before func(step string)
 
+	// Notice, if not nil, is called with what was wrong and was put right.
+	Notice func(error)
+
 	steps []string // of the schema; nil is schema()
 }
 
@@ -137,7 +140,7 @@ func Open(ctx context.Context, dir string, o Options) (_ *Store, err error) {
 	if err := s.removeOrphans(ctx); err != nil {
 		return nil, err
 	}
-	s.makeToken()
+	s.makeToken(o.Notice)
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}

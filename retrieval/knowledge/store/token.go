@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,16 +48,24 @@ func AdminToken(dir string) (string, error) {
 	return token, nil
 }
 
-// makeToken makes the token, unless there is one that nobody else can have read.
-// Without it, as on a full disk, the folder can be used all the same; only AdminToken
-// fails.
-func (s *database) makeToken() {
-	if _, err := AdminToken(s.dir); err == nil {
+// makeToken makes the token, unless there is one that nobody else can have read, and tells
+// notice why one is replaced. Without it, as on a full disk, the folder can be used all the
+// same; only AdminToken fails.
+func (s *database) makeToken(notice func(error)) {
+	_, err := AdminToken(s.dir)
+	if err == nil {
 		return
 	}
 	path := TokenPath(s.dir)
+	if notice != nil && !errors.Is(err, fs.ErrNotExist) {
+		why, _, _ := strings.Cut(err.Error(), "; the next")
+		notice(errors.New("a new admin token is made: " + why))
+	}
 	for _, old := range []string{path, path + freshSuffix} {
-		_ = os.Remove(old) // first, so that it is not used any more even if there is no room for a new one
+		// First, so that it is not used any more even if there is no room for a new one.
+		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			_ = os.Rename(old, old+asideSuffix) // a folder in its place
+		}
 	}
 	var raw [tokenBytes]byte
 	_, _ = rand.Read(raw[:]) // never fails: it ends the process instead

@@ -94,10 +94,14 @@ type Engine struct {
 	keyUses   keyuse.Uses
 	budgets   *budgets           // nil in a command
 	modes     *killswitch.Switch // nil in a command
-	issuers   atomic.Pointer[issuers.Issuers]
-	monitor   background.Monitor
-	tasks     *background.Tasks
-	stopping  atomic.Bool
+
+	lostModes  error // why the modes that were set before the start could not be read
+	modesAside bool  // and their file was renamed
+
+	issuers  atomic.Pointer[issuers.Issuers]
+	monitor  background.Monitor
+	tasks    *background.Tasks
+	stopping atomic.Bool
 
 	running atomic.Pointer[config.Config] // what is in force
 	data    *proxy.Server                 // nil until DataServer
