@@ -89,3 +89,49 @@ func TestM08FullFromTheStart(t *testing.T) {
 	p.comes(t, "parental leave", "leave.md")
 	p.readyz(t, `{"status":"ready"}`)
 }
+
+// On a full disk tenants with limits get what budgets.on_failure says, and /readyz says that; with
+// room all is as before, and what was granted meanwhile is counted.
+func TestFullStateUnderBudgets(t *testing.T) {
+	t.Parallel()
+	for budgets, want := range map[string]struct {
+		line   string
+		status int
+	}{
+		"":           {"tenants with limits are refused", 503},
+		allowanceOf2: {"tenants with limits get their allowance", 429},
+	} {
+		state := filepath.Join(t.TempDir(), "state")
+		mounted(t, state, "2m")
+		p := serve(t, "--config", limitedAndFree(t, state, budgets), "--state", state)
+		if status := p.as(t, acmeKey); status != 200 {
+			t.Errorf("with room: %d", status)
+		}
+		p.readyz(t, `{"status":"ready"}`)
+		ballast, err := os.Create(filepath.Join(state, "ballast"))
+		must(t, err)
+		for block := make([]byte, 4096); err == nil; {
+			_, err = ballast.Write(block)
+		}
+		must(t, ballast.Close())
+		if said := p.readyz(t, want.line); !strings.Contains(said, `"status":"degraded"`) || !strings.Contains(said, "no space left") {
+			t.Errorf("readyz: %s", said)
+		}
+		granted, status := 0, 200
+		for ; status == 200; granted++ { // the last block of the ledger has some room
+			status = p.as(t, acmeKey)
+		}
+		if status != want.status || granted > 50 || p.as(t, acmeKey) != want.status {
+			t.Errorf("%s: %d after %d requests, want %d", budgets, status, granted, want.status)
+		}
+		if status := p.as(t, umbraKey); status != 200 {
+			t.Errorf("without limits: %d", status)
+		}
+		must(t, os.Remove(ballast.Name()))
+		p.readyz(t, `{"status":"ready"}`)
+		if status := p.as(t, acmeKey); status != 200 {
+			t.Errorf("with room again: %d", status)
+		}
+		p.stop()
+	}
+}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 
@@ -20,8 +19,9 @@ type budgets struct {
 	meter    *meter.Meter
 	reporter budget.Reporter
 	queue    *budget.Queue
-	file     *budget.Memory // nil unless it is kept in the state folder
-	db       *redis.DB      // nil unless it is kept in a Redis
+	file     *budget.File // nil unless it is kept in the state folder
+	running  func() *config.Config
+	db       *redis.DB // nil unless it is kept in a Redis
 }
 
 // budgetsFolder is where the state folder keeps what tenants used.
@@ -52,7 +52,7 @@ func openBudgetsRedis(cfg *config.Config, changed func(string, bool), m backgrou
 	return redis.Open(o)
 }
 
-// meanwhile says what happens to tenants while the Redis that counts budgets fails.
+// meanwhile says what happens to tenants while what counts budgets fails.
 func meanwhile(cfg *config.Config) string {
 	switch {
 	case !config.Limited(cfg):
@@ -67,7 +67,7 @@ func meanwhile(cfg *config.Config) string {
 // hears of what is wrong with Redis.
 func openBudgets(running func() *config.Config, changed func(string, bool), keep bool, m background.Monitor, tasks *background.Tasks) (*budgets, error) {
 	cfg := running()
-	b, watch := new(budgets), m.Metrics.NewBudgets()
+	b, watch := &budgets{running: running}, m.Metrics.NewBudgets()
 	options := budget.QueueOptions{Lost: watch.Lost}
 	db, err := openBudgetsRedis(cfg, changed, m)
 	if err != nil {
@@ -80,63 +80,104 @@ func openBudgets(running func() *config.Config, changed func(string, bool), keep
 			Meanwhile: func() string { return meanwhile(running()) },
 		})
 		m.WatchBreaker(background.TierRedis+"/budgets", shared.Open)
-		m.Metrics.Watch("budget_store_safe", "1 while the Redis that counts budgets keeps what is written, or nothing is limited.", nil, false, func() float64 {
-			if shared.Safety().Safe() || !limited() {
-				return 1
-			}
-			return 0
-		})
+		watchSafe(m, func() bool { return shared.Safety().Safe() || !limited() })
 		fallback := budget.NewFallback(shared, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })
 		b.queue = budget.NewQueue(fallback, options)
 		b.meter, b.reporter = meter.New(fallback, shared, b.queue, watch), shared
-	} else {
-		memory, err := openLocal(cfg, keep, m)
-		if err != nil {
-			return nil, err
-		}
-		b.file, b.reporter = memory, memory
-		b.queue = budget.NewQueue(memory, options)
-		b.meter = meter.New(memory, memory, atOnce{memory, b.queue}, watch)
+	} else if err := b.openLocal(keep, m, options, watch); err != nil {
+		return nil, err
 	}
 	m.Metrics.Watch("budget_leases_open", "Reservations of this process that are not settled.", nil, false, func() float64 { return float64(b.meter.Open()) })
 	tasks.Start(b.meter.Run)
 	return b, nil
 }
 
+// watchSafe shows whether what is counted is kept.
+func watchSafe(m background.Monitor, safe func() bool) {
+	m.Metrics.Watch("budget_store_safe", "1 while the store that counts budgets keeps what is written, or nothing is limited.", nil, false, func() float64 {
+		if safe() {
+			return 1
+		}
+		return 0
+	})
+}
+
+// A localLedger is a ledger of this process.
+type localLedger interface {
+	budget.Ledger
+	budget.Renewer
+	budget.Reporter
+	SettleNow(s budget.Settlement) (budget.Outcome, error)
+}
+
 // An atOnce settles in a ledger of this process before the client's next request on the same
 // connection is served, so that what it gave back is there for it. What fails is left to later.
 type atOnce struct {
-	ledger *budget.Memory
-	later  *budget.Queue
+	ledger   localLedger
+	fallback *budget.Fallback
+	later    *budget.Queue
 }
 
 // Settle implements meter.Settler.
 func (a atOnce) Settle(s budget.Settlement) {
-	if _, err := a.ledger.SettleNow(s); err != nil {
+	var err error
+	if s.Local {
+		_, err = a.fallback.Settle(context.Background(), s)
+	} else {
+		_, err = a.ledger.SettleNow(s)
+	}
+	if err != nil {
 		a.later.Settle(s)
 	}
 }
 
 // openLocal opens the ledger of this process. Where another process keeps the state folder's,
-// or nothing is kept there, it ends with this process.
-func openLocal(cfg *config.Config, keep bool, m background.Monitor) (*budget.Memory, error) {
-	if !keep || cfg.State.Path == config.StateMemory || cfg.State.Follow {
-		return budget.NewMemory(nil), nil
-	}
-	ledger, err := budget.OpenFile(filepath.Join(cfg.State.Path, budgetsFolder), nil)
-	switch {
-	case err == nil:
-		return ledger, nil
-	case errors.Is(err, budget.ErrInUse):
-		if config.Limited(cfg) {
+// or nothing is kept there, it ends with this process. While the folder cannot be used, tenants
+// with limits get what budgets.on_failure says.
+func (b *budgets) openLocal(keep bool, m background.Monitor, options budget.QueueOptions, watch meter.Observer) error {
+	cfg, ledger := b.running(), localLedger(budget.NewMemory(nil))
+	if keep && cfg.State.Path != config.StateMemory && !cfg.State.Follow {
+		file, err := budget.NewFile(filepath.Join(cfg.State.Path, budgetsFolder), budget.FileOptions{
+			Changed: func(trouble error) { m.Changed(b.line(trouble), trouble != nil) },
+			Notice:  func(line string) { m.Tell(slog.LevelWarn, "budgets: "+line) },
+		})
+		switch {
+		case err == nil:
+			ledger, b.file = file, file
+			watchSafe(m, func() bool { return file.Trouble() == nil || !config.Limited(b.running()) })
+		case !errors.Is(err, budget.ErrInUse):
+			return err
+		case config.Limited(cfg):
 			m.Tell(slog.LevelWarn, "budgets: another process keeps those of the state folder, so limits are counted by each of them alone")
 		}
-	case config.Limited(cfg):
-		return nil, fmt.Errorf("open budgets of the state folder: %w", err)
-	default:
-		m.Tell(slog.LevelWarn, fmt.Sprintf("budgets: what tenants use is not kept over a restart: %v", err))
 	}
-	return budget.NewMemory(nil), nil
+	fallback := budget.NewFallback(ledger, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })
+	b.queue = budget.NewQueue(fallback, options)
+	b.reporter, b.meter = ledger, meter.New(fallback, ledger, atOnce{ledger, fallback, b.queue}, watch)
+	return nil
+}
+
+// line says what is wrong with the ledger in the state folder, and what tenants with limits get.
+func (b *budgets) line(trouble error) string {
+	if trouble == nil {
+		return "budgets: the state folder cannot be used"
+	}
+	line := "budgets: " + trouble.Error()
+	if cfg := b.running(); config.Limited(cfg) {
+		line += "; " + meanwhile(cfg)
+	}
+	return line
+}
+
+// problems says why limits cannot be held at present.
+func (b *budgets) problems() []string {
+	if b == nil || b.file == nil {
+		return nil
+	}
+	if trouble := b.file.Trouble(); trouble != nil {
+		return []string{b.line(trouble)}
+	}
+	return nil
 }
 
 // close settles what waits.

@@ -13,14 +13,11 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// A start that fails, as what tenants used cannot be kept, leaves nothing running.
+// A start that fails, as a base is not in the state folder, leaves nothing running.
 func TestFailedStartClosesWhatItOpened(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, budgetsFolder), []byte("no folder"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	yaml := fmt.Sprintf("upstream: http://127.0.0.1:9\nstate: %q\nredis: redis://127.0.0.1:9\nbudgets: {store: process}\n"+
+	yaml := fmt.Sprintf("upstream: http://127.0.0.1:9\nstate: %q\nredis: redis://127.0.0.1:9\nbudgets: {store: process}\nknowledge: {kb: {engine: embedded}}\n"+
 		"policies: {default: {limits: {tokens_per_day: 5}}}\n", dir)
 	path := filepath.Join(t.TempDir(), "sidenote.yaml")
 	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
@@ -30,8 +27,8 @@ func TestFailedStartClosesWhatItOpened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(t.Context(), cfg, Options{Keep: true})
-	if e != nil || err == nil || !strings.Contains(err.Error(), "budgets of the state folder") {
+	e, err := New(t.Context(), cfg, Options{Serve: true})
+	if e != nil || err == nil || !strings.Contains(err.Error(), "holds no knowledge yet") {
 		t.Fatalf("%v, %v", e, err)
 	}
 	for limit := time.Now().Add(20 * time.Second); ; {

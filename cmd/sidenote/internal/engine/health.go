@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/store"
 )
 
 // telemetry is what the telemetry port and the admin port show of this process.
@@ -31,6 +32,7 @@ func (e *Engine) Stopping() { e.stopping.Store(true) }
 // problems says what does not work at present, a line each.
 func (e *Engine) problems() []string {
 	lines := append(e.Bases.state.problems(), e.redisProblems()...)
+	lines = append(lines, e.budgets.problems()...)
 	if e.Reloader != nil && e.Reloader.Problem() != "" {
 		lines = append(lines, e.Reloader.Problem())
 	}
@@ -64,6 +66,11 @@ func (s *stateFolder) problems() []string {
 		return []string{"state: " + err.Error()}
 	}
 	line := s.problem()
+	if line == "" && s.library.Standing() == library.Writing {
+		if _, err := store.AdminToken(s.cfg.Load().State.Path); err != nil && s.cfg.Load().State.Path != config.StateMemory {
+			return []string{"state: there is no admin token: " + err.Error()}
+		}
+	}
 	if line == "" || s.obstacle.locked() && s.library.Standing() == library.Following {
 		return nil
 	}

@@ -59,7 +59,10 @@ func (e *Engine) lost() string {
 		return fmt.Sprintf("%s: %v; the file is kept as %s: remove it when the modes are set again", line, e.lostModes, aside)
 	case aside != "":
 		return fmt.Sprintf("%s: %s is damaged; remove it when the modes are set again", line, aside)
-	case e.lostModes != nil && !e.modesAside:
+	case e.lostModes == nil || e.modesAside:
+		return ""
+	}
+	if data, err := store.ReadModes(dir); err != nil || data != nil { // the folder may be another one by now
 		return fmt.Sprintf("%s: %v", line, e.lostModes)
 	}
 	return ""

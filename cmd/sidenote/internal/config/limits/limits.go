@@ -172,7 +172,7 @@ type Report = func(key, format string, args ...any)
 // Budgets says where it is counted what tenants use, and what holds where that cannot be asked.
 type Budgets struct {
 	Store     string      `yaml:"store" of:"auto|process"`               // auto: Redis where there is one, else this process
-	OnFailure string      `yaml:"on_failure" of:"fail_closed|allowance"` // where Redis does not answer
+	OnFailure string      `yaml:"on_failure" of:"fail_closed|allowance"` // where the ledger cannot be asked, or take what is counted
 	Allowance Limits      `yaml:"allowance,omitempty"`                   // of each tenant on each replica, meanwhile
 	Replicas  value.Count `yaml:"replicas" min:"1" max:"10k"`            // how many processes serve; without Redis each counts for itself
 	// OnRollback is what is done about a Redis that lost what it had counted.
