@@ -61,7 +61,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 		room = max(0, min(room, w.Size-w.Request-ledger.Used-w.ReservedOutput))
 	}
 	r := rounds.New(rounds.Setup{
-		Host: toolHost{x}, Policy: &x.policy.Tools, Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
+		Host: toolHost{x}, Policy: t.Policy(), Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
 		Memory: x, Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked, Check: x.checker.Whole,
 		Tap: func(piece []byte) {
 			if x.reader != nil {

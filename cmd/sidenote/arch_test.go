@@ -123,7 +123,7 @@ var mayImport = map[string][]string{
 	"proxy/samples":                           {"proxy/panics", "proxy/transport/poison"},
 	"proxy/loop":                              {"proxy/events", "rewrite/chat"},
 	"proxy/answers":                           {"proxy/loop", "proxy/panics", "proxy/transport"},
-	"proxy/rounds":                            {"proxy/answers", "cache/turns", "proxy/events", "proxy/loop", "proxy/panics", "proxy/report", "proxy/toolbox", "proxy/transport", "proxy/toolbox/xmlcalls", "retrieval", "rewrite", "rewrite/chat", "rewrite/edit", "rewrite/offer", "rewrite/toolhistory"},
+	"proxy/rounds":                            {"proxy/answers", "cache/turns", "proxy/events", "proxy/loop", "proxy/panics", "proxy/report", "proxy/toolbox", "proxy/transport", "proxy/toolbox/xmlcalls", "retrieval", "rewrite", "rewrite/chat", "rewrite/edit", "rewrite/offer", "rewrite/tokens", "rewrite/toolhistory"},
 	"proxy/tenancy":                           {"proxy/address", "proxy/apierror", "proxy/cited", "proxy/headeroptions", "proxy/identity", "proxy/keyuse", "proxy/killswitch", "proxy/meter", "proxy/origin", "proxy/report", "proxy/route", "proxy/toolbox", "proxy/transport/inbound", "rewrite", "rewrite/staged"},
 	"proxy/stages":                            {"proxy/answers", "proxy/coding", "proxy/events", "proxy/loop", "proxy/panics", "proxy/report", "proxy/transport", "rewrite", "rewrite/edit", "rewrite/staged"},
 	"rewrite/staged":                          {"retrieval", "rewrite", "rewrite/chat", "rewrite/edit", "rewrite/tags", "rewrite/tokens"},

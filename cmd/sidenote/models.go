@@ -16,7 +16,7 @@ type modelsCmd struct {
 
 // Help shows how models is used.
 func (modelsCmd) Help() string {
-	return "The rows of models come first, then those of models_file, then the built-in ones, of " + tokens.TableDate + ". The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %. RESERVED tokens of the window are kept free for an answer that neither request nor policy caps. To a model of the roles \"no system\" sources go in the last user message.\n\nsidenote models openai/gpt-5-mini"
+	return "The rows of models come first, then those of models_file, then the built-in ones, of " + tokens.TableDate + ". The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %. RESERVED tokens of the window are kept free for an answer that neither request nor policy caps. To a model of the roles \"no system\" sources go in the last user message; one of the tools \"none\" is not offered any under mode: tools.\n\nsidenote models openai/gpt-5-mini"
 }
 
 // Run prints the table, or one row of it.
@@ -34,7 +34,7 @@ func (c *modelsCmd) Run(a *app) error {
 		table = []tokens.Model{row}
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tRESERVED\tIMAGE 1024²\tCOUNT\tROLES")
+	fmt.Fprintln(w, "MATCH\tENCODING\tWINDOW\tMAX OUTPUT\tRESERVED\tIMAGE 1024²\tCOUNT\tROLES\tTOOLS")
 	for _, m := range table {
 		count := "exact"
 		if m.Estimated {
@@ -45,8 +45,8 @@ func (c *modelsCmd) Run(a *app) error {
 			roles = "no system"
 		}
 		row := model.Model{Window: m.Window, MaxOutput: m.MaxOutput, DefaultOutput: m.DefaultOutput}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
-			row.ReservedOutput(), m.Images.Tokens(1024, 1024, "high"), count, roles)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", m.Match, m.Encoding, orUnknown(m.Window), orUnknown(m.MaxOutput),
+			row.ReservedOutput(), m.Images.Tokens(1024, 1024, "high"), count, roles, m.Tools)
 	}
 	return w.Flush()
 }

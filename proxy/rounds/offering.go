@@ -14,6 +14,7 @@ import (
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/edit"
 	"sidenote/rewrite/offer"
+	"sidenote/rewrite/tokens"
 	"sidenote/rewrite/toolhistory"
 )
 
@@ -40,14 +41,23 @@ type Offering struct {
 }
 
 // Offer offers the tools of a policy to the model of a request. If that cannot be, refusal says why.
-// knowledge are the bases that it may ask.
+// knowledge are the bases that it may ask. A model that takes no functions is offered tools in text
+// if it is known to call them, or if the policy says so.
 func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model, knowledge []string) (o *Offering, refusal offer.Reason) {
 	o = &Offering{req: req, policy: p, asked: offer.Read(req), Names: map[string]toolbox.Name{}}
+	uses := m.Tools.For(o.asked.Effort)
 	switch {
 	case o.asked.Refusal != "":
 		return nil, o.asked.Refusal
 	case p.MaxRounds < 2, len(knowledge) == 0:
 		return nil, offer.Unavailable
+	case uses == tokens.ToolNone && !p.XML:
+		return nil, offer.Model
+	case uses == tokens.ToolXML && !p.XML:
+		inText := *p
+		inText.XML = true
+		p = &inText
+		o.policy = p
 	}
 	defined := toolbox.Define(p.Offer, slices.DeleteFunc(slices.Clone(p.Bases), func(b toolbox.Base) bool { return !slices.Contains(knowledge, b.ID) }))
 	if p.XML {
@@ -69,6 +79,9 @@ func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model, knowledge []st
 	o.tools = o.asked.Tools(tools)
 	return o, ""
 }
+
+// Policy returns what was offered by.
+func (o *Offering) Policy() *toolbox.Policy { return o.policy }
 
 // Rules say how answers are read; the rest of them is the caller's.
 func (o *Offering) Rules() loop.Rules {

@@ -19,6 +19,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
+	"sidenote/rewrite/tokens"
 )
 
 // A host has no further answer.
@@ -137,4 +138,49 @@ func TestTimeIsUp(t *testing.T) {
 			t.Errorf("after %s: %s", took, sent.messages)
 		}
 	})
+}
+
+// A model is offered tools as the model table says that it takes them, which may depend on the effort
+// that a chat asks for. What a policy says of text holds for all models.
+func TestOfferByModel(t *testing.T) {
+	const functions, text, nothing = "functions", "text", "model"
+	for name, c := range map[string]struct {
+		uses           tokens.ToolUse
+		xml            bool // by the policy
+		members, offer string
+	}{
+		"functions":           {tokens.ToolFunctions, false, ``, functions},
+		"functions, effort":   {tokens.ToolFunctions, false, `"reasoning_effort":"high",`, functions},
+		"text by the policy":  {tokens.ToolFunctions, true, ``, text},
+		"text by the table":   {tokens.ToolXML, false, ``, text},
+		"none":                {tokens.ToolNone, false, ``, nothing},
+		"none, by the policy": {tokens.ToolNone, true, ``, text},
+		"no effort":           {tokens.ToolUnlessEffort, false, ``, functions},
+		"null effort":         {tokens.ToolUnlessEffort, false, `"reasoning_effort":null,`, functions},
+		"effort none":         {tokens.ToolUnlessEffort, false, `"reasoning_effort":"none",`, functions},
+		"some effort":         {tokens.ToolUnlessEffort, false, `"reasoning_effort":"low",`, nothing},
+		"a router's effort":   {tokens.ToolUnlessEffort, false, `"reasoning":{"exclude":true,"effort":"low"},`, nothing},
+		"needs none":          {tokens.ToolWithEffortNone, false, ``, nothing},
+		"needs none, has it":  {tokens.ToolWithEffortNone, false, `"reasoning_effort":"none",`, functions},
+	} {
+		req, err := rewrite.Parse([]byte(`{` + c.members + `"messages":[{"role":"user","content":"?"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &toolbox.Policy{Offer: []toolbox.Name{toolbox.SearchKnowledge}, MaxRounds: 4, XML: c.xml}
+		o, refusal := rounds.Offer(req, p, rewrite.Model{Tools: c.uses}, []string{"docs"})
+		got := string(refusal)
+		if o != nil {
+			got = text
+			if body := string(rewrite.Apply(nil, req.Body, o.Join(nil))); strings.Contains(body, `"tools":[`) {
+				got = functions
+			}
+			if o.Policy().XML != (got == text) {
+				t.Errorf("%s: rounds read calls in text: %t", name, o.Policy().XML)
+			}
+		}
+		if got != c.offer || p.XML != c.xml {
+			t.Errorf("%s: offered %s, want %s", name, got, c.offer)
+		}
+	}
 }

@@ -21,6 +21,7 @@ type Model struct {
 	Estimated     bool   // no public tokenizer: counts carry a margin
 	NoSystem      bool   // messages of the role system are refused
 	CompletionCap bool   // chats take max_completion_tokens and refuse max_tokens
+	Tools         tokens.ToolUse
 	Counter       retrieval.Counter
 
 	FixedTemperature bool             // requests with a temperature are refused

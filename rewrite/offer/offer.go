@@ -26,6 +26,7 @@ const (
 	Choices     Reason = "choices"     // it asks for several answers
 	Unavailable Reason = "unavailable" // there is nobody to answer them, nothing to search, or one round only
 	Ambiguous   Reason = "ambiguous"   // its tools are no list
+	Model       Reason = "model"       // the model table says that the model refuses them
 )
 
 // A Tool is what a model is told of one.
@@ -40,6 +41,7 @@ type Request struct {
 	Names    []string // of the application's tools
 	Refusal  Reason   // why none can be offered beside them; "" if they can
 	Logprobs bool     // it asks how likely the tokens of its answer are
+	Effort   string   // to reason, that it asks for; "" if it does not
 	tools    chat.Span
 	kind     chat.Kind // of tools
 	empty    bool      // tools is an empty list
@@ -79,6 +81,16 @@ func Read(req *chat.Request) Request {
 			c.Value()
 		case name == "logprobs":
 			r.Logprobs = string(c.Value()) == "true"
+		case name == "reasoning_effort" && kind == chat.KindString:
+			r.Effort = c.Text()
+		case name == "reasoning" && kind == chat.KindObject && r.Effort == "": // OpenRouter's spelling
+			c.Object(func(inner string) {
+				if inner == "effort" && c.Kind() == chat.KindString {
+					r.Effort = c.Text()
+					return
+				}
+				c.Value()
+			})
 		default:
 			c.Value()
 		}

@@ -16,8 +16,8 @@ type Model struct {
 	DefaultOutput int    // tokens to reserve for an answer without a limit in request or policy; 0 if unknown
 	Estimated     bool   // no public tokenizer: counts need a margin
 	NoSystem      bool   // messages of the role system are refused
-	NoFunctions   bool   // requests with tools are refused
-	CompletionCap bool   // chats take max_completion_tokens and refuse max_tokens
+	Tools         ToolUse
+	CompletionCap bool // chats take max_completion_tokens and refuse max_tokens
 	Images        ImageRule
 
 	FixedTemperature bool // requests with a temperature are refused
@@ -60,13 +60,13 @@ const TableDate = "2026-11-28"
 // A deployment may have any name, as on Azure. Its row is Other until a row of the
 // configuration names it.
 func Builtin() []Model {
-	refusing, toolless, fixed, reasoning := strings.Fields(refuseSystem), strings.Fields(refuseTools), strings.Fields(refuseTemperature), reasoningOf()
+	refusing, tools, fixed, reasoning := strings.Fields(refuseSystem), toolUses(), strings.Fields(refuseTemperature), reasoningOf()
 	var table []Model
 	for _, r := range slices.Concat(gpt5(), gpt4o(), older(), anthropic(), families()) {
 		for _, name := range strings.Fields(r.names) {
 			m := r.Model
 			m.Match, m.Encoding, m.NoSystem = name, cmp.Or(m.Encoding, o200k), slices.Contains(refusing, name)
-			m.NoFunctions = slices.Contains(toolless, name)
+			m.Tools = tools[name]
 			m.FixedTemperature = slices.Contains(fixed, name)
 			m.Reasoning = reasoning[name]
 			table = append(table, m)
@@ -91,10 +91,52 @@ const refuseSystem = "o1-mini* o1-preview* gemma gemma-1* gemma-7b* gemma-2* gem
 	"gemini-2.0-flash-exp-image* gemini-2.0-flash-preview-image* " +
 	"mistral-7b-instruct-v0 mistral-7b-instruct-v0.1* mistral-7b-instruct-v0.2* mixtral-8x7b-instruct*"
 
-// refuseTools lists the rows of models that answer tools with an error: OpenAI's first two for
-// reasoning and the one of ChatGPT; Gemma up to 3, which was not trained to call functions, at
-// Google and Ollama.
-const refuseTools = "o1-mini* o1-preview* chatgpt-4o* gemma gemma-1* gemma-7b* gemma-2* gemma2* codegemma* gemma-3* gemma3*"
+// A ToolUse says how a model takes tools.
+type ToolUse int
+
+// The ways. The last two are of built-in rows only.
+const (
+	ToolFunctions      ToolUse = iota // as the member tools of a chat
+	ToolXML                           // it refuses that member, and can call tools in its text
+	ToolNone                          // it refuses that member
+	ToolUnlessEffort                  // as ToolFunctions, and as ToolNone in chats that set an effort to reason
+	ToolWithEffortNone                // as ToolNone, and as ToolFunctions in chats whose effort to reason is none
+)
+
+// String returns the word for t in the configuration and in listings.
+func (t ToolUse) String() string {
+	return [...]string{"functions", "xml", "none", "functions without effort", "functions with effort none"}[t]
+}
+
+// For returns how the model takes tools in a chat of that reasoning_effort, "" for none given:
+// ToolFunctions, ToolXML or ToolNone.
+func (t ToolUse) For(effort string) ToolUse {
+	switch none := effort == "none"; {
+	case t == ToolUnlessEffort && (effort == "" || none), t == ToolWithEffortNone && none:
+		return ToolFunctions
+	case t == ToolUnlessEffort || t == ToolWithEffortNone:
+		return ToolNone
+	}
+	return t
+}
+
+// toolUses maps the names of rows whose models refuse tools to how they take them. OpenAI's first
+// two models for reasoning and the one of ChatGPT refuse them; so does Gemma up to 3, which was not
+// trained to call functions, at Google and Ollama. On chat completions OpenAI's models from gpt-5.4 to
+// gpt-5.6 do not take tools while they reason, which gpt-5.6 does unless it is told not to.
+func toolUses() map[string]ToolUse {
+	uses := map[string]ToolUse{}
+	for use, names := range map[ToolUse]string{
+		ToolNone:           "o1-mini* o1-preview* chatgpt-4o* gemma gemma-1* gemma-7b* gemma-2* gemma2* codegemma* gemma-3* gemma3*",
+		ToolUnlessEffort:   "gpt-5.4* gpt-5.4-mini* gpt-5.4-nano* gpt-5.5*",
+		ToolWithEffortNone: "gpt-5.6*",
+	} {
+		for _, name := range strings.Fields(names) {
+			uses[name] = use
+		}
+	}
+	return uses
+}
 
 // refuseTemperature lists the rows of models that answer a temperature with an error: Claude from Opus 4.7
 // on, and Kimi from K2.5 on, which take only their own. So do OpenAI's models with CompletionCap.

@@ -267,15 +267,22 @@ func TestCompletionCap(t *testing.T) {
 	}
 }
 
-// Models that refuse tools are told from their relatives that take them.
-func TestNoFunctions(t *testing.T) {
+// Models that refuse tools are told from their relatives that take them. With some it depends on the
+// effort to reason.
+func TestToolUse(t *testing.T) {
 	table := tokens.Builtin()
-	for name, want := range map[string]bool{
-		"o1-mini-2024-09-12": true, "openai/o1-preview": true, "chatgpt-4o-latest": true, "gemma3:4b": true, "google/gemma-2-9b-it": true, "gemma:7b": true,
-		"o1": false, "o3-mini": false, "gpt-4o": false, "gpt-3.5-turbo": false, "gemma-4-31b": false, "gemini-2.5-pro": false, "unheard-of": false,
+	for name, want := range map[string]string{ // for the efforts "", none and low: f takes functions, n takes none
+		"o1-mini-2024-09-12": "nnn", "openai/o1-preview": "nnn", "chatgpt-4o-latest": "nnn", "gemma3:4b": "nnn", "google/gemma-2-9b-it": "nnn", "gemma:7b": "nnn",
+		"gpt-5.4": "ffn", "gpt-5.4-mini-2026-03-17": "ffn", "openai/gpt-5.5": "ffn", "gpt-5.6": "nfn", "gpt-5.6-sol": "nfn",
+		"o1": "fff", "o3-mini": "fff", "gpt-5.3": "fff", "gpt-4o": "fff", "gpt-3.5-turbo": "fff", "gemma-4-31b": "fff", "gemini-2.5-pro": "fff", "unheard-of": "fff",
 	} {
-		if row, _ := tokens.Lookup(table, name); row.NoFunctions != want {
-			t.Errorf("NoFunctions of %s (%s) = %t, want %t", name, row.Match, row.NoFunctions, want)
+		row, _ := tokens.Lookup(table, name)
+		got := ""
+		for _, effort := range []string{"", "none", "low"} {
+			got += row.Tools.For(effort).String()[:1]
+		}
+		if got != want {
+			t.Errorf("tools of %s (%s): %s, want %s", name, row.Match, got, want)
 		}
 	}
 }

@@ -126,7 +126,7 @@ func TestRefused(t *testing.T) {
 		{"own address", "upstream: http://127.0.0.1:8080/v1", "c.yaml:1:11: upstream.base_url: http://127.0.0.1:8080/v1 is Sidenote's own address"},
 		{"template", up + "policies: {default: {template: 'a {{CONTEXTS}}'}}", "c.yaml:2:32: policies.default.template: \"{{CONTEXTS}}\" is no placeholder; there are {{CONTEXT}} and {{QUERY}}"},
 		{"model row twice", up + "models: [{match: a, window: 1k}, {match: a, window: 2k}]", `c.yaml:2:35: models[1].match: "a" is also models[0], which wins`},
-		{"idle model row", up + "models: [gpt]", `c.yaml:2:10: models[0]: says nothing of "gpt"; give encoding, window, max_output_tokens, roles, output_field, temperature or reasoning`},
+		{"idle model row", up + "models: [gpt]", `c.yaml:2:10: models[0]: says nothing of "gpt"; give encoding, window, max_output_tokens, roles, output_field, temperature, reasoning or tools`},
 		{"filters as one", up + "policies: {default: {filters: {type: eq}}}", "c.yaml:2:31: policies.default.filters: is a map; it wants a list, as in [a, b]"},
 		{"filter of one word", up + "policies: {default: {filters: [public]}}", `c.yaml:2:32: policies.default.filters[0]: "public" is not an object such as {"type": "eq", "key": "audience", "value": "public"}`},
 		{"filter's type", up + "policies: {default: {filters: [{type: equals, key: a, value: b}]}}", `c.yaml:2:39: policies.default.filters[0].type: "equals" is none of eq, ne, gt, gte, lt, lte, in, nin, prefix, and, or`},

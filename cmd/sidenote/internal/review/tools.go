@@ -40,8 +40,8 @@ func idle(cfg *config.Config, key string, mode rewrite.Mode) (list config.Proble
 	return once(list)
 }
 
-// modelsWithoutFunctions lists models of policies with tools that answer these with an error, as
-// far as the model table knows.
+// modelsWithoutFunctions lists models of policies with tools that are not offered any, as the model
+// table says that they refuse them.
 func modelsWithoutFunctions(cfg *config.Config) (list config.Problems) {
 	table := cfg.ModelTable()
 	for _, name := range cfg.TenantNames() {
@@ -49,7 +49,7 @@ func modelsWithoutFunctions(cfg *config.Config) (list config.Problems) {
 		add := func(setting string, models proxy.Models, of *proxy.Policy) {
 			for _, model := range models {
 				if of.Rewrite.Mode == rewrite.Tools && !of.Tools.XML && refusesTools(table, model) {
-					list = append(list, policyProblem(cfg, &p, setting, "%s cannot call functions, and its upstream answers tools with an error; tools: {protocol: xml} does without", model))
+					list = append(list, policyProblem(cfg, &p, setting, "%s takes no functions and is not offered tools: sources are injected instead; tools: {protocol: xml} offers them in text", model))
 				}
 			}
 		}
@@ -65,5 +65,5 @@ func modelsWithoutFunctions(cfg *config.Config) (list config.Problems) {
 func refusesTools(table []tokens.Model, pattern string) bool {
 	name, many := strings.CutSuffix(pattern, "*")
 	row, _ := tokens.Lookup(table, name)
-	return row.NoFunctions && (!many || strings.HasSuffix(row.Match, "*"))
+	return row.Tools.For("") == tokens.ToolNone && (!many || strings.HasSuffix(row.Match, "*"))
 }

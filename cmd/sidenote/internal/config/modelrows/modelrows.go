@@ -24,6 +24,7 @@ type Row struct {
 	OutputField string `yaml:"output_field" of:"max_tokens|max_completion_tokens"`
 	Temperature string `yaml:"temperature" of:"any|fixed"`       // whether it takes one
 	Reasoning   string `yaml:"reasoning" of:"none|fixed|effort"` // before it answers
+	Tools       string `yaml:"tools" of:"functions|xml|none"`    // how it takes them
 }
 
 // noSystem is the Roles of a model that refuses messages of the role system.
@@ -76,8 +77,8 @@ func Check(rows []Row, report func(key, format string, args ...any)) {
 			continue // reported as missing
 		case strings.Contains(strings.TrimSuffix(m.Match, "*"), "*"):
 			report(key+".match", "%q has a * that is not at its end", m.Match)
-		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0 && m.DefaultOutput == 0 && !m.Estimated && m.Roles == "" && m.OutputField == "" && m.Temperature == "" && m.Reasoning == "":
-			report(key, "says nothing of %q; give encoding, window, max_output_tokens, roles, output_field, temperature or reasoning", m.Match)
+		case m.Encoding == "" && m.Window == 0 && m.MaxOutputTokens == 0 && m.DefaultOutput == 0 && !m.Estimated && m.Roles == "" && m.OutputField == "" && m.Temperature == "" && m.Reasoning == "" && m.Tools == "":
+			report(key, "says nothing of %q; give encoding, window, max_output_tokens, roles, output_field, temperature, reasoning or tools", m.Match)
 		case m.Window > 0 && m.MaxOutputTokens > m.Window:
 			report(key+".max_output_tokens", "%d is more than the window of %d", m.MaxOutputTokens, m.Window)
 		}
@@ -138,5 +139,10 @@ func (m *Row) over(row tokens.Model) tokens.Model {
 		row.FixedTemperature = m.Temperature == fixedTemperature
 	}
 	row.Reasoning = cmp.Or(tokens.Reasoning(m.Reasoning), row.Reasoning)
+	for _, use := range [...]tokens.ToolUse{tokens.ToolFunctions, tokens.ToolXML, tokens.ToolNone} {
+		if m.Tools == use.String() {
+			row.Tools = use
+		}
+	}
 	return row
 }

@@ -37,7 +37,7 @@ func (m *Table) Model(name string) rewrite.Model {
 	}
 	model := rewrite.Model{
 		Row: cmp.Or(row.Configured, row.Match), Encoding: row.Encoding, Window: row.Window, MaxOutput: row.MaxOutput, DefaultOutput: row.DefaultOutput,
-		Estimated: row.Estimated, NoSystem: row.NoSystem, CompletionCap: row.CompletionCap, Counter: counter, Images: row.Images,
+		Estimated: row.Estimated, NoSystem: row.NoSystem, CompletionCap: row.CompletionCap, Tools: row.Tools, Counter: counter, Images: row.Images,
 		FixedTemperature: row.FixedTemperature, Reasoning: row.Reasoning,
 	}
 	if len(name) <= maxRecentName {
