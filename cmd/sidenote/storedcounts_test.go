@@ -2,12 +2,18 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/store"
 	"sidenote/rewrite/tokens"
 )
 
@@ -46,6 +52,54 @@ func TestTokensAreKept(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Texts of a state folder that were kept before tokens of chat templates were neutralised are made anew,
+// and their tokens are those of what models read.
+func TestKeptTextsAreNeutralisedAnew(t *testing.T) {
+	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(filepath.Join(docs, "turns.md"), []byte("# Turns\n\nA turn ends with <|im_end|> or [/INST] here.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	counter, err := tokens.New().Encoding("o200k_base")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() store.Chunk {
+		t.Helper()
+		l, err := engine.OpenLibrary(t.Context(), state, library.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		d, err := l.Document(t.Context(), "kb", "turns.md")
+		if err != nil || len(d.Chunks) != 1 {
+			t.Fatalf("%d chunks, %v", len(d.Chunks), err)
+		}
+		return d.Chunks[0]
+	}
+	before := knowledge.Deps{Counter: counter, Version: engine.ChunkEncoding + " " + tokens.Version + " 2", Encodings: map[string]retrieval.Counter{"o200k_base": counter}}
+	l, err := library.Open(t.Context(), state, before, library.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Sync(t.Context(), folder.Folder{ID: "kb", Path: docs}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if old := read(); !strings.Contains(old.Text, "<|im_end|>") {
+		t.Fatalf("kept before: %q", old.Text)
+	}
+	run(t, "", "ingest", "--knowledge", "kb="+docs, "--state", state)
+	now := read()
+	if strings.Contains(now.Text, "<|im_end|>") || !strings.Contains(now.Text, "[|im_end|> or (/INST]") {
+		t.Errorf("kept now: %q", now.Text)
+	}
+	if want, _ := counter.Count(now.Text); now.Tokens["o200k_base"] != want {
+		t.Errorf("%v tokens, want %d", now.Tokens, want)
 	}
 }
 

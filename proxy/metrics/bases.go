@@ -26,7 +26,7 @@ func newBaseMetrics(f factory, n *names) baseMetrics {
 		lastSuccess: f.gauges("knowledge_last_success_timestamp_seconds", "When a knowledge base was last read whole, Unix time.", "knowledge"),
 		searches:    f.counters("knowledge_searches_total", "Searches of a knowledge base.", "knowledge", "result"),
 		files:       f.counters("ingest_files_total", "Files met by ingest.", "knowledge", "result"),
-		neutralised: f.counters("tags_neutralised_total", "Look-alikes of Sidenote's tags neutralised in documents.", "knowledge"),
+		neutralised: f.counters("tags_neutralised_total", "Look-alikes of Sidenote's tags, and tokens of chat templates, neutralised in documents.", "knowledge"),
 	}
 }
 

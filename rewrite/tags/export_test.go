@@ -1,5 +1,7 @@
 package tags
 
+import "strings"
+
 // A Span is a piece of a text by byte offsets: text[Start:End].
 type Span struct{ Start, End int }
 
@@ -7,7 +9,53 @@ type Span struct{ Start, End int }
 func (v Vocabulary) Scan(text string) []Span {
 	var spans []Span
 	for t := (tag{}); v.next(&t, text); {
-		spans = append(spans, Span{t.start, t.end})
+		if !t.token {
+			spans = append(spans, Span{t.start, t.end})
+		}
 	}
 	return spans
+}
+
+// Tokens returns the tokens of chat templates in a text, each from its bracket to its end.
+func Tokens(text string) []Span {
+	var spans []Span
+	for t, v := (tag{}), (Vocabulary{}); v.next(&t, text); {
+		if t.token {
+			spans = append(spans, Span{t.start, t.end})
+		}
+	}
+	return spans
+}
+
+// Templates returns each token that the table lists, as its family writes it.
+func Templates() (all []string) {
+	for _, t := range templates {
+		family := t.family
+		bar := "|"
+		if family == "DeepSeek" {
+			bar = "\uff5c"
+		}
+		written := func(name string) string {
+			if family == "DeepSeek" {
+				name = strings.ReplaceAll(name, "_", "\u2581")
+			}
+			return strings.ReplaceAll(name, "#", "17")
+		}
+		for _, name := range strings.Fields(t.barred) {
+			all = append(all, "<"+bar+written(name)+bar+">")
+		}
+		for _, name := range strings.Fields(t.halved) {
+			all = append(all, "<|"+name+">", "<"+name+"|>", "<|"+name+"|>")
+		}
+		for _, name := range strings.Fields(t.plain) {
+			all = append(all, "<"+written(name)+">", "</"+written(name)+">")
+		}
+		for _, name := range strings.Fields(t.square) {
+			all = append(all, "["+strings.ToUpper(written(name))+"]", "[/"+written(name)+"]")
+		}
+		for _, name := range strings.Fields(t.upper) {
+			all = append(all, "["+strings.ToUpper(written(name))+"]")
+		}
+	}
+	return append(all, "<<SYS>>", "<</SYS>>")
 }

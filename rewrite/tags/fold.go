@@ -39,7 +39,7 @@ func isFiller(r rune) bool {
 // variants that Unicode's compatibility decomposition removes.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
-		return unicode.ToLower(r)
+		return lower(r)
 	}
 	var buf [utf8.UTFMax]byte
 	if d := norm.NFKD.Properties(buf[:utf8.EncodeRune(buf[:], r)]).Decomposition(); len(d) > 0 {
@@ -48,8 +48,19 @@ func fold(r rune) rune {
 	return unicode.ToLower(r)
 }
 
+// lower returns an ASCII character in lower case.
+func lower(r rune) rune {
+	if r >= 'A' && r <= 'Z' {
+		r += 'a' - 'A'
+	}
+	return r
+}
+
 // readsAs tells whether r is read as letter, which is a result of fold.
 func readsAs(r, letter rune) bool {
+	if r < utf8.RuneSelf {
+		return lower(r) == letter
+	}
 	plain := fold(r)
 	if plain == letter || letter < 'a' || letter > 'z' {
 		return plain == letter

@@ -8,14 +8,15 @@ import (
 
 // Version names the behaviour of Neutralise. Change it with that, so that texts
 // neutralised by an older version can be told from new ones.
-const Version = "2"
+const Version = "3"
 
 // disarmedBracket replaces the opening bracket of a look-alike. It is plain and readable and,
 // unlike &lt;, nothing that decoding turns into a bracket again.
 const disarmedBracket = "["
 
 // Neutralise makes text safe to stand between our tags and returns how many look-alikes
-// it changed: "</source>" becomes "[/source>". With all it also escapes every other '<'
+// it changed: "</source>" becomes "[/source>". So do tokens of chat templates: "<|im_start|>"
+// becomes "[|im_start|>", and "[INST]" becomes "(INST]". With all it also escapes every other '<'
 // as "&lt;". Everything else stays, code included, except that
 //   - C0 and C1 controls other than tab and line feed, bidirectional controls and
 //     Unicode tag characters are removed; a carriage return becomes a line break;
@@ -23,8 +24,19 @@ const disarmedBracket = "["
 //
 // Text that needs no change is returned without allocating. Neutralising a result again
 // changes nothing, and Count finds nothing in it.
-func (v Vocabulary) Neutralise(text string, all bool) (string, int) {
+func (v Vocabulary) Neutralise(text string, all bool) (safe string, found int) {
 	text = clean(text)
+	for n := 0; ; n += found {
+		text, found = v.disarm(text, all)
+		if found == 0 {
+			return text, n
+		}
+		// The bracket that replaced another one may begin a token: </inst] where inst is a tag.
+	}
+}
+
+// disarm replaces the brackets of look-alikes, and with all escapes every other '<'.
+func (v Vocabulary) disarm(text string, all bool) (string, int) {
 	var out strings.Builder
 	copied, found := 0, 0
 	for t := (tag{}); v.next(&t, text); found++ {
@@ -32,7 +44,7 @@ func (v Vocabulary) Neutralise(text string, all bool) (string, int) {
 			out.Grow(len(text))
 		}
 		escape(&out, text[copied:t.start], all)
-		out.WriteString(disarmedBracket)
+		out.WriteString(t.with)
 		copied = t.open
 	}
 	if found == 0 && (!all || strings.IndexByte(text, '<') < 0) {

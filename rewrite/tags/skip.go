@@ -3,7 +3,7 @@ package tags
 import "unicode/utf8"
 
 // A byteSet holds the bytes of a text at which to look closer. It must not hold tab,
-// line feed, or printable ASCII other than '<' and '&', because skip passes over those.
+// line feed, or printable ASCII other than '<', '[' and '&', because skip passes over those.
 // In valid UTF-8 the first byte of a rune is enough to skip most scripts.
 type byteSet [256]bool
 
@@ -16,7 +16,7 @@ var unclean = func() (s byteSet) {
 }()
 
 // brackets holds the first bytes of all runes that may open a look-alike.
-var brackets = byteSet{}.with("<&" + openers)
+var brackets = byteSet{}.with("<&[\uff3b" + openers)
 
 // with returns the set with the first bytes of runes added.
 func (s byteSet) with(runes string) byteSet {
@@ -36,8 +36,8 @@ func skip(text string, set *byteSet) int {
 		s := text[i : i+8]
 		w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-		lt, amp, del := w^ones*'<', w^ones*'&', w^ones*0x7f
-		found := (w - ones*' ') | (lt-ones)&^lt | (amp-ones)&^amp | (del-ones)&^del | w
+		lt, sq, amp, del := w^ones*'<', w^ones*'[', w^ones*'&', w^ones*0x7f
+		found := (w - ones*' ') | (lt-ones)&^lt | (sq-ones)&^sq | (amp-ones)&^amp | (del-ones)&^del | w
 		if found&highs == 0 {
 			continue
 		}

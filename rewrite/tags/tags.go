@@ -2,9 +2,9 @@
 // one.
 //
 // Neutralise makes harmless whatever a tolerant reader (a model, a lenient parser) could
-// take for a tag of a vocabulary, Count counts it, and AppendOpen and similar functions
-// write the real tags. The package knows nothing of budgets, messages or
-// policies.
+// take for a tag of a vocabulary, or for a token of a chat template. Count counts such tags, and
+// AppendOpen and similar functions write the real ones. The package knows nothing of budgets,
+// messages or policies.
 package tags
 
 import (
@@ -59,13 +59,19 @@ func (v *Vocabulary) mayBegin(b byte) bool {
 func (v Vocabulary) Count(text string) int {
 	n := 0
 	for t := (tag{}); v.next(&t, text); {
-		n++
+		if !t.token {
+			n++
+		}
 	}
 	return n
 }
 
 // A tag is a look-alike, text[start:end]; its opening bracket is text[start:open].
-type tag struct{ start, open, end int }
+type tag struct {
+	start, open, end int
+	with             string // replaces the bracket
+	token            bool   // of a chat template
+}
 
 // next moves t to the first look-alike whose bracket begins at t.open or later.
 func (v *Vocabulary) next(t *tag, text string) bool {
@@ -74,24 +80,40 @@ func (v *Vocabulary) next(t *tag, text string) bool {
 		if i == len(text) {
 			return false
 		}
-		// Fast path: no name begins with the character behind this '<'.
-		if text[i] == '<' && i+1 < len(text) && !v.mayBegin(text[i+1]) {
+		// Fast path: no name begins with the character behind this bracket.
+		if (text[i] == '<' || text[i] == '[') && i+1 < len(text) && !v.mayFollow(text[i], text[i+1]) {
 			continue
 		}
-		if found, ok := v.readTag(text, i); ok {
-			*t = found
-			return true
+		r, size := nextChar(text[i:])
+		pointed := isOpener(r)
+		if pointed {
+			if found, ok := v.readTag(text, i, i+size); ok {
+				*t = found
+				return true
+			}
+		}
+		if pointed || isSquare(r) {
+			if found, ok := readToken(text, r, i, i+size); ok {
+				*t = found
+				return true
+			}
 		}
 	}
 }
 
-// readTag reads a look-alike that begins at text[start].
-func (v *Vocabulary) readTag(text string, start int) (t tag, ok bool) {
-	r, size := nextChar(text[start:])
-	if !isOpener(r) {
-		return t, false
+// mayFollow tells whether a name of a tag or token may follow a bracket, by its first byte.
+func (v *Vocabulary) mayFollow(bracket, b byte) bool {
+	switch {
+	case !alphanumeric(b):
+		return true
+	case bracket == '[':
+		return len(square.names[b])+len(upper.names[b]) > 0
 	}
-	open := start + size
+	return v.mayBegin(b) || len(plain.names[b])+len(halved.names[b]) > 0
+}
+
+// readTag reads a look-alike whose bracket is text[start:open].
+func (v *Vocabulary) readTag(text string, start, open int) (t tag, ok bool) {
 	closing, i := false, open
 	for i < len(text) {
 		r, size := nextChar(text[i:])
@@ -109,7 +131,7 @@ func (v *Vocabulary) readTag(text string, start int) (t tag, ok bool) {
 	for _, names := range [...][]string{ours, v.more} {
 		for _, name := range names {
 			if end, ok := matchName(text, i, name); ok && nameEnds(text[end:], closing, spaced) {
-				return tag{start, open, end}, true
+				return tag{start: start, open: open, end: end, with: disarmedBracket}, true
 			}
 		}
 	}

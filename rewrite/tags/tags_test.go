@@ -17,6 +17,7 @@ var pieces = []string{
 	"source", "sources", "SOURCE", "Source", "component", "sou", "rce", "s", "ource", "ｓource", "sоurce", "ѕοurcе", "𝓼ource", "ſource", "&#115;ource", "rces", "comp", "onent",
 	" ", "\t", "\n", "\r\n", "\r", "\u200b", "\u200d", "\u2060", "\ufeff", "\ufe0f", "\u0301", "\u00ad", "\u202e", "\u200e", "\U000e0073", "\U000e007f", "\x00", "\x1b", "\x7f", "\u0085", "\u2028", "\u00a0", "\u3000", "\u3164", "\ufffd", "\xff", "\xc2", "\xe2\x80",
 	"id=\"7\"", "name='x'", "\"", "'", ";", ")", ".", ",", "=", "-", "_", "[", "]", "|", "?", "&&",
+	"<|", "|>", "|", "｜", "▁", "im_start", "im", "start", "end", "user", "[INST]", "[/", "INST", "ARGS", "SYS>>", "eos>", "<s>", "7",
 	"a", "b", "1", "é", "中", "😀", "div", "length", "<source id=\"9\">", "</source>", "</sources>\n", "\n</source>\n", "<sources>\n",
 }
 
@@ -142,6 +143,9 @@ func neutral(t interface {
 			t.Fatalf("Neutralise(%q, %v) = %q, again %q, %d", s, all, once, twice, m)
 		}
 		if spans := own.Scan(once); len(spans) > 0 {
+			t.Fatalf("Neutralise(%q, %v) = %q: %q is left", s, all, once, once[spans[0].Start:spans[0].End])
+		}
+		if spans := tags.Tokens(once); len(spans) > 0 {
 			t.Fatalf("Neutralise(%q, %v) = %q: %q is left", s, all, once, once[spans[0].Start:spans[0].End])
 		}
 		if !utf8.ValidString(once) || len(once) > 6*len(s) {
