@@ -3,7 +3,6 @@
 package answertext
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"strings"
@@ -102,10 +101,8 @@ type event struct{ *Reader }
 
 // Write takes one event.
 func (e event) Write(text []byte) (int, error) {
-	for line := range bytes.Lines(text) {
-		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			e.read(data)
-		}
+	for data := range events.All(text) {
+		e.read(data)
 	}
 	return len(text), nil
 }

@@ -57,6 +57,8 @@ func TestAnswers(t *testing.T) {
 		"data: {\"choices\":[],\"usage\":{}}\n\ndata: [DONE]\n\n", answertext.Answer{Text: "16 weeks", Finish: "stop"})
 	f(true, "data: {\"choices\":[{\"delta\":{\"content\":\"16 \"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"con", answertext.Answer{Text: "16 "})
 	f(true, "data: {\"error\":{}}\n\n", answertext.Answer{})
+	f(true, "\xef\xbb\xbfdata: {\"choices\":[{\"delta\":{\"content\":\"16 \"}}]}\n\ndata: {\"choices\":\ndata: [{\"delta\":\r\nid: 1\ndata: {\"content\":\"weeks\"}}]}\n\n", answertext.Answer{Text: "16 weeks"})
+	f(true, "data: {\"choices\":[{\"delta\":{\"content\":\"16 \"}}]}\ndata: {\"choices\":[{\"delta\":{\"content\":\"weeks\"}}]}\ndata: [DONE]\n", answertext.Answer{Text: "16 weeks"})
 	long := strings.Repeat("é", answertext.MaxText)
 	f(true, "data: {\"choices\":[{\"delta\":{\"content\":\"x"+long+"\"}}]}\n\n", answertext.Answer{Bytes: 2*answertext.MaxText + 1, Text: "x" + long[:answertext.MaxText-2]})
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"sidenote/proxy/panics"
-	"sidenote/rewrite/chat"
 )
 
 // appendAnnotations appends annotations in OpenAI's form, without brackets around them.
@@ -61,10 +60,12 @@ func (c *Checker) JSON(body []byte) (checked []byte) {
 	var edits []edit
 	for _, p := range c.parser.parts {
 		t := c.textOf(p.choice)
-		if t == nil || p.content == (chat.Span{}) {
+		if t == nil || len(p.content) == 0 {
 			continue
 		}
-		t.feed(p.content.Of(body), 0, p.content.Start)
+		for _, content := range p.content {
+			t.feed(content.Of(body), 0, content.Start)
+		}
 		t.finish()
 		if len(t.added) > 0 {
 			c.report.Annotations += len(t.added)

@@ -179,13 +179,12 @@ func TestOwnMarkers(t *testing.T) {
 func TestJSONKeepsBytes(t *testing.T) {
 	const ours = `{"type":"url_citation","url_citation":{"start_index":2,"end_index":5,"title":"Title 1","url":"https://kb/1"}}`
 	for in, want := range map[string]string{
-		`{"choices":[{"message":{"content":"A [1]"}}]}`:                                                    `{"choices":[{"message":{"content":"A [1]","annotations":[` + ours + `]}}]}`,
-		`{"choices":[{"message":{"content":"A [1]","annotations":[]}}], "x":1.0}`:                          `{"choices":[{"message":{"content":"A [1]","annotations":[` + ours + `]}}], "x":1.0}`,
-		`{"choices":[{"message":{"annotations": [ {"a":1} ] ,"content":"A [1]"}}]}`:                        `{"choices":[{"message":{"annotations": [ {"a":1} ,` + ours + `] ,"content":"A [1]"}}]}`,
-		`{"choices":[{"message":{"content":"A [1]","annotations":null,"role":"a"}}]}`:                      `{"choices":[{"message":{"content":"A [1]","annotations":[` + ours + `],"role":"a"}}]}`,
-		`{"choices":[{"message":{"content":"A \u005b1\u005D"}}]}`:                                          `{"choices":[{"message":{"content":"A \u005b1\u005D","annotations":[` + ours + `]}}]}`,
-		`{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"arguments":"[1]"}}]}}]}`:       ``,
-		`{"choices":[{"message":{"content":[{"type":"text","text":"[1]"}],"reasoning_content":"A [1]"}}]}`: ``,
+		`{"choices":[{"message":{"content":"A [1]"}}]}`:                                              `{"choices":[{"message":{"content":"A [1]","annotations":[` + ours + `]}}]}`,
+		`{"choices":[{"message":{"content":"A [1]","annotations":[]}}], "x":1.0}`:                    `{"choices":[{"message":{"content":"A [1]","annotations":[` + ours + `]}}], "x":1.0}`,
+		`{"choices":[{"message":{"annotations": [ {"a":1} ] ,"content":"A [1]"}}]}`:                  `{"choices":[{"message":{"annotations": [ {"a":1} ,` + ours + `] ,"content":"A [1]"}}]}`,
+		`{"choices":[{"message":{"content":"A [1]","annotations":null,"role":"a"}}]}`:                `{"choices":[{"message":{"content":"A [1]","annotations":[` + ours + `],"role":"a"}}]}`,
+		`{"choices":[{"message":{"content":"A \u005b1\u005D"}}]}`:                                    `{"choices":[{"message":{"content":"A \u005b1\u005D","annotations":[` + ours + `]}}]}`,
+		`{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"arguments":"[1]"}}]}}]}`: ``,
 		`{"choices":[]}`:                               ``,
 		`{"choices":[1,{"message":2}]}`:                ``,
 		`{"error":{"message":"[1]"}}`:                  ``,

@@ -1,7 +1,6 @@
 package citations
 
 import (
-	"bytes"
 	"strconv"
 
 	"sidenote/rewrite/chat"
@@ -11,36 +10,16 @@ import (
 // empty.
 type part struct {
 	choice      int
-	content     chat.Span // of its text, between the quotes
-	message     chat.Span // in which the text stands
-	annotations chat.Span // that are in the message already
-	finished    bool      // a finish reason is told
+	content     []chat.Span // of its text, between the quotes: one, or one for each part that is text
+	message     chat.Span   // in which the text stands
+	annotations chat.Span   // that are in the message already
+	finished    bool        // a finish reason is told
 }
 
 // A parser reads events.
 type parser struct {
 	parts []part // of the last event
 	head  []byte // the members with which an event of this answer begins, each with a comma
-}
-
-// dataOf returns where the JSON of an event stands in it; false if it has none, or it is written
-// in several lines, which no server is known to do.
-func dataOf(event []byte) (chat.Span, bool) {
-	at := 0
-	if !bytes.HasPrefix(event, []byte("data:")) {
-		if at = bytes.Index(event, []byte("\ndata:")) + 1; at == 0 {
-			return chat.Span{}, false
-		}
-	}
-	at += len("data:")
-	end := len(event)
-	if n := bytes.IndexByte(event[at:], '\n'); n >= 0 {
-		end = at + n
-		if bytes.Contains(event[end:], []byte("\ndata:")) {
-			return chat.Span{}, false
-		}
-	}
-	return chat.Span{Start: at, End: end}, true
 }
 
 // read reads the choices of a JSON text. Their texts stand in the member that is named. The
@@ -89,15 +68,40 @@ func readChoice(r *chat.Reader, p *part, base int, member string) {
 func readMessage(r *chat.Reader, p *part, base int) {
 	r.Members(func(name []byte) {
 		kind, from := r.Kind(), base+r.Next()
-		r.Value()
+		value := r.Value()
 		v := chat.Span{Start: from, End: base + r.Pos()}
 		switch {
 		case string(name) == "content" && kind == chat.KindString:
-			p.content = chat.Span{Start: v.Start + 1, End: v.End - 1}
+			p.content = []chat.Span{{Start: v.Start + 1, End: v.End - 1}}
+		case string(name) == "content" && kind == chat.KindArray:
+			p.content = textParts(value, v.Start)
 		case string(name) == "annotations":
 			p.annotations = v
 		}
 	})
+}
+
+// textParts returns where the texts of a list of parts stand, between their quotes. What a model thought
+// is a part of another type.
+func textParts(list []byte, base int) (spans []chat.Span) {
+	r := chat.NewReader(list)
+	r.Array(func(int) {
+		isText, text := false, chat.Span{}
+		r.Members(func(name []byte) {
+			kind, from := r.Kind(), r.Next()
+			value := r.Value()
+			switch {
+			case string(name) == "type":
+				isText = string(value) == `"text"`
+			case string(name) == "text" && kind == chat.KindString:
+				text = chat.Span{Start: base + from + 1, End: base + r.Pos() - 1}
+			}
+		})
+		if isText && text.End > text.Start {
+			spans = append(spans, text)
+		}
+	})
+	return spans
 }
 
 // begin keeps what all events of the answer have in common, of the first one that has choices:

@@ -79,26 +79,28 @@ func (s *stream) Write(event []byte) (int, error) {
 func (s *stream) read(event []byte) {
 	c := s.checker
 	defer panics.Recover(c.options.Panicked, c.bug)
-	data, ok := dataOf(event)
+	data, from := events.Data(event)
 	switch {
-	case !ok:
+	case data == nil:
 		return
-	case string(bytes.TrimSpace(data.Of(event))) == "[DONE]":
+	case string(bytes.TrimSpace(data)) == "[DONE]":
 		for _, t := range c.texts {
 			t.finish()
 			t.finished = true
 		}
 		return
-	case !c.parser.read(data.Of(event), data.Start, "delta"):
+	case !c.parser.read(data, from, "delta"):
 		return
 	}
 	for _, p := range c.parser.parts {
-		c.parser.begin(data.Of(event))
+		c.parser.begin(data)
 		t := c.textOf(p.choice)
 		if t == nil {
 			continue
 		}
-		t.feed(p.content.Of(event), s.number, p.content.Start)
+		for _, content := range p.content {
+			t.feed(content.Of(event), s.number, content.Start)
+		}
 		if t.finished = p.finished; p.finished {
 			t.finish()
 		}

@@ -39,6 +39,7 @@ type text struct {
 	fixed    bool        // nothing is removed of the marker that is being read
 	finished bool        // the last event ends it
 	blocks   blockReader // knows what is code, and what the text of a link
+	thoughts thoughts    // with which it begins
 }
 
 // A placed annotation is one at code points of a text.
@@ -49,6 +50,20 @@ const maxSaid = 2 << 10
 
 // put takes the next byte.
 func (t *text) put(s spot) {
+	if !t.thoughts.over {
+		switch t.thoughts.read(s.b) {
+		case begins: // the tag is no text either
+			t.said, t.clause, t.phrase = t.said[:0], 0, 0
+			t.blocks, t.space, t.marker.reading, t.escaped = blockReader{}, spot{}, noMarker, false
+			t.runes++
+			return
+		case thinking:
+			if s.b&0xc0 != 0x80 {
+				t.runes++
+			}
+			return
+		}
+	}
 	if t.marker.reading != noMarker && t.takeMarker(s) {
 		return
 	}

@@ -170,6 +170,7 @@ type answer struct {
 	finish  string
 	usage   []byte
 	blank   int      // bytes at the beginning of the text that are white space; see Said
+	begun   bool     // an event came
 	began   bool     // text was passed on
 	role    bool     // an event that is hidden has the role
 	failed  bool     // an event has an error

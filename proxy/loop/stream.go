@@ -3,6 +3,8 @@ package loop
 import (
 	"bytes"
 	"io"
+
+	"sidenote/proxy/events"
 )
 
 // Stage takes the events of this round's answer, which is a stream: an events.Stage. From the
@@ -33,8 +35,22 @@ func dataOf(event []byte) (data []byte, from, to int) {
 	return data, from, to
 }
 
-// Write takes one event.
+// Write takes one event. A byte order mark before the first one is dropped: the client may have got events
+// of earlier rounds.
 func (l *stage) Write(event []byte) (int, error) {
+	came := len(event)
+	if !l.now.begun {
+		l.now.begun = true
+		event = bytes.TrimPrefix(event, []byte(events.Mark))
+	}
+	if _, err := l.event(event); err != nil {
+		return 0, err
+	}
+	return came, nil
+}
+
+// event reads an event, and passes on what is for the client.
+func (l *stage) event(event []byte) (int, error) {
 	n := &l.now
 	if out, err := l.alike(event); out != nil || err != nil {
 		if err != nil {
@@ -323,26 +339,74 @@ func (l *stage) content(raw []byte, p *part) (value []byte, own bool) {
 		return raw, false
 	}
 	p.text = true
+	if raw[0] == '[' && n.reader != nil {
+		return l.parts(raw)
+	}
 	if raw[0] != '"' { // parts, such as what a model thinks
 		n.join(member{"content", raw})
 		return raw, false
 	}
+	shown := l.say(text)
+	switch shown {
+	case "":
+		return nil, false
+	case text:
+		return raw, false
+	}
+	return quote(shown), true
+}
+
+// say takes a piece of text, which is not empty, and returns what the client gets of it.
+func (l *stage) say(text string) (shown string) {
+	n := &l.now
 	n.size += len(text)
 	n.text.WriteString(text)
 	if n.reader != nil {
-		clear := string(n.reader.Write([]byte(text)))
-		own, text = clear != text, clear
-		if text == "" {
-			return nil, false
+		if text = string(n.reader.Write([]byte(text))); text == "" {
+			return ""
 		}
 	}
-	if lead := l.lead(); lead != "" {
-		own, text = true, lead+text
-	}
+	text = l.lead() + text
 	n.began = true
 	n.show.WriteString(text)
+	return text
+}
+
+// parts reads a piece of text in parts, in which calls may stand.
+func (l *stage) parts(raw []byte) (value []byte, own bool) {
+	var kept [][]byte
+	for _, part := range elementsOf(raw) {
+		o, text, ok := textIn(part)
+		switch {
+		case !ok:
+			l.now.join(member{"content", list([][]byte{part})})
+		case text != "":
+			shown := l.say(text)
+			if shown == text {
+				break
+			}
+			if own = true; shown == "" {
+				continue
+			}
+			o.set("text", quote(shown))
+			part = o.json()
+		}
+		kept = append(kept, part)
+	}
 	if own {
-		return quote(text), true
+		if len(kept) == 0 {
+			return nil, false
+		}
+		return list(kept), true
 	}
 	return raw, false
+}
+
+// textIn returns the text of a part of a content; ok is false if it is none, such as what a model thought.
+func textIn(part []byte) (o object, text string, ok bool) {
+	o, _ = objectOf(part)
+	if o.text("type") != "text" {
+		return o, "", false
+	}
+	return o, o.text("text"), true
 }

@@ -1,6 +1,10 @@
 package loop
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // EndWhole takes the whole answer of a round. ok is false if it is none with a message: it is passed
 // on as it is.
@@ -25,6 +29,10 @@ func (l *Loop) EndWhole(body []byte) (t Turn, ok bool) {
 		switch m.name {
 		case "role":
 		case "content":
+			if m.value[0] == '[' && n.reader != nil {
+				wholeParts(l, m.value)
+				continue
+			}
 			if m.value[0] == '[' {
 				n.join(m)
 				continue
@@ -46,6 +54,19 @@ func (l *Loop) EndWhole(body []byte) (t Turn, ok bool) {
 		c.theirs = c.theirs || !l.rules.Ours(c.name)
 	}
 	return l.turn(), true
+}
+
+// wholeParts reads the content of a whole answer in parts, in which calls may stand.
+func wholeParts(l *Loop, raw []byte) {
+	var texts strings.Builder
+	for _, part := range elementsOf(raw) {
+		if _, text, ok := textIn(part); ok {
+			texts.WriteString(text)
+			continue
+		}
+		l.now.join(member{"content", list([][]byte{part})})
+	}
+	wholeText(l, quote(texts.String()))
 }
 
 // wholeText reads the text of a whole answer.
@@ -77,6 +98,12 @@ func (l *Loop) Whole(t *Turn, vendor json.RawMessage) (body []byte, changed bool
 	message, _ := objectOf(choice.get("message"))
 	text, parts := l.shown+n.show.String(), elementsOf(message.get("content"))
 	switch {
+	case parts != nil && l.rules.Text != nil: // the texts among them are in text
+		parts = slices.DeleteFunc(parts, func(part []byte) bool { _, _, ok := textIn(part); return ok })
+		if text != "" {
+			parts = append(parts, textPart(text))
+		}
+		message.set("content", list(parts))
 	case parts != nil && text != "":
 		message.set("content", list(append([][]byte{textPart(text)}, parts...)))
 	case parts == nil && text != t.Text:

@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/answers"
 	"sidenote/proxy/coding"
+	"sidenote/proxy/loop"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval/llm"
 )
 
 // A flight is a stage while it is called.
@@ -186,7 +189,11 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 		return body, report.StageInvalid // it may say why
 	}
 	outcome = report.StageOK
-	if f.Output, f.Finish = turn.Says(), turn.Finish; f.Output == "" {
+	f.Output, f.Finish = turn.Says(), turn.Finish
+	if !f.call.Last {
+		f.Output = said(&turn)
+	}
+	if f.Output == "" {
 		outcome = report.StageSilent
 	}
 	if f.call.Last {
@@ -200,6 +207,15 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 		panic("BUG: nothing is written of a stage: " + err.Error())
 	}
 	return body, outcome
+}
+
+// said returns the output of a stage that later ones read: what its model thought is no part of it.
+func said(turn *loop.Turn) string {
+	output := llm.WithoutThinking(turn.Says())
+	if strings.TrimSpace(output) == "" {
+		return ""
+	}
+	return output
 }
 
 // An Error says that a stage has failed, and nothing takes its place.

@@ -1,6 +1,10 @@
 package usage
 
-import "bytes"
+import (
+	"bytes"
+
+	"sidenote/proxy/events"
+)
 
 // maxObject is the size of the largest usage object that is read, in bytes. OpenAI's has
 // 350, gateways' with prices have 1,000.
@@ -21,6 +25,11 @@ func inStream(text []byte, within int) (o object, ok bool) {
 		if o, ok = inJSON(line, begin); ok {
 			return o, true
 		}
+		if data := joined(text, i); data != nil {
+			if o, ok = inJSON(data, 0); ok {
+				return o, true
+			}
+		}
 		end = begin
 	}
 }
@@ -34,19 +43,17 @@ const lastEvents = 1536
 func hasFailed(text []byte) bool {
 	from := max(0, len(text)-lastEvents)
 	from = bytes.LastIndexByte(text[:from], '\n') + 1
-	for line := range bytes.Lines(text[from:]) {
-		if isError(line) {
+	for data := range events.All(text[from:]) {
+		if isError(data) {
 			return true
 		}
 	}
 	return false
 }
 
-// isError tells whether a line is an event that has an error beside or in place of an
-// answer.
-func isError(line []byte) bool {
-	data, ok := bytes.CutPrefix(line, []byte("data:"))
-	if !ok || !bytes.Contains(data, []byte(`"error"`)) {
+// isError tells whether the data of an event has an error beside or in place of an answer.
+func isError(data []byte) bool {
+	if !bytes.Contains(data, []byte(`"error"`)) {
 		return false
 	}
 	failed := false
@@ -122,6 +129,25 @@ var leaps = func() (t [256]uint8) {
 	}
 	return t
 }()
+
+// joined returns the data of the event around text[i], if it stands on several lines; else nil.
+func joined(text []byte, i int) []byte {
+	from, to := 0, len(text)
+	for _, empty := range [...]string{"\n\n", "\n\r\n"} {
+		if n := bytes.LastIndex(text[:i], []byte(empty)); n >= 0 {
+			from = max(from, n+len(empty))
+		}
+		if n := bytes.Index(text[i:], []byte(empty)); n >= 0 {
+			to = min(to, i+n)
+		}
+	}
+	event := text[from:to]
+	if bytes.Count(event, []byte("data:")) < 2 {
+		return nil
+	}
+	data, _ := events.Data(event)
+	return data
+}
 
 // lastKey returns the offset of the last key in text[from:end], -1 if there is none.
 func lastKey(text []byte, from, end int) int {

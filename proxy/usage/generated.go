@@ -1,9 +1,10 @@
 package usage
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
+
+	"sidenote/proxy/events"
 )
 
 // A Counter counts the tokens of a text. If exact is false, n is an upper bound.
@@ -72,11 +73,7 @@ func (r *Reader) texts(sound *bool) texts {
 		}
 		return all
 	}
-	for line := range bytes.Lines(kept) {
-		data, ok := bytes.CutPrefix(line, []byte("data:"))
-		if !ok {
-			continue
-		}
+	for data := range events.All(kept) {
 		var a answer
 		_ = json.Unmarshal(data, &a) // [DONE], an event that was cut, or a field of another type, which is skipped
 		all.add(&a)

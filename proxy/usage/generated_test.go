@@ -59,16 +59,17 @@ data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\
 data: {"choices":[{"delta":{"function_call":{"name":"ab","arguments":"c"}}}]}
 
 `, "19"},
-	"completions":          {"data: {\"choices\":[{\"text\":\"abc\",\"index\":0}]}\n\ndata: {\"choices\":[{\"text\":\"d\",\"index\":1}]}\n\n", "4"},
-	"responses":            {"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\"delta\":\"abc\"}\n\nevent: x\ndata: {\"type\":\"response.function_call_arguments.delta\",\"output_index\":1,\"delta\":\"{}\"}\n\ndata: {\"type\":\"response.audio.delta\",\"delta\":\"AAAA\"}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[{\"content\":[{\"text\":\"abc\"}]}]}}\n\n", "5"},
-	"an error (U11)":       {"data: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\ndata: {\"error\":{\"message\":\"overloaded\"}}\n\n", "2"},
-	"odd events":           {": c\r\n\r\ndata: \r\n\r\ndata: 12\n\ndata: {\"choices\":{}}\n\ndata: {\"choices\":[{\"index\":\"x\",\"delta\":{\"content\":\"ab\"}}]}\r\n\r\n", "2"},
-	"cut in an event (U5)": {"data: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"a", "2"},
-	"a whole chat":         {`{"choices":[{"message":{"role":"assistant","content":"abc","tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"function":{"name":"g","arguments":"1"}}]}},{"message":{"content":[{"text":"a"}]}}]}`, "22"},
-	"a whole response":     {`{"output":[{"summary":[{"text":"ab"}]},{"content":[{"type":"output_text","text":"abc"},{"refusal":"d"}]},{"name":"f","arguments":"{}"}]}`, "9"},
-	"a whole completion":   {`{"choices":[{"text":"abc"},{"text":"d","index":1}]}`, "4"},
-	"a chat that was cut":  {`{"choices":[{"message":{"content":"ab`, "about 10"},
-	"nothing":              {"", "0"},
+	"a mark, several lines": {"\xef\xbb\xbfdata: {\"choices\":[{\"delta\":{\"content\":\"abc\"}}]}\n\ndata: {\"choices\":\ndata: [{\"delta\":{\"content\":\"d\"}}]}\n\n", "4"},
+	"completions":           {"data: {\"choices\":[{\"text\":\"abc\",\"index\":0}]}\n\ndata: {\"choices\":[{\"text\":\"d\",\"index\":1}]}\n\n", "4"},
+	"responses":             {"event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"output_index\":0,\"content_index\":0,\"delta\":\"abc\"}\n\nevent: x\ndata: {\"type\":\"response.function_call_arguments.delta\",\"output_index\":1,\"delta\":\"{}\"}\n\ndata: {\"type\":\"response.audio.delta\",\"delta\":\"AAAA\"}\n\ndata: {\"type\":\"response.completed\",\"response\":{\"output\":[{\"content\":[{\"text\":\"abc\"}]}]}}\n\n", "5"},
+	"an error (U11)":        {"data: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\ndata: {\"error\":{\"message\":\"overloaded\"}}\n\n", "2"},
+	"odd events":            {": c\r\n\r\ndata: \r\n\r\ndata: 12\n\ndata: {\"choices\":{}}\n\ndata: {\"choices\":[{\"index\":\"x\",\"delta\":{\"content\":\"ab\"}}]}\r\n\r\n", "2"},
+	"cut in an event (U5)":  {"data: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"a", "2"},
+	"a whole chat":          {`{"choices":[{"message":{"role":"assistant","content":"abc","tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"function":{"name":"g","arguments":"1"}}]}},{"message":{"content":[{"text":"a"}]}}]}`, "22"},
+	"a whole response":      {`{"output":[{"summary":[{"text":"ab"}]},{"content":[{"type":"output_text","text":"abc"},{"refusal":"d"}]},{"name":"f","arguments":"{}"}]}`, "9"},
+	"a whole completion":    {`{"choices":[{"text":"abc"},{"text":"d","index":1}]}`, "4"},
+	"a chat that was cut":   {`{"choices":[{"message":{"content":"ab`, "about 10"},
+	"nothing":               {"", "0"},
 }
 
 // The text of an answer is counted as one text, whatever its pieces are.

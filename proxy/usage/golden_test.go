@@ -83,6 +83,11 @@ var golden = map[string]goldenAnswer{
 	"OpenAI, streamed, CRLF":   {route.Chat, strings.ReplaceAll(openAIStream, "\n", "\r\n"), "8(0)+1(0)"},
 	"OpenAI, streamed without": {route.Chat, "data: {\"id\":\"c\",\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n", "absent"},
 	"no DONE (U6)":             {route.Chat, strings.TrimSuffix(openAIStream, "data: [DONE]\n\n"), "8(0)+1(0)"},
+	"a mark":                   {route.Chat, "\xef\xbb\xbf" + openAIStream, "8(0)+1(0)"},
+	"only an event, marked":    {route.Chat, "\xef\xbb\xbfdata: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":1}}\n\n", "8(0)+1(0)"},
+	"several lines":            {route.Chat, strings.ReplaceAll(openAIStream, `"usage":{`, "\ndata: \"usage\":{\r\ndata: "), "8(0)+1(0)"},
+	"several lines, no gap":    {route.Chat, "data: {\"choices\":[]}\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":1}}\ndata: [DONE]\n", "8(0)+1(0)"},
+	"failed, on several lines": {route.Chat, "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: {\ndata: \"error\":{}\ndata: }\n\n", "failed"},
 	"no last line end":         {route.Chat, strings.TrimSuffix(openAIStream, "\n\ndata: [DONE]\n\n"), "8(0)+1(0)"},
 	"comments":                 {route.Chat, ": PROCESSING\n\n" + openAIStream + ": bye {\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}\n\n", "8(0)+1(0)"},
 	"vLLM, continuous": {route.Chat, `data: {"choices":[{"delta":{"role":"assistant"}}],"usage":{"prompt_tokens":31,"total_tokens":31,"completion_tokens":0}}

@@ -88,20 +88,8 @@ func hidden(event []byte) (from, to int) {
 	if lastKey(event, 0, len(event)) < 0 {
 		return 0, 0
 	}
-	at := len("data:")
-	if !bytes.HasPrefix(event, []byte("data:")) {
-		if i := bytes.Index(event, []byte("\ndata:")); i >= 0 {
-			at = i + len("\ndata:")
-		}
-	}
-	line := event[at:]
-	if bytes.Contains(line, []byte("\ndata:")) {
-		return 0, 0 // no server is known that writes several lines
-	}
-	if end := bytes.IndexByte(line, '\n'); end >= 0 {
-		line = line[:end]
-	}
-	m := findMember(line)
+	data, at := events.Data(event)
+	m := findMember(data)
 	switch {
 	case !m.whole || m.to == 0:
 		return 0, 0

@@ -152,7 +152,7 @@ func read(body []byte) (a Answer, err error) {
 	var c struct {
 		Choices []struct {
 			Message struct {
-				Content *string `json:"content"`
+				Content *content `json:"content"`
 			} `json:"message"`
 		} `json:"choices"`
 		Usage *struct {
@@ -166,9 +166,35 @@ func read(body []byte) (a Answer, err error) {
 	if u := c.Usage; u != nil && u.Prompt > 0 && u.Completion >= 0 {
 		a.Usage = Usage{Input: u.Prompt, Output: u.Completion, Known: true}
 	}
-	if len(c.Choices) == 0 || c.Choices[0].Message.Content == nil {
+	if len(c.Choices) == 0 || c.Choices[0].Message.Content == nil || c.Choices[0].Message.Content.none {
 		return a, fmt.Errorf("%w: it has no text", ErrNoCompletion)
 	}
-	a.Text = *c.Choices[0].Message.Content
+	a.Text = c.Choices[0].Message.Content.text
 	return a, nil
+}
+
+// A content is the text of a message: a string, or the texts of a list of parts. What a model thought is a
+// part of another type.
+type content struct {
+	text string
+	none bool // no part is a text
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *content) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '[' {
+		return json.Unmarshal(raw, &c.text)
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	c.none = true
+	err := json.Unmarshal(raw, &parts)
+	for _, part := range parts {
+		if part.Type == "text" {
+			c.text, c.none = c.text+part.Text, false
+		}
+	}
+	return err
 }

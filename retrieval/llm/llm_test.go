@@ -90,7 +90,9 @@ func TestAskFails(t *testing.T) {
 		"an error in 200":  {says(200, `{"error":{"message":"overloaded"}}`), llm.ErrNoCompletion, "no text", false},
 		"no choices":       {says(200, `{"choices":[]}`), llm.ErrNoCompletion, "no text", false},
 		"content null":     {says(200, `{"choices":[{"message":{"content":null}}]}`), llm.ErrNoCompletion, "no text", false},
-		"content of parts": {says(200, `{"choices":[{"message":{"content":[]}}]}`), llm.ErrNoCompletion, "no completion", false},
+		"content of parts": {says(200, `{"choices":[{"message":{"content":[]}}]}`), llm.ErrNoCompletion, "no text", false},
+		"only thoughts":    {says(200, `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`), llm.ErrNoCompletion, "no text", false},
+		"a number":         {says(200, `{"choices":[{"message":{"content":1}}]}`), llm.ErrNoCompletion, "no completion", false},
 		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
+	"sidenote/retrieval/llm"
 )
 
 // maxListed is how many queries an answer may have: one with more was not written to the
@@ -21,6 +22,7 @@ var (
 // Read returns the plan that an answer holds: a JSON object, one in a fence, or a list with a
 // line an item. All else, such as prose, is an error that wraps retrieval.ErrBadPlan.
 func Read(answer string) (retrieval.Plan, error) {
+	answer = llm.WithoutThinking(answer)
 	if _, after, thought := strings.Cut(answer, "</think>"); thought {
 		answer = after
 	}

@@ -65,6 +65,7 @@ var fence = regexp.MustCompile("(?s)```[a-zA-Z]*[ \t]*\r?\n(.*?)```")
 // Read returns the scores that a chat model gave n documents, from 0 to 1. What is no such list is
 // an error that wraps retrieval.ErrBadScores.
 func Read(answer string, n int) ([]float64, error) {
+	answer = llm.WithoutThinking(answer)
 	if _, after, thought := strings.Cut(answer, "</think>"); thought {
 		answer = after
 	}

@@ -71,6 +71,11 @@ func TestAsk(t *testing.T) {
 		"no DONE":      {stream, begin + end, all, nil},
 		"other choice": {stream, begin + `data: {"choices":[{"index":1,"delta":{"content":"no"}}]}` + "\n\n" + end + "data: [DONE]\n\n", all, nil},
 		"cut":          {stream, begin, all[:4], chatclient.ErrCut},
+		"a mark":       {stream, "\ufeff" + begin + end + "data: [DONE]\n\n", all, nil},
+		"many lines":   {stream, strings.ReplaceAll(begin+end, `,"delta"`, ",\r\nid: 7\r\ndata: \"delta\"") + "data: [DONE]\n\n", all, nil},
+		"no gaps":      {stream, strings.ReplaceAll(begin+end, "\n\n", "\n") + "data: [DONE]\n\n", all, nil},
+		"parts":        {stream, begin + strings.Replace(end, `"is."`, `[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"is."}]`, 1), all, nil},
+		"JSON, parts":  {"application/json", `{"id":"c1","model":"m","choices":[{"message":{"content":[{"type":"text","text":"It "},{"type":"text","text":"is."}]},"finish_reason":"stop"}]}`, []string{"staged; stages=2", "+It is."}, nil},
 		"JSON":         {"application/json", `{"id":"c1","model":"m","choices":[{"message":{"content":"It is."},"finish_reason":"stop"}]}`, []string{"staged; stages=2", "+It is."}, nil},
 	} {
 		a, heard, err := asks(t, http.StatusOK, c.kind, c.body, &report.Report{ID: "r1"})

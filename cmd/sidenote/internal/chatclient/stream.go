@@ -25,9 +25,29 @@ type completion struct {
 	Error failure
 }
 
-type words struct{ Content, Refusal string }
+type words struct {
+	Content content
+	Refusal string
+}
 
-func (w words) text() string { return w.Content + w.Refusal }
+func (w words) text() string { return string(w.Content) + w.Refusal }
+
+// A content is a text: a string, or the texts of a list of parts.
+type content string
+
+func (c *content) UnmarshalJSON(data []byte) error {
+	if data[0] != '[' {
+		return json.Unmarshal(data, (*string)(c))
+	}
+	var parts []struct{ Type, Text string }
+	_ = json.Unmarshal(data, &parts) // what is no part has no text
+	for _, part := range parts {
+		if part.Type == "text" {
+			*c += content(part.Text)
+		}
+	}
+	return nil
+}
 
 // A failure is an error in OpenAI's shape, in which some servers give a string.
 type failure json.RawMessage
@@ -61,25 +81,33 @@ func readStream(r io.Reader, f Follow) (a Answer, err error) {
 	lines.Buffer(nil, maxEvent)
 	var text strings.Builder
 	defer func() { a.Text = text.String() }()
-	for lines.Scan() {
+	var data string // of an event, as far as it came
+	for first := true; lines.Scan(); first = false {
 		line := lines.Text()
+		if first {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
 		if m := stageComment.FindStringSubmatch(line); m != nil && f.Stage != nil {
 			at, _ := strconv.Atoi(m[1])
 			of, _ := strconv.Atoi(m[2])
 			f.Stage(at, of, m[3])
 			continue
 		}
-		data, ok := strings.CutPrefix(line, "data:")
-		if data = strings.TrimSpace(data); !ok || data == "" {
-			continue
+		more, ok := strings.CutPrefix(line, "data:")
+		if ok {
+			data = strings.TrimSpace(data + "\n" + more)
 		}
 		if data == "[DONE]" {
 			return a, nil
 		}
+		if data == "" || line != "" && !json.Valid([]byte(data)) {
+			continue // the event has no data, or goes on
+		}
 		var event completion
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
-			return a, &Refusal{Status: http.StatusOK, Message: "an event of the stream is no JSON"}
+			return a, errNotJSON()
 		}
+		data = ""
 		if message := event.Error.message(); message != "" {
 			return a, &Refusal{Status: http.StatusOK, Message: message}
 		}
@@ -90,10 +118,17 @@ func readStream(r io.Reader, f Follow) (a Answer, err error) {
 			}
 		}
 	}
+	if data != "" && lines.Err() == nil {
+		return a, errNotJSON()
+	}
 	if lines.Err() == nil && a.Finish != "" { // some servers say no [DONE]
 		return a, nil
 	}
 	return a, ErrCut
+}
+
+func errNotJSON() error {
+	return &Refusal{Status: http.StatusOK, Message: "an event of the stream is no JSON"}
 }
 
 // add takes up an event and returns the text that it has.

@@ -1,0 +1,56 @@
+package llm
+
+import "strings"
+
+// thoughts are the tags between which models write what they think before they answer.
+var thoughts = [...][2]string{
+	{"<think>", "</think>"}, {"<thinking>", "</thinking>"}, {"<thought>", "</thought>"}, {"<reasoning>", "</reasoning>"},
+	{"[THINK]", "[/THINK]"}, // Magistral
+}
+
+// ThinkingTags returns the opening and closing tags between which models write what they think before they
+// answer.
+func ThinkingTags() [len(thoughts)][2]string { return thoughts }
+
+const space = " \t\r\n\ufeff"
+
+// WithoutThinking returns an answer without the thoughts that it begins with. An answer that was cut within
+// them is empty. Where a template has the opening tag, an answer has the closing one only, at the end of a line.
+func WithoutThinking(answer string) string {
+	if rest, ok := closed(answer); ok {
+		answer = rest
+	}
+	for {
+		begun := strings.TrimLeft(answer, space)
+		open, end := opening(begun)
+		if open == "" {
+			return answer
+		}
+		_, rest, ok := strings.Cut(begun[len(open):], end)
+		if !ok {
+			return ""
+		}
+		answer = strings.TrimLeft(rest, space)
+	}
+}
+
+// opening returns the tags of the thoughts that a text begins with; "" if it begins with none.
+func opening(text string) (open, end string) {
+	for _, tags := range thoughts {
+		if strings.HasPrefix(text, tags[0]) {
+			return tags[0], tags[1]
+		}
+	}
+	return "", ""
+}
+
+// closed returns what stands behind thoughts that were never opened.
+func closed(answer string) (rest string, ok bool) {
+	const open, end = "<think>", "</think>"
+	before, rest, found := strings.Cut(answer, end)
+	line := strings.TrimLeft(rest, " \t")
+	if !found || strings.Contains(before, open) || line != "" && line[0] != '\n' && line[0] != '\r' {
+		return "", false
+	}
+	return strings.TrimLeft(rest, space), true
+}

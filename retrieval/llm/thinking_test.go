@@ -1,0 +1,78 @@
+package llm_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"sidenote/retrieval/llm"
+	"sidenote/retrieval/plan"
+	"sidenote/retrieval/rerank"
+)
+
+// What a model thinks before it answers is no part of its answer, in whatever tags; what it says of such tags is.
+func TestWithoutThinking(t *testing.T) {
+	for answer, want := range map[string]string{
+		"<think>all fine</think>\n\nNO ISSUES":      "NO ISSUES",
+		" \n<think>\n</think>\n\n":                  "",
+		"<think>a</think><think>b</think> c ":       "c ",
+		"<thinking>a</thinking>b":                   "b",
+		"<thought>a</thought>b":                     "b",
+		"<reasoning>a</reasoning>b":                 "b",
+		"[THINK]a[/THINK]b":                         "b",
+		"\ufeff<think>a</think>b":                   "b",
+		"all fine\n</think>\n\nNO ISSUES":           "NO ISSUES",
+		"<think>the limit was used up":              "",
+		"NO ISSUES":                                 "NO ISSUES",
+		"  b ":                                      "  b ",
+		"":                                          "",
+		"b <think>c</think>\nd":                     "b <think>c</think>\nd",
+		"End it with `</think>`, and say no more.":  "End it with `</think>`, and say no more.",
+		"<thinker>a</thinker>":                      "<thinker>a</thinker>",
+		"<think>it writes </think>\n</think> again": "</think> again",
+	} {
+		if got := llm.WithoutThinking(answer); got != want {
+			t.Errorf("%q is read as %q, want %q", answer, got, want)
+		}
+	}
+}
+
+// Plans and scores are read behind thoughts, and in parts as in a string.
+func TestAnswersBehindThoughts(t *testing.T) {
+	const thought = `{"type":"thinking","thinking":[{"type":"text","text":"{\"queries\":[\"no\"]}"}]}`
+	for name, content := range map[string]string{
+		"a string": `"{A}"`, "tags": `"<think>{}</think>{A}"`, "other tags": `"[THINK]{\"queries\":[]}[/THINK]\n{A}"`,
+		"parts": `[` + thought + `,{"type":"text","text":"{A}"}]`, "a text in two parts": `[{"type":"text","text":"<think>x</think>"},{"type":"text","text":"{A}"}]`,
+	} {
+		ask := func(a string) string {
+			api := serve(t, func(w http.ResponseWriter, _ *http.Request) { answerIn(w, content, a) })
+			p, err := llm.NewPrompt(llm.Model{Name: "small"}, "rules", "q", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := api.Ask(t.Context(), llm.Call{}, p)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			return answer.Text
+		}
+		if p, err := plan.Read(ask(`{"queries":["leave"]}`)); err != nil || len(p.Queries) != 1 || p.Queries[0] != "leave" {
+			t.Errorf("%s: planned %v, %v", name, p, err)
+		}
+		if s, err := rerank.Read(ask(`{"scores":[{"index":0,"score":5}]}`), 1); err != nil || s[0] != .5 {
+			t.Errorf("%s: scored %v, %v", name, s, err)
+		}
+	}
+}
+
+// answerIn answers with a content in which {A} stands for an answer.
+func answerIn(w http.ResponseWriter, content, a string) {
+	quoted, err := json.Marshal(a)
+	if err != nil {
+		panic(err)
+	}
+	inside := string(quoted[1 : len(quoted)-1])
+	_, _ = io.WriteString(w, `{"choices":[{"message":{"content":`+strings.ReplaceAll(content, "{A}", inside)+`}}]}`)
+}
