@@ -43,14 +43,16 @@ func (p *part) inJSON() []byte {
 // but the policy, so they are remembered, as renderings are.
 type fixedTexts struct {
 	fixedKey
-	before, behind part // the template's
-	rules          part // the fixed sentences where they stand in the block on their own
-	opening        part // what stands above the first source: else the rules, or the notice
-	closing        part // the line behind the last source of a long element
+	before, behind part    // the template's, without rules
+	withRules      [2]part // the same with the rules, if the template has a place for them
+	ruleTokens     int     // of the rules there; 0 if it has none
+	rules          part    // the fixed sentences where they stand in the block on their own
+	opening        part    // what stands above the first source: else the rules, or the notice
+	closing        part    // the line behind the last source of a long element
 	close          part
 	sourceClose    part // behind each source
 
-	around    int // tokens of the template's texts and of rules on their own
+	around    int // tokens of the template's texts with the rules, and of rules on their own
 	inElement int // tokens of the rules in opening
 	exact     bool
 }
@@ -74,7 +76,7 @@ func (m *memo) fixedTexts(j *job, notice bool) *fixedTexts {
 	f := m.fixed.At(k.hash())
 	if f == nil || f.fixedKey != k {
 		f = newFixedTexts(j, k)
-		for _, p := range [...]*part{&f.before, &f.behind, &f.rules, &f.opening, &f.closing, &f.close} {
+		for _, p := range [...]*part{&f.before, &f.behind, &f.withRules[0], &f.withRules[1], &f.rules, &f.opening, &f.closing, &f.close} {
 			p.json = p.inJSON()
 		}
 		m.fixed.Put(k.hash(), f)
@@ -84,20 +86,31 @@ func (m *memo) fixedTexts(j *job, notice bool) *fixedTexts {
 
 func newFixedTexts(j *job, k fixedKey) *fixedTexts {
 	p, m := j.policy, meter{counter: j.model.Counter, allExact: true}
-	before, behind := p.Template.Around(j.safeQuery())
-	inBlock, inElement := "", p.Rules(k.formatIsText, k.rulesInBlock)
-	if k.rulesInBlock {
+	before, behind := p.Template.Around(j.safeQuery(), "")
+	d, closing := p.Delimiters(), p.Closing(k.formatIsText)
+	inTemplate, inBlock, inElement := "", "", p.Rules(k.formatIsText, k.rulesInBlock)
+	switch {
+	case p.NoRules || p.Template.HasRules():
+		if !p.NoRules {
+			inTemplate = strings.TrimSuffix(inElement, "\n")
+		}
+		inElement, closing = "", ""
+		d = p.BareDelimiters()
+	case k.rulesInBlock:
 		inBlock, inElement = inElement, ""
 	}
 	if k.notice {
 		inElement = block.NoticeEmpty
 	}
-	d := p.Delimiters()
 	f := &fixedTexts{
 		fixedKey: k,
 		before:   m.part(before), behind: m.part(behind), rules: m.part(inBlock),
-		opening: m.part(d.Open + inElement), closing: m.part(p.Closing(k.formatIsText)), close: m.part(d.Close), sourceClose: m.part(d.SourceClose),
+		opening: m.part(d.Open + inElement), closing: m.part(closing), close: m.part(d.Close), sourceClose: m.part(d.SourceClose),
 		inElement: m.count(inElement),
+	}
+	if inTemplate != "" {
+		before, behind = p.Template.Around(j.safeQuery(), inTemplate)
+		f.withRules, f.ruleTokens = [2]part{m.part(before), m.part(behind)}, m.count(inTemplate)
 	}
 	f.around = m.count(strings.TrimLeft(before+behind, "\r\n")) + f.rules.tokens
 	f.exact = m.allExact

@@ -146,7 +146,11 @@ func (p *plan) compose() {
 		p.insertions[i].parts = p.insertions[i].parts[:0]
 	}
 	block := &p.insertions[0]
-	block.parts = append(block.parts, p.fixed.before)
+	before, behind := p.fixed.before, p.fixed.behind
+	if p.rulesInTemplate() {
+		before, behind = p.fixed.withRules[0], p.fixed.withRules[1]
+	}
+	block.parts = append(block.parts, before)
 	if p.fixed.rules.text != "" {
 		block.parts = append(block.parts, p.fixed.rules)
 	}
@@ -154,10 +158,10 @@ func (p *plan) compose() {
 		at := &p.insertions[e.place]
 		at.parts = append(at.parts, e.parts...)
 	}
-	if len(block.parts) == 1 {
+	if len(block.parts) == 1 && !p.rulesAlone() {
 		block.parts = block.parts[:0] // nothing stands in the template
 	} else {
-		block.parts = append(block.parts, p.fixed.behind)
+		block.parts = append(block.parts, behind)
 	}
 	for i := range p.places {
 		if at := &p.insertions[i]; len(at.parts) > 0 {
@@ -185,6 +189,21 @@ func (p *plan) weigh() (adds bool) {
 	}
 	p.used = p.model.Billed(p.used)
 	return adds
+}
+
+// rulesInTemplate reports whether the rules go into the template: there are sources for them, or
+// they stand alone.
+func (p *plan) rulesInTemplate() bool {
+	if p.fixed.ruleTokens == 0 {
+		return false
+	}
+	sources := len(p.sources.blocks) > 0 && p.elements[len(p.elements)-1].entry.Fate != Out
+	return sources || p.rulesAlone()
+}
+
+// rulesAlone reports whether rules go in without sources, too: those of the placement split.
+func (p *plan) rulesAlone() bool {
+	return p.fixed.rules.text != "" || p.fixed.rulesInBlock && p.fixed.ruleTokens > 0
 }
 
 // weigh counts by how much the application's text grows.
@@ -242,7 +261,7 @@ func (p *plan) result(out *fitResult) {
 		out.components[i] = p.elements[i].entry
 		demand += p.elements[i].entry.Demand
 	}
-	if demand > 0 || p.fixed.rules.text != "" {
+	if demand > 0 || p.rulesAlone() {
 		demand += p.around()
 	}
 	out.overflow = max(0, p.model.Billed(demand)-p.budget)
@@ -259,6 +278,9 @@ func (p *plan) result(out *fitResult) {
 		}
 	}
 	out.used, out.rules = p.used, p.fixed.rules.tokens
+	if p.rulesInTemplate() {
+		out.rules += p.fixed.ruleTokens
+	}
 	for i := range p.elements {
 		out.rules += p.elements[i].rules
 		out.text += p.elements[i].text

@@ -31,6 +31,14 @@ func (s *Style) Delimiters() Delimiters {
 	return d
 }
 
+// BareDelimiters returns those of the style without the element around all sources, which goes
+// with the rules.
+func (s *Style) BareDelimiters() Delimiters {
+	d := s.Delimiters()
+	d.Open, d.Close = strings.TrimSuffix(d.Open, tags.SourcesOpen), ""
+	return d
+}
+
 // heading stands above a component.
 func heading(name string) string { return "# " + strings.ToUpper(name) + "\n" }
 

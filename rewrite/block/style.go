@@ -9,6 +9,7 @@ type Style struct {
 	SourceOrder      SourceOrder      `json:",omitempty"`
 	Neighbours       Neighbours       `json:",omitempty"`
 
+	NoRules          bool `json:",omitempty"` // the sentences on excerpts, citations and grounding are left out
 	Citations        Citations
 	Grounding        Grounding
 	SourceAttributes []string // of the six in DefaultStyle, in that order; id is always there

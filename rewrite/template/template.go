@@ -14,11 +14,12 @@ import (
 const (
 	contextHole = "{{CONTEXT}}"
 	queryHole   = "{{QUERY}}"
+	rulesHole   = "{{RULES}}"
 )
 
 // A Template is the text around the context that is added. It holds {{CONTEXT}} once,
-// where the context goes, and may hold {{QUERY}} for the user's question. It is parsed
-// once; the zero Template is {{CONTEXT}} alone.
+// where the context goes, and may hold {{QUERY}} for the user's question and, once,
+// {{RULES}} for the rules that otherwise stand above the sources. It is parsed once; the zero Template is {{CONTEXT}} alone.
 type Template struct {
 	text  string   // as it was written
 	parts []string // texts and placeholders in turn
@@ -28,7 +29,7 @@ type Template struct {
 
 // braces matches double braces in a template, a placeholder in them, and the braces beside
 // it.
-var braces = regexp.MustCompile(`\{\{+(?:(CONTEXT|QUERY)\}\}+)?`)
+var braces = regexp.MustCompile(`\{\{+(?:(CONTEXT|QUERY|RULES)\}\}+)?`)
 
 // tagName matches the beginning of a tag in a template.
 var tagName = regexp.MustCompile(`<\s*/?\s*([\pL_][\pL\pN_:.-]*)`)
@@ -42,8 +43,8 @@ func parseTemplate(text string) (Template, error) {
 		found := text[at[0]:at[1]]
 		switch {
 		case at[2] < 0:
-			return Template{}, t.problem(at[0], "%q is no placeholder; there are {{CONTEXT}} and {{QUERY}}", unknownHole(text[at[0]:]))
-		case found != contextHole && found != queryHole:
+			return Template{}, t.problem(at[0], "%q is no placeholder; there are {{CONTEXT}}, {{RULES}} and {{QUERY}}", unknownHole(text[at[0]:]))
+		case found != contextHole && found != queryHole && found != rulesHole:
 			return Template{}, t.problem(at[0], "%q has a brace beside a placeholder; put a space between them", found)
 		}
 		t.parts = append(t.parts, text[end:at[0]], found)
@@ -52,6 +53,9 @@ func parseTemplate(text string) (Template, error) {
 	t.parts = append(t.parts, text[end:])
 	if n := strings.Count(text, contextHole); n != 1 {
 		return Template{}, fmt.Errorf("has {{CONTEXT}} %d times; the context goes in once", n)
+	}
+	if n := strings.Count(text, rulesHole); n > 1 {
+		return Template{}, fmt.Errorf("has {{RULES}} %d times; the rules go in once", n)
 	}
 	for _, m := range tagName.FindAllStringSubmatch(text, -1) {
 		t.names = append(t.names, m[1])
@@ -100,22 +104,29 @@ func (t *Template) TagNames() []string { return t.names }
 // Asks tells whether the template has a place for the question.
 func (t Template) Asks() bool { return slices.Contains(t.parts, queryHole) }
 
-// Around returns the texts before the context and behind it, with the question in its places,
-// where placeholders stay as they are. It drops line breaks at the beginning: the ones before
+// HasRules reports whether the template has a place for the rules.
+func (t *Template) HasRules() bool { return slices.Contains(t.parts, rulesHole) }
+
+// Around returns the texts before the context and behind it, with the question and the rules in
+// their places, where placeholders stay as they are. It drops line breaks at the beginning: the ones before
 // the block are made where it is placed.
-func (t *Template) Around(query string) (before, behind string) {
+func (t *Template) Around(query, rules string) (before, behind string) {
 	at := slices.Index(t.parts, contextHole)
 	if at < 0 { // the zero Template
 		return "", ""
 	}
-	return strings.TrimLeft(filled(t.parts[:at], query), "\r\n"), filled(t.parts[at+1:], query)
+	return strings.TrimLeft(filled(t.parts[:at], query, rules), "\r\n"), filled(t.parts[at+1:], query, rules)
 }
 
-// filled joins texts, and the question where a placeholder stands for it.
-func filled(parts []string, query string) string {
+// filled joins texts, with the question and the rules where placeholders stand for them.
+func filled(parts []string, query, rules string) string {
 	var all strings.Builder
 	for i, part := range parts {
-		if i%2 == 1 {
+		switch {
+		case i%2 == 0:
+		case part == rulesHole:
+			part = rules
+		default:
 			part = query
 		}
 		all.WriteString(part)

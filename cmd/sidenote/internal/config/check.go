@@ -126,6 +126,9 @@ func checkBudgets(c checker) {
 }
 
 func checkTreatment(c checker, key string, t Treatment) {
+	if t.Rules == Off && t.Template.HasRules() {
+		c.problem(key+".rules", "is off, and the template has {{RULES}}; remove one of them")
+	}
 	if t.Retrieval.TopK > t.Retrieval.NumCandidates {
 		c.problem(key+".retrieval.top_k", "%d is more than num_candidates, %d", t.Retrieval.TopK, t.Retrieval.NumCandidates)
 	}

@@ -46,6 +46,7 @@ type Treatment struct {
 	ComponentsFormat   string             `yaml:"components_format" of:"tags|headings"`
 	Sources            SourcesComponent   `yaml:"sources"`
 	SourceAttributes   []string           `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
+	Rules              string             `yaml:"rules" of:"on|off"` // whether ours stand above the sources, or in the template
 	Citations          block.Citations    `yaml:"citations" of:"auto|on|off"`
 	Annotations        citing.Annotations `yaml:"annotations"`
 	Grounding          block.Grounding    `yaml:"grounding" of:"default|strict"`
@@ -158,6 +159,7 @@ func DefaultPolicy() Policy {
 		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags, Order: sourcesByRelevance, Neighbours: adjacentNeighbours},
 		ComponentsFormat:   formatTags,
 		SourceAttributes:   p.SourceAttributes,
+		Rules:              "on",
 		Citations:          p.Citations,
 		Annotations:        citing.Default(),
 		Grounding:          p.Grounding,
@@ -198,7 +200,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Order:   p.Order,
 		Style: block.Style{
 			ComponentsFormat: block.ComponentsFormat(formatOf(p.ComponentsFormat)), SourcesFormat: block.SourcesFormat(formatOf(p.Sources.Format)),
-			SourceOrder: p.Sources.order(), Neighbours: p.Sources.neighbours(), Citations: p.Citations, Grounding: p.Grounding,
+			SourceOrder: p.Sources.order(), Neighbours: p.Sources.neighbours(), NoRules: p.Rules == Off, Citations: p.Citations, Grounding: p.Grounding,
 			SourceAttributes: p.SourceAttributes, Escape: p.Escape,
 		},
 		MinTruncatedTokens: int(p.MinTruncatedTokens),

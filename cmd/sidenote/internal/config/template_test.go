@@ -25,7 +25,7 @@ func TestM16TemplateIsPlainOrRefused(t *testing.T) {
 	refused("{{CONTEXT}}}", `"{{CONTEXT}}}"`+touched)
 	refused("{{CONTEXT}} {{{QUERY}}", `"{{{QUERY}}"`+touched)
 	refused("{{{{CONTEXT}}{{QUERY}}}}", `"{{{{CONTEXT}}"`+touched)
-	const none = ` is no placeholder; there are {{CONTEXT}} and {{QUERY}}`
+	const none = ` is no placeholder; there are {{CONTEXT}}, {{RULES}} and {{QUERY}}`
 	refused("{{ CONTEXT }}", `"{{ CONTEXT }}"`+none)
 	refused("{{context}}", `"{{context}}"`+none)
 	refused("{{CONTEXT}} {{Query}}", `"{{Query}}"`+none)
@@ -34,6 +34,10 @@ func TestM16TemplateIsPlainOrRefused(t *testing.T) {
 	refused("{{sidenote}} {{CONTEXT}}", `"{{sidenote}}"`+none)
 	refused("{{CONTEXT}} {{", `"{{"`+none)
 	refused("{{CONTEXT}} {{QUERY", `"{{QUERY"`+none)
+	refused("{{RULES}}} {{CONTEXT}}", `"{{RULES}}}"`+touched)
+	refused("{{rules}} {{CONTEXT}}", `"{{rules}}"`+none)
+	refused("{{RULES}} {{CONTEXT}} {{RULES}}", "has {{RULES}} 2 times; the rules go in once")
+	refused("{{RULES}}", "has {{CONTEXT}} 0 times; the context goes in once")
 	const once = "has {{CONTEXT}} %d times; the context goes in once"
 	refused("Here is what we know.", fmt.Sprintf(once, 0))
 	refused("{CONTEXT}", fmt.Sprintf(once, 0))
@@ -44,7 +48,7 @@ func TestM16TemplateIsPlainOrRefused(t *testing.T) {
 func TestM16TemplateProblemNamesItsLine(t *testing.T) {
 	file := "upstream: http://u.test\npolicies:\n  default:\n    template: |\n      Sources:\n      {{ CONTEXT }}\n"
 	_, err := config.Load(disk{"c.yaml": file}.source("c.yaml"))
-	want := `c.yaml:4:15: policies.default.template: line 2: "{{ CONTEXT }}" is no placeholder; there are {{CONTEXT}} and {{QUERY}}`
+	want := `c.yaml:4:15: policies.default.template: line 2: "{{ CONTEXT }}" is no placeholder; there are {{CONTEXT}}, {{RULES}} and {{QUERY}}`
 	if got := fmt.Sprint(err); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -63,5 +67,27 @@ func TestM16TemplateMayHoldJSON(t *testing.T) {
 	}
 	if p, _ := c.Tenant("default"); !strings.Contains(fmt.Sprint(p.Rewrite.Template), "{{CONTEXT}}") {
 		t.Errorf("the rewrite gets %v", p.Rewrite.Template)
+	}
+}
+
+// rules is on or off, and leaves nothing for {{RULES}} when off.
+func TestRulesAreOnOrOff(t *testing.T) {
+	for text, want := range map[string]string{
+		`rules: none`: `c.yaml:2:29: policies.default.rules: "none" is none of on, off; did you mean on?`,
+		`rules: off, template: "{{RULES}} {{CONTEXT}}"`: `c.yaml:2:22: policies.default.rules: is off, and the template has {{RULES}}; remove one of them`,
+	} {
+		_, err := config.Load(disk{"c.yaml": "upstream: http://u.test\npolicies: {default: {" + text + "}}"}.source("c.yaml"))
+		if got := fmt.Sprint(err); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", text, got, want)
+		}
+	}
+	for text, off := range map[string]bool{`mode: inject`: false, `rules: on`: false, `rules: off`: true} {
+		c, err := config.Load(disk{"c.yaml": "upstream: http://u.test\npolicies: {default: {" + text + "}}"}.source("c.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, _ := c.Tenant("default"); p.Rewrite.NoRules != off {
+			t.Errorf("%s: NoRules is %t", text, p.Rewrite.NoRules)
+		}
 	}
 }
