@@ -11,14 +11,16 @@ import (
 	"sidenote/proxy/rounds"
 	"sidenote/proxy/stages"
 	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/inbound"
 )
 
 // A Config is the configuration of a Server; New checks it.
 type Config struct {
 	Upstreams   map[string]Upstream
 	Tenants     Tenants
-	Concurrency int // requests served at once; more get a 503
-	Connections int // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
+	Concurrency int                // requests served at once; more get a 503
+	Connections int                // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
+	Addresses   *inbound.Addresses // counts these by address; nil: nothing does
 	Timeouts    Timeouts
 	Switch      *killswitch.Switch // may lower the modes of policies; nil: nothing does
 	Budgets     *meter.Meter       // counts what tenants use; nil if nothing is limited

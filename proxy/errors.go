@@ -9,6 +9,7 @@ import (
 	"sidenote/proxy/apierror"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/inbound"
 )
 
 // An Error is an answer of Sidenote's own in place of the upstream's.
@@ -22,7 +23,7 @@ func serverErrorBody(status int, code string) []byte {
 		kind = apierror.TypeServer
 	}
 	if status == fasthttp.StatusServiceUnavailable {
-		message = "Sidenote has as many connections as it can serve; try again."
+		message = inbound.Message(code)
 	}
 	return apierror.JSON(message, kind, code, "")
 }

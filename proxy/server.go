@@ -103,7 +103,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *metrics.Metrics, log *slog.L
 	s.setup.Store(first)
 	s.base, s.stop = context.WithCancel(context.Background())
 	s.http = transport.NewServer(s.Handle, transport.ServerOptions{
-		Connections: cfg.Connections, Shed: metrics.Shed,
+		Connections: cfg.Connections, Addresses: cfg.Addresses, Shed: metrics.Shed,
 		Read: cfg.Timeouts.ClientRead, Idle: cfg.Timeouts.ClientIdle, Write: cfg.Timeouts.ClientWrite,
 		ErrorBody: serverErrorBody, ErrorHead: serverErrorHead,
 		Panicked: s.panicked, Raw: cfg.raw.clients,

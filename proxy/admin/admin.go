@@ -28,6 +28,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/inbound"
 	"sidenote/rewrite"
 	"sidenote/rewrite/assemble"
 )
@@ -236,8 +237,12 @@ func NewServer(handle fasthttp.RequestHandler, log *slog.Logger, panicked ...pan
 				hear(value, stack)
 			}
 		},
-		ErrorBody: func(_ int, code string) []byte {
-			return apierror.JSON("The request could not be read.", "invalid_request_error", code, "")
+		Reserve: true, // for probes
+		ErrorBody: func(status int, code string) []byte {
+			if status == fasthttp.StatusServiceUnavailable {
+				return apierror.JSON(inbound.Message(code), apierror.TypeServer, code, "")
+			}
+			return apierror.JSON("The request could not be read.", apierror.TypeRequest, code, "")
 		},
 	})}
 }

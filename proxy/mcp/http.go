@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,7 +17,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/valyala/fasthttp"
-	"golang.org/x/net/netutil"
 
 	"sidenote/proxy"
 	"sidenote/proxy/apierror"
@@ -25,6 +25,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/transport/tcp"
 	"sidenote/rewrite"
 )
 
@@ -33,9 +34,8 @@ const Path = "/mcp"
 
 // What a Server takes. Arguments of tools have 64 KiB at most.
 const (
-	maxBody        = 1 << 20
-	maxHead        = 32 << 10
-	maxConnections = 1024 // more wait until one is closed
+	maxBody = 1 << 20
+	maxHead = 32 << 10
 
 	headWait    = 10 * time.Second
 	requestWait = time.Minute // for a request and its answer
@@ -48,6 +48,10 @@ type Options struct {
 	Callers   func() *proxy.Directory // finds out who calls; it may change
 	Switch    *killswitch.Switch      // may lower the modes of policies; nil: nothing does
 	Refused   func(Refusal)           // hears of each request that is refused; may be nil
+
+	Connections int                 // at once, see inbound.Set.MakeRoom; more get a 503. 0: what tcp.SharesOf gives MCP
+	Addresses   *inbound.Addresses  // counts them by address; may be nil
+	Shed        func(reason string) // is told of each connection that is shed, see inbound.Gate; may be nil
 }
 
 // A Refusal is a request that was refused before any tool was called.
@@ -66,11 +70,13 @@ type Server struct {
 	kept     http.Handler // for clients that have sessions
 	single   http.Handler // for those that have none
 	http     http.Server
+	conns    inbound.Set[*clientConn]
 }
 
 // NewServer returns a server that does not listen yet.
 func NewServer(o Options) *Server {
 	s := &Server{options: o}
+	s.conns.Most, s.conns.Addresses = cmp.Or(o.Connections, tcp.SharesOf(tcp.DescriptorLimit()).MCP), o.Addresses
 	k := &s.options.Knowledge
 	s.sessions = newSessions(func(newID func() string) *sdk.Server { return k.server(callerIn, newID) })
 	of := func(r *http.Request) *sdk.Server { return s.sessions.of(callerOf(r.Context()).Policy.Tenant) }
@@ -84,6 +90,7 @@ func NewServer(o Options) *Server {
 	s.http = http.Server{
 		Handler: s, ErrorLog: log.New(io.Discard, "", 0), // it would quote what clients send
 		ReadHeaderTimeout: headWait, ReadTimeout: requestWait, WriteTimeout: requestWait, IdleTimeout: idleWait, MaxHeaderBytes: maxHead,
+		ConnState:   connState,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	return s
@@ -98,14 +105,14 @@ func (s *Server) Serve(ln net.Listener) error {
 	if !ok {
 		port = &inbound.Listener{Listener: ln}
 	}
-	plain := netutil.LimitListener(port.Listener, maxConnections)
-	if port.TLS != nil {
-		plain = tls.NewListener(plain, port.TLS)
-	}
+	l := &listener{server: s, Gate: inbound.NewGate(port, inbound.GateOptions{
+		Most: s.conns.Most, Crowd: &s.conns, Refusal: refusal, Shed: s.options.Shed, Panicked: s.options.Knowledge.Panicked,
+	})}
+	defer l.Wait()
 	s.http.BaseContext = func(net.Listener) context.Context {
 		return context.WithValue(context.Background(), portKey{}, port)
 	}
-	if err := s.http.Serve(plain); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
 	return nil
@@ -125,8 +132,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer panics.Recover(s.options.Knowledge.Panicked, func() { w.WriteHeader(http.StatusInternalServerError) })
 	now := time.Now()
+	conn := clientConnOf(r.Context().Value(connKey{}).(net.Conn))
+	conn.refused.Store(false)
 	caller, err := s.identify(r, now)
 	if err != nil {
+		conn.refused.Store(true)
 		s.refuse(w, err, caller)
 		return
 	}

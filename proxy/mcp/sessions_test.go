@@ -29,7 +29,7 @@ func newPort(t *testing.T) port {
 	s := NewServer(Options{Callers: func() *proxy.Directory { return directory }})
 	conn, _ := net.Pipe()
 	t.Cleanup(s.sessions.close)
-	return port{s, conn}
+	return port{s, &clientConn{Conn: conn, server: s}}
 }
 
 func (p port) post(tenant, session, body string) *httptest.ResponseRecorder {

@@ -118,7 +118,7 @@ func New(n Names) *Metrics {
 // alerts on them work from the first scrape.
 func (m *Metrics) startAtZero(n Names) {
 	m.startTenants(n.Tenants)
-	for _, reason := range [...]string{"concurrency", "memory", "shadow", "calibration", "usage", "connections", "descriptors"} {
+	for _, reason := range [...]string{"concurrency", "memory", "shadow", "calibration", "usage", "connections", "address", "idle", "descriptors"} {
 		m.shed.WithLabelValues(reason)
 	}
 }
@@ -271,7 +271,7 @@ func (m *Metrics) EndStream() { m.streams.Dec() }
 
 // Shed counts what was refused, by what there was too little of: "concurrency" or
 // "memory" for requests, "shadow", "calibration" or "usage" for work beside them,
-// "connections" or "descriptors" for connections.
+// "connections", "address", "idle" or "descriptors" for connections.
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 
 // Panicked counts a panic that was recovered.

@@ -2,15 +2,16 @@ package transport
 
 import (
 	"context"
-	"maps"
+	"errors"
 	"net"
-	"slices"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/address"
 	"sidenote/proxy/transport/inbound"
 	"sidenote/proxy/transport/tcp"
 	"sidenote/proxy/transport/wire"
@@ -33,12 +34,18 @@ type clientConn struct {
 	tcp.Timed
 	state *requestState // of the request while its handler runs, else nil
 	guard *guard
-	port  *inbound.Listener // by which it came, nil for a plain one
-	waits atomic.Int32      // forOther, forRequest, …
+	gate  *inbound.Gate // by which it came
+	waits atomic.Int32  // forOther, forRequest, …
+	since atomic.Int64  // by tcp.Clock: since when it waits for a request, or for the rest of a head
+	unset bool          // its address is known only behind the header of a load balancer
+	short bool          // its head had less time than usual
 	head  wire.HeadScanner
 	flush time.Duration // a Write fails if the client takes nothing for so long, see writeWithin
 
 	readErr error // of the last Read that failed
+
+	refused atomic.Bool // this package has answered the last request with an error
+	lingers atomic.Bool // it was answered, and is closed when the client has closed its side
 
 	replied bool // the request was answered by this package: what fasthttp writes is dropped
 	cut     bool // the client left before its answer was whole, or did not take it
@@ -50,24 +57,26 @@ type clientConn struct {
 	call     upstreamCall          // the first one of a request
 }
 
-func (g *guard) newConn(c net.Conn, port *inbound.Listener) *clientConn {
+func (g *guard) newConn(c net.Conn, addr netip.Addr, gate *inbound.Gate) *clientConn {
+	client := &clientConn{guard: g, gate: gate, flush: g.options.Write, unset: gate.Proxied(c.RemoteAddr())}
 	if plain, err := tcp.New(c, g.options.Raw); err == nil { // an error means a test's connection, which is not TCP
-		c = port.Serve(plain, g.options.Write)
+		c = gate.Port.Serve(plain, g.options.Write)
 	}
-	client := &clientConn{Timed: tcp.Timed{Conn: c}, guard: g, port: port, flush: g.options.Write}
+	client.Conn = c
+	client.since.Store(int64(tcp.Clock()))
 	client.waits.Store(forHead) // fasthttp takes a new connection for one whose first request has begun
 	client.head.Begin()
 	if plain, ok := tcp.Of(client); ok && g.options.hungUp == nil {
 		client.token = g.hangups.Add(plain, client.hungUp)
 	}
-	g.clients.add(client)
+	g.clients.add(client, addr)
 	return client
 }
 
 // PeerOf returns what the connection of ctx, which is of a Server, says of who called.
 func PeerOf(ctx *fasthttp.RequestCtx) inbound.Peer {
 	c := clientOf(ctx)
-	return inbound.PeerOf(c.port, tcp.TLSOf(c))
+	return inbound.PeerOf(c.gate.Port, tcp.TLSOf(c))
 }
 
 // clientOf returns the client's connection of ctx, which is of a Server.
@@ -85,6 +94,12 @@ func (c *clientConn) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := c.Conn.Read(p)
+	if c.unset && err == nil {
+		c.unset = false
+		if err = c.locate(); err != nil {
+			n = 0
+		}
+	}
 	if err != nil {
 		c.readErr = err
 	}
@@ -101,11 +116,16 @@ func (c *clientConn) beforeHead(waits int32) (err error) {
 	switch waits {
 	case forRequest:
 		c.head.Begin()
+		c.since.Store(int64(tcp.Clock()))
 		return c.WaitRead(c.guard.options.Idle)
 	case forHead, forWhole: // one deadline for the whole head, and for what fasthttp reads ahead
+		limit := c.guard.options.Read
+		if waits == forHead && c.guard.clients.set.Pressed() {
+			c.short, limit = true, min(limit, inbound.HeadPatience)
+		}
 		c.waits.CompareAndSwap(forHead, forRest)
 		c.waits.CompareAndSwap(forWhole, forBody)
-		err = c.Timed.SetReadDeadline(time.Now().Add(c.guard.options.Read))
+		err = c.Timed.SetReadDeadline(time.Now().Add(limit))
 	}
 	c.scan(nil)
 	if c.head.Bare {
@@ -118,9 +138,58 @@ func (c *clientConn) beforeHead(waits int32) (err error) {
 func (c *clientConn) scan(p []byte) {
 	c.head.Scan(p)
 	if c.head.Whole() {
-		c.waits.CompareAndSwap(forRest, forBody)
+		if c.waits.CompareAndSwap(forRest, forBody) && c.short {
+			_ = c.Timed.SetReadDeadline(time.Now().Add(c.guard.options.Read)) // an error shows at the next Read
+		}
+		c.short = false
 		c.waits.CompareAndSwap(forRequest, forWhole)
 	}
+}
+
+// errTooMany ends a connection whose address has too many.
+var errTooMany = errors.New("too many connections of one address")
+
+// locate counts c for its address, which the header of a load balancer has told. If that has too
+// many connections it answers with a 503.
+func (c *clientConn) locate() error {
+	ok, closed := c.guard.clients.set.Locate(c, address.Of(c.RemoteAddr()))
+	c.gate.Shed(inbound.ShedIdle, closed)
+	if ok {
+		return nil
+	}
+	c.gate.Shed(inbound.ShedAddress, 1)
+	answer := inbound.Refusal(c.guard.refusal(inbound.CodeTooManyConnections))
+	_, _ = c.WriteWithin([]byte(answer), c.flush) // a client that has left needs no answer
+	c.replied = true
+	return errTooMany
+}
+
+// State implements inbound.Conn.
+func (c *clientConn) State() (state inbound.State, since time.Duration) {
+	since = time.Duration(c.since.Load())
+	switch waits := c.waits.Load(); {
+	case waits == forRequest && !c.refused.Load():
+		return inbound.Idle, since
+	case waits == forRequest || waits == forOther && c.lingers.Load():
+		return inbound.Refused, since
+	case waits == forHead || waits == forRest:
+		return inbound.ReadingHead, since
+	}
+	return inbound.Serving, since
+}
+
+// CloseUnused implements inbound.Conn.
+func (c *clientConn) CloseUnused(state inbound.State) (closed bool) {
+	switch state {
+	case inbound.ReadingHead:
+		closed = c.waits.CompareAndSwap(forHead, forNothing) || c.waits.CompareAndSwap(forRest, forNothing)
+	case inbound.Idle, inbound.Refused:
+		closed = c.waits.CompareAndSwap(forRequest, forNothing) || c.lingers.Load()
+	}
+	if closed {
+		_ = c.Close()
+	}
+	return closed
 }
 
 // SetDeadline implements net.Conn.
@@ -188,38 +257,28 @@ func (c *clientConn) closeWaiting() {
 
 // A connSet holds the connections of a server that have not ended.
 type connSet struct {
-	mu       sync.Mutex
-	clients  map[*clientConn]struct{}
-	closing  atomic.Bool   // connections without a request are closed; set while mu is held
+	set      inbound.Set[*clientConn]
+	closing  atomic.Bool // connections without a request are closed
+	once     sync.Once
 	allEnded chan struct{} // closed when closing is set and the last connection has ended
 }
 
-func (r *connSet) add(c *clientConn) {
-	r.mu.Lock()
-	closing := r.closing.Load()
-	r.clients[c] = struct{}{}
-	r.mu.Unlock()
-	if closing {
+func (r *connSet) add(c *clientConn, addr netip.Addr) {
+	r.set.Add(c, addr)
+	if r.closing.Load() {
 		c.closeWaiting()
 	}
 }
 
 func (r *connSet) forget(c *clientConn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.clients, c)
+	r.set.Remove(c)
 	r.signalIfEnded()
 }
 
 // signalIfEnded closes allEnded if the server is closing and no connection is left.
 func (r *connSet) signalIfEnded() {
-	if !r.closing.Load() || len(r.clients) > 0 {
-		return
-	}
-	select {
-	case <-r.allEnded:
-	default:
-		close(r.allEnded)
+	if r.closing.Load() && r.set.Len() == 0 {
+		r.once.Do(func() { close(r.allEnded) })
 	}
 }
 
@@ -233,31 +292,18 @@ func (r *connSet) wait(ctx context.Context) error {
 	}
 }
 
-// count returns how many connections there are.
-func (r *connSet) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.clients)
-}
-
 // closeWaiting closes the connections on which no request is under way, and those added later.
 func (r *connSet) closeWaiting() {
-	r.mu.Lock()
 	r.closing.Store(true)
-	clients := slices.Collect(maps.Keys(r.clients))
 	r.signalIfEnded()
-	r.mu.Unlock()
-	for _, c := range clients {
+	for _, c := range r.set.All() {
 		c.closeWaiting()
 	}
 }
 
 // cut resets all connections.
 func (r *connSet) cut() {
-	r.mu.Lock()
-	clients := slices.Collect(maps.Keys(r.clients))
-	r.mu.Unlock()
-	for _, c := range clients {
+	for _, c := range r.set.All() {
 		tcp.Reset(c)
 		_ = c.Close()
 	}

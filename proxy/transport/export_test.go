@@ -3,6 +3,7 @@ package transport
 import (
 	"net/url"
 
+	"sidenote/proxy/transport/inbound"
 	"sidenote/proxy/transport/wire"
 )
 
@@ -35,3 +36,13 @@ func Narrow(u *Upstream) error {
 
 // Uploaded tells whether r's request is not being sent any more.
 func Uploaded(r *Answer) bool { return r.x.upload == nil || r.x.upload.finished() }
+
+// Unused returns how many connections of s have no request.
+func Unused(s *Server) (n int) {
+	for _, c := range s.guard.clients.set.All() {
+		if state, _ := c.State(); state != inbound.Serving && state != inbound.ReadingHead {
+			n++
+		}
+	}
+	return n
+}

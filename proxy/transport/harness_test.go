@@ -177,6 +177,12 @@ func readingFirst(t testing.TB, u *transport.Upstream) (addr string) {
 func serve(t testing.TB, h fasthttp.RequestHandler, o transport.ServerOptions) (addr string) {
 	t.Helper()
 	ln := listen(t)
+	serveOn(t, ln, h, o)
+	return ln.Addr().String()
+}
+
+func serveOn(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, o transport.ServerOptions) *transport.Server {
+	t.Helper()
 	o.ErrorBody = errorBody
 	s := transport.NewServer(h, o)
 	stopped := make(chan error, 1)
@@ -187,7 +193,7 @@ func serve(t testing.TB, h fasthttp.RequestHandler, o transport.ServerOptions) (
 		}
 		<-stopped
 	})
-	return ln.Addr().String()
+	return s
 }
 
 // A client is one raw connection.

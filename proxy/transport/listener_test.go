@@ -3,7 +3,9 @@ package transport_test
 import (
 	"context"
 	"net"
+	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,22 +13,51 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/inbound"
 )
 
-// A connection beyond the limit gets an answer that says when to come back. When another
-// one has ended there is room again.
-func TestConnectionLimit(t *testing.T) {
-	shed := make(chan string, 1)
-	addr := serve(t, func(*fasthttp.RequestCtx) {}, transport.ServerOptions{Connections: 2, Shed: func(reason string) {
+const getLong = "GET /long HTTP/1.1\r\nHost: h\r\n\r\n"
+
+// untilUnused returns when n connections of s have no request: clients get an answer a moment earlier.
+func untilUnused(s *transport.Server, n int) {
+	for transport.Unused(s) != n {
+		runtime.Gosched()
+	}
+}
+
+// into sends reasons to shed while that has room: a test may be refused many times.
+func into(shed chan string) func(string) {
+	return func(reason string) {
 		select {
 		case shed <- reason:
-		default: // the loop below may be refused several times
+		default:
 		}
-	}})
-	first, second := dial(t, addr), dial(t, addr)
-	for _, c := range []*client{first, second} { // after an answer both are counted
-		c.send(get)
-		c.message()
+	}
+}
+
+// longing answers /long when end has a value for it, /no with a refusal, and others at once. began
+// is told of each /long.
+func longing(began, end chan struct{}) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		switch string(ctx.Path()) {
+		case "/long":
+			began <- struct{}{}
+			<-end
+		case "/no":
+			ctx.SetStatusCode(fasthttp.StatusUnauthorized)
+		}
+	}
+}
+
+// A connection beyond the limit gets an answer that says when to come back. When a request has
+// ended there is room again.
+func TestConnectionLimit(t *testing.T) {
+	shed, began, end := make(chan string, 100), make(chan struct{}), make(chan struct{})
+	addr := serve(t, longing(began, end), transport.ServerOptions{Connections: 2, Shed: into(shed)})
+	defer close(end)
+	for range 2 {
+		dial(t, addr).send(getLong)
+		await(t, began, "request")
 	}
 	third := dial(t, addr)
 	third.send(get)
@@ -38,7 +69,7 @@ func TestConnectionLimit(t *testing.T) {
 	if reason := await(t, shed, "refusal"); reason != "connections" {
 		t.Errorf("shed for %s", reason)
 	}
-	first.Close()
+	end <- struct{}{}
 	for served := false; !served; { // until the server has noticed the end
 		c := dial(t, addr)
 		c.send(get)
@@ -46,6 +77,111 @@ func TestConnectionLimit(t *testing.T) {
 		served = strings.HasPrefix(head, "HTTP/1.1 200 ")
 		c.Close()
 	}
+}
+
+// A full server closes connections on which no request is under way, and those of callers that it
+// has refused before others. One whose head is on its way has some time for the rest.
+func TestFullServerMakesRoom(t *testing.T) {
+	shed, began, end := make(chan string, 100), make(chan struct{}), make(chan struct{})
+	ln := listen(t)
+	s, addr := serveOn(t, ln, longing(began, end), transport.ServerOptions{Connections: 4, Shed: into(shed)}), ln.Addr().String()
+	defer close(end)
+	idle, refused, head, busy := dial(t, addr), dial(t, addr), dial(t, addr), dial(t, addr)
+	idle.send(get)
+	idle.message()
+	refused.send("GET /no HTTP/1.1\r\nHost: h\r\n\r\n")
+	refused.message()
+	head.send(get + "GET / HT")
+	head.message()
+	busy.send(getLong)
+	await(t, began, "request")
+	untilUnused(s, 2)
+	for _, gone := range []*client{refused, idle} {
+		c := dial(t, addr)
+		c.send(getLong)
+		await(t, began, "request in the place of another")
+		if reason := await(t, shed, "closed connection"); reason != "idle" || !gone.ended() {
+			t.Errorf("shed for %s, or another was closed", reason)
+		}
+	}
+	last := dial(t, addr)
+	last.send(get)
+	if got := last.rest(); !strings.HasPrefix(got, "HTTP/1.1 503 ") {
+		t.Errorf("got %q", got)
+	}
+	head.send("TP/1.1\r\nHost: h\r\n\r\n")
+	if got, _ := head.message(); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
+		t.Errorf("a head that was on its way got %q", got)
+	}
+}
+
+// One address has no more connections than it may. Those without a request make room for new ones.
+// Clients behind a load balancer count by the address that its header tells, and not by its own,
+// and proxies that carry the requests of many clients are not counted.
+func TestConnectionsPerAddress(t *testing.T) {
+	const refusal = `{"error":{"status":503,"code":"too_many_connections"}}`
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	for name, row := range map[string]struct {
+		heads   [4]string // of the connections, before their requests
+		proxies []netip.Prefix
+		trusted []netip.Prefix
+		refused [4]bool
+	}{
+		"one client":                   {refused: [4]bool{2: true, 3: true}},
+		"a proxy":                      {trusted: []netip.Prefix{loopback}},
+		"a load balancer":              {proxies: []netip.Prefix{loopback}, heads: [4]string{proxied("192.0.2.1"), proxied("192.0.2.1"), proxied("192.0.2.1"), proxied("192.0.2.2")}, refused: [4]bool{2: true}},
+		"the load balancer's own":      {proxies: []netip.Prefix{loopback}, heads: [4]string{proxied(""), proxied(""), proxied(""), proxied("")}, refused: [4]bool{2: true, 3: true}},
+		"clients with networks of own": {proxies: []netip.Prefix{loopback}, heads: [4]string{proxied("2001:db8::1"), proxied("2001:db8::2"), proxied("2001:db8::3"), proxied("2001:db8:0:1::1")}, refused: [4]bool{2: true}},
+	} {
+		began, end := make(chan struct{}), make(chan struct{})
+		addresses := &inbound.Addresses{Most: 2, Trusted: row.trusted}
+		shed := make(chan string, 100)
+		ln := &inbound.Listener{Listener: listen(t), Proxies: row.proxies}
+		s, addr := serveOn(t, ln, longing(began, end), transport.ServerOptions{Addresses: addresses, Shed: into(shed)}), ln.Addr().String()
+		var open []*client
+		for i, head := range row.heads {
+			c := dial(t, addr)
+			c.send(head + getLong)
+			if row.refused[i] {
+				if got := c.rest(); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.HasSuffix(got, refusal) {
+					t.Errorf("%s: connection %d got %q", name, i, got)
+				}
+				if reason := await(t, shed, "refusal"); reason != "address" {
+					t.Errorf("%s: shed for %s", name, reason)
+				}
+				continue
+			}
+			await(t, began, name+": request")
+			open = append(open, c)
+		}
+		close(end)
+		for _, c := range open {
+			c.message()
+		}
+		untilUnused(s, len(open))
+		if len(open) < 4 { // an idle one makes room for one more of the same address
+			c := dial(t, addr)
+			c.send(row.heads[0] + get)
+			if got, _ := c.message(); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
+				t.Errorf("%s: got %q", name, got)
+			}
+			if reason := await(t, shed, "closed connection"); reason != "idle" {
+				t.Errorf("%s: shed for %s", name, reason)
+			}
+		}
+	}
+}
+
+// proxied is the header of a load balancer for a client, or for a connection of its own.
+func proxied(addr string) string {
+	family := "TCP4"
+	switch {
+	case addr == "":
+		return "PROXY UNKNOWN\r\n"
+	case strings.Contains(addr, ":"):
+		family = "TCP6"
+	}
+	return "PROXY " + family + " " + addr + " " + addr + " 1000 80\r\n"
 }
 
 // failing is a listener without descriptors for the first connections.

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/inbound"
 	"sidenote/proxy/transport/poison"
 	"sidenote/proxy/transport/tcp"
 	"sidenote/proxy/transport/wire"
@@ -20,11 +21,13 @@ import (
 // them. Idle and Write may last a sixteenth longer, and Write twice as long, see
 // timed.writeWithin.
 type ServerOptions struct {
-	Connections int           // open at once; more get a 503. 16,384, or what half of the descriptors allow
-	HeadBytes   int           // of a request's head; a larger one gets a 431. 24 KiB; an open stream keeps that much memory
-	Read        time.Duration // for the head of a request, from its first byte: 60 s
-	Idle        time.Duration // of a kept-alive connection without a request: 120 s
-	Write       time.Duration // after which a client that takes nothing is cut: 60 s
+	Connections int                // open at once, see inbound.Set.MakeRoom; more get a 503. No more than a share of the descriptors, see tcp.SharesOf
+	Addresses   *inbound.Addresses // counts them by address; may be nil
+	Reserve     bool               // for probes: has the share of an admin port, and a descriptor that is kept back for when no other is free
+	HeadBytes   int                // of a request's head; a larger one gets a 431. 24 KiB; an open stream keeps that much memory
+	Read        time.Duration      // for the head of a request, from its first byte: 60 s
+	Idle        time.Duration      // of a kept-alive connection without a request: 120 s
+	Write       time.Duration      // after which a client that takes nothing is cut: 60 s
 	// ErrorBody makes the JSON body of an error that the handler does not see: 400, 408,
 	// 431, 500, 503 or 505, with a code for machines. Required.
 	ErrorBody func(status int, code string) []byte
@@ -35,9 +38,8 @@ type ServerOptions struct {
 	Panicked panics.Handler
 	// Raw is nil for (*net.TCPConn).SyscallConn.
 	Raw Raw
-	// Shed is called with "connections" for each connection that was refused because
-	// too many are open, and with "descriptors" for each attempt to accept one that
-	// failed because the process or the system has no more. May be nil.
+	// Shed is called with one of the reasons of package inbound for each connection that
+	// was refused or closed, and for each that could not be accepted. May be nil.
 	Shed func(reason string)
 
 	// How hang-ups are noticed where there is no hangup watcher; nil, but in tests, for
@@ -52,7 +54,12 @@ type ServerOptions struct {
 //
 // Header.Peek finds canonical names; what is relayed is the raw head.
 func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
-	o.Connections = cmp.Or(o.Connections, tcp.MostConnections())
+	shares := tcp.SharesOf(tcp.DescriptorLimit())
+	share := shares.Data
+	if o.Reserve {
+		share = shares.Admin
+	}
+	o.Connections = min(cmp.Or(o.Connections, share), share)
 	o.HeadBytes = cmp.Or(o.HeadBytes, 24<<10)
 	o.Read = cmp.Or(o.Read, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Minute)
@@ -61,7 +68,7 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	if o.hungUp != nil {
 		g.hungUp = o.hungUp
 	}
-	g.clients.clients, g.clients.allEnded = map[*clientConn]struct{}{}, make(chan struct{})
+	g.clients.set.Most, g.clients.set.Addresses, g.clients.allEnded = o.Connections, o.Addresses, make(chan struct{})
 	g.states.New = func() any { return new(requestState) }
 	g.bodies.New = func() any { return new([]byte) }
 	g.pieces.New = func() any { b := make([]byte, pieceSize); return &b }
@@ -145,6 +152,7 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 		}
 		g.call(ctx)
 	}
+	client.refused.Store(!client.replied && ctx.Response.StatusCode() >= fasthttp.StatusBadRequest)
 	ends := state.reply.framing == replyUntilClose
 	read := g.finish(ctx, client)
 	switch {
@@ -170,6 +178,7 @@ func (g *guard) closeAfterAnswer(ctx *fasthttp.RequestCtx, client *clientConn) {
 		client.replied = true
 	}
 	if !client.cut {
+		client.lingers.Store(true)
 		tcp.Linger(client)
 	}
 }
@@ -223,7 +232,12 @@ const arrived = 20 * time.Millisecond
 // refuse answers if fasthttp could not read a request. The text of err is not used, as
 // it may quote the head.
 func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
-	clientOf(ctx).waits.Store(forOther)
+	client := clientOf(ctx)
+	client.waits.Store(forOther)
+	if client.replied { // with a refusal
+		ctx.SetConnectionClose()
+		return
+	}
 	var small *fasthttp.ErrSmallBuffer
 	var timeout interface{ Timeout() bool }
 	status := fasthttp.StatusBadRequest

@@ -3,6 +3,7 @@ package inbound
 import (
 	"bufio"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -16,13 +17,18 @@ import (
 // may take wait to be written. A nil Listener is a plain one.
 func (l *Listener) Serve(plain *tcp.Conn, wait time.Duration) net.Conn {
 	var conn net.Conn = plain
-	if l != nil && address.Within(l.Proxies, address.Of(plain.RemoteAddr())) {
+	if l.fromProxy(address.Of(plain.RemoteAddr())) {
 		conn = tcp.NewHeaded(plain, l.readHeader)
 	}
 	if l != nil && l.TLS != nil {
 		return tcp.ServeTLS(conn, l.TLS, wait)
 	}
 	return conn
+}
+
+// fromProxy reports whether a connection from peer begins with a header of the PROXY protocol.
+func (l *Listener) fromProxy(peer netip.Addr) bool {
+	return l != nil && address.Within(l.Proxies, peer)
 }
 
 // readHeader reads a header of the PROXY protocol, version 1 or 2, and nothing behind it. It

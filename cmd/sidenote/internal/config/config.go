@@ -46,7 +46,8 @@ type Config struct {
 	ModelsFile    modelrows.File    `yaml:"models_file"` // rows between those of models and the built-in ones
 	Prices        []limits.PriceRow `yaml:"prices"`      // first match wins; none are built in
 	Concurrency   Count             `yaml:"concurrency" min:"1" max:"1M"`
-	Connections   Count             `yaml:"connections" min:"1" max:"1M"` // of clients; absent: what the limit of open files allows, and at most 16k
+	Connections   Count             `yaml:"connections" min:"1" max:"1M"`                 // of clients; absent: what the limit of open files allows, and at most 16k
+	PerAddress    Count             `yaml:"max_connections_per_address" min:"1" max:"1M"` // of clients, on the data ports and that of MCP; absent: any number
 	Timeouts      Timeouts          `yaml:"timeouts"`
 	ShutdownGrace time.Duration     `yaml:"shutdown_grace" min:"1ms" max:"1h"`
 	ShutdownDelay time.Duration     `yaml:"shutdown_delay" min:"0s" max:"1h"` // of the grace, before the port closes

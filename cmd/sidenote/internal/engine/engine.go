@@ -7,6 +7,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	"sidenote/cache/outputs"
 	"sidenote/cache/turns"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/cmd/sidenote/internal/engine/caching"
 	"sidenote/cmd/sidenote/internal/engine/embedding"
@@ -39,6 +41,8 @@ import (
 	"sidenote/proxy/overview"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
+	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/transport/tcp"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/followup"
@@ -103,9 +107,10 @@ type Engine struct {
 	tasks    *background.Tasks
 	stopping atomic.Bool
 
-	running atomic.Pointer[config.Config] // what is in force
-	data    *proxy.Server                 // nil until DataServer
-	admin   atomic.Pointer[admin.Handler] // nil until AdminServer
+	running   atomic.Pointer[config.Config] // what is in force
+	data      *proxy.Server                 // nil until DataServer
+	addresses *inbound.Addresses            // of clients of the data ports and of MCP; nil: not counted, or until DataServer
+	admin     atomic.Pointer[admin.Handler] // nil until AdminServer
 }
 
 // New wires a checked configuration. Nothing listens and nothing is indexed yet.
@@ -261,6 +266,13 @@ func (e *Engine) Shared(ctx context.Context) string { return e.caches.Describe(c
 // DataServer is the server of the data port. Call it once.
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
 	cfg, all := e.Config.Proxy(), report.Recorders{e.overview, records}
+	if limit := tcp.DescriptorLimit(); cfg.Connections > tcp.SharesOf(limit).Data {
+		e.monitor.Tell(slog.LevelWarn, fmt.Sprintf("connections: %d are more than the limit of open files, %d, allows; %d are accepted at once", cfg.Connections, limit, tcp.SharesOf(limit).Data))
+	}
+	if e.Config.PerAddress > 0 {
+		e.addresses = &inbound.Addresses{Most: int(e.Config.PerAddress), Trusted: callers.Networks(e.Config.Proxies)}
+	}
+	cfg.Addresses = e.addresses
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
 	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants)
 	cfg.Documents = cited.Documents{URL: e.catalogue.urlOf, Terms: analysis.Terms}

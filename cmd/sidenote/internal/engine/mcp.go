@@ -13,7 +13,7 @@ import (
 )
 
 // MCPServer is the server for clients of the Model Context Protocol. Call it once, after
-// AdminServer: its callers are those that the admin port knows.
+// DataServer and AdminServer: its callers are those that the admin port knows.
 func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 	requests := requestlog.Verbosity(e.Config.Telemetry.Log.Requests)
 	knowledge := MCP(e)
@@ -26,6 +26,7 @@ func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 		}
 	}
 	s := mcp.NewServer(mcp.Options{
+		Addresses: e.addresses, Shed: e.Metrics.Shed,
 		Knowledge: knowledge, Switch: e.modes, Callers: func() *proxy.Directory { return e.admin.Load().Tenants },
 		Refused: func(r mcp.Refusal) {
 			e.Metrics.ToolRefused(string(r.Error.Reason))

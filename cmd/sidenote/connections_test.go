@@ -1,0 +1,138 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// crowd opens connections to an address and sends a beginning on each.
+func crowd(t *testing.T, address, beginning string, connections int) {
+	t.Helper()
+	for range connections {
+		c, err := net.DialTimeout("tcp", address, 30*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_, _ = io.WriteString(c, beginning) // an error is a refusal
+	}
+}
+
+// C4, C6: a process that may have few descriptors answers probes and requests while strangers hold
+// as many connections as they can to another port, or to the same one without a request.
+func TestFewDescriptors(t *testing.T) {
+	config := filepath.Join(writeFiles(t, map[string][]byte{"c.yaml": []byte("upstream: " + newRecorder(t).URL +
+		"\nconnections: 5000\ntenants: {acme: {keys: [" + digestOf("sk-acme") + "]}}\n")}), "c.yaml")
+	var addresses []string
+	for range 3 {
+		address, err := freeAddress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses = append(addresses, address)
+	}
+	data, admin, mcp := addresses[0], addresses[1], addresses[2]
+	out := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
+	cmd := exec.Command("sh", "-c", `ulimit -n 192 && exec sidenote serve "$@"`, "sh",
+		"--config", config, "--listen", data, "--admin", admin, "--mcp", mcp, "--state", ":memory:")
+	cmd.Stderr = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = cmd.Wait()
+		close(out.ended)
+	}()
+	defer func() {
+		_ = cmd.Process.Kill()
+		<-out.ended
+	}()
+	out.until(t, "in this process")
+	out.until(t, "connections: 5000 are more than the limit of open files, 192, allows; 48 are accepted at once")
+
+	get := func(address, path string) (int, string) {
+		t.Helper()
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer sk-acme")
+		resp, err := client.Do(req)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	const half = "GET /v1/models HTTP/1.1\r\nHost: x"
+	crowd(t, mcp, half, 300)
+	if status, body := get(data, "/v1/models"); status != 200 {
+		t.Errorf("the data port answers %d %s while that of MCP is full", status, body)
+	}
+	crowd(t, data, half, 300)
+	for _, port := range []string{data, mcp} {
+		// One whose connections have sent no whole head for some seconds has room again.
+		if status, body := get(port, "/v1/models"); status == 0 || status == 503 && !strings.Contains(body, `"code":"overloaded"`) {
+			t.Errorf("a full port answers %d %s", status, body)
+		}
+	}
+	for range 5 {
+		if status, body := get(admin, "/healthz"); status != 200 {
+			t.Fatalf("/healthz: %d %s", status, body)
+		}
+	}
+	if _, body := get(admin, "/metrics"); !strings.Contains(body, `sidenote_shed_total{reason="connections"} `) || strings.Contains(body, `sidenote_shed_total{reason="connections"} 0`+"\n") {
+		t.Error("nothing was shed")
+	}
+}
+
+// max_connections_per_address holds for the data ports and that of MCP together, and not for the
+// admin port.
+func TestConnectionsPerAddress(t *testing.T) {
+	config := filepath.Join(writeFiles(t, map[string][]byte{"c.yaml": []byte("upstream: " + newRecorder(t).URL + "\nmax_connections_per_address: 2\n")}), "c.yaml")
+	mcp, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := serve(t, "--config", config, "--state", ":memory:", "--mcp", mcp)
+	crowd(t, strings.TrimSuffix(strings.TrimPrefix(p.data, "http://"), "/v1"), "GET ", 1)
+	crowd(t, mcp, "POST ", 1)
+	for _, address := range []string{strings.TrimSuffix(strings.TrimPrefix(p.data, "http://"), "/v1"), mcp} {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != 503 || !strings.Contains(string(body), `"code":"too_many_connections"`) || !strings.Contains(string(body), "max_connections_per_address") {
+			t.Errorf("%d %s", resp.StatusCode, body)
+		}
+	}
+	crowd(t, strings.TrimPrefix(p.admin, "http://"), "GET ", 3)
+	resp, err := http.Get(p.admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); !strings.Contains(string(body), `sidenote_shed_total{reason="address"} 2`+"\n") {
+		t.Error("not counted")
+	}
+}
