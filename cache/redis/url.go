@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,12 +73,17 @@ func CheckPrefix(text string) error {
 // parseURL turns a URL into the library's options. The names of the query are the
 // library's own, where it has one.
 func parseURL(text string) (*goredis.UniversalOptions, error) {
+	text, more := cutHosts(text)
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Opaque != "":
-		return nil, errors.New("is not a URL; write it as in redis://127.0.0.1:6379/0")
 	case endsEarly(text):
 		return nil, errors.New("has one of / ? # before an @; write them as %2F %3F %23, and an @ after the host as %40")
+	case err != nil && strings.Contains(text, "://") && strings.Contains(text, "@"):
+		return nil, errors.New("is not a URL; in a user or password write all but letters and digits by percent-encoding: % as %25, @ as %40, / as %2F")
+	case err != nil || u.Opaque != "":
+		return nil, errors.New("is not a URL; write it as in redis://127.0.0.1:6379/0")
+	case repeatsUser(text):
+		return nil, errors.New("has several users; write several hosts as in redis://user:password@h1:6379,h2:6379, and the @ of a password as %40")
 	case u.Fragment != "":
 		return nil, errors.New("has a #; write that of a password as %23")
 	}
@@ -107,7 +114,7 @@ func parseURL(text string) (*goredis.UniversalOptions, error) {
 	if o.MasterName != "" {
 		port = sentinelPort
 	}
-	o.Addrs = append([]string{u.Host}, o.Addrs...)
+	o.Addrs = slices.Concat([]string{u.Host}, more, o.Addrs)
 	for i, addr := range o.Addrs {
 		if o.Addrs[i], err = withPort(addr, port); err != nil {
 			return nil, err
@@ -117,6 +124,29 @@ func parseURL(text string) (*goredis.UniversalOptions, error) {
 		return nil, fmt.Errorf("names database %d; a cluster has only database 0", o.DB)
 	}
 	return o, nil
+}
+
+// cutHosts returns text with the first of its hosts, and the others: commas are between them.
+func cutHosts(text string) (one string, more []string) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return text, nil
+	}
+	authority, path := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	i := strings.LastIndexByte(authority, '@') + 1
+	hosts := strings.Split(authority[i:], ",")
+	return scheme + "://" + authority[:i] + hosts[0] + path, hosts[1:]
+}
+
+// repeatsUser reports whether a URL seems to name a user and a password for each of several hosts,
+// which would be taken for a part of the password.
+func repeatsUser(text string) bool {
+	_, rest, _ := strings.Cut(text, "://")
+	first, last := strings.IndexByte(rest, '@'), strings.LastIndexByte(rest, '@')
+	return first < last && strings.Contains(rest[first:last], ",")
 }
 
 func unixURL(o *goredis.UniversalOptions, u *url.URL, words url.Values) error {
@@ -163,6 +193,9 @@ func query(o *goredis.UniversalOptions, q url.Values) error {
 			}
 			o.IsClusterMode = last == "true"
 		default:
+			if q.Has("sentinel_password") { // it may be a part of that
+				return errors.New("has an unknown word beside sentinel_password; write an & of a password as %26")
+			}
 			return fmt.Errorf("has an unknown word %q; there are addr, cluster, master_name, sentinel_username, sentinel_password", key)
 		}
 	}
@@ -178,6 +211,9 @@ func withPort(addr, port string) (string, error) {
 		addr = net.JoinHostPort(strings.Trim(addr, "[]"), port)
 	}
 	host, number, err := net.SplitHostPort(addr)
+	if strings.Contains(host, ":") && err == nil {
+		_, err = netip.ParseAddr(host)
+	}
 	if n, bad := strconv.ParseUint(number, 10, 16); err != nil || host == "" || bad != nil || n == 0 {
 		return "", errors.New("has no host and port; write it as in redis://127.0.0.1:6379/0")
 	}

@@ -10,7 +10,10 @@ import (
 // canary stands for a password that must not be shown anywhere.
 const canary = "CANARY"
 
-const notURL = "is not a URL; write it as in redis://127.0.0.1:6379/0"
+const (
+	notURL = "is not a URL; write it as in redis://127.0.0.1:6379/0"
+	encode = "is not a URL; in a user or password write all but letters and digits by percent-encoding: % as %25, @ as %40, / as %2F"
+)
 
 func TestAddress(t *testing.T) {
 	for text, want := range map[string]string{
@@ -21,6 +24,11 @@ func TestAddress(t *testing.T) {
 		"redis://:CANARY@h:1":                    "h:1",
 		"redis://:CANARY%2F%3F%23%40@h:1":        "h:1",
 		"redis://[::1]":                          "[::1]:6379",
+		"redis://h1:6379,h2:6380":                "h1:6379,h2:6380",
+		"rediss://u:CANARY@h1,h2:1/0":            "h1:6379,h2:1",
+		"redis://[::1]:1,[::2],h?addr=b":         "[::1]:1,[::2]:6379,h:6379,b:6379",
+		"redis://a,b:1/3?master_name=m&addr=c":   "a:26379,b:1,c:26379",
+		"redis://u:CAN@ARY@h":                    "h:6379", // what is clear is understood
 		"redis://[::1]:1":                        "[::1]:1",
 		"redis://a?addr=b&addr=[::1]:3&addr=::2": "a:6379,b:6379,[::1]:3,[::2]:6379",
 		"redis://a?cluster=true":                 "a:6379",
@@ -56,10 +64,23 @@ func TestURLIsRefused(t *testing.T) {
 		"CANARY@h:6379":                        notURL,
 		":CANARY@h:6379":                       notURL,
 		"CANARY:6379":                          notURL,
-		"redis://:CANARY%zz@h":                 notURL,
-		"redis://:CANARY@h:port":               notURL,
-		"redis://:CANARY@[::1":                 notURL,
-		"redis://u:CAN#ARY@h":                  notURL,
+		"redis://:CANARY%zz@h":                 encode,
+		"redis://:CANARY@h:port":               encode,
+		"redis://:CANARY@[::1":                 encode,
+		"redis://:CAN ARY@h":                   encode,
+		"redis://:CAN[ARY@h":                   encode,
+		"redis://u:CAN#ARY@h":                  before,
+		"redis://:CAN/ARY@h":                   before,
+		"redis://:CAN?ARY@h":                   before,
+		"redis://:CAN@/ARY@h":                  before,
+		"redis://u:CANARY@a,u:CANARY@b":        "has several users; write several hosts as in redis://user:password@h1:6379,h2:6379, and the @ of a password as %40",
+		"redis://h1,":                          noHost,
+		"redis://,h2":                          noHost,
+		"redis://h1:6379,h2:port":              noHost,
+		"redis://h1:6379:6380":                 noHost,
+		"redis://h?addr=b:1:2":                 noHost,
+		"redis://h1,h2/1":                      "names database 1; a cluster has only database 0",
+		"redis://h?sentinel_password=a&CANARY": "has an unknown word beside sentinel_password; write an & of a password as %26",
 		"redis://u:1/CANARY@h":                 before,
 		"redis://u:1?CANARY@h":                 before,
 		"redis://u:1#CANARY@h":                 before,
