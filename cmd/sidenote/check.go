@@ -113,11 +113,7 @@ func (c *checkCmd) changes(a *app, cfg *config.Config) (*diff.Changes, error) {
 		return nil, err
 	}
 	from, to := filepath.Dir(c.Diff), filepath.Dir(c.Config)
-	old.State.Path = moved(old.State.Path, from, to)
-	for name, k := range old.Knowledge {
-		k.Path = moved(k.Path, from, to)
-		old.Knowledge[name] = k
-	}
+	old.MovePaths(func(path string) string { return moved(path, from, to) })
 	changes := diff.Compare(old, cfg)
 	return &changes, nil
 }

@@ -153,6 +153,7 @@ func questionsOf(ring *explain.Ring, all []overview.Question) []question {
 type chart struct {
 	Label   string // says in words what is drawn
 	Top     string // what the height stands for
+	Beyond  string // which columns are cut at the top; "" if none is
 	Columns []column
 }
 
@@ -215,20 +216,47 @@ func requestsChart(v *overview.View, all []series) *chart {
 
 // latencyChart shows what Sidenote added to requests: nil if it sent none on.
 func latencyChart(v *overview.View) *chart {
-	most := 0.0
-	for _, m := range v.Minutes {
-		most = max(most, m.Overhead.P95)
-	}
+	most := latencyScale(v.Minutes)
 	if most == 0 {
 		return nil
 	}
-	height := scaleTo(most)
+	height, beyond := scaleTo(most), 0
 	c := &chart{Label: "Added latency by minute: half of the requests took no longer than " + ms(v.Overhead.P50) + ", 95 % no longer than " + ms(v.Overhead.P95), Top: strconv.FormatFloat(height, 'g', -1, 64) + " ms"}
 	for n, m := range v.Minutes {
 		q := m.Overhead
-		c.stack(n, clock(m.Time)[:5]+": median "+ms(q.P50)+", p95 "+ms(q.P95), height, []string{"median", "p95"}, []float64{q.P50, q.P95 - q.P50})
+		title, median, p95 := clock(m.Time)[:5]+": median "+ms(q.P50)+", p95 "+ms(q.P95), min(q.P50, height), min(q.P95, height)
+		if q.P95 > height {
+			title += ", beyond the scale"
+			beyond++
+		}
+		c.stack(n, title, height, []string{"median", "p95"}, []float64{median, p95 - median})
+	}
+	if beyond > 0 {
+		c.Beyond = fmt.Sprintf("minutes beyond the scale: %d", beyond)
+		c.Label += "; " + c.Beyond
 	}
 	return c
+}
+
+// latencyScale returns the latency that the chart has to show: the greatest p95 of a minute or, where that
+// is an outlier, what three of four minutes do not exceed. It is 0 if no minute has any.
+func latencyScale(minutes []overview.Minute) float64 {
+	var all []float64
+	for _, m := range minutes {
+		if m.Overhead.P95 > 0 {
+			all = append(all, m.Overhead.P95)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	const outlier = 5 // times the usual latency
+	usual, most := all[(len(all)-1)*3/4], all[len(all)-1]
+	if most > outlier*usual {
+		return usual
+	}
+	return most
 }
 
 // scaleTo returns a round number that is no less: 1, 2 or 5 times a power of ten.

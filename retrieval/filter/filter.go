@@ -29,6 +29,9 @@ const (
 	Or     Type = "or"
 )
 
+// Types returns all types.
+func Types() []Type { return []Type{Eq, Ne, Gt, Gte, Lt, Lte, In, Nin, Prefix, And, Or} }
+
 // A Filter chooses documents by their attributes, in the grammar of OpenAI's vector
 // stores (https://platform.openai.com/docs/api-reference/vector-stores/search):
 // {"type": "eq", "key": "audience", "value": "public"}, joined by {"type": "and",

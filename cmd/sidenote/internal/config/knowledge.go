@@ -227,7 +227,11 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 		}
 		info, err := os.Stat(path)
 		var reason string
+		scheme, _, isURL := strings.Cut(path, ":/") // loading has cleaned the path, which makes s3:// s3:/
+		scheme = scheme[strings.LastIndexByte(scheme, filepath.Separator)+1:]
 		switch {
+		case isURL && errors.Is(err, fs.ErrNotExist) && len(scheme) > 1:
+			reason = "is a URL of scheme " + scheme + "; only local folders and files are read"
 		case errors.Is(err, fs.ErrNotExist):
 			reason = "not found"
 		case err != nil:

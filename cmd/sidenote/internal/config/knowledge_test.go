@@ -58,3 +58,52 @@ func TestMisplacedKeysAreToldWhereTheyBelong(t *testing.T) {
 		}
 	}
 }
+
+// A path that is a URL is not called a missing folder.
+func TestURLsAreNoFolders(t *testing.T) {
+	for path, want := range map[string]string{
+		"s3://bucket/docs": "scheme s3; only local folders and files are read", "https://example.com/docs": "scheme https;", "file:///srv/docs": "scheme file;", "gs://b": "scheme gs;",
+		"./nowhere": "not found", "./no:where": "not found",
+	} {
+		cfg, err := config.Load(disk{"c.yaml": up + "knowledge: {docs: {path: '" + path + "'}}\n"}.source("c.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cfg.CheckFolders(nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", path, err, want)
+		}
+	}
+}
+
+// A word for yes or no is not taken for a mistyped word of the other sense.
+func TestYesAndNoKeepTheirSense(t *testing.T) {
+	for value, want := range map[string]string{
+		"citations: no":     "; did you mean off?",
+		"citations: false":  "; did you mean off?",
+		"citations: yes":    "; did you mean on?",
+		"citations: True":   "; did you mean on?",
+		"citations: atuo":   "; did you mean auto?",
+		"annotations: no":   "; did you mean off?",
+		"annotations: true": "; did you mean on?",
+	} {
+		_, err := config.Load(disk{"c.yaml": up + "policies: {default: {" + value + "}}\n"}.source("c.yaml"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", value, err, want)
+		}
+	}
+}
+
+// A claim in the notation of another tool is told how to write it.
+func TestClaimsInOtherNotations(t *testing.T) {
+	for _, value := range []string{"$claims.dep", "{claims.dep}", "'{{ claims.dep }}'", "$(claims.dep)", "'%claims.dep%'", "$claim.dep"} {
+		_, err := config.Load(disk{"c.yaml": up + "policies: {default: {filters: [{type: eq, key: dep, value: '" + strings.Trim(value, "'") + "'}]}}\n"}.source("c.yaml"))
+		if err == nil || !strings.Contains(err.Error(), "write ${claims.dep}") {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+	for _, value := range []string{"claims", "insurance claims", "$5", "claims.dep and more"} {
+		if _, err := config.Load(disk{"c.yaml": up + "policies: {default: {filters: [{type: eq, key: dep, value: '" + value + "'}]}}\n"}.source("c.yaml")); err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}

@@ -61,3 +61,26 @@ func (c checker) checkState() {
 		c.problem("state.follow", "goes with a folder that another process writes; state is in memory")
 	}
 }
+
+// MovePaths replaces each path that loading has completed by move of it.
+func (c *Config) MovePaths(move func(path string) string) {
+	c.State.Path = move(c.State.Path)
+	for name, k := range c.Knowledge {
+		k.Path = move(k.Path)
+		c.Knowledge[name] = k
+	}
+	for name, i := range c.Identity.JWT {
+		i.JWKSFile = move(i.JWKSFile)
+		c.Identity.JWT[name] = i
+	}
+	served := []*TLS{&c.Admin.TLS, &c.Telemetry.TLS, &c.MCP.TLS}
+	for i := range c.Listen {
+		served = append(served, &c.Listen[i].TLS)
+	}
+	for _, l := range served {
+		for _, path := range []*string{&l.Cert, &l.Key, &l.ClientCA} {
+			*path = move(*path)
+		}
+	}
+	c.ModelsFile.Path = move(c.ModelsFile.Path)
+}

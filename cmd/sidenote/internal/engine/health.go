@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -148,6 +149,9 @@ func (b *Bases) waitsFor(id string) string {
 	}
 	if b.made.Load().indexers[id] != nil {
 		return "is not in the state folder as it is configured here, and is read when this process writes it"
+	}
+	if _, err := b.state.library.Stored(context.Background(), id); err == nil {
+		return "is being opened"
 	}
 	return "is not in the state folder yet"
 }

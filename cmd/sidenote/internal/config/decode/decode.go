@@ -183,7 +183,7 @@ func (d *Decoder) Scalar(key string, n ast.Node, v reflect.Value, tag reflect.St
 	}
 	if words := tag.Get("of"); words != "" && !slices.Contains(strings.Split(words, "|"), text) {
 		refuse("%q is none of %s%s", text, strings.ReplaceAll(words, "|", ", "),
-			spelling.DidYouMean(text, strings.Split(words, "|")))
+			spelling.MeantWord(text, strings.Split(words, "|")))
 		return
 	}
 	parsed := reflect.New(v.Type()).Elem()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,6 +183,10 @@ func (r *reader) jsonScalar(key string, n ast.Node) []byte {
 		if strings.Contains(text, "${") {
 			return placeholder(r, key, n, text)
 		}
+		if m := nearClaim.FindStringSubmatch(text); m != nil && r.claims {
+			r.Problem(n, key, "%q is plain text; for a claim of the caller's token write ${claims.%s}", text, m[1])
+			return nil
+		}
 		return quote(text)
 	case *ast.BoolNode:
 		ok = text == "true" || text == "false"
@@ -195,6 +200,9 @@ func (r *reader) jsonScalar(key string, n ast.Node) []byte {
 	}
 	return []byte(text)
 }
+
+// nearClaim is a placeholder for a claim in another notation: $claims.x, {claims.x}, {{ claims.x }}, $(claims.x), %claims.x%.
+var nearClaim = regexp.MustCompile(`^\s*[$%@]?[{(%]*\s*\$?claims?\.([A-Za-z_][A-Za-z0-9_.-]*?)\s*[})%]*\s*$`)
 
 // placeholder returns the JSON of ${claims.NAME}, which may be the value of an eq or in.
 func placeholder(r *reader, key string, n ast.Node, text string) []byte {

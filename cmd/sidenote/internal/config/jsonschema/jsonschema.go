@@ -20,6 +20,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/stageset"
 	"sidenote/cmd/sidenote/internal/config/toolset"
 	"sidenote/cmd/sidenote/internal/config/typed"
+	filtering "sidenote/retrieval/filter"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
 )
@@ -63,7 +64,7 @@ func comparison() object {
 	return object{
 		"type": "object", "required": []string{"type"}, "additionalProperties": false,
 		"properties": object{
-			"type":    described("eq, ne, gt, gte, lt, lte, in, nin or prefix of an attribute; and, or of filters", object{"type": "string"}),
+			"type":    described("eq, ne, gt, gte, lt, lte, in, nin or prefix of an attribute; and, or of filters", object{"enum": filtering.Types()}),
 			"key":     described("the attribute", object{"type": "string"}),
 			"value":   described("what it is compared with; ${claims.NAME} is the claim of the caller's token", orVariable(object{"type": []string{"string", "number", "boolean", "array"}})),
 			"filters": described("of which all, or one, must hold", object{"type": "array", "minItems": 1, "items": ref("filter")}),

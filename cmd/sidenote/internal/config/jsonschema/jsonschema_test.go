@@ -2,6 +2,7 @@ package jsonschema_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -121,6 +122,60 @@ func TestSchemaTakesEachForm(t *testing.T) {
 		}
 		if err := validate(t, s, text); err != nil {
 			t.Errorf("%s: the schema refuses it: %v", text, err)
+		}
+	}
+}
+
+// Words that the decoder does not know the schema refuses, too.
+func TestSchemaKnowsTheWords(t *testing.T) {
+	s := compile(t)
+	const up = "upstream: http://u.test\n"
+	for _, text := range []string{
+		"policies: {default: {filters: [{type: equals, key: a, value: b}]}}", "policies: {default: {filters: [{type: EQ, key: a, value: b}]}}",
+		"policies: {default: {filters: [{type: and, filters: [{type: contains, key: a, value: b}]}]}}", "policies: {default: {mode: injects}}", "policies: {default: {placement: bottom}}",
+		"policies: {default: {citations: no}}", "include: [{path: a.yaml, may: [everything]}]", "policies: {default: {components: [{name: a, text: b, priority: highest}]}}",
+	} {
+		if err := load(up + text); err == nil {
+			t.Errorf("%s: the decoder takes it", text)
+		}
+		if err := validate(t, s, up+text); err == nil {
+			t.Errorf("%s: the schema takes it", text)
+		}
+	}
+}
+
+// The pages name the words of a setting as the decoder knows them.
+func TestPagesNameTheWordsOfASetting(t *testing.T) {
+	text, err := jsonschema.Document(read(t, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root map[string]any
+	if err := json.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	may := root["properties"].(map[string]any)["include"].(map[string]any)["items"].(map[string]any)
+	if forms, ok := may["anyOf"].([]any); ok {
+		may = forms[len(forms)-1].(map[string]any)
+	}
+	may = may["properties"].(map[string]any)["may"].(map[string]any)
+	items := may["items"].(map[string]any)
+	if forms, ok := items["anyOf"].([]any); ok {
+		items = forms[0].(map[string]any)
+	}
+	words := items["enum"].([]any)
+	example := read(t, "../../../../../deploy/sidenote.example.yaml")
+	example = example[strings.Index(example, "may: ["):]
+	example = example[:strings.Index(example, "\n    knowledge:")]
+	if len(words) < 7 {
+		t.Fatalf("include[].may knows %v", words)
+	}
+	for _, word := range words {
+		if !strings.Contains(may["description"].(string), word.(string)) {
+			t.Errorf("README.md does not name %s of include[].may", word)
+		}
+		if !regexp.MustCompile(`\b` + word.(string) + `\b`).MatchString(example) {
+			t.Errorf("the example does not name %s of include[].may", word)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package spelling
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,25 @@ func DidYouMean(s string, words []string) string {
 		return ""
 	}
 	return "; did you mean " + best + "?"
+}
+
+// MeantWord is DidYouMean for one of a setting's words. A word that means yes or no is never taken for a
+// mistyped word of the other sense.
+func MeantWord(s string, words []string) string {
+	counterparts, known := map[string][]string{
+		"no": {"off", "none", "never"}, "false": {"off", "none", "never"}, "off": {"off", "none", "never"}, "n": {"off", "none", "never"},
+		"none": {"none", "off", "never"}, "never": {"never", "off", "none"}, "disabled": {"off", "none", "never"}, "0": {"off", "none", "never"},
+		"yes": {"on", "always"}, "true": {"on", "always"}, "on": {"on", "always"}, "y": {"on", "always"}, "enabled": {"on", "always"}, "1": {"on", "always"},
+	}[strings.ToLower(s)]
+	if !known {
+		return DidYouMean(s, words)
+	}
+	for _, word := range counterparts {
+		if slices.Contains(words, word) {
+			return "; did you mean " + word + "?"
+		}
+	}
+	return ""
 }
 
 // Ungrouped returns a number, with its unit, without the separators between groups of three
