@@ -10,7 +10,8 @@ import (
 // used by several goroutines.
 type Builder struct {
 	// Counter counts as the model does: an Encoding of package tokens, or another one whose
-	// counts add up where no token of OpenAI's can span two characters (see edge).
+	// counts add up where no token of OpenAI's can span two characters (see edge). Without one,
+	// four characters are taken for a token, and no Result is exact.
 	Counter tokens.Counter
 	// Renderers are asked before the table, in this order.
 	Renderers []Renderer

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -66,8 +67,11 @@ type Chunk struct {
 	CreatedAt string      // shown by renderers that ask for it; the order is that of the list
 
 	// Metadata has what attributes show: tool, call_id, status and others. A string is shown as
-	// it is, nil not at all, anything else as JSON.
+	// it is, nil not at all, anything else as JSON. Parse reads JSON as string, bool,
+	// json.Number, map[string]any, []any or nil.
 	Metadata map[string]any
+
+	texts map[string]string // JSON of the objects and lists in Metadata, as Parse read it
 }
 
 // DefaultPriority is the priority of a chunk without one.
@@ -226,10 +230,21 @@ func (c *Chunk) metadata(key string) string {
 		return ""
 	case string:
 		return v
-	case json.RawMessage: // as Parse reads it
+	case json.Number:
+		return string(v)
+	case json.RawMessage:
 		return string(v)
 	case bool:
 		return fmt.Sprint(v)
+	case map[string]any, []any:
+		if text := c.texts[key]; text != "" && reflect.DeepEqual(decoded(text), v) {
+			return text // with its keys in order
+		}
+		text, err := marshal(v)
+		if err != nil {
+			return ""
+		}
+		return text
 	default:
 		text, err := marshal(v)
 		if err != nil {

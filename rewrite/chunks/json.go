@@ -20,6 +20,16 @@ func marshal(v any) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
+// decoded returns a JSON value, its numbers as they stand; nil for what is no JSON.
+func decoded(text string) (v any) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return nil
+	}
+	return v
+}
+
 // quote returns s as a JSON string.
 func quote(s string) string {
 	text, err := marshal(s)

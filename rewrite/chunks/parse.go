@@ -143,7 +143,7 @@ func (p *parser) chunk(c *Chunk, at string) {
 		case "created_at":
 			c.CreatedAt = p.moment(param)
 		case "metadata":
-			c.Metadata = p.metadata(param)
+			p.metadata(c, param)
 		default:
 			p.wrong(param, "unknown field; use id, type, role, action, subtype, content, priority, truncatable, created_at or metadata")
 		}
@@ -223,23 +223,31 @@ func (p *parser) moment(param string) string {
 	return p.text(param)
 }
 
-// metadata reads an object whose values are strings, JSON, or nil for null.
-func (p *parser) metadata(param string) map[string]any {
+// metadata reads an object whose values may be any JSON. It leaves out null.
+func (p *parser) metadata(c *Chunk, param string) {
 	if !p.is(param, chat.KindObject) {
-		return nil
+		return
 	}
-	all := map[string]any{}
+	c.Metadata = map[string]any{}
 	p.members(param, func(param, name string) {
 		switch p.Kind() {
 		case chat.KindString:
-			all[name] = p.text(param)
+			c.Metadata[name] = p.text(param)
 		case chat.KindNull:
 			p.Value()
+		case chat.KindBool:
+			c.Metadata[name] = p.flag(param, false)
+		case chat.KindNumber:
+			c.Metadata[name] = json.Number(p.json(param).text)
 		default:
-			all[name] = json.RawMessage(p.json(param).text)
+			text := p.json(param).text
+			c.Metadata[name] = decoded(text)
+			if c.texts == nil {
+				c.texts = map[string]string{}
+			}
+			c.texts[name] = text
 		}
 	})
-	return all
 }
 
 func (p *parser) options() (o Options) {

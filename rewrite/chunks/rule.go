@@ -1,6 +1,7 @@
 package chunks
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,11 +19,13 @@ type Rule struct {
 }
 
 // A When says which chunks a Rule renders: those that have all that it names. Values of the
-// metadata are compared as attributes show them.
+// metadata are compared as attributes show them, so "true" and true are equal. A
+// map[string]any takes objects that have all of its keys, with values that it takes; a []any
+// takes lists of the same length, element by element.
 type When struct {
 	Type            Type
 	Subtype, Action string
-	Metadata        map[string]string
+	Metadata        map[string]any
 }
 
 // Shown is an attribute of a Rule and where its value comes from: the name of a field of a
@@ -119,12 +122,72 @@ func (r *Rule) CanRender(c *Chunk) bool {
 	if w.Type != "" && w.Type != c.Type || w.Subtype != "" && w.Subtype != c.Subtype || w.Action != "" && w.Action != c.Action {
 		return false
 	}
-	for key, value := range w.Metadata {
-		if _, has := c.Metadata[key]; !has || c.metadata(key) != value {
+	for key, want := range w.Metadata {
+		have, has := c.Metadata[key]
+		if !has {
 			return false
+		}
+		switch want.(type) {
+		case map[string]any, []any:
+			if !takes(want, plain(have)) {
+				return false
+			}
+		default:
+			if c.metadata(key) != shown(want) {
+				return false
+			}
 		}
 	}
 	return true
+}
+
+// takes reports whether a value of a When takes one of the metadata.
+func takes(want, have any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		have, ok := have.(map[string]any)
+		for key, value := range want {
+			if v, has := have[key]; !ok || !has || !takes(value, v) {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		have, ok := have.([]any)
+		if !ok || len(have) != len(want) {
+			return false
+		}
+		for i := range want {
+			if !takes(want[i], have[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	switch have.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return shown(want) == shown(have)
+}
+
+// shown returns a value as attributes show it.
+func shown(v any) string {
+	c := Chunk{Metadata: map[string]any{"": v}}
+	return c.metadata("")
+}
+
+// plain returns a value in the types that Parse gives values of JSON.
+func plain(v any) any {
+	switch v.(type) {
+	case nil, string, bool, json.Number, map[string]any, []any:
+		return v
+	}
+	text, err := marshal(v)
+	if err != nil {
+		return nil
+	}
+	return decoded(text)
 }
 
 // Role returns the rule's role, or that of the table.

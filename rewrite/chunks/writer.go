@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 	"unsafe"
 
 	"sidenote/rewrite/tags"
@@ -79,6 +80,9 @@ func (b *Builder) newWriter() (*writer, error) {
 		vocabulary: tags.NewVocabulary(names...), tags: make(map[string]*tag, len(names)),
 		salt: maphash.String(seed, strings.Join(names, " ")), text: (*texts.Get().(*[]byte))[:0],
 	}
+	if w.counter == nil {
+		w.counter, w.exact = quarters{}, false
+	}
 	if w.least == 0 {
 		w.least = defaultMinTruncated
 	}
@@ -86,6 +90,14 @@ func (b *Builder) newWriter() (*writer, error) {
 		w.tags[name] = &tag{open: "<" + name, close: "\n</" + name}
 	}
 	return w, nil
+}
+
+// quarters is a Counter that takes four characters for a token.
+type quarters struct{}
+
+// Count returns the estimate, which is never exact.
+func (quarters) Count(text string) (n int, exact bool) {
+	return (utf8.RuneCountInString(text) + 3) / 4, false
 }
 
 // maxPooled is the largest buffer that is kept.

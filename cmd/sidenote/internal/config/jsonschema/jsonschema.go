@@ -108,6 +108,8 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 		return ref("filter")
 	case reflect.TypeFor[filter.Attributes]():
 		return object{"type": "object", "minProperties": 1, "additionalProperties": orVariable(object{"type": []string{"string", "number", "boolean", "array"}})}
+	case reflect.TypeFor[typed.Metadata]():
+		return object{"type": "object", "minProperties": 1, "additionalProperties": orVariable(object{"type": []string{"string", "number", "boolean", "object", "array"}})}
 	case reflect.TypeFor[typed.Attribute]():
 		return object{"anyOf": []object{text(`\S`), {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": text(`\S`)}}}
 	case reflect.TypeFor[toolset.Tools]():

@@ -2,6 +2,8 @@
 package typed
 
 import (
+	"strconv"
+
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
@@ -35,10 +37,64 @@ type Renderer struct {
 
 // When says which chunks they are.
 type When struct {
-	Type     chunks.Type       `yaml:"type,omitempty" of:"system|agent|workflow|delegation|environment|working_flow|output|custom"`
-	Subtype  string            `yaml:"subtype,omitempty"`
-	Action   string            `yaml:"action,omitempty"`
-	Metadata map[string]string `yaml:"metadata,omitempty"`
+	Type     chunks.Type `yaml:"type,omitempty" of:"system|agent|workflow|delegation|environment|working_flow|output|custom"`
+	Subtype  string      `yaml:"subtype,omitempty"`
+	Action   string      `yaml:"action,omitempty"`
+	Metadata Metadata    `yaml:"metadata,omitempty"`
+}
+
+// Metadata are values by key: texts, maps or lists.
+type Metadata map[string]any
+
+// DecodeYAML reads a map of texts, of maps and of lists.
+func (m *Metadata) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
+	if _, isMap := n.(ast.MapNode); !isMap {
+		d.Problem(n, key, "is a %s; it wants a map", decode.Shape(n))
+		return
+	}
+	*m = entries(d, key, n)
+}
+
+func entries(d *decode.Decoder, key string, n ast.Node) map[string]any {
+	all := map[string]any{}
+	d.Entries(key, n, func(name string, _, val ast.Node) {
+		if v, ok := nested(d, schema.Join(key, name), val); ok {
+			all[name] = v
+		}
+	})
+	return all
+}
+
+// nested reads a text, or the variable in its place, a map or a list. It reports what is neither.
+func nested(d *decode.Decoder, key string, n ast.Node) (v any, ok bool) {
+	if !d.Readable(key, n) {
+		return nil, false
+	}
+	if decode.IsVariable(n) {
+		text, _, ok := d.Variable(key, n)
+		return text, ok
+	}
+	switch n := n.(type) {
+	case ast.MapNode:
+		return entries(d, key, n.(ast.Node)), true
+	case *ast.SequenceNode:
+		list := make([]any, 0, len(n.Values))
+		for i, item := range n.Values {
+			at := key + "[" + strconv.Itoa(i) + "]"
+			d.Note(at, item, item)
+			v, ok := nested(d, at, item)
+			if !ok {
+				return nil, false
+			}
+			list = append(list, v)
+		}
+		return list, true
+	}
+	text, ok := decode.Text(n)
+	if !ok {
+		d.Problem(n, key, "is a %s; it wants a text, a map or a list", decode.Shape(n))
+	}
+	return text, ok
 }
 
 // An Attribute is a name, or a name and what it shows.
