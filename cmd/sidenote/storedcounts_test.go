@@ -10,7 +10,6 @@ import (
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
