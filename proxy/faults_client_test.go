@@ -250,9 +250,18 @@ func idleConnections(t *testing.T) {
 	if each > most {
 		t.Errorf("%d bytes a connection", each)
 	}
-	full := openIn(t, u, func(c *proxy.Config) { c.Connections = 1 })
-	first := full.dial(t)
-	full.ask(t, first, "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+	answered := make(chan struct{})
+	busy := newUpstream(t, func(s seen, w io.Writer) {
+		<-answered
+		answerJSON("{}")(s, w)
+	})
+	defer close(answered)
+	full := openIn(t, busy, func(c *proxy.Config) { c.Connections = 1 })
+	first := full.dial(t) // waits for its answer: it is not closed to make room
+	if _, err := io.WriteString(first, "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	busy.next(t)
 	resp, body := full.post(t, chatBody)
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body, `"code":"overloaded"`) {
 		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)

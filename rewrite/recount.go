@@ -21,7 +21,7 @@ func (rw *Rewriter) recount(j *job, res *Result) error {
 		return nil
 	}
 	came, err := Parse(Apply(nil, j.req.Body, StripEdits(j.req, j.policy.Placement)))
-	if err != nil {
+	if err != nil && (came == nil || !came.Empty) { // components and sources may be all that there is
 		return fmt.Errorf("request without what was removed: %w", err)
 	}
 	goes, err := Parse(Apply(nil, j.req.Body, res.Edits))

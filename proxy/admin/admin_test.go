@@ -199,7 +199,7 @@ func TestAccess(t *testing.T) {
 	f(200, "GET", whole+"/healthz")
 	f(400, "POST", whole+"/v1/search", token) // the token is accepted, the body is not
 	f(404, "GET", whole+"/v1/chat/completions", token)
-	f(404, "GET", whole+"/", token)
+	f(200, "GET", whole+"/", token)
 	f(405, "GET", whole+"/v1/rewrite", token)
 	f(405, "POST", whole+"/metrics", token)
 	f(421, "GET", whole+"/healthz", "Host: evil.example")

@@ -124,7 +124,7 @@ func TestRefused(t *testing.T) {
 		{"open to everybody", "upstream: {base_url: https://u.test, api_key: {env: KEY}}\nlisten: :8080", `c.yaml:2:1: listen: :8080 can be reached from other machines and upstream "default" has an api_key, which callers without a key of their own would use; define tenants with keys and identity.unknown: refuse, or listen on 127.0.0.1`},
 		{"admin open", up + "admin: {listen: 0.0.0.0:8081}", "c.yaml:2:9: admin.listen: 0.0.0.0:8081 can be reached from other machines, so admin.token must be set"},
 		{"own address", "upstream: http://127.0.0.1:8080/v1", "c.yaml:1:11: upstream.base_url: http://127.0.0.1:8080/v1 is Sidenote's own address"},
-		{"template", up + "policies: {default: {template: 'a {{CONTEXTS}}'}}", "c.yaml:2:32: policies.default.template: \"{{CONTEXTS}}\" is no placeholder; there are {{CONTEXT}} and {{QUERY}}"},
+		{"template", up + "policies: {default: {template: 'a {{CONTEXTS}}'}}", "c.yaml:2:32: policies.default.template: \"{{CONTEXTS}}\" is no placeholder; there are {{CONTEXT}}, {{RULES}} and {{QUERY}}"},
 		{"model row twice", up + "models: [{match: a, window: 1k}, {match: a, window: 2k}]", `c.yaml:2:35: models[1].match: "a" is also models[0], which wins`},
 		{"idle model row", up + "models: [gpt]", `c.yaml:2:10: models[0]: says nothing of "gpt"; give encoding, window, max_output_tokens, roles, output_field, temperature, reasoning or tools`},
 		{"filters as one", up + "policies: {default: {filters: {type: eq}}}", "c.yaml:2:31: policies.default.filters: is a map; it wants a list, as in [a, b]"},

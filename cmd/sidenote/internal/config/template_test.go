@@ -73,7 +73,7 @@ func TestM16TemplateMayHoldJSON(t *testing.T) {
 // rules is on or off, and leaves nothing for {{RULES}} when off.
 func TestRulesAreOnOrOff(t *testing.T) {
 	for text, want := range map[string]string{
-		`rules: none`: `c.yaml:2:29: policies.default.rules: "none" is none of on, off; did you mean on?`,
+		`rules: none`: `c.yaml:2:29: policies.default.rules: "none" is none of on, off; did you mean off?`,
 		`rules: off, template: "{{RULES}} {{CONTEXT}}"`: `c.yaml:2:22: policies.default.rules: is off, and the template has {{RULES}}; remove one of them`,
 	} {
 		_, err := config.Load(disk{"c.yaml": "upstream: http://u.test\npolicies: {default: {" + text + "}}"}.source("c.yaml"))
