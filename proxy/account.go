@@ -4,8 +4,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/answertext"
 	"sidenote/proxy/cited"
+	"sidenote/proxy/meter"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/samples"
@@ -30,6 +32,8 @@ type account struct {
 	counter   usage.Counter      // counts the text of a metered answer that does not tell its usage; nil: it is not counted
 	unread    bool               // reader is not read: it has panicked, or there is no time for it
 	spending  *spend.Spending    // what was reserved of the tenant's budget; nil if nothing is limited
+	terms     *meter.Terms       // of the tenant; nil until it is known
+	model     string             // that a chat names
 	checker   *cited.Checker     // checks the answer's citations; nil if nothing does
 	sample    *samples.Sample    // the request, for learn; nil if nothing is learnt from it
 	shadow    *rewrite.Result    // the result of shadow work, when it is done
@@ -120,12 +124,32 @@ func (a *account) record() {
 		}
 	}
 	a.checker.Tell()
-	if a.spending != nil {
-		a.spending.Settle(&a.report)
-	}
+	a.charge()
 	a.report.AddRounds(&a.before)
 	a.keepAnswer()
 	a.server.records.Record(&a.report)
+}
+
+// charge charges the last call: as it was reserved, or else what it took.
+func (a *account) charge() {
+	r := &a.report
+	if a.spending != nil {
+		a.spending.Settle(r)
+		a.spending = nil
+		return
+	}
+	if a.server.budgets == nil || a.terms == nil || a.terms.Tokens() {
+		return // it was refused
+	}
+	model, kind := a.model, spend.KindOf(r)
+	if stage := r.Stages.Last(); stage != nil && kind == budget.Stage {
+		model = stage.Model
+	}
+	r.Budget.Charged = spend.Taken(a.terms, r, model)
+	if a.before.Counted() {
+		r.Budget.Charged.Requests = 0
+	}
+	a.server.budgets.Add(r.Tenant, kind, r.Budget.Charged)
 }
 
 // ours are the header lines that are of Sidenote alone: an upstream's own are removed. It is

@@ -131,6 +131,10 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		return chatAsItIs(x, a, bodyErr)
 	}
 	x.report.Stream, x.sampled = a.req.Stream, x.setup.rewriter.Sample()
+	x.model = a.req.Model
+	if x.metered == nil && a.req.Stream && x.server.budgets != nil { // streams often do not tell what they used
+		x.counter = x.setup.rewriter.Models.Model(a.req.Model).Counter
+	}
 	useHelpers(x, &a.policy, a.req)
 
 	if a.policy.Mode == rewrite.Off || a.policy.Mode == rewrite.Shadow {

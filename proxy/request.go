@@ -91,7 +91,7 @@ func (x *exchange) usePolicy(p *Policy) {
 	if x.target.Route == route.Chat {
 		x.report.SwitchedFrom = from
 	}
-	x.policy, x.upstream = p, x.setup.upstreams[p.Upstream]
+	x.policy, x.upstream, x.terms = p, x.setup.upstreams[p.Upstream], &p.Budget
 	x.report.Tenant, x.report.Policy, x.report.PolicyHash = p.Tenant, p.Name, p.Hash
 	x.report.Upstream, x.report.Expose = p.Upstream, p.Expose
 }

@@ -131,10 +131,7 @@ func endRound(x *exchange) {
 		x.readUsage()
 		x.countText()
 	}
-	if x.spending != nil {
-		x.spending.Settle(&x.report)
-		x.spending = nil
-	}
+	x.charge()
 	x.report.EndRound(&x.before)
 }
 

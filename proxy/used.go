@@ -73,7 +73,7 @@ func readAndRelease(x *exchange) {
 			s.work.Done()
 		})
 	default:
-		if x.counter == nil {
+		if x.spending == nil {
 			s.metrics.Shed("usage")
 			x.unread = true
 		}
@@ -92,6 +92,12 @@ func (a *account) readUsage() {
 		}()
 	}
 	a.report.Usage, a.report.UsageFound = u, found
+	if a.terms != nil && a.terms.Priced() && !a.unread {
+		func() {
+			defer panics.Recover(a.panicked, nil)
+			a.report.Answered = a.reader.Named()
+		}()
+	}
 	a.report.Calls[len(a.report.Calls)-1].PromptTokens = int(u.Input)
 	if found.Ignored() {
 		a.server.metrics.UsageIgnored(a.report.Upstream, string(found))

@@ -44,7 +44,8 @@ type LedgerOptions struct {
 	// Now is the time by which a test wants the ledger to go; nil for that of the Redis.
 	Now func() time.Time
 	// Limited tells whether anything is limited at present; nil if something always is. While
-	// nothing is, it does no harm that the Redis may forget, as one that is a cache does.
+	// nothing is, it does no harm that the Redis may forget, as one that is a cache does, or that
+	// it does not answer or refuses, and neither is a problem to report.
 	Limited func() bool
 	// Meanwhile says what happens while the Redis fails, as it ends messages; nil for
 	// "budgets cannot be counted".
@@ -83,8 +84,12 @@ func (d *DB) Ledger(use string, o LedgerOptions) *Ledger {
 	if o.Meanwhile == nil {
 		o.Meanwhile = func() string { return "budgets cannot be counted" }
 	}
+	var quiet func() bool
+	if o.Limited != nil {
+		quiet = func() bool { return !o.Limited() }
+	}
 	l := &Ledger{
-		store: d.newStore(use, o.Meanwhile), now: o.Now, limited: o.Limited, nonce: rand.Text(), seen: sightings{all: map[string]sighting{}},
+		store: d.newStore(use, o.Meanwhile, quiet), now: o.Now, limited: o.Limited, nonce: rand.Text(), seen: sightings{all: map[string]sighting{}},
 		reserve: script("common", "clock", "restore", "reserve"), settle: script("common", "clock", "restore", "settle"),
 		renew: script("common", "clock", "renew"), usage: script("common", "clock", "usage"),
 	}

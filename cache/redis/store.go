@@ -31,16 +31,17 @@ type Store struct {
 	breaker breaker
 	// meanwhile says what happens while calls fail; nil for what the DB says.
 	meanwhile func() string
+	quiet     func() bool             // tells that nobody is to hear of failures at present; may be nil
 	probed    chan struct{}           // closed when the first probe has ended
 	watches   map[string]*atomic.Bool // by command: whether watchCommand is running
 }
 
 // Store returns the store of a use, whose name is a metric label. It starts at once to
 // find out whether the Redis works.
-func (d *DB) Store(use string) *Store { return d.newStore(use, nil) }
+func (d *DB) Store(use string) *Store { return d.newStore(use, nil, nil) }
 
-func (d *DB) newStore(use string, meanwhile func() string) *Store {
-	s := &Store{db: d, use: use, meanwhile: meanwhile, probed: make(chan struct{}), watches: map[string]*atomic.Bool{opGet: {}, opSet: {}, opScript: {}}}
+func (d *DB) newStore(use string, meanwhile func() string, quiet func() bool) *Store {
+	s := &Store{db: d, use: use, meanwhile: meanwhile, quiet: quiet, probed: make(chan struct{}), watches: map[string]*atomic.Bool{opGet: {}, opSet: {}, opScript: {}}}
 	asked := sync.OnceFunc(func() { close(s.probed) })
 	context.AfterFunc(d.probes.ctx, asked)
 	d.probes.start(0, func(ctx context.Context) bool {
@@ -134,10 +135,10 @@ func (s *Store) call(ctx context.Context, op string, f func(context.Context) err
 			s.db.health.worked(s.subject(op))
 		}
 	case kind.opensBreaker(op) && s.breaker.failed(period):
-		s.db.health.fail(s.subject(opGet), s.explain(op, err))
+		s.fail(s.subject(opGet), op, err)
 		s.db.probes.start(pause(), s.probe)
 	case kind.isReported() && period == s.breaker.allow():
-		s.db.health.fail(s.subject(op), s.explain(op, err))
+		s.fail(s.subject(op), op, err)
 		s.watchCommand(op)
 	}
 	switch kind {
@@ -179,7 +180,12 @@ func (f *failure) Unwrap() error { return f.cause }
 // it comes from a Sentinel and means something else.
 func isNil(err error) bool { return errors.Is(err, goredis.Nil) && errors.Unwrap(err) == nil }
 
-func (s *Store) explain(op string, err error) string { return s.db.explain(op, err, s.meanwhile) }
+// fail reports why calls of a command fail.
+func (s *Store) fail(subject, op string, err error) {
+	if s.quiet == nil || !s.quiet() {
+		s.db.health.fail(subject, s.db.explain(op, err, s.meanwhile))
+	}
+}
 
 func (s *Store) subject(op string) string { return s.use + " " + op }
 
@@ -188,7 +194,7 @@ func (s *Store) probe(ctx context.Context) bool {
 	if err := s.runProbe(ctx, opGet); err != nil {
 		switch kind := kindOf(err); {
 		case kind.opensBreaker(opGet):
-			s.db.health.fail(s.subject(opGet), s.explain(opGet, err))
+			s.fail(s.subject(opGet), opGet, err)
 			return false
 		case kind == Pool, kind == callerGone: // Redis was not asked
 			return false
@@ -198,7 +204,7 @@ func (s *Store) probe(ctx context.Context) bool {
 	if err := s.runProbe(ctx, opSet); err == nil {
 		s.db.health.clear(s.subject(opSet))
 	} else if kindOf(err).isReported() {
-		s.db.health.fail(s.subject(opSet), s.explain(opSet, err))
+		s.fail(s.subject(opSet), opSet, err)
 		s.watchCommand(opSet)
 	}
 	s.breaker.close()

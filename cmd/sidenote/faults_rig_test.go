@@ -27,9 +27,9 @@ const (
 	// of them is asked of Redis.
 	cycle = 96
 	pool  = 20 // connections of the cache to Redis
-	// ledgerConns is how many connections the ledger of budgets has while nothing is limited: that
-	// of its probe, and that by which it looks at the server's settings.
-	ledgerConns = 2
+	// ledgerConns is how many connections the ledger of budgets has while nothing is limited: for
+	// its probe, for its look at the server's settings, and to add what requests used.
+	ledgerConns = 3
 )
 
 // A stage is what the rows share: an upstream, knowledge, and Sidenote without

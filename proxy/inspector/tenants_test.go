@@ -220,7 +220,7 @@ func TestTenantsUntold(t *testing.T) {
 	data.Usage = broken{}
 	address := serve(t, data, nil)
 	for path, want := range map[string]string{
-		"/tenants/acme": "The ledger of budgets cannot be read at present", "/tenants/open": "Nothing is limited, so that nothing is counted.", "/tenants/tenant000": `None of the 0 last <a href="/requests?tenant=tenant000">requests of the tenant</a>`,
+		"/tenants/acme": "The ledger of budgets cannot be read at present", "/tenants/open": "The ledger of budgets cannot be read at present", "/tenants/tenant000": `None of the 0 last <a href="/requests?tenant=tenant000">requests of the tenant</a>`,
 		"/policies/careful": "none has it", "/tenants?text=nobody": "No tenant is called so.", "/tenants/acme/json": `"sidenote.yaml:6:5 policy base env TOKENS"`,
 		"/policies/base/json": `"key": "context_tokens"`,
 	} {
@@ -232,6 +232,10 @@ func TestTenantsUntold(t *testing.T) {
 		if a := ask(t, "GET", address+path, ""); a.code != 404 || !strings.Contains(a.body, "There is no ") {
 			t.Errorf("%s: %d %s", path, a.code, a.body)
 		}
+	}
+	data.Usage = nil
+	if a := ask(t, "GET", serve(t, data, nil)+"/tenants/open", ""); a.code != 200 || !strings.Contains(a.body, "Nothing is counted.") {
+		t.Errorf("without a ledger: %v", a)
 	}
 	if a := ask(t, "GET", serve(t, inspector.Data{}, nil)+"/tenants", ""); a.code != 200 || !strings.Contains(a.body, "Nothing is known of the configuration.") {
 		t.Errorf("without a configuration: %v", a)

@@ -36,9 +36,9 @@ type spent struct {
 	USD string
 }
 
-// usageOf asks the ledger about a tenant; nil if nothing is counted for it.
+// usageOf asks the ledger about a tenant; nil if there is none.
 func usageOf(d *Data, p *tenancy.Policy) *usageView {
-	if d.Usage == nil || !p.Budget.Limited() {
+	if d.Usage == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), ledgerWait)

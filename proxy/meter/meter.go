@@ -33,6 +33,10 @@ type Meter struct {
 	settler Settler
 	watch   Observer
 
+	// Charges take what calls took for which nothing was reserved; nil: they are in no ledger.
+	// It is set before the first call.
+	Charges *budget.Charges
+
 	mu   sync.Mutex
 	last *Hold // of the list of those that are open
 	open int   // how many
@@ -165,6 +169,18 @@ func (h *Hold) Settle(actual budget.Amount) {
 	}
 	m.settler.Settle(budget.Settlement{Ticket: h.ticket, Actual: actual})
 	m.watch.Settled(h.call.Tenant, h.call.Kind, actual)
+}
+
+// Add charges what a call took for which nothing was reserved, since its tenant has no limits of
+// what it takes. It does nothing if m is nil.
+func (m *Meter) Add(tenant string, kind budget.Kind, actual budget.Amount) {
+	if m == nil || actual == (budget.Amount{}) {
+		return
+	}
+	if m.Charges != nil {
+		m.Charges.Add(tenant, kind, actual)
+	}
+	m.watch.Settled(tenant, kind, actual)
 }
 
 // forget takes h out of the list; it returns false if that was done before.

@@ -29,7 +29,7 @@ const (
 // Rungs lists all rungs but Refuse, in the usual order.
 func Rungs() []Rung { return []Rung{NoStages, FewerSources, ShorterSources, NoPlanner, NoSources} }
 
-// Terms are what a policy says of budgets. The zero Terms limit nothing.
+// Terms are what a policy says of budgets. Without Limits they say what calls cost.
 type Terms struct {
 	Limits    budget.Limits
 	Allowance budget.Limits // what one replica may grant while the ledger cannot be asked; zero: nothing
@@ -47,6 +47,9 @@ func (t *Terms) Tokens() bool {
 	of[budget.RequestsPerMinute], of[budget.ParallelRequests] = 0, 0
 	return of != budget.Limits{}
 }
+
+// Priced tells whether there is any price.
+func (t *Terms) Priced() bool { return len(t.Prices) > 0 || t.Unpriced != nil }
 
 // Money tells whether money is limited, so that the model's price must be known.
 func (t *Terms) Money() bool {

@@ -59,12 +59,15 @@ func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, b
 		n, _ := m.Counter.Count(prompt.Text)
 		b.parts = append(b.parts, part{prompt: int64(n) + overhead, longest: int64(prompt.Output), err: errPanic})
 	}
-	if p.Meter == nil || of.Terms == nil || !of.Terms.Tokens() {
+	if p.Meter == nil || of.Terms == nil {
 		return b, nil
 	}
 	var err error
 	if b.prices, err = of.Terms.PricesOf(name, m.Row); err != nil {
 		return nil, fmt.Errorf("%w: %w", retrieval.ErrNotAsked, err)
+	}
+	if !of.Terms.Tokens() {
+		return b, nil
 	}
 	with := budget.Amount{Tokens: of.Bare.Tokens, Money: of.Bare.Money}
 	for i := range b.parts {
@@ -124,8 +127,11 @@ func (b *bill) settle() {
 	if b.all.Used != nil && told > 0 {
 		b.all.Used(b.of.Tenant, b.kind, told)
 	}
-	if b.hold != nil {
+	switch {
+	case b.hold != nil:
 		b.hold.Settle(sum)
+	case b.of.Terms != nil:
+		b.all.Meter.Add(b.of.Tenant, b.kind, sum)
 	}
 }
 

@@ -113,6 +113,7 @@ type Report struct {
 
 	Usage      usage.Usage   // of the last call, or of all rounds with tools, as the answers told it; zero if they did not
 	UsageFound usage.Finding // "" if there was no answer that could tell it
+	Answered   usage.Named   // what the last answer tells of itself, where it is paid
 	Generated  usage.Counted // our count of its text, where a metered answer did not tell what it used
 
 	Unoffered string            // why no tools were offered though the policy does; of a closed list
@@ -121,7 +122,7 @@ type Report struct {
 	Stages    *Stages           // what became of its stages; nil where it was not answered in any
 	Citations *citations.Report // of the answer; nil where they were not checked
 
-	Budget Budget // what was reserved and charged; zero where nothing is limited
+	Budget Budget // what was reserved and charged; without limits, what it took
 
 	Overhead time.Duration // from request read (a chat's with its body) to request handed to the upstream; 0: never handed
 	TTFB     time.Duration // from Time to the head of the answer

@@ -143,7 +143,7 @@ func (r *Report) EndRound(before *Rounds) {
 	r.Stages.used(r.Usage)
 	before.charged = plus(before.charged, r.Budget.Charged)
 	before.n++
-	r.Usage, r.UsageFound, r.Generated, r.Budget.Charged = usage.Usage{}, "", usage.Counted{}, budget.Amount{}
+	r.Usage, r.UsageFound, r.Answered, r.Generated, r.Budget.Charged = usage.Usage{}, "", usage.Named{}, usage.Counted{}, budget.Amount{}
 }
 
 // AddRounds adds what the rounds before the last one used.

@@ -46,6 +46,7 @@ type Demand struct {
 // A Spending is what a request has reserved. Settle ends it.
 type Spending struct {
 	hold    *meter.Hold
+	terms   *meter.Terms
 	ended   usage.Outcome // how far the call came if the upstream did not answer
 	prices  price.Prices
 	sent    Demand // of the request, as it was sent
@@ -64,7 +65,7 @@ func (e *PriceError) Error() string { return fmt.Sprintf("no price for model %.1
 // request is to be sent as cheaper left it. The error is a *PriceError, a *meter.Refusal, or
 // that of the ledger.
 func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request, of Demand, cheaper func(meter.Rung) (Demand, bool)) (*Spending, meter.Rung, error) {
-	s := new(Spending)
+	s := &Spending{terms: terms}
 	var err error
 	if r.Body != nil {
 		name := r.Body.ModelName()
@@ -189,8 +190,8 @@ func (s *Spending) NeedsText(r *report.Report) bool {
 // settlement is what is known of the call, which has ended.
 func (s *Spending) settlement(r *report.Report) usage.Settlement {
 	outcome := s.ended
-	if status := r.UpstreamStatus(); status > 0 {
-		outcome = usage.OutcomeOf(status, r.Client == report.ClientCompleted && !r.Truncated && r.Outcome != report.Failed)
+	if r.UpstreamStatus() > 0 {
+		outcome = outcomeOf(r)
 	}
 	return usage.Settlement{
 		Outcome: outcome, Told: r.Usage, Found: r.UsageFound, Prompt: s.sent.Prompt, Longest: s.longest,
@@ -198,14 +199,18 @@ func (s *Spending) settlement(r *report.Report) usage.Settlement {
 	}
 }
 
+// outcomeOf tells how far a call came that was answered.
+func outcomeOf(r *report.Report) usage.Outcome {
+	return usage.OutcomeOf(r.UpstreamStatus(), r.Client == report.ClientCompleted && !r.Truncated && r.Outcome != report.Failed)
+}
+
 // charge returns what the call is charged.
 func (s *Spending) charge(r *report.Report) budget.Amount {
 	e, known := s.hold.Estimate(), s.settlement(r)
 	if e.Tokens == 0 { // only requests count
-		if r.Budget.By = usage.AsNothing; known.Outcome == usage.NotSent || known.Outcome == usage.Refused {
-			return budget.Amount{}
-		}
-		return e
+		taken := taken(s.terms, r, known, "")
+		taken.Requests = min(taken.Requests, e.Requests)
+		return taken
 	}
 	used, by, implausible := known.Settle()
 	r.Budget.By, r.Budget.Implausible = by, implausible
@@ -217,6 +222,60 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 		Requests: e.Requests, Tokens: min(used.Input+used.Output, budget.MaxAmount), Injected: min(s.sent.Injected, used.Input),
 		Money: meter.Money(cost, err),
 	}
+}
+
+// Taken returns what a call took for which no tokens were reserved, and notes in the Report what
+// that rests on: what its answer tells, or else the text that came and our count of the prompt, if
+// there is one. model is the one that the request names, as far as is known.
+func Taken(terms *meter.Terms, r *report.Report, model string) budget.Amount {
+	known := usage.Settlement{Outcome: usage.NotSent, Told: r.Usage, Found: r.UsageFound, Refers: true, Counted: r.Generated}
+	if status := r.UpstreamStatus(); status > 0 {
+		known.Outcome = outcomeOf(r)
+	} else if r.Status/100 == 2 { // Sidenote has answered
+		known.Outcome = usage.Completed
+	}
+	if injected := r.Rewrite.Outcome == rewrite.Injected; r.Rewrite.Ledger.Window.Request > 0 {
+		known.Prompt = int64(r.Rewrite.Ledger.Window.Request)
+		if injected {
+			known.Prompt += int64(r.Rewrite.Ledger.Used)
+		}
+	}
+	return taken(terms, r, known, model)
+}
+
+func taken(terms *meter.Terms, r *report.Report, known usage.Settlement, model string) budget.Amount {
+	used, by, _ := known.Settle()
+	r.Budget.By = by
+	if by == usage.AsNothing {
+		if known.Outcome == usage.NotSent || known.Outcome == usage.Refused {
+			return budget.Amount{}
+		}
+		return budget.Amount{Requests: 1}
+	}
+	a := budget.Amount{Requests: 1, Tokens: min(used.Input+used.Output, budget.MaxAmount)}
+	if r.Rewrite.Outcome == rewrite.Injected {
+		a.Injected = min(int64(r.Rewrite.Ledger.Used), used.Input)
+	}
+	prices, err := terms.PricesOf(model, r.Model(), r.Answered.Model)
+	if err != nil {
+		panic("BUG: money is limited, and nothing was reserved: " + err.Error())
+	}
+	cost, err := prices.Cost(used.Input, used.CachedInput, used.Output)
+	a.Money = meter.Money(cost, err)
+	return a
+}
+
+// KindOf returns what the last call of a request is counted as.
+func KindOf(r *report.Report) budget.Kind {
+	if n := len(r.Calls); n > 0 {
+		switch r.Calls[n-1].Purpose {
+		case report.ToStage:
+			return budget.Stage
+		case report.ToTools:
+			return budget.Tool
+		}
+	}
+	return kindOf(r.Route)
 }
 
 // sentOf tells how far a call came that ended with an error of package transport.

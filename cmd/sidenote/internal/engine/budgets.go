@@ -19,7 +19,8 @@ type budgets struct {
 	meter    *meter.Meter
 	reporter budget.Reporter
 	queue    *budget.Queue
-	file     *budget.File // nil unless it is kept in the state folder
+	charges  *budget.Charges // of tenants without limits
+	file     *budget.File    // nil unless it is kept in the state folder
 	running  func() *config.Config
 	db       *redis.DB // nil unless it is kept in a Redis
 }
@@ -52,12 +53,9 @@ func openBudgetsRedis(cfg *config.Config, changed func(string, bool), m backgrou
 	return redis.Open(o)
 }
 
-// meanwhile says what happens to tenants while what counts budgets fails.
+// meanwhile says what happens to tenants with limits while what counts budgets fails.
 func meanwhile(cfg *config.Config) string {
-	switch {
-	case !config.Limited(cfg):
-		return "going on without it"
-	case cfg.Budgets.OnFailure == "allowance":
+	if cfg.Budgets.OnFailure == "allowance" {
 		return "tenants with limits get their allowance"
 	}
 	return "tenants with limits are refused"
@@ -84,9 +82,11 @@ func openBudgets(running func() *config.Config, changed func(string, bool), keep
 		fallback := budget.NewFallback(shared, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })
 		b.queue = budget.NewQueue(fallback, options)
 		b.meter, b.reporter = meter.New(fallback, shared, b.queue, watch), shared
+		b.charges = budget.NewCharges(shared)
 	} else if err := b.openLocal(keep, m, options, watch); err != nil {
 		return nil, err
 	}
+	b.meter.Charges = b.charges
 	m.Metrics.Watch("budget_leases_open", "Reservations of this process that are not settled.", nil, false, func() float64 { return float64(b.meter.Open()) })
 	tasks.Start(b.meter.Run)
 	return b, nil
@@ -154,6 +154,7 @@ func (b *budgets) openLocal(keep bool, m background.Monitor, options budget.Queu
 	fallback := budget.NewFallback(ledger, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })
 	b.queue = budget.NewQueue(fallback, options)
 	b.reporter, b.meter = ledger, meter.New(fallback, ledger, atOnce{ledger, fallback, b.queue}, watch)
+	b.charges = budget.NewCharges(ledger)
 	return nil
 }
 
@@ -184,6 +185,7 @@ func (b *budgets) problems() []string {
 func (b *budgets) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), caching.DrainWait)
 	defer cancel()
+	b.charges.Close(ctx)
 	b.queue.Close(ctx)
 	switch {
 	case b.db != nil:

@@ -130,19 +130,15 @@ func (l Limits) Counted() bool { return (&meter.Terms{Limits: l.Budget()}).Token
 
 // Terms returns what requests of a tenant with limits are held to.
 func (s Spending) Terms(b Budgets, table price.Table) meter.Terms {
-	t := meter.Terms{Limits: s.Limits.Budget()}
-	if !t.Limited() {
-		return t
-	}
-	if b.OnFailure == "allowance" {
+	t := meter.Terms{Limits: s.Limits.Budget(), Prices: table}
+	if t.Limited() && b.OnFailure == "allowance" {
 		t.Allowance = b.Allowance.Budget()
 	}
 	for _, rung := range s.Ladder {
-		if meter.Rung(rung) != meter.Refuse {
+		if t.Limited() && meter.Rung(rung) != meter.Refuse {
 			t.Ladder = append(t.Ladder, meter.Rung(rung))
 		}
 	}
-	t.Prices = table
 	if s.DefaultPrice != (Prices{}) {
 		p := s.DefaultPrice.parsed()
 		t.Unpriced = &p
