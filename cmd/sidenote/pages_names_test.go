@@ -313,6 +313,12 @@ func readWire(t *testing.T) wire {
 		}
 		return true
 	})
+	sources(t, "proxy/transport/inbound", func(n ast.Node) bool {
+		if n, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(n.Names[0].Name, "Code") && len(n.Values) == 1 {
+			w.early[strings.ReplaceAll(literal(n.Values[0]), "_", "-")] = true
+		}
+		return true
+	})
 	if len(w.early) < 5 || len(w.reasons) < 30 || len(w.outcomes) < 7 || len(w.stages) < 10 || len(w.headers) < 7 {
 		t.Fatalf("found %d and %d reasons, %d outcomes and %d of stages, %d headers", len(w.early), len(w.reasons), len(w.outcomes), len(w.stages), len(w.headers))
 	}
