@@ -75,7 +75,7 @@ if [ -n "$all" ]; then
   computing=$(go list ./cmd/sidenote-bench ./cmd/sidenote/internal/config ./proxy/... ./retrieval/... ./rewrite/...)
   first=($(grep -v '/inspector$' <<<"$computing"))
 fi
-go test -vet=off -tags sidenote_debug -timeout 14m "${first[@]}"
+go test -vet=off -tags sidenote_debug -timeout 30m "${first[@]}"
 
 # The official SDK, the largest package by far, is compiled without optimization: that saves two
 # minutes of processor time. SQLite and the sandbox of PDFs work on memory of their own, where checks
@@ -85,4 +85,4 @@ if [ -n "$race" ]; then
 fi
 exec go test -vet=all -gcflags='github.com/openai/...=-dwarf=false -N -l' \
   -gcflags='modernc.org/...=-dwarf=false -d=checkptr=0' -gcflags='github.com/tetratelabs/...=-dwarf=false -d=checkptr=0' \
-  -timeout 14m "$@"
+  -timeout 30m "$@"
