@@ -63,7 +63,7 @@ func clientConnOf(c net.Conn) *clientConn {
 	return c.(*clientConn)
 }
 
-// connState is told by net/http of the states of connections.
+// connState is the http.Server.ConnState hook.
 func connState(c net.Conn, state http.ConnState) {
 	conn := clientConnOf(c)
 	switch state {

@@ -51,7 +51,7 @@ type Options struct {
 
 	Connections int                 // at once, see inbound.Set.MakeRoom; more get a 503. 0: what tcp.SharesOf gives MCP
 	Addresses   *inbound.Addresses  // counts them by address; may be nil
-	Shed        func(reason string) // is told of each connection that is shed, see inbound.Gate; may be nil
+	Shed        func(reason string) // called for each connection that is closed to make room, see inbound.Gate; may be nil
 }
 
 // A Refusal is a request that was refused before any tool was called.

@@ -50,7 +50,7 @@ type GateOptions struct {
 	Reserve bool  // keeps a descriptor back, so that a connection is accepted when no other is free
 	// Refusal makes the header lines, each with its CRLF, and the JSON body of a 503 with a code.
 	Refusal  func(code string) (head string, body []byte)
-	Shed     func(reason string) // is told of each connection that is shed; may be nil
+	Shed     func(reason string) // called for each connection that is closed to make room; may be nil
 	Panicked panics.Handler
 }
 
