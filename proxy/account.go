@@ -138,7 +138,7 @@ func (a *account) charge() {
 		a.spending = nil
 		return
 	}
-	if a.server.budgets == nil || a.terms == nil || a.terms.Tokens() {
+	if a.server.budgets == nil || a.terms == nil || a.terms.Limited() {
 		return // it was refused
 	}
 	model, kind := a.model, spend.KindOf(r)

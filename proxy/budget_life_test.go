@@ -192,21 +192,27 @@ func TestBudgetOfClientThatLeavesTheDial(t *testing.T) {
 // A fixed answer is a request, as it was searched for, and costs nothing else: it goes out where
 // no token is left, and is refused where no request is.
 func TestBudgetOfFixedAnswers(t *testing.T) {
-	u := newUpstream(t, answerJSON("{}"))
-	b := newTill(t)
-	limits := budget.Limits{budget.RequestsPerMinute: 2, budget.TokensPerDay: 1, budget.MoneyPerDay: 1}
-	g := openLimited(t, b, u, limited(t, limits, func(p *proxy.Policy) {
-		p.Rewrite.Knowledge, p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = []string{"kb-acme"}, rewrite.EmptyRefuse, "Nothing is known of that."
-	}), retrieval.Func(nothing))
-	for i, status := range []int{200, 200, 429} {
-		resp := g.raw(t, chat(`{"model":"m","messages":[{"role":"user","content":"How much leave is there?"}]}`))
-		body, _ := io.ReadAll(resp.Body)
-		r := g.reports.next(t)
-		if resp.StatusCode != status || (status == 200) != strings.Contains(string(body), "Nothing is known") || r.Budget.Charged.Tokens != 0 {
-			t.Errorf("request %d: %d, %s, charged %+v", i+1, resp.StatusCode, body, r.Budget)
-		}
-	}
-	if n, spent := len(u.seen), b.usage(t).Day.Spent; n != 0 || spent != (budget.Amount{Requests: 2}) {
-		t.Errorf("%d went up, spent %+v", n, spent)
+	for name, limits := range map[string]budget.Limits{
+		"everything limited": {budget.RequestsPerMinute: 2, budget.TokensPerDay: 1, budget.MoneyPerDay: 1},
+		"requests limited":   {budget.RequestsPerMinute: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := newUpstream(t, answerJSON("{}"))
+			b := newTill(t)
+			g := openLimited(t, b, u, limited(t, limits, func(p *proxy.Policy) {
+				p.Rewrite.Knowledge, p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = []string{"kb-acme"}, rewrite.EmptyRefuse, "Nothing is known of that."
+			}), retrieval.Func(nothing))
+			for i, status := range []int{200, 200, 429} {
+				resp := g.raw(t, chat(`{"model":"m","messages":[{"role":"user","content":"How much leave is there?"}]}`))
+				body, _ := io.ReadAll(resp.Body)
+				r := g.reports.next(t)
+				if resp.StatusCode != status || (status == 200) != strings.Contains(string(body), "Nothing is known") || r.Budget.Charged.Tokens != 0 {
+					t.Errorf("request %d: %d, %s, charged %+v", i+1, resp.StatusCode, body, r.Budget)
+				}
+			}
+			if n, spent := len(u.seen), b.usage(t).Day.Spent; n != 0 || spent != (budget.Amount{Requests: 2}) {
+				t.Errorf("%d went up, spent %+v", n, spent)
+			}
+		})
 	}
 }

@@ -73,7 +73,7 @@ func readAndRelease(x *exchange) {
 			s.work.Done()
 		})
 	default:
-		if x.spending == nil {
+		if x.counter == nil || !x.policy.Metered {
 			s.metrics.Shed("usage")
 			x.unread = true
 		}

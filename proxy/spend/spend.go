@@ -208,6 +208,9 @@ func outcomeOf(r *report.Report) usage.Outcome {
 func (s *Spending) charge(r *report.Report) budget.Amount {
 	e, known := s.hold.Estimate(), s.settlement(r)
 	if e.Tokens == 0 { // only requests count
+		if r.UpstreamStatus() == 0 { // nobody tells what was used, or nothing was
+			known = usage.Settlement{Outcome: known.Outcome}
+		}
 		taken := taken(s.terms, r, known, "")
 		taken.Requests = min(taken.Requests, e.Requests)
 		return taken
@@ -234,9 +237,9 @@ func Taken(terms *meter.Terms, r *report.Report, model string) budget.Amount {
 	} else if r.Status/100 == 2 { // Sidenote has answered
 		known.Outcome = usage.Completed
 	}
-	if injected := r.Rewrite.Outcome == rewrite.Injected; r.Rewrite.Ledger.Window.Request > 0 {
-		known.Prompt = int64(r.Rewrite.Ledger.Window.Request)
-		if injected {
+	if prompt := r.Rewrite.Ledger.Window.Request; prompt > 0 && r.UpstreamStatus() > 0 {
+		known.Prompt = int64(prompt)
+		if r.Rewrite.Outcome == rewrite.Injected {
 			known.Prompt += int64(r.Rewrite.Ledger.Used)
 		}
 	}
@@ -256,9 +259,12 @@ func taken(terms *meter.Terms, r *report.Report, known usage.Settlement, model s
 	if r.Rewrite.Outcome == rewrite.Injected {
 		a.Injected = min(int64(r.Rewrite.Ledger.Used), used.Input)
 	}
+	if a.Tokens == 0 {
+		return a
+	}
 	prices, err := terms.PricesOf(model, r.Model(), r.Answered.Model)
-	if err != nil {
-		panic("BUG: money is limited, and nothing was reserved: " + err.Error())
+	if err != nil { // of a route on which nothing is reserved, so that its models need no price
+		return a
 	}
 	cost, err := prices.Cost(used.Input, used.CachedInput, used.Output)
 	a.Money = meter.Money(cost, err)
