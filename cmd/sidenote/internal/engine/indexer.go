@@ -125,7 +125,7 @@ func (x *indexer) watch(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { x.follow(ctx, changed); return nil })
 	g.Go(func() error {
-		return watch.Watch(ctx, x.folder.Path, walk, polling, func() {
+		return watch.Watch(ctx, x.folder.Path, walk, nil, polling, func() {
 			select {
 			case changed <- struct{}{}:
 			default: // it is about to be read

@@ -40,6 +40,7 @@ type Reloader struct {
 
 	mu     sync.Mutex // guards what follows
 	files  []string   // files and patterns that the last reading has read
+	list   int        // incremented when files is replaced
 	failed error      // why the last reading changed nothing; nil if it was good
 	since  time.Time  // when it failed
 	good   time.Time  // when the configuration was read well for the last time
@@ -116,6 +117,7 @@ func (r *Reloader) load() (*config.Config, uint64, error) {
 	}
 	r.mu.Lock()
 	r.files = files
+	r.list++
 	r.mu.Unlock()
 	return cfg, read.sum(), err
 }

@@ -28,7 +28,9 @@ func (r *Reloader) watch(ctx context.Context) {
 		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: changes of files are not noticed, only SIGHUP and sidenote reload: %v", err))
 		return
 	}
+	var own ownNames
 	walk := func(_ context.Context, enter func(dir string)) uint64 {
+		own = ownNames{} // links may lead elsewhere by now
 		real, err := filepath.EvalSymlinks(top)
 		if err != nil {
 			return 0
@@ -43,13 +45,29 @@ func (r *Reloader) watch(ctx context.Context) {
 	polling := func(why error) {
 		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: changes are seen late, by looking now and then: %v", why))
 	}
-	err = watch.Watch(ctx, top, walk, polling, func() {
-		if r.stale() {
-			_, _ = r.reload(ctx, byWatcher) // it was told
-		}
-	})
+	counts := func(name string) bool { return own.update(r).has(name) }
+	err = watch.Watch(ctx, top, walk, counts, polling, func() { r.catchUp(ctx) })
 	if err != nil {
 		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: %v", err))
+	}
+}
+
+// maxReadings is how often catchUp reads the configuration. Later changes are noticed as usual.
+const maxReadings = 3
+
+// catchUp reads the configuration until no file has changed since. Events of a file that is new
+// in the configuration count only after the first reading that names it, so a change during that
+// reading must be found here.
+func (r *Reloader) catchUp(ctx context.Context) {
+	for range maxReadings {
+		if ctx.Err() != nil || !r.stale() {
+			return
+		}
+		_, before := r.listed()
+		_, _ = r.reload(ctx, byWatcher) // it was told
+		if _, after := r.listed(); after == before {
+			return // nothing was read
+		}
 	}
 }
 
@@ -62,9 +80,15 @@ func (r *Reloader) stale() bool {
 }
 
 func (r *Reloader) seen() []string {
+	files, _ := r.listed()
+	return files
+}
+
+// listed returns the files and patterns of the last reading, and how many lists there were.
+func (r *Reloader) listed() (files []string, list int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.files
+	return r.files, r.list
 }
 
 // folders lists the folders of the files: those in which they are named, and those in which

@@ -119,7 +119,7 @@ func (w *watcher) counts(ctx context.Context, name string, op fsnotify.Op, inTre
 	if w.names[name] {
 		return written, !written
 	}
-	if !inTree {
+	if !inTree || w.ours != nil && !w.ours(name) {
 		return false, false
 	}
 	info, err := os.Lstat(name)

@@ -37,14 +37,17 @@ type Walk func(ctx context.Context, enter func(dir string)) (digest uint64)
 // the watch, and then after each change. Calls never overlap: all that happens
 // during one leads to one more.
 //
+// counts, if not nil, reports whether a name in the folders of walk counts, by absolute path.
+// Events of other names are no change and delay none. It is called from the goroutine of walk.
+//
 // path is a folder with all that is below it, or a file. It need not be there, and
 // may be replaced or removed and come back. If it is a link, or there are links on
 // the way to it, they are followed, and noticed when they are turned. What is below it is
 // up to walk. polling is told once why some changes are found by looking only.
 //
 // Watch returns nil when ctx ends, after a call that is running has returned.
-func Watch(ctx context.Context, path string, walk Walk, polling func(why error), changed func()) error {
-	return watch(ctx, path, walk, polling, changed, usual, openSystem)
+func Watch(ctx context.Context, path string, walk Walk, counts func(path string) bool, polling func(why error), changed func()) error {
+	return watch(ctx, path, walk, counts, polling, changed, usual, openSystem)
 }
 
 // A notifier tells of what happens in folders. Remove of one that is not there
@@ -66,12 +69,12 @@ func openSystem() (notifier, <-chan fsnotify.Event, <-chan error, error) {
 	return w, w.Events, w.Errors, nil
 }
 
-func watch(ctx context.Context, path string, walk Walk, polling func(why error), changed func(), t timing, open openFunc) error {
+func watch(ctx context.Context, path string, walk Walk, counts func(path string) bool, polling func(why error), changed func(), t timing, open openFunc) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
-	w := &watcher{path: path, walk: walk, polling: polling, seed: maphash.MakeSeed()}
+	w := &watcher{path: path, walk: walk, ours: counts, polling: polling, seed: maphash.MakeSeed()}
 	in := newInbox()
 	if n, events, errs, err := open(); err != nil {
 		w.tell(fmt.Errorf("watch %s: %w", path, err))
@@ -98,8 +101,9 @@ func watch(ctx context.Context, path string, walk Walk, polling func(why error),
 type watcher struct {
 	path     string
 	walk     Walk
-	polling  func(why error) // nil once it was told
-	notifier notifier        // nil: the system gives none
+	ours     func(path string) bool // nil: all names count
+	polling  func(why error)        // nil once it was told
+	notifier notifier               // nil: the system gives none
 	seed     maphash.Seed
 
 	real string // where path leads

@@ -60,21 +60,28 @@ func walkOf(path string) Walk {
 
 // A seer keeps what each call found.
 type seer struct {
-	t     *testing.T
-	read  func() folder
-	calls chan folder
-	polls chan error // why changes are found by looking only
-	stop  func()     // and wait
+	t      *testing.T
+	counts func(path string) bool
+	read   func() folder
+	calls  chan folder
+	polls  chan error // why changes are found by looking only
+	stop   func()     // and wait
 }
 
 // see watches path until the test ends.
 func see(t *testing.T, path string, o timing, open openFunc) *seer {
 	t.Helper()
+	return seeOnly(t, path, nil, o, open)
+}
+
+// seeOnly is see where only the names for which counts is true count.
+func seeOnly(t *testing.T, path string, counts func(string) bool, o timing, open openFunc) *seer {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &seer{t: t, read: func() folder { return readFolder(path) }, calls: make(chan folder, 10_000), polls: make(chan error, 10)}
+	s := &seer{t: t, counts: counts, read: func() folder { return readFolder(path) }, calls: make(chan folder, 10_000), polls: make(chan error, 10)}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- watch(ctx, path, walkOf(path), func(why error) { s.polls <- why }, func() { s.calls <- s.read() }, o, open)
+		ended <- watch(ctx, path, walkOf(path), s.counts, func(why error) { s.polls <- why }, func() { s.calls <- s.read() }, o, open)
 	}()
 	s.stop = func() {
 		cancel()
@@ -331,7 +338,38 @@ func TestEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Watch(ctx, filepath.Join(t.TempDir(), "none"), walkOf("none"), nil, func() { t.Error("called after the end") }); err != nil {
+	if err := Watch(ctx, filepath.Join(t.TempDir(), "none"), walkOf("none"), nil, nil, func() { t.Error("called after the end") }); err != nil {
 		t.Error(err)
+	}
+}
+
+// A change is not delayed by files beside it that are written all the time.
+func TestOtherNamesDelayNothing(t *testing.T) {
+	dir := t.TempDir()
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, beside := filepath.Join(real, "own"), filepath.Join(real, "beside")
+	patient := timing{quiet: time.Second, most: time.Hour, poll: time.Hour}
+	s := seeOnly(t, dir, func(path string) bool { return path == own }, patient, openSystem)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+				_ = os.WriteFile(beside, []byte{byte(n)}, 0o600)
+			}
+		}
+	}()
+	defer func() { close(stop); <-ended }()
+	if err := os.WriteFile(own, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.next(); found["own"] != "new" {
+		t.Errorf("found %v", found)
 	}
 }
