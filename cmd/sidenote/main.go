@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"os/signal"
@@ -13,12 +14,20 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"sidenote/cmd/sidenote/internal/heap"
+	"sidenote/retrieval/knowledge/apart"
 )
 
 func main() { os.Exit(mainCode()) }
 
 // mainCode exists so that deferred calls run before the process ends.
 func mainCode() int {
+	if len(os.Args) == 2 && os.Args[1] == apart.Argument {
+		if err := apart.Serve(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return exitFailed
+		}
+		return exitDone
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once, whatever it waits for

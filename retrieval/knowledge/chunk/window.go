@@ -3,6 +3,8 @@ package chunk
 import (
 	"iter"
 	"strings"
+
+	"sidenote/retrieval/knowledge/extract"
 )
 
 const (
@@ -29,6 +31,34 @@ func windows(body string) iter.Seq2[int, int] {
 			start = end
 		}
 	}
+}
+
+// What the syntax tree of a window takes for each line, and for each character that may be
+// markup, in bytes.
+const (
+	memoryOfLine = 700
+	memoryOfMark = 200
+)
+
+// Memory returns how many bytes Cut takes for syntax trees, at most: those of one window, or of
+// all of a source file.
+func Memory(body string, form extract.Form) (bytes int64) {
+	if form == extract.Code {
+		return memoryOfLine * int64(strings.Count(body, "\n")+1)
+	}
+	for start, end := range windows(body) {
+		lines, marks := 0, 0
+		for i := start; i < end; i++ {
+			switch body[i] {
+			case '\n':
+				lines++
+			case '#', '*', '_', '[', ']', '<', '>', '`', '!', '&', '\\', '|', '~':
+				marks++
+			}
+		}
+		bytes = max(bytes, int64(memoryOfLine*lines+memoryOfMark*marks))
+	}
+	return bytes
 }
 
 // windowEnd returns the length of the first window of a long text.

@@ -42,6 +42,16 @@ func formatOf(fsys fs.FS, name string) extract.Format {
 // Read reads the documents of one file; p is that of Files. A file that is broken in part
 // has both documents and a skip.
 func (s *Source) Read(ctx context.Context, name string, p *pdf.Reader) ([]document.Document, *Skip) {
+	return s.ReadBy(ctx, name, p, func(ctx context.Context, f extract.Format, name string, raw []byte) ([]extract.Document, error) {
+		return Extract(ctx, f, name, raw, p)
+	})
+}
+
+// An Extractor returns the documents in the bytes of a file, as Extract does.
+type Extractor func(ctx context.Context, f extract.Format, name string, raw []byte) ([]extract.Document, error)
+
+// ReadBy is Read by another extractor.
+func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extractor) ([]document.Document, *Skip) {
 	f := formatOf(s.FS, name)
 	if !supported(f, p) {
 		return nil, unsupported(name)
@@ -56,7 +66,7 @@ func (s *Source) Read(ctx context.Context, name string, p *pdf.Reader) ([]docume
 	if len(raw) > MaxFile {
 		return nil, &Skip{Path: name, Kind: SkipTooLarge, Reason: errTooLarge.Error()}
 	}
-	extracted, err := documentsIn(ctx, f, name, raw, p)
+	extracted, err := by(ctx, f, name, raw)
 	documents := make([]document.Document, len(extracted))
 	for i, d := range extracted {
 		documents[i] = documentOf(name, d)
@@ -65,9 +75,9 @@ func (s *Source) Read(ctx context.Context, name string, p *pdf.Reader) ([]docume
 	return documents, skipOf(name, err)
 }
 
-// documentsIn reads the bytes of a file; of one that is broken in part there are both
-// documents and an error.
-func documentsIn(ctx context.Context, f extract.Format, name string, raw []byte, p *pdf.Reader) ([]extract.Document, error) {
+// Extract returns the documents in the bytes of a file; of one that is broken in part there are
+// both documents and an error. p reads PDF.
+func Extract(ctx context.Context, f extract.Format, name string, raw []byte, p *pdf.Reader) ([]extract.Document, error) {
 	var one extract.Document
 	var err error
 	switch f {
@@ -88,10 +98,21 @@ func unsupported(name string) *Skip {
 	return &Skip{Path: name, Kind: SkipUnsupported, Reason: typeOf(name) + " is not supported"}
 }
 
-// skipOf says what went wrong with a file, nil for nothing.
-func skipOf(name string, err error) *Skip {
+// A Failure is an error of an Extractor by the kind that it has in a Skip.
+type Failure struct {
+	Kind   SkipKind
+	Reason string
+}
+
+func (f *Failure) Error() string { return f.Reason }
+
+// FailureOf returns what an error of Extract says, nil for none.
+func FailureOf(err error) *Failure {
 	if err == nil {
 		return nil
+	}
+	if f, ok := errors.AsType[*Failure](err); ok {
+		return f
 	}
 	kind := SkipUnreadable
 	if broken := (*extract.Broken)(nil); errors.As(err, &broken) {
@@ -101,7 +122,16 @@ func skipOf(name string, err error) *Skip {
 	} else if errors.Is(err, extract.ErrNotText) {
 		kind = SkipNotText
 	}
-	return &Skip{Path: name, Kind: kind, Reason: reasonOf(err)}
+	return &Failure{Kind: kind, Reason: reasonOf(err)}
+}
+
+// skipOf says what went wrong with a file, nil for nothing.
+func skipOf(name string, err error) *Skip {
+	f := FailureOf(err)
+	if f == nil {
+		return nil
+	}
+	return &Skip{Path: name, Kind: f.Kind, Reason: f.Reason}
 }
 
 // documentOf names what a file holds after the file, and its part by its key.

@@ -57,6 +57,9 @@ func TooLarge(id string, why error) *Skip {
 	return &Skip{Path: id, Kind: SkipTooLarge, Reason: why.Error()}
 }
 
+// NoMemory says that a file was not read for want of memory.
+func NoMemory(file, reason string) *Skip { return &Skip{Path: file, Kind: SkipMemory, Reason: reason} }
+
 // SkipKind says why something was not read. It is a closed list and a metric label.
 type SkipKind string
 
@@ -73,6 +76,7 @@ const (
 	SkipGenerated   SkipKind = "generated"   // made by a program, by the rule in Reason
 	SkipLink        SkipKind = "link"        // leaves the folder, or leads to no file
 	SkipUnreadable  SkipKind = "unreadable"  // the system says no
+	SkipMemory      SkipKind = "memory"      // reading it takes more memory than is free
 	SkipAttributes  SkipKind = "attributes"  // some of its documents' attributes; its texts were read
 )
 
@@ -93,7 +97,7 @@ func (r Report) Summary() string {
 		kind SkipKind
 		text string
 	}{
-		{SkipTooLarge, "over 10 MB"}, {SkipNotText, "not text"}, {SkipBroken, "broken"}, {SkipDuplicate, "with the id of another"}, {SkipUnreadable, "unreadable"},
+		{SkipTooLarge, "over 10 MB"}, {SkipNotText, "not text"}, {SkipBroken, "broken"}, {SkipDuplicate, "with the id of another"}, {SkipUnreadable, "unreadable"}, {SkipMemory, "for want of memory"},
 		{SkipLink, "links"}, {SkipVendored, "node_modules"}, {SkipGenerated, "generated"}, {SkipHidden, "hidden"},
 	} {
 		if n := kinds[k.kind]; n > 0 {

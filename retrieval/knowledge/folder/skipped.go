@@ -100,6 +100,8 @@ func groupOf(s Skip) SkippedGroup {
 		g.What, g.Cure = "with the id of another document", "give each an id of its own"
 	case SkipUnreadable:
 		g.What, g.Why = "unreadable", s.Reason
+	case SkipMemory:
+		g.What, g.Why, g.Cure = "for want of memory", s.Reason, "raise the memory limit, or split"
 	case SkipSecret:
 		g.What = "likely secret by name"
 	case SkipHidden:

@@ -30,6 +30,7 @@ func TestSkippedLines(t *testing.T) {
 	add(1, folder.SkipNotText, "t%d.txt", "not text")
 	add(1, folder.SkipDuplicate, "d%d", "another file has a document of this id")
 	add(1, folder.SkipUnreadable, "u%d.md", "permission denied")
+	add(1, folder.SkipMemory, "m%d.jsonl", "too little memory")
 	add(2, folder.SkipSecret, ".env%d", "likely a secret, by its name")
 	add(1, folder.SkipGenerated, "g%d.js", "minified")
 	add(1, folder.SkipHidden, ".h%d", "hidden, by its name")
@@ -42,6 +43,7 @@ func TestSkippedLines(t *testing.T) {
 		"2 JSONL broken: each for a reason of its own",
 		"1 PDF broken: it is no PDF, or broken",
 		"1 PDF protected by a password; save without one",
+		"1 for want of memory: too little memory; raise the memory limit, or split",
 		"1 not text in a known encoding; save as UTF-8",
 		"1 unreadable: permission denied",
 		"1 with the id of another document; give each an id of its own",

@@ -95,3 +95,22 @@ func MergeWithout(gone map[int64]bool, segments ...*Segment) (*Segment, []int64,
 func OneText(row int64, id, attributes, text string) Document {
 	return Document{Row: row, ID: id, Attributes: attributes, Chunks: []chunk.Chunk{{Text: text}}}
 }
+
+// SegmentMemory is what a Writer takes making a segment to need; MergeMemory, merging some
+// into it.
+func SegmentMemory(documents []Document) (bytes int64) {
+	w := Writer{}
+	for i := range documents {
+		bytes = w.memory(&documents[i])
+		w.weight, w.texts = w.weight+documents[i].weight(), w.texts+len(documents[i].Chunks)
+	}
+	return bytes
+}
+
+func MergeMemory(some Segments) int64 {
+	bytes, texts := 0, 0
+	for _, s := range some {
+		bytes, texts = bytes+s.size, texts+s.Postings.Len()
+	}
+	return mergeMemory(bytes, texts)
+}

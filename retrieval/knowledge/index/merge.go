@@ -31,15 +31,19 @@ func sizeOf(texts int) (class int) {
 
 // ToMerge returns the segments that should become one, nil for none: one of whose
 // documents a third is gone, or more than MergeAt of a size class. A search looks a term
-// up in each segment, and reads past the postings of what is gone.
-func (s Segments) ToMerge() Segments {
+// up in each segment, and reads past the postings of what is gone. Merging them takes at most
+// so many bytes of memory; 0 is no bound.
+func (s Segments) ToMerge(memory int64) Segments {
 	sizes := map[int]Segments{}
 	for _, s := range s {
 		if s.Name == "" {
 			continue // on the heap only, because there was no room for its file
 		}
 		if s.Gone != nil && (s.Documents == 0 || 3*s.Postings.Len() < 2*s.texts.count || 3*s.Documents < 2*s.texts.documents) {
-			return Segments{s}
+			if memory == 0 || mergeMemory(s.size, s.Postings.Len()) <= memory {
+				return Segments{s}
+			}
+			continue
 		}
 		if s.Postings.Len() < fullTexts {
 			class := sizeOf(s.Postings.Len())
@@ -48,18 +52,27 @@ func (s Segments) ToMerge() Segments {
 	}
 	for class := range sizeOf(bm25.MaxTexts) + 1 {
 		if len(sizes[class]) > MergeAt {
-			return fitting(sizes[class])
+			if some := fitting(sizes[class], memory); some != nil {
+				return some
+			}
 		}
 	}
 	return nil
 }
 
-// fitting returns as many of the segments as fit into one, the smallest first.
-func fitting(segments Segments) Segments {
+// fitting returns as many of the segments as fit into one, the smallest first; nil where not
+// even two fit into the memory.
+func fitting(segments Segments, memory int64) Segments {
 	slices.SortStableFunc(segments, func(a, b Live) int { return a.Postings.Len() - b.Postings.Len() })
-	texts, bytes := 0, 0
+	texts, bytes, size := 0, 0, 0
 	for i, s := range segments {
-		texts, bytes = texts+s.Postings.Len(), bytes+len(s.texts.bodies)
+		texts, bytes, size = texts+s.Postings.Len(), bytes+len(s.texts.bodies), size+s.size
+		if memory > 0 && mergeMemory(size, texts) > memory {
+			if i > 1 {
+				return segments[:i]
+			}
+			return nil
+		}
 		if i > 1 && (texts > bm25.MaxTexts || bytes > mergeBytes) {
 			return segments[:i]
 		}

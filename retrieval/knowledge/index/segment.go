@@ -28,6 +28,7 @@ type Segment struct {
 	postings *bm25.Segment
 	owner    *mapped.File // keeps the image where it is a file's
 	identity *identity
+	size     int // of the image, in bytes
 }
 
 // Open opens the image of a segment, which owner may be the memory of. name is
@@ -46,7 +47,7 @@ func read(image []byte, owner *mapped.File) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Segment{owner: owner, identity: new(identity)}
+	s := &Segment{owner: owner, identity: new(identity), size: len(image)}
 	if s.texts, err = openTexts(textsImage); err != nil {
 		return nil, err
 	}

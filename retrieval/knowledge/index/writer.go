@@ -50,10 +50,15 @@ type Writer struct {
 	// Emit takes a segment that is full, or the last one: its image and the rows of the
 	// documents in it.
 	Emit func(image []byte, rows []int64) error
+	// Memory is how many bytes making a segment may take; 0 is no bound. A document that takes
+	// more gets a segment of its own.
+	Memory int64
 
 	documents []Document
 	weight    int
 	texts     int
+	words     Words        // where Memory bounds a segment
+	ofWords   int64        // what they take
 	postings  bm25.Builder // keeps what it learned of the words
 	sketcher  sketch.Sketcher
 	sketches  []byte // of the texts in postings
@@ -65,7 +70,7 @@ func (w *Writer) Add(d Document) error {
 		return fmt.Errorf("document %q: %w", d.ID, err)
 	}
 	weight := d.weight()
-	if w.weight+weight > maxBytes || w.texts+len(d.Chunks) > bm25.MaxTexts {
+	if w.weight+weight > maxBytes || w.texts+len(d.Chunks) > bm25.MaxTexts || w.Memory > 0 && w.memory(&d) > w.Memory {
 		if err := w.Flush(); err != nil {
 			return err
 		}
@@ -74,6 +79,15 @@ func (w *Writer) Add(d Document) error {
 	w.weight += weight
 	w.texts += len(d.Chunks)
 	return nil
+}
+
+// memory returns how much making a segment takes, at most, of the documents added and d.
+func (w *Writer) memory(d *Document) int64 {
+	w.ofWords += w.words.Add(d.Name)
+	for _, p := range d.Chunks {
+		w.ofWords += w.words.Add(p.Section) + w.words.Add(p.Text)
+	}
+	return segmentMemory(w.weight+d.weight(), w.texts+len(d.Chunks)) + w.ofWords
 }
 
 // Flush emits a segment of the documents that were added since the last, if any: several
@@ -89,6 +103,9 @@ func (w *Writer) Flush() error {
 	}
 	clear(w.documents)
 	w.documents, w.weight, w.texts = w.documents[:0], 0, 0
+	if w.Memory > 0 { // what was learned of the words has no bound
+		w.documents, w.postings, w.sketches, w.words, w.ofWords = nil, bm25.Builder{}, nil, Words{}, 0
+	}
 	return nil
 }
 

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -76,3 +78,34 @@ func (l *Library) ChangeReader(f extract.Format) {
 func (l *Library) PutVectors(ctx context.Context, space string, kept map[store.VectorKey][]byte) error {
 	return store.VectorsOf(l.truth()).Put(ctx, space, kept, 0, time.Now())
 }
+
+// Written is what becomes of documents of a file: they are cut, counted and indexed.
+func (l *Library) Written(documents []document.Document) error {
+	var kept []store.Document
+	for _, d := range documents {
+		cut, err := l.reader.deps.Cut("kb", d)
+		if err != nil {
+			return err
+		}
+		kept = append(kept, l.reader.document(cut, l.reader.put()))
+	}
+	writer := index.Writer{Emit: func([]byte, []int64) error { return nil }}
+	for i := range kept {
+		if err := writer.Add(l.reader.indexed(&store.Entry{Row: int64(i), Document: kept[i]})); err != nil {
+			return err
+		}
+	}
+	return writer.Flush()
+}
+
+// Memory is what a Library takes documents of a file to need until they are written.
+func Memory(documents []document.Document) (bytes int64) {
+	e := new(estimate)
+	for _, d := range documents {
+		bytes = e.add(d)
+	}
+	return bytes
+}
+
+// LightFactor is what a Library takes a small file to need, for each byte.
+var LightFactor = lightFactor

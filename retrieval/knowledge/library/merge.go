@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/room"
 	"sidenote/retrieval/knowledge/store"
 )
 
 // tidy merges segments of a base in the background, if that is due. One merge runs at a
 // time.
 func (b *base) tidy() {
-	if c := b.Content(); c == nil || c.Segments().ToMerge() == nil || !b.merging.CompareAndSwap(false, true) {
+	if c := b.Content(); c == nil || c.Segments().ToMerge(b.state.mergeMemory()) == nil || !b.merging.CompareAndSwap(false, true) {
 		return
 	}
 	b.state.inBackground(func(ctx context.Context) {
@@ -36,6 +37,19 @@ func (b *base) tidy() {
 	})
 }
 
+// mergeMemory returns how much memory a merge may take, 0 for any. It is that of a few
+// segments as this process makes them.
+func (l *state) mergeMemory() int64 {
+	free := l.reader.deps.Room
+	if !free.Limited() {
+		return 0
+	}
+	return mergeSegments * free.Segment()
+}
+
+// mergeSegments is how many segments' memory a merge may take.
+const mergeSegments = 3
+
 // mergeOnce merges some segments and tells whether it did. The base may be changed
 // meanwhile: a document that is deleted during the merge is deleted in the merged segment
 // too, which has its row all the same.
@@ -44,20 +58,29 @@ func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
 	if c == nil {
 		return false, nil
 	}
-	sources := c.Segments().ToMerge()
+	memory := b.state.mergeMemory()
+	sources := c.Segments().ToMerge(memory)
 	if sources == nil {
 		return false, nil
+	}
+	grant, err := b.state.reader.deps.Room.Take(ctx, memory, memory)
+	if errors.Is(err, room.ErrNone) {
+		return false, nil // the next change tries again
+	}
+	if err != nil {
+		return false, err
 	}
 	var image []byte
 	var rows []int64
 	if slices.ContainsFunc(sources, func(s index.Live) bool { return s.Documents > 0 }) {
-		err := c.Guard(func() (err error) {
+		err = c.Guard(func() (err error) {
 			image, rows, err = index.Merge(sources)
 			return err
 		})
-		if err != nil {
-			return false, err
-		}
+	}
+	grant.Release() // what follows may take memory of its own
+	if err != nil {
+		return false, err
 	}
 	err = b.state.change(ctx, b.ID(), func(b *base) error {
 		if err := b.replace(ctx, sources, image, rows); err != nil {

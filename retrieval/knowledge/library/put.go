@@ -124,7 +124,12 @@ func (l *Library) Delete(ctx context.Context, id string, ids ...string) error {
 // documents that are in no segment yet get into one with the next change, or when the
 // folder is opened.
 func (b *base) putAll(ctx context.Context, documents []store.Document) error {
-	writer := index.Writer{Emit: b.putSegment(ctx)}
+	done, err := b.state.takeSegment(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	writer := index.Writer{Emit: b.putSegment(ctx), Memory: b.state.segmentMemory()}
 	for _, batch := range batches(documents) {
 		if err := b.putBatch(ctx, batch, &writer); err != nil {
 			return err

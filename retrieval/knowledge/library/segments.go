@@ -12,6 +12,7 @@ import (
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/mapped"
+	"sidenote/retrieval/knowledge/room"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -199,13 +200,49 @@ func gone(s *index.Segment, covers, documents []int64, found []bool) bm25.Bitmap
 	return s.WithRows(dead)
 }
 
-// entriesPage is how many documents are read of the store at a time.
-const entriesPage = 256
+// entriesPage is how many documents are read of the store at a time; entriesLimited where
+// memory is limited, since each of them may be large.
+const (
+	entriesPage    = 256
+	entriesLimited = 8
+)
+
+// segmentMemory returns how much memory making a segment may take, 0 for any.
+func (l *state) segmentMemory() int64 {
+	if free := l.reader.deps.Room; free.Limited() {
+		return free.Segment()
+	}
+	return 0
+}
+
+// takeSegment waits for the memory to make a segment, for those who hold no grant, and returns
+// what gives it back. Where there is none although nobody else takes any, it is made all the
+// same: what was written is to be found.
+func (l *state) takeSegment(ctx context.Context) (done func(), err error) {
+	memory := l.reader.deps.Room.Segment()
+	grant, err := l.reader.deps.Room.Take(ctx, memory, memory)
+	if errors.Is(err, room.ErrNone) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return grant.Release, nil
+}
 
 // cover makes segments of documents in the store.
 func (b *base) cover(ctx context.Context, rows []int64, emit func(image []byte, rows []int64) error) error {
-	writer := index.Writer{Emit: emit}
-	for page := range slices.Chunk(rows, entriesPage) {
+	done, err := b.state.takeSegment(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	writer := index.Writer{Emit: emit, Memory: b.state.segmentMemory()}
+	size := entriesPage
+	if writer.Memory > 0 {
+		size = entriesLimited
+	}
+	for page := range slices.Chunk(rows, size) {
 		entries, err := b.state.truth().Entries(ctx, b.ID(), page)
 		if err != nil {
 			return err

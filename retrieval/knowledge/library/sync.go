@@ -74,7 +74,7 @@ func (l *Library) syncSource(ctx context.Context, source *folder.Source, f folde
 			l: l, b: b, source: source, folder: f, rules: rules, whole: whole,
 			known: map[string][]store.Known{}, ids: map[string]store.Known{}, seen: map[string]bool{},
 		}
-		s.writer.Emit = b.putSegment(ctx)
+		s.writer.Emit, s.writer.Memory = b.putSegment(ctx), l.segmentMemory()
 		if err := s.run(ctx, progress); err != nil {
 			if gone := (*GoneError)(nil); errors.As(err, &gone) {
 				return err
@@ -197,9 +197,26 @@ func (s *syncing) removeRest(ctx context.Context) error {
 	return s.forgetRest(ctx)
 }
 
+// flush makes the last segment.
+func (s *syncing) flush(ctx context.Context) error {
+	done, err := s.l.takeSegment(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.writer.Flush()
+}
+
+// forget drops what is only of use until all is written: the segments, whose files are read
+// next, need the memory.
+func (s *syncing) forget() {
+	s.known, s.ids, s.remarks, s.seen, s.names, s.sources, s.writer = nil, nil, nil, nil, nil, nil, index.Writer{}
+	s.l.reader.deps.Room.Return()
+}
+
 // finish lets the base answer from what is there now, and completes the report.
 func (s *syncing) finish(ctx context.Context) error {
-	if err := s.writer.Flush(); err != nil {
+	if err := s.flush(ctx); err != nil {
 		return err
 	}
 	if err := s.l.truth().SetOrigin(ctx, s.b.ID(), s.own); err != nil {
@@ -211,6 +228,7 @@ func (s *syncing) finish(ctx context.Context) error {
 		}
 	}
 	if s.wrote || s.b.behind || s.b.Content() == nil {
+		s.forget()
 		if err := s.b.settle(ctx); err != nil {
 			return err
 		}

@@ -3,6 +3,8 @@ package library
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"runtime"
 	"slices"
@@ -12,7 +14,9 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/room"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -36,6 +40,9 @@ type syncFile struct {
 
 // files reads the files in batches, each as large as may be in memory.
 func (s *syncing) files(ctx context.Context, names []string) error {
+	if s.l.reader.deps.Room.Limited() {
+		return s.filesWithin(ctx, names)
+	}
 	var batch []*syncFile
 	bytes := int64(0)
 	for i, name := range names {
@@ -76,6 +83,127 @@ func (s *syncing) look(name string) *syncFile {
 	return f
 }
 
+// apart tells whether a file is to be extracted in a process of its own.
+func (s *syncing) apart(f *syncFile) bool {
+	if f.unchanged {
+		return false
+	}
+	format := s.source.Format(f.name)
+	return format == extract.PDF || format == extract.DOCX || lightFactor(format)*f.size > s.l.reader.deps.Room.Free()/2
+}
+
+// filesWithin is files within a limit of memory: small files in batches that surely fit, and
+// each of the others by itself, in a process that may die alone.
+func (s *syncing) filesWithin(ctx context.Context, names []string) error {
+	var batch []*syncFile
+	memory := int64(0)
+	flush := func(last bool) error {
+		err := s.light(ctx, batch, memory, last)
+		batch, memory = nil, 0
+		return err
+	}
+	for i, name := range names {
+		f := s.look(name)
+		if s.apart(f) {
+			if err := flush(false); err != nil {
+				return err
+			}
+			if err := s.large(ctx, f, i+1 == len(names)); err != nil {
+				return err
+			}
+			continue
+		}
+		takes := int64(0)
+		if !f.unchanged {
+			takes = lightFactor(s.source.Format(name)) * f.size
+		}
+		if len(batch) == syncFiles || memory+takes > s.l.reader.deps.Room.Free()/2 {
+			if err := flush(false); err != nil {
+				return err
+			}
+		}
+		batch, memory = append(batch, f), memory+takes
+	}
+	return flush(true)
+}
+
+// light reads a batch of files that together take so many bytes of memory, and writes it.
+func (s *syncing) light(ctx context.Context, batch []*syncFile, memory int64, last bool) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	free := s.l.reader.deps.Room
+	grant, err := free.Take(ctx, memory+free.Segment(), memory+free.Segment())
+	if errors.Is(err, room.ErrNone) {
+		for _, f := range batch {
+			if !f.unchanged {
+				f.reject(err.Error())
+			}
+		}
+		return s.write(ctx, batch, last)
+	}
+	if err != nil {
+		return err
+	}
+	defer grant.Release()
+	if err := s.read(ctx, batch); err != nil {
+		return err
+	}
+	return s.write(ctx, batch, last)
+}
+
+// large reads one file in a process of its own, and writes it. The process gets what is
+// free but for the documents that it returns.
+func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
+	free, apart := s.l.reader.deps.Room, s.l.reader.deps.Apart
+	if apart == nil {
+		f.reject("no process can be started to read it in")
+		return s.write(ctx, []*syncFile{f}, last)
+	}
+	grant, err := free.Take(ctx, rawMemory+leastMemory+leastText+free.Segment(), rawMemory+mostMemory+free.Segment())
+	if errors.Is(err, room.ErrNone) {
+		f.reject(err.Error())
+		return s.write(ctx, []*syncFile{f}, last)
+	}
+	if err != nil {
+		return err
+	}
+	defer grant.Release()
+	documents, skip := s.source.ReadBy(ctx, f.name, s.l.reader.deps.PDF, func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
+		text := max(leastText, (grant.Bytes-rawMemory)/4)
+		if format == extract.PDF { // it takes much before there is any text
+			text = leastText
+		}
+		memory := grant.Bytes - rawMemory - text
+		grant.Outside(memory)
+		defer grant.Outside(0)
+		return apart.Extract(ctx, format, name, raw, memory, text)
+	})
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f.read, f.skip = len(documents) > 0 || skip == nil, skip
+	memory, most := new(estimate), grant.Bytes-free.Segment()
+	for i, d := range documents {
+		if memory.add(d) > most {
+			f.reject(fmt.Sprintf("its text takes more than the %d MB of memory that are free", most>>20))
+			break
+		}
+		f.bytes += len(d.Text)
+		s.cut(f, d)
+		documents[i] = document.Document{} // no longer needed here
+	}
+	f.stamp()
+	return s.write(ctx, []*syncFile{f}, last)
+}
+
+// reject leaves a file out for want of memory. It is tried each time.
+func (f *syncFile) reject(reason string) {
+	f.skip, f.read = folder.NoMemory(f.name, reason), false
+	f.documents, f.same, f.notes, f.chunks, f.bytes = nil, nil, nil, 0, 0
+	f.modified = time.Time{}
+}
+
 // read reads and cuts those files of a batch that have changed.
 func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 	g, gctx := errgroup.WithContext(ctx)
@@ -88,11 +216,9 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 			if err := gctx.Err(); err != nil {
 				return err
 			}
-			documents, skip := s.source.Read(gctx, f.name, s.l.reader.deps.PDF)
+			documents, skip := s.source.ReadBy(gctx, f.name, s.l.reader.deps.PDF, s.extractor(f))
 			f.read = len(documents) > 0 || skip == nil
-			if f.skip = skip; skip != nil && skip.Kind == folder.SkipUnreadable {
-				f.modified = time.Time{} // so that it is tried each time
-			}
+			f.skip = skip
 			for _, d := range documents {
 				f.bytes += len(d.Text)
 				s.cut(f, d)
@@ -104,8 +230,28 @@ func (s *syncing) read(ctx context.Context, batch []*syncFile) error {
 	return g.Wait()
 }
 
+// extractor extracts a file in this process. Where memory is limited, that is for a file of the
+// size that it was thought to have.
+func (s *syncing) extractor(f *syncFile) folder.Extractor {
+	limited := s.l.reader.deps.Room.Limited()
+	return func(ctx context.Context, format extract.Format, name string, raw []byte) ([]extract.Document, error) {
+		if limited && int64(len(raw)) > f.size {
+			return nil, &folder.Failure{Kind: folder.SkipMemory, Reason: "it grew while it was to be read"}
+		}
+		return folder.Extract(ctx, format, name, raw, s.l.reader.deps.PDF)
+	}
+}
+
+// unread tells whether the file was not read for a reason that may be gone the next time.
+func (f *syncFile) unread() bool {
+	return f.skip != nil && (f.skip.Kind == folder.SkipUnreadable || f.skip.Kind == folder.SkipMemory)
+}
+
 // stamp gives the documents of a file the times by which it is known again.
 func (f *syncFile) stamp() {
+	if f.unread() {
+		f.modified = time.Time{} // so that it is tried each time
+	}
 	for i := range f.same {
 		k := &f.same[i]
 		k.Size, k.Modified, k.Mark = f.size, f.modified, f.changed
@@ -152,7 +298,7 @@ func (s *syncing) write(ctx context.Context, batch []*syncFile, last bool) error
 		case f.unchanged:
 			s.account.Report.Unchanged += len(s.known[f.name])
 			s.keep(f.name)
-		case f.skip != nil && f.skip.Kind == folder.SkipUnreadable && len(f.documents)+len(f.same) == 0:
+		case f.unread() && len(f.documents)+len(f.same) == 0:
 			s.keep(f.name)
 		}
 		s.account.Report.Unchanged += len(f.same)

@@ -7,8 +7,10 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/apart"
 	"sidenote/retrieval/knowledge/extract/pdf"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/room"
 	"sidenote/retrieval/knowledge/store"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tokens"
@@ -20,6 +22,8 @@ type Reader struct {
 	encodings   *tokens.Set
 	counter     retrieval.Counter // of chunks
 	pdf         *pdf.Reader
+	room        *room.Room
+	apart       *apart.Reader
 	neutralised func(base string, tags int) // hears of tags that were made harmless; may be nil
 }
 
@@ -30,7 +34,8 @@ const ChunkEncoding = "o200k_base"
 func NewReader(state string) (*Reader, error) {
 	encodings := tokens.New()
 	counter, err := encodings.Encoding(ChunkEncoding)
-	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(codeFolder(state))}, err
+	code := codeFolder(state)
+	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(code), room: room.New(), apart: apart.New(code)}, err
 }
 
 // codeFolder is where machine code is kept that reads PDF: in a state folder that is there, else with
@@ -52,7 +57,7 @@ func codeFolder(state string) string {
 
 // Deps are what bases are read with.
 func (r *Reader) Deps() knowledge.Deps {
-	return knowledge.Deps{Counter: r.counter, PDF: r.pdf, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
+	return knowledge.Deps{Counter: r.counter, PDF: r.pdf, Room: r.room, Apart: r.apart, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
 }
 
 // neutralise makes tags in a text of a base harmless.

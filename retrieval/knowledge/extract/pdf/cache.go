@@ -21,6 +21,16 @@ func openCache(dir string) wazero.CompilationCache {
 	return wazero.NewCompilationCache()
 }
 
+// compiledIn tells whether a folder has machine code. Where it turns out to be damaged, it is
+// removed.
+func compiledIn(dir string) bool {
+	if dir == "" {
+		return false
+	}
+	found, _ := filepath.Glob(filepath.Join(dir, release(), "*", "*"))
+	return len(found) > 0
+}
+
 // private makes a folder if it is missing, and tells whether it is this user's alone: machine
 // code in it is run.
 func private(dir string) bool {

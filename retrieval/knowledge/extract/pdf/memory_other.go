@@ -10,19 +10,22 @@ import (
 
 // A memory is that of one worker, on Go's heap.
 type memory struct {
-	bytes []byte
-	size  atomic.Int64
+	most    int64 // bytes that it may have
+	bytes   []byte
+	size    atomic.Int64
+	refused atomic.Bool // it would have become larger
 }
 
 // Allocate implements experimental.MemoryAllocator.
 func (m *memory) Allocate(start, _ uint64) experimental.LinearMemory {
-	m.bytes = make([]byte, 0, min(start, maxMemory))
+	m.bytes = make([]byte, 0, min(int64(start), m.most))
 	return m
 }
 
 // Reallocate implements experimental.LinearMemory.
 func (m *memory) Reallocate(size uint64) []byte {
-	if size > maxMemory {
+	if size > uint64(m.most) {
+		m.refused.Store(true)
 		return nil
 	}
 	if more := int(size) - len(m.bytes); more > 0 { //nolint:gosec // it is at most maxMemory

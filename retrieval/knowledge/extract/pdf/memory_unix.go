@@ -13,13 +13,15 @@ import (
 // heap, and the system gives pages as they are used: it grows without being copied, and is
 // given back when the worker ends rather than when garbage is collected.
 type memory struct {
+	most     int64 // bytes that it may have
 	reserved []byte
 	size     atomic.Int64
+	refused  atomic.Bool // it would have become larger
 }
 
 // Allocate implements experimental.MemoryAllocator. most is within the limit of the runtime.
 func (m *memory) Allocate(_, most uint64) experimental.LinearMemory {
-	reserved, err := unix.Mmap(-1, 0, int(min(most, maxMemory)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	reserved, err := unix.Mmap(-1, 0, int(min(int64(most), m.most)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err == nil {
 		m.reserved = reserved
 	}
@@ -29,6 +31,7 @@ func (m *memory) Allocate(_, most uint64) experimental.LinearMemory {
 // Reallocate implements experimental.LinearMemory.
 func (m *memory) Reallocate(size uint64) []byte {
 	if size > uint64(len(m.reserved)) {
+		m.refused.Store(true)
 		return nil
 	}
 	m.size.Store(int64(size)) //nolint:gosec // it is at most maxMemory

@@ -29,6 +29,16 @@ const (
 )
 
 const (
+	// overhead is what reading a file takes beside pdfium's memory: its machine code, and the
+	// text.
+	overhead = 56 << 20
+	// leastMemory is pdfium's memory with which reading is tried at all.
+	leastMemory = 24 << 20
+	// compileMemory is what compiling pdfium takes.
+	compileMemory = 330 << 20
+)
+
+const (
 	// maxWorkers is how many files are read at a time.
 	maxWorkers = 2
 	// idleTime is how long a worker is kept that reads nothing.
@@ -39,6 +49,9 @@ const (
 type Reader struct {
 	// Limit bounds the time for one file; 0 is three minutes.
 	Limit time.Duration
+	// Memory is how many bytes reading a file may take in all; 0 is no bound. Not to be changed
+	// once files are read.
+	Memory int64
 
 	cache string
 	slots chan struct{} // one for each worker that there may be
@@ -55,6 +68,9 @@ type Reader struct {
 func New(cache string) *Reader {
 	return &Reader{cache: cache, slots: make(chan struct{}, maxWorkers)}
 }
+
+// ErrMemory is the error for a file that takes more than Reader.Memory.
+var ErrMemory = errors.New("reading it takes more memory than is free")
 
 var (
 	errTooLong   = extract.Brokenf("reading it takes too long")
@@ -89,6 +105,9 @@ func (r *Reader) Read(ctx context.Context, raw []byte) (extract.Document, error)
 		return extract.Document{}, ctx.Err()
 	}
 	w, err := r.take()
+	if errors.Is(err, ErrMemory) {
+		return extract.Document{}, err
+	}
 	if err != nil {
 		return extract.Document{}, fmt.Errorf("start pdfium: %w", err)
 	}
@@ -102,6 +121,9 @@ func (r *Reader) Read(ctx context.Context, raw []byte) (extract.Document, error)
 	c := content{}
 	err = w.read(raw, &c)
 	whole := err == nil || isBroken(err)
+	if w.memory.most < maxMemory && w.memory.refused.Load() {
+		err, whole = ErrMemory, false // whatever came of it, with more memory it may be another text
+	}
 	if inTime := interrupted(); !inTime || !whole {
 		err = reason(ctx, limited, w, err)
 		w.close() // it stopped anywhere: nobody can tell what its memory holds
@@ -117,7 +139,7 @@ func (r *Reader) Read(ctx context.Context, raw []byte) (extract.Document, error)
 // reason says why a worker did not get to the end of a file.
 func reason(ctx, limited context.Context, w *worker, err error) error {
 	switch {
-	case err == nil || isBroken(err):
+	case err == nil || isBroken(err) || errors.Is(err, ErrMemory):
 		return err // the time was over just after that
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -143,17 +165,33 @@ func (r *Reader) take() (*worker, error) {
 		r.idle = r.idle[:n-1]
 		return w, nil
 	}
+	most := r.most()
+	if most < leastMemory || r.compiled == nil && r.Memory > 0 && r.Memory < compileMemory && !compiledIn(r.cache) {
+		return nil, ErrMemory
+	}
 	if r.compiled == nil {
 		r.compiled = openCache(r.cache)
 	}
-	w, err := start(r.compiled)
+	w, err := start(r.compiled, most)
 	if err != nil && r.cache != "" { // what is in the folder may be damaged, or the disk full
 		_ = r.compiled.Close(context.Background())
 		clearCache(r.cache)
+		if r.Memory > 0 && r.Memory < compileMemory {
+			r.compiled = nil
+			return nil, ErrMemory
+		}
 		r.compiled = wazero.NewCompilationCache()
-		w, err = start(r.compiled)
+		w, err = start(r.compiled, most)
 	}
 	return w, err
+}
+
+// most returns how large pdfium's memory may become.
+func (r *Reader) most() int64 {
+	if r.Memory == 0 {
+		return maxMemory
+	}
+	return min(maxMemory, r.Memory-overhead)
 }
 
 // give takes back a worker that has read a file to its end.
@@ -186,6 +224,9 @@ func (r *Reader) Rest() {
 
 // document returns what was read of a file; err is why no more was.
 func (c *content) document(err error) (extract.Document, error) {
+	if errors.Is(err, ErrMemory) {
+		return extract.Document{}, err // with more memory there is more of it
+	}
 	text := c.markdown()
 	if text == "" {
 		switch {

@@ -27,9 +27,9 @@ const pageSize = 64 << 10
 // startTime bounds how long compiling may take; on a busy machine that is many seconds.
 const startTime = 5 * time.Minute
 
-// start starts a worker.
-func start(compiled wazero.CompilationCache) (w *worker, err error) {
-	mem := &memory{}
+// start starts a worker whose memory has at most so many bytes.
+func start(compiled wazero.CompilationCache, most int64) (w *worker, err error) {
+	mem := &memory{most: most}
 	ctx, cancel := context.WithCancel(experimental.WithMemoryAllocator(context.Background(), mem))
 	defer func() {
 		if err != nil {

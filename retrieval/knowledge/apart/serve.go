@@ -1,0 +1,97 @@
+package apart
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"sidenote/retrieval/knowledge/extract"
+	"sidenote/retrieval/knowledge/extract/pdf"
+	"sidenote/retrieval/knowledge/folder"
+)
+
+const (
+	// checkEvery is how often the memory of the process is looked at.
+	checkEvery = time.Millisecond
+	// headroom is left between the runtime's soft limit and the memory of the process.
+	headroom = 16 << 20
+)
+
+// Serve reads one file from stdin and writes its documents to stdout, for a Reader. It ends
+// the process at once when that takes more memory than it was given, or when stdin ends.
+func Serve(stdin io.Reader, stdout io.Writer) error {
+	q, raw, err := accept(stdin)
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin)
+		os.Exit(0) // nobody waits any more
+	}()
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // pdfium's code leaves its processor to nobody
+	debug.SetMemoryLimit(max(headroom, q.Memory-headroom))
+	dieFirst()
+	go watch(q.Memory)
+	reader := pdf.New(q.Code)
+	reader.Memory = q.Memory
+	documents, err := folder.Extract(context.Background(), q.Format, q.Name, raw, reader)
+	return write(stdout, documents, err, q.Memory)
+}
+
+// accept reads a request and the bytes of the file.
+func accept(r io.Reader) (q request, raw []byte, err error) {
+	var length [4]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return q, nil, err
+	}
+	head := make([]byte, binary.BigEndian.Uint32(length[:]))
+	if _, err := io.ReadFull(r, head); err != nil {
+		return q, nil, err
+	}
+	if err := json.Unmarshal(head, &q); err != nil {
+		return q, nil, err
+	}
+	raw = make([]byte, q.Length)
+	_, err = io.ReadFull(r, raw)
+	return q, raw, err
+}
+
+// watch ends the process when it takes more memory than it may.
+func watch(memory int64) {
+	for range time.Tick(checkEvery) {
+		if used() > memory {
+			os.Exit(exitMemory)
+		}
+	}
+}
+
+// write writes documents, and what of the file was not read.
+func write(w io.Writer, documents []extract.Document, failed error, memory int64) error {
+	if errors.Is(failed, pdf.ErrMemory) {
+		documents, failed = nil, errMemory(memory)
+	}
+	out := bufio.NewWriter(w)
+	enc := gob.NewEncoder(out)
+	for _, d := range documents {
+		text := d.Text
+		d.Text = ""
+		if err := enc.Encode(answer{Document: d, Length: len(text)}); err != nil {
+			return err
+		}
+		if _, err := out.WriteString(text); err != nil {
+			return err
+		}
+	}
+	if err := enc.Encode(answer{Last: true, Failure: folder.FailureOf(failed)}); err != nil {
+		return err
+	}
+	return out.Flush()
+}

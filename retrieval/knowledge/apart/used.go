@@ -1,0 +1,10 @@
+package apart
+
+import "runtime/metrics"
+
+// runtimeUsed returns how many bytes of memory the runtime takes.
+func runtimeUsed() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64()) //nolint:gosec // it is less than memory has bytes
+}
