@@ -26,7 +26,7 @@ func reserveKind(x *exchange, kind budget.Kind, of spend.Demand, cheaper func(me
 	if !terms.Limited() {
 		return nil
 	}
-	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Route: x.target.Route, Body: x.metered, Row: x.row}
+	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: true, Route: x.target.Route, Body: x.metered, Row: x.row}
 	s, rung, err := spend.Reserve(x.life, x.server.budgets, terms, r, of, cheaper)
 	if err != nil {
 		return budgetError(x.life, err)
@@ -63,9 +63,14 @@ func budgetError(life context.Context, err error) error {
 
 // reserveRewritten reserves for a chat that was rewritten. On a rung it is rewritten again.
 func reserveRewritten(x *exchange, a *attempt) error {
+	return reserve(x, demandOf(x, &a.policy, a.req), cheaperRewrite(x, a))
+}
+
+// cheaperRewrite rewrites a chat again on a rung.
+func cheaperRewrite(x *exchange, a *attempt) func(meter.Rung) (spend.Demand, bool) {
 	res := &x.report.Rewrite
 	added := res.Outcome == rewrite.Injected
-	return reserve(x, demandOf(x, &a.policy, a.req), func(r meter.Rung) (spend.Demand, bool) {
+	return func(r meter.Rung) (spend.Demand, bool) {
 		if !added || r == meter.NoPlanner { // the planner has been paid, or has given way
 			return spend.Demand{}, false
 		}
@@ -75,7 +80,7 @@ func reserveRewritten(x *exchange, a *attempt) error {
 		}
 		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 		return demandOf(x, &a.policy, a.req), res.Outcome == rewrite.Injected || res.Outcome == rewrite.Untouched
-	})
+	}
 }
 
 // demandOf is what a rewritten request takes.

@@ -22,7 +22,9 @@ type chat struct {
 	parser     *rewrite.Parser   // holds the parsed body; nil without one, and once that is sent
 	outgoing   [][]byte          // the pieces of the body for the upstream; empty once they are sent
 	attempt    attempt           // what the request is made of
+	edits      []rewrite.Edit    // of the rewrite that was sent; see allEdits
 	again      bool              // a shorter one may be sent if the upstream finds it too long
+	sentAgain  bool              // without edits that the upstream refuses
 	metered    *metered.Request  // makes the request ready to be metered; nil if it is not
 	limits     metered.Request   // the memory for metered
 	row        string            // of the model table, for the model of metered
@@ -164,6 +166,7 @@ func chooseOverride(x *exchange, body []byte) error {
 
 // injectSources rewrites a chat whose policy injects, and sends or answers it as that turns out.
 func injectSources(x *exchange, a *attempt) error {
+	x.avoidSystem(a)
 	if a.policy.Mode == rewrite.Tools {
 		a.policy = offerTools(x, a.body, a.req, a.policy)
 	}
@@ -173,25 +176,8 @@ func injectSources(x *exchange, a *attempt) error {
 	}
 	res := &x.report.Rewrite
 	x.setup.rewriter.RewriteInto(x.life, &a.policy, a.req, &a.asked, res)
-	if x.life.Err() != nil {
-		return errClientGone
-	}
-	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
-	if refusal := x.planner.Refusal(); refusal != nil {
-		return budgetError(x.life, refusal)
-	}
-	switch res.Outcome {
-	case rewrite.Refused:
-		if res.Ambiguity != nil {
-			return res.Ambiguity
-		}
-		return noSources(res)
-	case rewrite.Answered:
-		if err := reserveAnswered(x); err != nil {
-			return err
-		}
-		x.sendFixedAnswer(a.req, a.policy.EmptyAnswer)
-		return nil
+	if answered, err := x.afterRewrite(a); err != nil || answered {
+		return err
 	}
 	if staged != nil {
 		return answerInStages(x, staged, a)
@@ -207,6 +193,34 @@ func injectSources(x *exchange, a *attempt) error {
 	}
 	x.checker = cited.NewChecker(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
 	return x.send(a.body, res.Edits)
+}
+
+// afterRewrite notes what a rewrite came to, and answers where no model is to be called.
+func (x *exchange) afterRewrite(a *attempt) (answered bool, err error) {
+	res := &x.report.Rewrite
+	if x.life.Err() != nil {
+		return false, errClientGone
+	}
+	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
+	if refusal := x.planner.Refusal(); refusal != nil {
+		return false, budgetError(x.life, refusal)
+	}
+	switch res.Outcome {
+	case rewrite.Refused:
+		if res.Ambiguity != nil {
+			return false, res.Ambiguity
+		}
+		return false, noSources(res)
+	case rewrite.Answered:
+		if x.spending == nil { // it is no retry
+			if err := reserveAnswered(x); err != nil {
+				return false, err
+			}
+		}
+		x.sendFixedAnswer(a.req, a.policy.EmptyAnswer)
+		return true, nil
+	}
+	return false, nil
 }
 
 // narrow takes the rewriting of a policy as headers and fields narrow it, with what the caller's
@@ -284,6 +298,7 @@ func chatAsItIs(x *exchange, a *attempt, err error) error {
 // send makes the edits and forwards a chat request whose whole body was read. A
 // compressed body without edits is forwarded as it came, still compressed.
 func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
+	x.edits, x.attempt.body = edits, body
 	edits = allEdits(x, edits)
 	x.outgoing = rewrite.Pieces(x.outgoing[:0], body, edits)
 	x.keepBody(nil, x.outgoing)

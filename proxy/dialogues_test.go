@@ -198,12 +198,16 @@ func (p *played) requests(t *testing.T, about string) string {
 			fmt.Fprintf(&b, "%s\n", withoutTools(request, about))
 		} else {
 			added, ok := strings.CutPrefix(messages, before)
-			if !ok {
+			switch {
+			case !ok && strings.Contains(p.header.Get(report.HeaderStatus), "; retry="):
+				fmt.Fprintf(&b, "again %s\n", withoutTools(request, about))
+			case !ok:
 				t.Errorf("request %d does not begin as the one before:\n%s\n%s", n+1, messages, before)
-			}
-			fmt.Fprintf(&b, "+%s\n", strings.ReplaceAll(added, `,{"role"`, "\n  ,{\"role\""))
-			if rest != around {
-				fmt.Fprintf(&b, "= %s\n", withoutTools(rest, about))
+			default:
+				fmt.Fprintf(&b, "+%s\n", strings.ReplaceAll(added, `,{"role"`, "\n  ,{\"role\""))
+				if rest != around {
+					fmt.Fprintf(&b, "= %s\n", withoutTools(rest, about))
+				}
 			}
 		}
 		before, around = messages, rest

@@ -36,6 +36,14 @@ func serverErrorHead(code string) []transport.Header {
 	}
 }
 
+// callError returns the error that the client gets for one of a call, or of what was done before it.
+func (s *Server) callError(err error) error {
+	if transport.ClassOf(err) == "" {
+		return err
+	}
+	return s.transportError(err)
+}
+
 // transportError returns the error that the client gets for an error of package
 // transport.
 func (s *Server) transportError(err error) error {

@@ -148,12 +148,15 @@ func (x *exchange) forward(r transport.Call) error {
 	began := time.Now()
 	x.report.Overhead = max(began.Sub(x.report.Time)-x.readTook, 1)
 	answer, err := x.call(r, report.ToAnswer, began)
-	if x.again && err == nil {
-		answer, err = x.retryIfTooLong(answer, r)
+	if err == nil {
+		answer, err = x.sendAgain(answer, &r)
 	}
 	if err != nil {
 		x.spending.Failed(err)
-		return x.server.transportError(err)
+		return x.server.callError(err)
+	}
+	if answer == nil {
+		return nil
 	}
 	x.readAlong(answer)
 	if x.sampled && x.reader != nil {

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"time"
+
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 )
@@ -44,4 +46,18 @@ func OccupyDecoders(s *Server) (free func()) {
 			<-s.decoders
 		}
 	}
+}
+
+// RememberBy lets s remember by another clock what upstreams refuse. It must not be serving yet.
+func RememberBy(s *Server, now func() time.Time) { s.edits.Now = now }
+
+// LeaveMemory takes the memory for bodies of s but for n bytes, until free is called.
+func LeaveMemory(s *Server, n int) (free func()) {
+	const step = 64 << 10
+	taken := 0
+	for s.memory.Take(step) {
+		taken += step
+	}
+	s.memory.Give(n)
+	return func() { s.memory.Give(taken - n) }
 }

@@ -36,6 +36,7 @@ func meterBody(x *exchange, r *metered.Request, p *rewrite.Parser, body []byte, 
 	m := x.setup.rewriter.Models.Model(r.ModelName())
 	r.Caps = metered.Caps{Tenant: x.policy.OutputCap, Model: cmp.Or(m.MaxOutput, m.ReservedOutput()), Default: int(x.policy.Budget.DefaultOutput()), Completion: m.CompletionCap}
 	r.IncludeUsage = !to.noUsage
+	x.avoidRefused(r, to)
 	x.metered, x.row, x.window = r, m.Row, m.Window
 	if x.target.Route != route.Embeddings { // these have no text
 		x.counter = m.Counter

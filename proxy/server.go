@@ -63,6 +63,7 @@ type Server struct {
 	openRequests atomic.Int64 // whose answers have not ended
 	memory       memory.Watch
 	refused      badparam.Memory // by stages' models
+	edits        badparam.Memory // of ours that models refuse; see editsKey
 	shadows      chan struct{}
 	samples      *samples.Keeper
 	windows      sync.Map // upstream and row of the model table → true: a served window was shown

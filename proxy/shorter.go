@@ -26,6 +26,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 		return resp, nil
 	}
 	resp.Close()
+	x.sentAgain, x.edits = true, res.Edits
 	x.report.Rewrite, x.report.Reason = res, res.Reason
 	if x.tools == nil {
 		x.report.Outcome = res.Outcome

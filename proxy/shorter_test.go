@@ -68,7 +68,7 @@ func TestTooLongIsSentAgain(t *testing.T) {
 		"again":              {errors: []string{over(400), over(50)}, sent: 2, sources: 3, answer: over(50)},
 		"another error":      {errors: []string{over(400), "429 Slow\r\nRetry-After: 7\r\n\r\n{}"}, sent: 2, sources: 3, answer: "429 Slow\r\nRetry-After: 7\r\n\r\n{}"},
 		"compressed":         {errors: []string{"400 No\r\nContent-Encoding: gzip\r\n\r\n" + gzipped(t, strings.SplitN(over(400), "\r\n\r\n", 2)[1])}, sent: 2, sources: 3},
-		"not too long":       {errors: []string{"400 No\r\n\r\n{}"}, sent: 1, sources: 5, answer: "400 No\r\n\r\n{}"},
+		"not too long":       {errors: []string{"400 No\r\n\r\nbad temperature"}, sent: 1, sources: 5, answer: "400 No\r\n\r\nbad temperature"},
 		"not in this policy": {errors: []string{over(400)}, change: func(p *proxy.Policy) { p.RetryTooLong = false }, sent: 1, sources: 5, answer: over(400)},
 		"not ours":           {errors: []string{over(400)}, change: func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off }, sent: 1, answer: over(400)},
 	} {

@@ -175,10 +175,8 @@ func sendInstead(x *exchange, bare bool) error {
 		return err
 	}
 	endStages(x)
-	if res := &x.report.Rewrite; res.Outcome == rewrite.Injected && x.policy.RetryTooLong {
-		x.attempt = attempt{x.staging.body, x.staging.req.Request, x.staging.policy, x.staging.asked}
-		x.again = true
-	}
+	x.attempt = attempt{x.staging.body, x.staging.req.Request, x.staging.policy, x.staging.asked}
+	x.again = x.report.Rewrite.Outcome == rewrite.Injected && x.policy.RetryTooLong
 	return x.send(x.staging.body, edits)
 }
 

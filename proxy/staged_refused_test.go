@@ -80,7 +80,7 @@ func TestStagesKeepTheirCapUnderLimits(t *testing.T) {
 		calls  int
 	}{
 		"another name": {"'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", "staged; stages=4; ", 5},
-		"none":         {"max_tokens is not supported", "", 2}, // nor is the chat without stages,
+		"none":         {"max_tokens is not supported", "injected; retry=max-tokens; ", 3}, // stages have failed
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, refusingParam("max_tokens", fmt.Sprintf(`{"error":{"message":%q}}`, c.answer), plays(-1, nil)))

@@ -31,9 +31,13 @@ type tooling struct {
 // is rewritten. If they cannot be offered the report says why.
 func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
 	m := x.setup.rewriter.Models.Model(req.Model)
+	m.NoSystem = m.NoSystem || p.NoSystem
 	o, refusal := rounds.Offer(req, &x.policy.Tools, m, p.Knowledge)
-	if x.setup.tools == nil {
+	switch {
+	case x.setup.tools == nil:
 		refusal = offer.Unavailable
+	case refusal == "" && x.toolsRefused(req):
+		refusal = offer.Refused
 	}
 	if refusal != "" {
 		x.report.Unoffered = string(refusal)
@@ -100,7 +104,7 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 	edits := t.Next(messages, last)
 	of := demandOf(x.exchange, &t.policy, t.req)
 	of.Injected += int64(x.report.Tools.Tokens)
-	if err := reserveLater(x.exchange, budget.Tool, of); err != nil {
+	if err := reserveRound(x.exchange, of); err != nil {
 		return nil, err
 	}
 	x.outgoing = rewrite.Pieces(nil, t.body, allEdits(x.exchange, edits))
@@ -109,6 +113,9 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 	call.Body, call.Whole, call.Same, call.Interim = x.outgoing, true, false, false
 	call.Replace = append(slices.Clip(call.Replace), anotherRequest)
 	answer, err := x.call(call, report.ToTools, time.Now())
+	if err == nil {
+		answer, err = x.retryRound(answer, call)
+	}
 	if err != nil {
 		x.spending.Failed(err)
 		return nil, err
@@ -116,6 +123,9 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 	x.readAlong(answer)
 	return answer, nil
 }
+
+// reserveRound reserves for a further round.
+func reserveRound(x *exchange, of spend.Demand) error { return reserveLater(x, budget.Tool, of) }
 
 // Error implements rounds.Host.
 func (x toolHost) Error(err error) []byte {

@@ -6,6 +6,7 @@ import "sidenote/rewrite/calibration"
 // upstream was seen to serve, and adds what is known of the upstream's billing.
 func (rw *Rewriter) model(p *Policy, name string) Model {
 	m := rw.Models.Model(name)
+	m.NoSystem = m.NoSystem || p.NoSystem
 	if p.Window > 0 && (m.Window == 0 || p.Window < m.Window) {
 		m.Window = p.Window
 	}

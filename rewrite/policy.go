@@ -137,6 +137,7 @@ type Policy struct {
 	OnEmpty            OnEmpty
 	EmptyAnswer        string // the answer under EmptyRefuse
 	FoundNothing       bool   `json:"-"` // of one request: nothing is searched, as what was found is irrelevant
+	NoSystem           bool   `json:"-"` // the upstream refuses system messages of the model, whatever the model table says; see WithoutSystem
 	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and found nothing
 	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part and found something
 
@@ -180,6 +181,14 @@ func (p Policy) Empty() OnEmpty {
 		return EmptyNotice
 	}
 	return EmptyPass
+}
+
+// WithoutSystem returns the policy for a model that refuses system messages.
+func (p Policy) WithoutSystem() Policy {
+	if p.NoSystem = true; p.Digest != "" {
+		p.Digest += "+nosystem"
+	}
+	return p
 }
 
 // Planning is what asks the planner for a request for a model; nil where nothing is planned.

@@ -42,13 +42,15 @@ type Explanation struct {
 	Partial   bool                 `json:"partial"`            // not all knowledge could be searched in time
 	Degraded  retrieval.Stage      `json:"degraded,omitempty"` // the stage that the search did without
 	Knowledge []Searched           `json:"knowledge,omitempty"`
-	Ledger    *Ledger              `json:"ledger,omitempty"`    // nil if no rewrite was tried
-	Usage     *Usage               `json:"usage,omitempty"`     // nil if there was no answer that could tell it
-	Citations *citations.Report    `json:"citations,omitempty"` // nil where they were not checked
-	Unoffered string               `json:"unoffered,omitempty"` // why no tools were offered though the policy does
-	Tools     *Tools               `json:"tools,omitempty"`     // nil where none were offered
-	Unstaged  string               `json:"unstaged,omitempty"`  // why the chat was not answered in stages though the policy wants it
-	Stages    *Stages              `json:"stages,omitempty"`    // nil where it was not answered in any
+	Ledger    *Ledger              `json:"ledger,omitempty"`        // nil if no rewrite was tried
+	Usage     *Usage               `json:"usage,omitempty"`         // nil if there was no answer that could tell it
+	Citations *citations.Report    `json:"citations,omitempty"`     // nil where they were not checked
+	Unoffered string               `json:"unoffered,omitempty"`     // why no tools were offered though the policy does
+	Refused   []string             `json:"refused_edits,omitempty"` // that the upstream refused, and that were left out when it was asked again
+	LeftOut   []string             `json:"left_out,omitempty"`      // edits that the upstream had refused in an earlier request
+	Tools     *Tools               `json:"tools,omitempty"`         // nil where none were offered
+	Unstaged  string               `json:"unstaged,omitempty"`      // why the chat was not answered in stages though the policy wants it
+	Stages    *Stages              `json:"stages,omitempty"`        // nil where it was not answered in any
 	Timings   Timings              `json:"timings_ms"`
 
 	// Of a chat, if bodies are kept. Received is as it came, or uncompressed; Sent as it
@@ -139,7 +141,7 @@ func newExplanation(r *entry) *Explanation {
 		Route: r.Route, Mode: r.Mode, Switched: r.SwitchedFrom, Model: r.Model(), Stream: r.Stream, Outcome: r.Outcome, Reason: r.Reason, Rung: r.Budget.Rung,
 		Status: r.Status, Upstream: r.Upstream, Truncated: r.Truncated, Client: r.Client,
 		Unoffered: r.Unoffered, Tools: explainTools(r.Tools), Unstaged: r.Unstaged, Stages: explainStages(r.Stages, r.Upstream), Citations: r.Citations,
-		Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,
+		Refused: r.Refused.Names(), LeftOut: r.LeftOut.Names(), Calls: []Call{}, Cache: res.Retrieval.Cache, Partial: res.Retrieval.Partial, Degraded: res.Retrieval.Degraded,
 		Timings: Timings{
 			Overhead: report.Milliseconds(r.Overhead), Retrieve: report.Milliseconds(res.RetrieveTook), Fit: report.Milliseconds(res.FitTook), Edit: report.Milliseconds(res.EditTook),
 			FirstByte: report.Milliseconds(r.TTFB), Total: report.Milliseconds(r.Total),

@@ -152,7 +152,7 @@ func statusText(status int) string {
 
 // purposes says in words why an upstream was called.
 var purposes = map[report.Purpose]string{
-	report.ToAnswer: "until its answer began", report.ToRetryShorter: "again with fewer sources, as it was too long", report.ToTools: "with the results of tools",
+	report.ToAnswer: "until its answer began", report.ToRetryShorter: "again with fewer sources, as it was too long", report.ToRetryEdits: "again without edits that it refused", report.ToTools: "with the results of tools",
 }
 
 // drawSteps places steps one after the other. The rest of the total is the rest of the

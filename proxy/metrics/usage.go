@@ -17,6 +17,7 @@ type usageMetrics struct {
 	ratio, offset    *prometheus.GaugeVec
 	window           *prometheus.GaugeVec
 	ignored, retried *prometheus.CounterVec
+	edits            *prometheus.CounterVec
 }
 
 // tokenKinds are the kinds of tokens that answers tell, in the order of tokenCounters.
@@ -50,6 +51,7 @@ func newUsageMetrics(f factory, upstreams *names) usageMetrics {
 		window:    f.gauges("model_served_window_tokens", "Window at which the upstream was seen to truncate prompts; 0: not any more.", "upstream", "model"),
 		ignored:   f.counters("usage_ignored_total", "Answers whose usage cannot be, or could not be read.", "upstream", "reason"),
 		retried:   f.counters("context_length_retries_total", "Requests sent again with fewer sources, as the upstream found them too long.", "upstream", "result"),
+		edits:     f.counters("edit_retries_total", "Edits left out of requests that were sent again, as the upstream had refused them.", "upstream", "edit", "result"),
 	}
 }
 
@@ -75,12 +77,18 @@ func (m *usageMetrics) UsageIgnored(upstream, reason string) {
 
 // recordRetry counts a request that was sent twice.
 func (m *usageMetrics) recordRetry(upstream string, r *report.Report) {
-	if !r.Retried() {
+	if !r.Retried() && r.Refused == 0 {
 		return
 	}
 	result := "failed"
 	if r.UpstreamStatus() > 0 && r.UpstreamStatus() < 400 {
 		result = "ok"
+	}
+	for _, edit := range r.Refused.Names() {
+		m.edits.WithLabelValues(upstream, edit, result).Inc()
+	}
+	if !r.Retried() {
+		return
 	}
 	m.retried.WithLabelValues(upstream, result).Inc()
 }

@@ -13,6 +13,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/citations"
 	"sidenote/proxy/route"
+	"sidenote/proxy/unsupported"
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -37,6 +38,7 @@ const (
 	ReasonRateLimit       rewrite.Reason = "rate-limit"            // a limit by the minute, or of parallel requests, is reached
 	ReasonQuota           rewrite.Reason = "quota"                 // a limit by the day or month is reached
 	ReasonLimit           rewrite.Reason = "limit"                 // the limits have room for the request, and for no sources
+	ReasonEdits           rewrite.Reason = "edit-refused"          // the upstream refused the request with sources, and is asked without
 	ReasonNoPrice         rewrite.Reason = "no-price"              // money is limited, and nobody knows what the model costs
 	ReasonLedger          rewrite.Reason = "ledger-unavailable"    // what the tenant used cannot be looked up
 	ReasonPath            rewrite.Reason = "ambiguous-path"        // raw and normalised path differ
@@ -109,7 +111,11 @@ type Report struct {
 
 	Calls     []Call // to the upstream, in their order
 	Truncated bool   // the upstream's answer ended before its end
-	Client    ClientEnd
+
+	Refused unsupported.Edits // left out when the request was sent again, as the upstream had refused it
+	LeftOut unsupported.Edits // left out from the start, as the upstream refused them in an earlier request
+
+	Client ClientEnd
 
 	Usage      usage.Usage   // of the last call, or of all rounds with tools, as the answers told it; zero if they did not
 	UsageFound usage.Finding // "" if there was no answer that could tell it
@@ -145,6 +151,7 @@ type Purpose string
 const (
 	ToAnswer       Purpose = "answer"         // the request itself
 	ToRetryShorter Purpose = "context-length" // the same with fewer sources, as it was too long for the upstream
+	ToRetryEdits   Purpose = "edit-refused"   // the same without edits that the upstream refuses
 )
 
 // A Call is one request to an upstream.

@@ -45,6 +45,12 @@ func AppendStatus(dst []byte, r *Report) []byte {
 	if r.Retried() && r.Outcome != Failed && r.Outcome != rewrite.Refused {
 		dst = append(dst, "; retry=context-length"...)
 	}
+	if r.Refused != 0 {
+		dst = append(append(dst, "; retry="...), r.Refused.String()...)
+	}
+	if r.LeftOut != 0 {
+		dst = append(append(dst, "; left-out="...), r.LeftOut.String()...)
+	}
 	if r.Budget.Rung != "" {
 		dst = appendToken(append(dst, "; ladder="...), r.Budget.Rung)
 	}

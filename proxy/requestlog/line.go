@@ -71,7 +71,13 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	b = appendMilliseconds(append(b, `,"duration_ms":`...), r.Total)
 	b = appendCitations(appendCharged(appendUsage(b, r), r.Budget.Charged.Money), r.Citations)
 	b = strconv.AppendBool(append(b, `,"truncated":`...), r.Truncated)
-	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried())
+	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried() || r.Refused != 0)
+	if r.Refused != 0 {
+		b = append(append(append(b, `,"refused_edits":"`...), r.Refused.String()...), '"')
+	}
+	if r.LeftOut != 0 {
+		b = append(append(append(b, `,"left_out":"`...), r.LeftOut.String()...), '"')
+	}
 	b = append(b, `,"address":"`...)
 	if r.Address.IsValid() {
 		b = r.Address.AppendTo(b)

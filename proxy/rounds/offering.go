@@ -24,20 +24,21 @@ type Offering struct {
 	Names map[string]toolbox.Name // of our tools, by the names under which they are offered
 	Given []json.RawMessage       // the sources of turns that were put back, as report.Tools.Given returned them
 
-	req      *chat.Request
-	policy   *toolbox.Policy
-	asked    offer.Request
-	tools    edit.Edit  // offers them; none under the XML protocol
-	text     string     // about them, under the XML protocol
-	place    chat.Place // of the text
-	restored []edit.Edit
-	history  *toolhistory.History // of the client; nil without kept
-	kept     *turns.Store
-	owner    turns.Owner
-	nextID   int               // that no source in what was restored has
-	messages []json.RawMessage // of the rounds before
-	last     bool              // nothing is offered any more
-	base     []edit.Edit       // of the rewrite
+	req       *chat.Request
+	policy    *toolbox.Policy
+	asked     offer.Request
+	tools     edit.Edit  // offers them; none under the XML protocol
+	text      string     // about them, under the XML protocol
+	place     chat.Place // of the text
+	restored  []edit.Edit
+	history   *toolhistory.History // of the client; nil without kept
+	kept      *turns.Store
+	owner     turns.Owner
+	nextID    int               // that no source in what was restored has
+	messages  []json.RawMessage // of the rounds before
+	last      bool              // nothing is offered any more
+	withdrawn bool              // nothing of ours goes up any more
+	base      []edit.Edit       // of the rewrite
 }
 
 // Offer offers the tools of a policy to the model of a request. If that cannot be, refusal says why.
@@ -141,6 +142,9 @@ func (o *Offering) UpFront(p rewrite.Policy) rewrite.Policy {
 
 // Join adds what goes up in this round to the edits of a rewrite.
 func (o *Offering) Join(edits []edit.Edit) []edit.Edit {
+	if o.withdrawn {
+		return edits
+	}
 	o.base = edits
 	all := slices.Clone(edits)
 	if o.text != "" {
@@ -172,6 +176,19 @@ func (o *Offering) describe(edits []edit.Edit) []edit.Edit {
 	return append(edits, edit.Edit{Name: offer.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: edit.Text{place.JSON([]string{lead + o.text})}})
 }
 
+// Withdraw leaves out of the next round, which is the last one, all that Join adds: the upstream
+// refuses it.
+func (o *Offering) Withdraw() { o.withdrawn = true }
+
+// Withdrawn tells whether Withdraw was called.
+func (o *Offering) Withdrawn() bool { return o.withdrawn }
+
+// BesideOthers tells whether the request has tools of its own.
+func (o *Offering) BesideOthers() bool { return len(o.asked.Names) > 0 }
+
+// Restores tells whether turns of earlier requests were put back.
+func (o *Offering) Restores() bool { return len(o.restored) > 0 }
+
 // Next makes the offering that of the next round, and returns the edits of its body.
 func (o *Offering) Next(messages []json.RawMessage, last bool) []edit.Edit {
 	o.messages, o.last = messages, last
@@ -180,6 +197,9 @@ func (o *Offering) Next(messages []json.RawMessage, last bool) []edit.Edit {
 
 // Tokens counts what goes up beside the rewritten request.
 func (o *Offering) Tokens(c retrieval.Counter) int64 {
+	if o.withdrawn {
+		return 0
+	}
 	n := count(c, o.restored) + countText(c, []byte(o.text))
 	if !o.last {
 		n += countText(c, o.tools.Insert.Append(nil))

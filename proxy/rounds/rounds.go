@@ -121,6 +121,7 @@ func (r *Rounds) next() (*transport.Answer, error) {
 	}
 	answer, err := r.Host.Next(r.messages, r.last)
 	if err == nil {
+		r.last = r.last || r.Offer.Withdrawn()
 		r.begin()
 	}
 	return answer, err

@@ -167,6 +167,25 @@ func (s *Spending) SentAgain(demand func() Demand) {
 	}
 }
 
+// Sent returns what the request takes as it was sent last; nothing if s is nil.
+func (s *Spending) Sent() Demand {
+	if s == nil {
+		return Demand{}
+	}
+	return s.sent
+}
+
+// SentAnew notes that the request is sent once more, with another body, and that its first call took
+// nothing. It returns false, and notes nothing, if that may take more than is reserved.
+func (s *Spending) SentAnew(body *metered.Request, of Demand) bool {
+	was, longest, held := s.sent, s.longest, s.hold.Estimate()
+	if e := s.estimate(body, of); e.Tokens > held.Tokens || e.Injected > held.Injected || e.Money > held.Money {
+		s.sent, s.longest = was, longest
+		return false
+	}
+	return true
+}
+
 // Failed notes that a call ended with an error of package transport, without an answer. It
 // does nothing if s is nil.
 func (s *Spending) Failed(err error) {

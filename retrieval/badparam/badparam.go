@@ -21,6 +21,27 @@ type Refusal struct {
 	Instead string // the parameter that the error recommends; "" for none
 }
 
+// An Error is what an error answer of any shape says.
+type Error struct {
+	Params []string // that it names in a member of their own
+	Text   string   // its messages, a line each
+}
+
+// Parse reads the body of an error answer, which is not compressed.
+func Parse(body []byte) Error {
+	e := parse(body)
+	return Error{e.params, e.text}
+}
+
+func parse(body []byte) (e apiError) {
+	if json.Valid(body) {
+		e.read(body, 0)
+	} else {
+		e.say(string(body))
+	}
+	return e
+}
+
 // MayBe reports whether an answer of that status can refuse a parameter.
 func MayBe(status int) bool { return status == 400 || status == 422 }
 
@@ -31,12 +52,7 @@ func Read(status int, body []byte, names ...string) (r Refusal, ok bool) {
 	if !MayBe(status) {
 		return r, false
 	}
-	var e apiError
-	if json.Valid(body) {
-		e.read(body, 0)
-	} else {
-		e.say(string(body))
-	}
+	e := parse(body)
 	if r.Param = e.named(names); r.Param == "" {
 		return r, false
 	}

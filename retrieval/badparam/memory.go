@@ -63,6 +63,13 @@ func (m *Memory) forget() {
 	delete(m.byKey, oldest)
 }
 
+// Empty reports whether nothing was ever remembered.
+func (m *Memory) Empty() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.byKey) == 0
+}
+
 // Of returns what the model of a key refused. The caller must not change it.
 func (m *Memory) Of(key string) []Refusal {
 	m.mu.Lock()

@@ -48,6 +48,9 @@ type Caps struct {
 type Policy struct {
 	Caps
 	IncludeUsage bool // ask streams that do not tell what they used to do so
+	// Uncapped gives answers without a limit none: the upstream takes no limit. Their length is
+	// bounded by Caps.Model, which must be what the model can write.
+	Uncapped bool
 }
 
 // A Request is one whose answer is metered.
@@ -106,8 +109,9 @@ func (r *Request) Length() int {
 	}
 	switch {
 	case length > 0:
-	case r.route == Completions:
+	case r.route == Completions && !r.Uncapped:
 		length = defaultCompletion
+	case r.Uncapped:
 	default:
 		length = r.Default
 	}
@@ -117,6 +121,14 @@ func (r *Request) Length() int {
 		}
 	}
 	return length
+}
+
+// AddsCap tells whether Edits gives the answer a limit that the request does not have.
+func (r *Request) AddsCap() bool {
+	if r.Uncapped || r.Length() == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(r.members(), chat.Member.Given)
 }
 
 // members returns the limits that an upstream reads on the route.
@@ -186,7 +198,7 @@ func (r *Request) cap() (edits []rewrite.Edit) {
 			edits = append(edits, replace(EditMaxTokens, m.Span, digits))
 		}
 	}
-	if given {
+	if given || r.Uncapped {
 		return edits
 	}
 	name, m := "max_tokens", r.limits.MaxTokens

@@ -27,6 +27,7 @@ const (
 	Unavailable Reason = "unavailable" // there is nobody to answer them, nothing to search, or one round only
 	Ambiguous   Reason = "ambiguous"   // its tools are no list
 	Model       Reason = "model"       // the model table says that the model refuses them
+	Refused     Reason = "refused"     // the upstream has refused them, in this request or before
 )
 
 // A Tool is what a model is told of one.
@@ -83,14 +84,8 @@ func Read(req *chat.Request) Request {
 			r.Logprobs = string(c.Value()) == "true"
 		case name == "reasoning_effort" && kind == chat.KindString:
 			r.Effort = c.Text()
-		case name == "reasoning" && kind == chat.KindObject && r.Effort == "": // OpenRouter's spelling
-			c.Object(func(inner string) {
-				if inner == "effort" && c.Kind() == chat.KindString {
-					r.Effort = c.Text()
-					return
-				}
-				c.Value()
-			})
+		case name == "reasoning" && kind == chat.KindObject && r.Effort == "":
+			r.Effort = effortIn(&c)
 		default:
 			c.Value()
 		}
@@ -106,6 +101,34 @@ func Read(req *chat.Request) Request {
 		r.refuse(Ambiguous)
 	}
 	return r
+}
+
+// Effort returns the effort to reason that a body asks for, "" if it asks for none; a body is sound JSON.
+func Effort(body []byte) (effort string) {
+	c := chat.NewReader(body)
+	c.Object(func(name string) {
+		switch kind := c.Kind(); {
+		case name == "reasoning_effort" && kind == chat.KindString:
+			effort = c.Text()
+		case name == "reasoning" && kind == chat.KindObject && effort == "":
+			effort = effortIn(&c)
+		default:
+			c.Value()
+		}
+	})
+	return effort
+}
+
+// effortIn reads OpenRouter's object about reasoning.
+func effortIn(c *chat.Reader) (effort string) {
+	c.Object(func(name string) {
+		if name == "effort" && c.Kind() == chat.KindString {
+			effort = c.Text()
+			return
+		}
+		c.Value()
+	})
+	return effort
 }
 
 // refuse notes the first reason.

@@ -91,12 +91,18 @@ func ending(e *explain.Explanation) []string {
 		if c.Purpose == report.ToRetryShorter {
 			parts = append(parts, "sent again with fewer sources")
 		}
+		if c.Purpose == report.ToRetryEdits {
+			parts = append(parts, "sent again without "+strings.Join(e.Refused, ", "))
+		}
 		if c.Purpose == report.ToTools {
 			parts = append(parts, "sent again with what tools gave")
 		}
 		if c.Status != 0 && c.Purpose != report.ToStage { // a stage tells its own
 			parts = append(parts, fmt.Sprintf("upstream %s answered %d", c.Upstream, c.Status))
 		}
+	}
+	if len(e.LeftOut) > 0 {
+		parts = append(parts, "left out "+strings.Join(e.LeftOut, ", ")+", which the upstream refuses")
 	}
 	if e.Client != report.ClientCompleted {
 		parts = append(parts, string(e.Client))

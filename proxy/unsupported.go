@@ -1,0 +1,432 @@
+package proxy
+
+import (
+	"strconv"
+	"time"
+
+	"sidenote/proxy/meter"
+	"sidenote/proxy/report"
+	"sidenote/proxy/route"
+	"sidenote/proxy/spend"
+	"sidenote/proxy/tenancy"
+	"sidenote/proxy/transport"
+	"sidenote/proxy/unsupported"
+	"sidenote/retrieval/badparam"
+	"sidenote/rewrite"
+	"sidenote/rewrite/block"
+	"sidenote/rewrite/metered"
+	"sidenote/rewrite/offer"
+)
+
+// sendAgain sends a request once more if its upstream refuses it for what Sidenote did to it: it is too
+// long, or has edits that the upstream does not take. The client has got nothing yet. Otherwise resp is
+// returned as it is. Both results are nil if the request was answered here.
+func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transport.Answer, error) {
+	if x.again {
+		if answer, err := x.retryIfTooLong(resp, *r); err != nil || answer != resp {
+			return answer, err
+		}
+	}
+	if x.sentAgain || !unsupported.MayBe(resp.Status()) {
+		return resp, nil
+	}
+	carried := x.carriedEdits()
+	if carried == 0 {
+		return resp, nil
+	}
+	body, ok := errorBody(resp)
+	if !ok {
+		return resp, nil
+	}
+	e := unsupported.Read(resp.Status(), body)
+	var leave, lasting unsupported.Edits
+	limit := badparam.Refusal{Param: maxTokens}
+	if _, long := refusedAsTooLong(resp); !long {
+		leave = x.editsToLeave(carried, &e, &limit)
+		lasting = x.lasting(leave, &e)
+	} else {
+		leave = x.editsToFit(carried, &e, &limit)
+	}
+	if leave == 0 {
+		return resp, nil
+	}
+	resp.Close()
+	x.sentAgain, x.report.Refused = true, leave
+	answered, err := x.leaveOut(leave, limit)
+	if err != nil || answered {
+		return nil, err
+	}
+	r.Body, r.Same, r.Replace = x.outgoing, false, withLine(r.Replace, anotherRequest)
+	answer, err := x.call(*r, report.ToRetryEdits, time.Now())
+	if err == nil && answer.Status()/100 == 2 {
+		x.rememberRefused(lasting, limit, &e)
+	}
+	return answer, err
+}
+
+// lasting returns those edits of which a refusal is remembered. The others may be refused for what is in
+// this request: sources, tools beside the app's own, turns that were put back, and a limit that leaves
+// no room for the prompt.
+func (x *exchange) lasting(leave unsupported.Edits, e *unsupported.Error) unsupported.Edits {
+	leave &^= unsupported.Sources
+	if leave.Has(unsupported.Tools) && (x.tools.BesideOthers() || x.tools.Restores() && !e.Named.Has(unsupported.Tools)) {
+		leave &^= unsupported.Tools
+	}
+	if leave.Has(unsupported.MaxTokens) && e.Named.Has(unsupported.MaxTokens) && e.Fitting(x.metered.Length()) > 0 {
+		leave &^= unsupported.MaxTokens
+	}
+	return leave
+}
+
+// editsToFit returns the edits to leave out of a request that is too long even so with fewer sources:
+// the limit of its answer, which becomes what the prompt leaves, else tools.
+func (x *exchange) editsToFit(carried unsupported.Edits, e *unsupported.Error, limit *badparam.Refusal) unsupported.Edits {
+	if carried.Has(unsupported.MaxTokens) {
+		if n := e.Fitting(x.metered.Length()); n > 0 {
+			limit.Instead = strconv.Itoa(n)
+			return unsupported.MaxTokens
+		}
+	}
+	if x.policy.RetryTooLong {
+		return carried & unsupported.Tools
+	}
+	return 0
+}
+
+// carriedEdits returns the edits of the request that the app did not ask for.
+func (x *exchange) carriedEdits() (all unsupported.Edits) {
+	req := x.attempt.req
+	if x.tools != nil && !x.tools.Withdrawn() {
+		all |= unsupported.Tools
+	}
+	if x.metered != nil && x.metered.HidesUsage() {
+		all |= unsupported.IncludeUsage
+	}
+	if x.metered != nil && x.metered.AddsCap() {
+		all |= unsupported.MaxTokens
+	}
+	inMessages := req != nil && x.report.Rewrite.Outcome == rewrite.Injected
+	if inMessages {
+		all |= unsupported.Sources
+	}
+	placed := inMessages && x.report.Rewrite.Ledger.Placement != rewrite.PlaceLastUser
+	if (placed || x.tools != nil && x.tools.Policy().XML) && addsSystem(req) && !x.attempt.policy.NoSystem {
+		all |= unsupported.SystemMessage
+	}
+	return all
+}
+
+// addsSystem tells whether what goes in the system message makes one, and could go in a message of the
+// user.
+func addsSystem(req *rewrite.Request) bool {
+	_, last := req.Question()
+	return last >= 0 && req.System().Added
+}
+
+// editsToLeave returns the edits to send the request without: those that the error names, or all if it
+// names nothing. Sources take the place of tools, so they are not left out with these. limit is set to
+// what becomes of the limit of the answer.
+func (x *exchange) editsToLeave(carried unsupported.Edits, e *unsupported.Error, limit *badparam.Refusal) unsupported.Edits {
+	if e.Theirs {
+		return 0
+	}
+	leave := e.Named & carried
+	switch {
+	case e.Named != 0 && leave == 0:
+		return 0 // what the app asked for is refused
+	case leave == 0:
+		leave = carried
+		if leave.Has(unsupported.Tools) {
+			leave &^= unsupported.Sources | unsupported.SystemMessage
+		}
+	}
+	switch {
+	case leave.Has(unsupported.Sources) && x.mayLeaveSources():
+		leave &^= unsupported.SystemMessage // there is none then
+	case leave.Has(unsupported.Sources):
+		leave &^= unsupported.Sources
+	}
+	if leave.Has(unsupported.MaxTokens) && !x.changeLimit(e, limit) {
+		leave &^= unsupported.MaxTokens
+	}
+	return leave
+}
+
+// mayLeaveSources tells whether the policy allows an answer without what it adds to the messages.
+func (x *exchange) mayLeaveSources() bool {
+	p := &x.attempt.policy
+	return !p.RefuseOnFailure && !p.RefuseOnPartial && p.Empty() != rewrite.EmptyRefuse &&
+		p.Grounding != block.GroundingStrict && len(p.Components) == 0
+}
+
+// changeLimit finds what the upstream may take in place of the limit that Sidenote gave the answer:
+// its other name, or a lower one. It is left out only if what the model can write is known, which then
+// is reserved, and the policy has no limit of its own: otherwise an answer could cost more than is
+// reserved.
+func (x *exchange) changeLimit(e *unsupported.Error, limit *badparam.Refusal) bool {
+	m := x.metered
+	if e.Named.Has(unsupported.MaxTokens) {
+		if e.Unknown && x.target.Route == route.Chat {
+			limit.Instead = otherLimit(m)
+			return true
+		}
+		if n := e.Longest(m.Length()); n > 0 {
+			limit.Instead = strconv.Itoa(n)
+			return true
+		}
+	}
+	return x.mayUncap(m)
+}
+
+func otherLimit(m *metered.Request) string {
+	if m.Completion {
+		return maxTokens
+	}
+	return maxCompletion
+}
+
+func (x *exchange) mayUncap(m *metered.Request) bool {
+	return m.Tenant == 0 && x.setup.rewriter.Models.Model(m.ModelName()).MaxOutput > 0
+}
+
+// limitAnswer makes m give its answer the limit that the upstream takes.
+func (x *exchange) limitAnswer(m *metered.Request, limit badparam.Refusal) {
+	switch n, err := strconv.Atoi(limit.Instead); {
+	case limit.Instead == maxTokens || limit.Instead == maxCompletion:
+		m.Completion = limit.Instead == maxCompletion
+	case err == nil && n > 0:
+		if m.Model == 0 || n < m.Model {
+			m.Model = n
+		}
+	case x.mayUncap(m):
+		m.Uncapped = true
+	}
+}
+
+// leaveOut makes the request ready to go up without some edits, and reserves for it. answered tells
+// that it was answered here.
+func (x *exchange) leaveOut(leave unsupported.Edits, limit badparam.Refusal) (answered bool, err error) {
+	if leave.Has(unsupported.IncludeUsage) {
+		x.metered.IncludeUsage = false
+	}
+	if leave.Has(unsupported.MaxTokens) {
+		x.limitAnswer(x.metered, limit)
+	}
+	a, of, cheaper := &x.attempt, x.spending.Sent(), (func(meter.Rung) (spend.Demand, bool))(asItIs)
+	if leave.Has(unsupported.Tools | unsupported.SystemMessage | unsupported.Sources) {
+		if answered, err := x.rewriteWithout(leave); err != nil || answered {
+			return answered, err
+		}
+		of, cheaper = demandOf(x, &a.policy, a.req), cheaperRewrite(x, a)
+		x.edits = x.report.Rewrite.Edits
+	}
+	if x.spending != nil && !x.spending.SentAnew(x.metered, of) {
+		x.spending.Settle(&x.report) // it was refused
+		x.spending = nil
+		if err := reserve(x, of, cheaper); err != nil {
+			return false, err
+		}
+		if x.report.Budget.Rung != "" { // it was rewritten again
+			x.edits = x.report.Rewrite.Edits
+		}
+	}
+	x.report.Rewrite.Ledger.Edits = x.edits
+	x.chunks.Tell(&x.report.Rewrite.Ledger)
+	x.outgoing = rewrite.Pieces(x.outgoing[:0], a.body, allEdits(x, x.edits))
+	x.keepBody(nil, x.outgoing)
+	return false, nil
+}
+
+// rewriteWithout rewrites a chat again.
+func (x *exchange) rewriteWithout(leave unsupported.Edits) (answered bool, err error) {
+	a, res := &x.attempt, &x.report.Rewrite
+	again := leave.Has(unsupported.SystemMessage)
+	if leave.Has(unsupported.Tools) {
+		again = again || !x.tools.Policy().FirstSearch || x.tools.Restores() || x.tools.policy.Empty() == rewrite.EmptyRefuse
+		a.policy = x.tools.policy
+		x.tools, x.report.Tools, x.report.Unoffered = nil, nil, string(offer.Refused)
+		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
+	}
+	if leave.Has(unsupported.SystemMessage) {
+		a.policy = a.policy.WithoutSystem()
+	}
+	if leave.Has(unsupported.Sources) {
+		p := a.policy
+		p.ContextTokens, p.Digest = 0, ""
+		x.setup.rewriter.RewriteInto(x.life, &p, a.req, &a.asked, res)
+		if res.Outcome == rewrite.Untouched {
+			res.Reason = report.ReasonEdits
+		}
+		x.noteRewritten()
+		return false, nil
+	}
+	if !again {
+		return false, nil
+	}
+	x.setup.rewriter.RewriteInto(x.life, &a.policy, a.req, &a.asked, res)
+	return x.afterRewrite(a)
+}
+
+// noteRewritten notes what became of a chat that was rewritten again.
+func (x *exchange) noteRewritten() {
+	if x.report.Reason = x.report.Rewrite.Reason; x.tools == nil {
+		x.report.Outcome = x.report.Rewrite.Outcome
+	}
+}
+
+// retryRound sends a further round of a chat with tools once more without them, and with sources in
+// their place, if its upstream refuses it and the client has got nothing yet. Otherwise resp is returned
+// as it is.
+func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*transport.Answer, error) {
+	if x.streaming || x.sentAgain || !unsupported.MayBe(resp.Status()) {
+		return resp, nil
+	}
+	body, ok := errorBody(resp)
+	if !ok {
+		return resp, nil
+	}
+	e := unsupported.Read(resp.Status(), body)
+	_, long := refusedAsTooLong(resp)
+	a, t := &x.attempt, x.tools
+	a.policy = t.policy
+	if !t.Policy().FirstSearch {
+		res := x.setup.rewriter.Rewrite(x.life, a.policy, a.req, a.asked)
+		if res.Outcome != rewrite.Injected && res.Outcome != rewrite.Untouched {
+			return resp, nil
+		}
+		x.report.Rewrite, x.edits = res, res.Edits
+	}
+	resp.Close()
+	x.sentAgain, x.report.Refused = true, unsupported.Tools
+	t.Withdraw()
+	x.report.Tools.Sources, x.report.Tools.Texts = nil, nil
+	if x.spending != nil {
+		x.spending.Settle(&x.report)
+		x.spending = nil
+	}
+	if err := reserveRound(x, demandOf(x, &a.policy, a.req)); err != nil {
+		return nil, err
+	}
+	x.outgoing = rewrite.Pieces(nil, a.body, allEdits(x, x.edits))
+	x.keepBody(nil, x.outgoing)
+	call.Body = x.outgoing
+	answer, err := x.call(call, report.ToRetryEdits, time.Now())
+	if err == nil && answer.Status()/100 == 2 && !long && e.Named.Has(unsupported.Tools) && !t.BesideOthers() {
+		x.rememberRefused(unsupported.Tools, badparam.Refusal{}, &e)
+	}
+	return answer, err
+}
+
+// editsKey tells apart the models of upstreams whose refusals are remembered.
+func editsKey(to *backend, model string) string {
+	if len(model) > maxModelName {
+		return ""
+	}
+	return to.name + "\n" + to.of.BaseURL.String() + "\n" + model
+}
+
+// maxModelName is the longest name of a model whose refusals are remembered, in bytes.
+const maxModelName = 128
+
+// The params of remembered refusals beside maxTokens.
+const (
+	refusedTools  = "tools"
+	refusedUsage  = "stream_options"
+	refusedSystem = "system"
+)
+
+// rememberRefused remembers what was left out of a request that was answered then.
+func (x *exchange) rememberRefused(left unsupported.Edits, limit badparam.Refusal, e *unsupported.Error) {
+	model := x.attempt.model(x.metered)
+	key := editsKey(x.upstream, model)
+	if key == "" || left == 0 {
+		return
+	}
+	for edit, refusal := range map[unsupported.Edits]badparam.Refusal{
+		unsupported.Tools: {Param: refusedTools}, unsupported.IncludeUsage: {Param: refusedUsage},
+		unsupported.MaxTokens: limit, unsupported.SystemMessage: {Param: refusedSystem},
+	} {
+		switch {
+		case !left.Has(edit):
+		case edit == unsupported.Tools && e.Reasoning:
+			x.server.edits.Add(withEffort(key, x.attempt.req), refusal)
+		default:
+			x.server.edits.Add(key, refusal)
+		}
+	}
+	x.server.log.Warn("upstream refuses edits of a request; they are left out for an hour", "id", x.report.ID, "upstream", x.upstream.name, "model", tenancy.Shortened(model), "edits", left.String())
+}
+
+// withEffort is the key of a model's chats that ask for the effort of req.
+func withEffort(key string, req *rewrite.Request) string {
+	return key + "\neffort " + offer.Effort(req.Body)
+}
+
+// model returns the model that the request names.
+func (a *attempt) model(m *metered.Request) string {
+	switch {
+	case a.req != nil:
+		return a.req.Model
+	case m != nil:
+		return m.ModelName()
+	}
+	return ""
+}
+
+// refusedEdits returns what is remembered of a model of an upstream.
+func (s *Server) refusedEdits(to *backend, model string) []badparam.Refusal {
+	if s.edits.Empty() {
+		return nil
+	}
+	return s.edits.Of(editsKey(to, model))
+}
+
+// toolsRefused tells whether the upstream has refused tools of this model, or of its chats with this
+// effort to reason.
+func (x *exchange) toolsRefused(req *rewrite.Request) bool {
+	if x.server.edits.Empty() {
+		return false
+	}
+	key := editsKey(x.upstream, req.Model)
+	return contains(x.server.edits.Of(key), refusedTools) || contains(x.server.edits.Of(withEffort(key, req)), refusedTools)
+}
+
+func contains(list []badparam.Refusal, param string) bool {
+	for i := range list {
+		if list[i].Param == param {
+			return true
+		}
+	}
+	return false
+}
+
+// avoidSystem puts what is added in a message of the user if the upstream has refused a system message.
+func (x *exchange) avoidSystem(a *attempt) {
+	if contains(x.server.refusedEdits(x.upstream, a.req.Model), refusedSystem) && addsSystem(a.req) {
+		a.policy = a.policy.WithoutSystem()
+		x.report.LeftOut |= unsupported.SystemMessage
+	}
+}
+
+// avoidRefused leaves out of a metered request what its upstream has refused.
+func (x *exchange) avoidRefused(m *metered.Request, to *backend) {
+	for _, refusal := range x.server.refusedEdits(to, m.ModelName()) {
+		switch refusal.Param {
+		case refusedUsage:
+			if m.HidesUsage() {
+				x.report.LeftOut |= unsupported.IncludeUsage
+			}
+			m.IncludeUsage = false
+		case maxTokens:
+			if m.AddsCap() {
+				x.report.LeftOut |= unsupported.MaxTokens
+				x.limitAnswer(m, refusal)
+			}
+		}
+	}
+}
+
+// withLine returns lines with one more.
+func withLine(lines []transport.Header, line transport.Header) []transport.Header {
+	return append(lines[:len(lines):len(lines)], line)
+}

@@ -1,0 +1,137 @@
+// Package unsupported reads from an upstream's error which edits of a request it refuses. It knows the
+// words of many servers, as no standard has any.
+package unsupported
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"sidenote/retrieval/badparam"
+)
+
+// Edits is a set of kinds of edits that an app did not ask for.
+type Edits uint8
+
+// The kinds.
+const (
+	Tools         Edits = 1 << iota // tools of ours, and turns put back in the messages
+	IncludeUsage                    // stream_options
+	MaxTokens                       // a limit of an answer that has none
+	SystemMessage                   // a system message where the app has none
+	Sources                         // sources in the messages
+)
+
+var names = [...]string{"tools", "include-usage", "max-tokens", "system-message", "sources"}
+
+// Has reports whether e has one of o.
+func (e Edits) Has(o Edits) bool { return e&o != 0 }
+
+// Names returns the names of the edits in e.
+func (e Edits) Names() (list []string) {
+	for i, name := range names {
+		if e.Has(1 << i) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// String returns the names joined by plus signs.
+func (e Edits) String() string { return strings.Join(e.Names(), "+") }
+
+// MayBe reports whether an answer of that status can refuse an edit.
+func MayBe(status int) bool { return status == 400 || status == 404 || status == 422 }
+
+// An Error is what an error answer says of edits.
+type Error struct {
+	Named     Edits // that it may refuse
+	Theirs    bool  // it refuses something that no edit makes
+	Reasoning bool  // it speaks of reasoning
+	Unknown   bool  // what it names is not known or not taken at all
+	text      string
+}
+
+// appParams are parameters that no edit adds.
+var appParams = []string{
+	"temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "seed", "stop", "n",
+	"reasoning_effort", "reasoning", "verbosity", "thinking", "response_format", "modalities", "service_tier", "store", "metadata", "user",
+}
+
+// words match what errors call the edits, in their order.
+var words = [...]*regexp.Regexp{
+	regexp.MustCompile(`(?i)\btool|\bfunctions?\b|\bfunction[-_ ]?call`),
+	regexp.MustCompile(`(?i)stream[-_ ]?options|include[-_ ]?usage`),
+	regexp.MustCompile(`(?i)\bmax[-_ ]?(?:completion|output|new)?[-_ ]?tokens\b`),
+	regexp.MustCompile(`(?i)\b(?:system|developer)\b[^.]{0,40}\b(?:role|message|prompt|instruction)|\brole\b[^.]{0,40}\b(?:system|developer)\b|\bmust alternate\b`),
+}
+
+var (
+	noModel   = regexp.MustCompile(`(?i)\b(?:model|deployment|resource|route|path|page|url)\b.*\b(?:not found|not exist|doesn.t exist|unknown)|\bnot[ _]found\b`)
+	reasoning = regexp.MustCompile(`(?i)\breason`)
+	unknown   = regexp.MustCompile(`(?i)unsupported|not supported|not support|unrecognized|unknown|unexpected|not permitted|not allowed|extra|\binstead\b`)
+	most      = regexp.MustCompile(`(?i)(?:at most|up to|\bmax(?:imum)?\b|limit|less than|equal to|exceed\w*|allowed|[<>≤]=?|(?:\[|between )\d+ ?(?:,|and|to|-))\D{0,60}?\b(\d+(?:[,_]\d{3})*)`)
+	window    = regexp.MustCompile(`(?i)context (?:length|window|size)(?: is| of|:)? \(?(\d+)`)
+	input     = regexp.MustCompile(`(?i)(\d+) (?:input tokens|tokens? (?:of|in) (?:the )?(?:input|prompt|messages)|in the (?:messages|input|prompt))`)
+)
+
+// Read reads an error answer, whose body is not compressed.
+func Read(status int, body []byte) (e Error) {
+	said := badparam.Parse(body)
+	params := strings.Join(said.Params, "\n")
+	e.text = said.Text
+	all := e.text + "\n" + params
+	for i, re := range words {
+		if re.MatchString(all) {
+			e.Named |= 1 << i
+		}
+	}
+	for _, param := range said.Params {
+		switch {
+		case strings.HasSuffix(param, "role"):
+			e.Named |= SystemMessage
+		case e.Named == 0 && (strings.HasPrefix(param, "messages") || param == "prompt" || param == "content"):
+			e.Named |= Sources
+		}
+	}
+	e.Reasoning, e.Unknown = reasoning.MatchString(all), unknown.MatchString(e.text)
+	_, theirs := badparam.Read(400, body, appParams...)
+	e.Theirs = e.Named == 0 && (theirs || len(said.Params) > 0 || status == 404 && noModel.MatchString(e.text))
+	return e
+}
+
+// slack is how many tokens the error's count of a prompt may differ from the next one.
+const slack = 16
+
+// Longest returns the longest answer that the error allows, in tokens, where a request asked for n;
+// 0 if it does not say.
+func (e *Error) Longest(n int) int {
+	if fits := e.Fitting(n); fits > 0 {
+		return fits
+	}
+	longest := 0
+	for _, m := range most.FindAllStringSubmatch(e.text, -1) {
+		if tokens := atoi(m[1]); tokens < n {
+			longest = max(longest, tokens)
+		}
+	}
+	return longest
+}
+
+// Fitting returns the longest answer, below n tokens, for which the prompt leaves room in the window by
+// the error's numbers; 0 if it does not tell both.
+func (e *Error) Fitting(n int) int {
+	size, in := window.FindStringSubmatch(e.text), input.FindStringSubmatch(e.text)
+	if size == nil || in == nil {
+		return 0
+	}
+	return min(max(atoi(size[1])-atoi(in[1])-slack, 0), n-1)
+}
+
+func atoi(digits string) int {
+	n, err := strconv.Atoi(strings.NewReplacer(",", "", "_", "").Replace(digits))
+	if err != nil {
+		return 0
+	}
+	return n
+}
