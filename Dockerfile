@@ -23,6 +23,7 @@ ENV SIDENOTE_LISTEN=0.0.0.0:8080 \
     SIDENOTE_ADMIN=127.0.0.1:8081 \
     SIDENOTE_TELEMETRY=0.0.0.0:9464 \
     SIDENOTE_STATE=/var/lib/sidenote \
+    SIDENOTE_READY=knowledge \
     SIDENOTE_SHUTDOWN_DELAY=5s
 EXPOSE 8080 9464
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["/sidenote", "health"]

@@ -49,7 +49,7 @@ func (a answer) reason() Reason {
 }
 
 func worse(a, b Reason) Reason {
-	for _, r := range [...]Reason{ReasonError, ReasonTimeout, ReasonIndexing} {
+	for _, r := range [...]Reason{ReasonError, ReasonTimeout, ReasonState, ReasonIndexing} {
 		if a == r || b == r {
 			return r
 		}

@@ -21,7 +21,7 @@ import (
 //   - Bases (the caller gives ids only) with their generations, sorted, each once;
 //     unknown ones are dropped. None left is ReasonNoKnowledge.
 //   - Bases without a whole index are left out: the Result is then Partial with
-//     ReasonIndexing, unless there is a worse reason. If that is all of them,
+//     ReasonIndexing or ReasonState, unless there is a worse reason. If that is all of them,
 //     the error wraps ErrUnavailable.
 //   - No term in Text and Previous is ReasonNoQueryTerms.
 //   - Planning is asked for Further. If nothing need be searched by its plan, that is
@@ -30,7 +30,7 @@ import (
 //     is asked twice then.
 //   - Settings that make no sense become the defaults.
 //
-// All its fields are required.
+// All its fields but Unready are required.
 type Prepare struct {
 	Next Retriever
 	// Ref returns the base of an id in its present generation, "" while its first index
@@ -42,6 +42,9 @@ type Prepare struct {
 	// Join returns which of the earlier turns join the search for text, with their weights; nil
 	// if it stands alone. It is given the turns in the order of Query.Previous.
 	Join func(text string, earlier iter.Seq[string]) []Turn
+	// Unready returns why a base has no generation: ReasonIndexing or ReasonState. If it is nil,
+	// the reason is ReasonIndexing.
+	Unready func(base string) Reason
 }
 
 // Retrieve completes q and asks Next.
@@ -64,18 +67,29 @@ func (p *Prepare) Find(ctx context.Context, q *Query, res *Result) error {
 		return nil
 	}
 	if len(ready) == 0 {
-		*res = Result{Bases: indexing, Reason: ReasonIndexing, Partial: true, Cache: CacheOff}
-		return fmt.Errorf("first index of %d bases not whole: %w", len(indexing), ErrUnavailable)
+		*res = Result{Bases: indexing, Reason: p.unready(indexing), Partial: true, Cache: CacheOff}
+		return fmt.Errorf("first index of %d bases not whole (%s): %w", len(indexing), res.Reason, ErrUnavailable)
 	}
 	q.Bases, q.Settings = ready, q.Settings.orDefaults()
 	err := p.search(ctx, q, res)
 	if len(indexing) > 0 {
 		res.Partial = true
 		if !res.Reason.Failed() {
-			res.Reason = ReasonIndexing
+			res.Reason = p.unready(indexing)
 		}
 	}
 	return err
+}
+
+// unready returns the worst reason why bases have no index.
+func (p *Prepare) unready(bases []Ref) Reason {
+	reason := ReasonIndexing
+	for _, ref := range bases {
+		if p.Unready != nil {
+			reason = worse(reason, p.Unready(ref.Knowledge))
+		}
+	}
+	return reason
 }
 
 // search asks Next, for a plan's queries, too.

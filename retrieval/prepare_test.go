@@ -157,6 +157,41 @@ func TestPrepareAnswersWithoutSearch(t *testing.T) {
 	}
 }
 
+// The reason is state if the state folder is why a base has no index, also beside bases that are
+// being indexed or searched. A search that fails is a worse reason.
+func TestPrepareTellsAnUnusableState(t *testing.T) {
+	c := catalog{"a": "1", "young": "", "lost": ""}
+	found := retrieval.Result{Reason: retrieval.ReasonNoMatch}
+	p := &retrieval.Prepare{
+		Ref: c.Ref, HasTerms: hasWords,
+		Next: retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) { return found, nil }),
+		Unready: func(base string) retrieval.Reason {
+			if base == "lost" {
+				return retrieval.ReasonState
+			}
+			return retrieval.ReasonIndexing
+		},
+	}
+	for _, want := range []struct {
+		bases []retrieval.Ref
+		found retrieval.Reason
+		want  retrieval.Reason
+		fails bool
+	}{
+		{refs("lost"), retrieval.ReasonNone, retrieval.ReasonState, true},
+		{refs("lost", "young"), retrieval.ReasonNone, retrieval.ReasonState, true},
+		{refs("young"), retrieval.ReasonNone, retrieval.ReasonIndexing, true},
+		{refs("a", "lost"), retrieval.ReasonNoMatch, retrieval.ReasonState, false},
+		{refs("a", "lost"), retrieval.ReasonTimeout, retrieval.ReasonTimeout, false},
+	} {
+		found.Reason = want.found
+		res, err := p.Retrieve(t.Context(), retrieval.Query{Text: "x", Bases: want.bases})
+		if res.Reason != want.want || !res.Partial || !res.Reason.Failed() || (err != nil) != want.fails {
+			t.Errorf("%v, found %q: %q, partial %v, %v, want %q", want.bases, want.found, res.Reason, res.Partial, err, want.want)
+		}
+	}
+}
+
 func BenchmarkPrepare(b *testing.B) {
 	p := &retrieval.Prepare{Ref: catalog{"docs": "1"}.Ref, HasTerms: hasWords, Next: retrieval.Func(
 		func(context.Context, retrieval.Query) (retrieval.Result, error) { return retrieval.Result{}, nil })}

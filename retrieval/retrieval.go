@@ -148,6 +148,7 @@ const (
 	ReasonNoMatch      Reason = "no-match"          // searched; nothing relevant
 	ReasonIrrelevant   Reason = "irrelevant"        // searched; all that was found is graded so
 	ReasonIndexing     Reason = "indexing"          // the first index is not whole yet
+	ReasonState        Reason = "state"             // the state folder cannot be used, so there is no index
 	ReasonTimeout      Reason = "retrieval-timeout" // the deadline passed
 	ReasonError        Reason = "retrieval-error"   // an engine failed
 )
@@ -155,7 +156,7 @@ const (
 // Failed tells a failure from an honest empty answer. Other bases may have answered
 // all the same.
 func (r Reason) Failed() bool {
-	return r == ReasonIndexing || r == ReasonTimeout || r == ReasonError
+	return r == ReasonIndexing || r == ReasonState || r == ReasonTimeout || r == ReasonError
 }
 
 // Searched tells a whole search, empty or not, from one that failed and from none.

@@ -67,6 +67,7 @@ const (
 	ReasonNoMatch      = Reason(retrieval.ReasonNoMatch)
 	ReasonIrrelevant   = Reason(retrieval.ReasonIrrelevant)
 	ReasonIndexing     = Reason(retrieval.ReasonIndexing)
+	ReasonState        = Reason(retrieval.ReasonState)
 	ReasonTimeout      = Reason(retrieval.ReasonTimeout)
 	ReasonError        = Reason(retrieval.ReasonError)
 )
@@ -266,7 +267,7 @@ func (j *job) searched(found *retrieval.Result) bool {
 	switch found.Reason {
 	case retrieval.ReasonNoQueryTerms, retrieval.ReasonNoKnowledge, retrieval.ReasonPlannerSkip:
 		return false
-	case retrieval.ReasonIndexing:
+	case retrieval.ReasonIndexing, retrieval.ReasonState:
 		return found.Took > 0 // else no base was ready
 	}
 	return j.asked.Text != ""

@@ -207,6 +207,10 @@ func (c *composition) up(name string) *container {
 			env[key] = c.t.TempDir() // each container has its own of the image's folder
 			continue
 		}
+		if !strings.Contains(value, ":") { // it is no address
+			env[key] = value
+			continue
+		}
 		env[key] = c.inside(ct, value)
 	}
 	env["SIDENOTE_CONFIG"] = c.patient

@@ -28,7 +28,7 @@ func TestM08ReadOnlyState(t *testing.T) {
 	writable(syscall.MS_RDONLY)
 	empty := serve(t, args...)
 	empty.readyz(t, "read-only file system")
-	if s := empty.chats(t); !strings.HasPrefix(s, "untouched; reason=indexing") {
+	if s := empty.chats(t); !strings.HasPrefix(s, "untouched; reason=state") {
 		t.Errorf("%s", s)
 	}
 	writable(0)
@@ -82,7 +82,7 @@ func TestM08FullFromTheStart(t *testing.T) {
 	must(t, os.WriteFile(ballast, make([]byte, 60<<10), 0o600))
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", "kb="+docs, "--state", state)
 	p.readyz(t, "no space left")
-	if s := p.chats(t); !strings.HasPrefix(s, "untouched; reason=indexing") {
+	if s := p.chats(t); !strings.HasPrefix(s, "untouched; reason=state") {
 		t.Errorf("%s", s)
 	}
 	must(t, os.Remove(ballast), syscall.Mount("none", state, "tmpfs", syscall.MS_REMOUNT, "size=16m"))

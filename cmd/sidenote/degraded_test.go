@@ -84,7 +84,7 @@ func TestM08StateCannotBeUsed(t *testing.T) {
 			docs, up := handbook(t), newRecorder(t)
 			state, repair := c.prepare(t)
 			p := serve(t, "--upstream", up.URL, "--knowledge", "kb="+docs, "--state", state)
-			if s := p.chats(t); !strings.HasPrefix(s, "untouched; reason=indexing") || up.count() == 0 {
+			if s := p.chats(t); !strings.HasPrefix(s, "untouched; reason=state") || up.count() == 0 {
 				t.Errorf("%s", s)
 			}
 			if said := p.readyz(t, c.want); !strings.Contains(said, `"status":"degraded"`) || !strings.Contains(said, `"state: `) || !strings.Contains(said, "knowledge kb: ") {

@@ -34,6 +34,7 @@ func (t Telemetry) healthz(ctx *fasthttp.RequestCtx) error {
 // other replica would have it either.
 func (t Telemetry) readyz(ctx *fasthttp.RequestCtx) error {
 	missing, trouble := linesOf(t.Ready), linesOf(t.Trouble)
+	trouble = slices.DeleteFunc(trouble, func(line string) bool { return slices.Contains(missing, line) })
 	status, code := "ready", fasthttp.StatusOK
 	switch {
 	case len(missing) > 0:

@@ -85,7 +85,7 @@ func answerTo(reason rewrite.Reason) answer {
 		return answer{status: 503, kind: TypeServer, code: "overloaded", retryAfter: 1}
 	case report.ReasonShutdown:
 		return answer{status: 503, kind: TypeServer, retryAfter: 1}
-	case rewrite.ReasonUnavailable, rewrite.ReasonIndexing, rewrite.ReasonTimeout, rewrite.ReasonError:
+	case rewrite.ReasonUnavailable, rewrite.ReasonIndexing, rewrite.ReasonState, rewrite.ReasonTimeout, rewrite.ReasonError:
 		return answer{status: 503, kind: TypeServer, code: "sources_unavailable", retryAfter: 5}
 	case report.ReasonUpstreamConnect:
 		return answer{status: 502, kind: TypeServer, retryAfter: 1}

@@ -23,6 +23,7 @@ type Health struct {
 	look     error // of the last look
 	line     string
 	standing []string // what the service cannot do, a line each
+	answered bool     // see Answered
 }
 
 // Called notes how a call ended.
@@ -30,7 +31,7 @@ func (h *Health) Called(err error) {
 	h.note(err, func(now time.Time) {
 		h.call, h.calledAt, h.works = err, now, err == nil
 		if err == nil {
-			h.look = nil
+			h.look, h.answered = nil, true
 		}
 	})
 }
@@ -40,6 +41,7 @@ func (h *Health) Called(err error) {
 func (h *Health) Looked(err error) {
 	h.note(err, func(now time.Time) {
 		h.look = err
+		h.answered = h.answered || err == nil || noState(err)
 		if h.works && noState(err) {
 			h.look = nil
 		}
@@ -96,6 +98,14 @@ func (h *Health) Cannot(what string) {
 	if h.Changed != nil {
 		h.Changed(line, true)
 	}
+}
+
+// Answered reports whether a call or a look has ever worked. A service that has no way to tell its
+// state has answered when it said so.
+func (h *Health) Answered() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.answered
 }
 
 // Lines returns what does not work at present, a line each.

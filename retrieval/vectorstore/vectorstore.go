@@ -116,6 +116,9 @@ func (b *Base) Asked() <-chan struct{} { return b.first }
 // Trouble says in one line what does not work at present; nil is all well.
 func (b *Base) Trouble() []string { return b.health.Lines() }
 
+// Answered reports whether the store has ever answered.
+func (b *Base) Answered() bool { return b.health.Answered() }
+
 // Skips tells whether searches are skipped because the store does not answer.
 func (b *Base) Skips() bool { return b.api.Skips() }
 

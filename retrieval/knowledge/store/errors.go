@@ -111,3 +111,13 @@ func classify(path string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
+
+// Unusable reports whether an error means that the state folder cannot be used: it is full or
+// damaged, its database is of another program or release, or SQLite cannot work with it.
+func Unusable(err error) bool {
+	var corrupt *CorruptError
+	var foreign *ForeignError
+	var schema *SchemaError
+	var failed *sqlite.Error
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrReplaced) || errors.As(err, &corrupt) || errors.As(err, &foreign) || errors.As(err, &schema) || errors.As(err, &failed)
+}

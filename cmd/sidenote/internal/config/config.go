@@ -49,6 +49,7 @@ type Config struct {
 	Connections   Count             `yaml:"connections" min:"1" max:"1M"`                 // of clients; absent: what the limit of open files allows, and at most 16k
 	PerAddress    Count             `yaml:"max_connections_per_address" min:"1" max:"1M"` // of clients, on the data ports and that of MCP; absent: any number
 	Timeouts      Timeouts          `yaml:"timeouts"`
+	Ready         string            `yaml:"ready" of:"listening|knowledge"` // when /readyz begins to answer 200
 	ShutdownGrace time.Duration     `yaml:"shutdown_grace" min:"1ms" max:"1h"`
 	ShutdownDelay time.Duration     `yaml:"shutdown_delay" min:"0s" max:"1h"` // of the grace, before the port closes
 	Include       []Include         `yaml:"include"`
@@ -241,6 +242,10 @@ type Timeouts struct {
 	ClientWrite time.Duration `yaml:"client_write" min:"1ms" max:"24h"`
 }
 
+// ReadyKnowledge is the value of Ready with which /readyz answers 503 until every base was opened
+// once.
+const ReadyKnowledge = "knowledge"
+
 // Default is the configuration without any file or flag. It lacks an upstream, so it does
 // not pass Load.
 func Default() Config {
@@ -258,6 +263,7 @@ func Default() Config {
 		Budgets:       Budgets{Budgets: limits.Budgets{Store: "auto", OnFailure: "fail_closed", OnRollback: "correct", Replicas: 1}, Redis: BudgetsRedis{Timeout: time.Second}},
 		Concurrency:   1024,
 		Timeouts:      Timeouts{Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle, ClientWrite: t.ClientWrite},
+		Ready:         "listening",
 		ShutdownGrace: 25 * time.Second,
 	}
 }

@@ -16,6 +16,7 @@ func (c loader) applyFlags(f Flags) {
 	c.flag("--redis", "redis.url", f.Redis, func(text []byte) error { return c.Redis.URL.setFlag(string(text), f.RedisShown) })
 	c.flag("--telemetry", "telemetry.listen", f.Telemetry, c.Telemetry.Listen.UnmarshalText)
 	c.flag("--mcp", "mcp.listen", f.MCP, c.MCP.Listen.UnmarshalText)
+	c.flag("--ready", "ready", f.Ready, c.setReady)
 	c.flag("--shutdown-delay", "shutdown_delay", f.ShutdownDelay, c.setShutdownDelay)
 	if f.State != "" {
 		c.State.Path = f.State
@@ -52,6 +53,14 @@ func (c loader) applyFlags(f Flags) {
 		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, MustExist: path == "", Embed: embed}
 		c.places["knowledge."+string(name)] = decode.Mark{Place: place}
 	}
+}
+
+// setReady reads listening or knowledge.
+func (c loader) setReady(text []byte) error {
+	if c.Ready = string(text); c.Ready != "listening" && c.Ready != ReadyKnowledge {
+		return fmt.Errorf("%q is none of listening, knowledge", text)
+	}
+	return nil
 }
 
 // setShutdownDelay reads 5s.

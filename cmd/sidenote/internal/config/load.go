@@ -50,6 +50,7 @@ type Flags struct {
 	MCP            string   `placeholder:"HOST:PORT" help:"Knowledge as tools, for clients of the Model Context Protocol (off)."`
 	Redis          string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none). One with a password goes into SIDENOTE_REDIS."`
 
+	Ready         string `placeholder:"WHEN" help:"When /readyz begins to answer 200: listening, at once; knowledge, when every base was opened once (listening)."`
 	ShutdownDelay string `placeholder:"TIME" help:"How long requests are served after SIGTERM while /readyz says 503, as in 5s (0s)."`
 
 	RedisShown bool `kong:"-"` // Redis stands on the command line, and not in the environment

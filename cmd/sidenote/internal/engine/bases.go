@@ -35,6 +35,7 @@ type Bases struct {
 	reader    *Reader
 	view      *storeView
 	monitor   background.Monitor
+	once      sync.Map // the ids for which wasOpen was true
 }
 
 // madeBases are the embedded bases that were made. They are never changed: a reload puts

@@ -106,6 +106,7 @@ type Engine struct {
 	monitor  background.Monitor
 	tasks    *background.Tasks
 	stopping atomic.Bool
+	opened   atomic.Bool // every base was opened once
 
 	running   atomic.Pointer[config.Config] // what is in force
 	data      *proxy.Server                 // nil until DataServer
@@ -171,12 +172,12 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
 		return e.caches.Before(m.Searched(base), cache.Candidates)
 	}
-	e.view = newStoreView(e.catalogue, analysed.HasTerms)
+	e.view = newStoreView(e.catalogue, analysed.HasTerms, func(id string) retrieval.Reason { return e.Bases.unready(id) })
 	if err := e.openBases(ctx, o); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: analysed.Terms, Punctual: true} // all behind caches
-	prepare := &retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join}
+	prepare := &retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join, Unready: e.Bases.unready}
 	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &models.Table{Rows: cfg.ModelTable(), Encodings: reader.encodings}, Calibration: tracker}
 	if err := e.openPlanners(o); err != nil {
 		return nil, errors.Join(err, e.Close())

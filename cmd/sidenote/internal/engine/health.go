@@ -2,13 +2,16 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -24,7 +27,23 @@ func (e *Engine) unready() []string {
 	if e.stopping.Load() {
 		return []string{"shutting down"}
 	}
-	return e.issuers.Load().Pending()
+	return append(e.issuers.Load().Pending(), e.unopened()...)
+}
+
+// unopened returns why bases were never opened, a line each, if the configuration says
+// ready: knowledge. It returns nil for good once all were opened.
+func (e *Engine) unopened() []string {
+	if e.opened.Load() {
+		return nil
+	}
+	lines := e.Bases.unopened()
+	if len(lines) == 0 {
+		e.opened.Store(true)
+	}
+	if e.Running().Ready != config.ReadyKnowledge {
+		return nil
+	}
+	return lines
 }
 
 // Stopping lets /readyz say that this process is being stopped.
@@ -94,6 +113,67 @@ func (b *Bases) problems() (lines []string) {
 		}
 	}
 	return lines
+}
+
+// unopened returns why bases of the configuration were never opened, at least a line each; nil
+// if all were opened.
+func (b *Bases) unopened() (lines []string) {
+	for _, name := range b.cfg.Load().KnowledgeNames() {
+		id := string(name)
+		if b.wasOpen(id) {
+			continue
+		}
+		if b.unready(id) == retrieval.ReasonState {
+			for _, line := range b.state.problems() {
+				if !slices.Contains(lines, line) {
+					lines = append(lines, line)
+				}
+			}
+		}
+		why := b.problemsOf(id)
+		if len(why) == 0 {
+			why = []string{ofBase(id, "was not opened yet")}
+		}
+		lines = append(lines, why...)
+	}
+	return lines
+}
+
+// wasOpen reports whether a base of the configuration was open when it was asked for, now or
+// before.
+func (b *Bases) wasOpen(id string) bool {
+	if _, ok := b.once.Load(id); ok {
+		return true
+	}
+	open := false
+	if base := b.made.Load().embedded[id]; base != nil {
+		open = base.Content() != nil
+	} else if store := b.stores[id]; store != nil {
+		open = store.Answered()
+	}
+	if open {
+		b.once.Store(id, true)
+	}
+	return open
+}
+
+// unready returns why a base has no index: ReasonState if the state folder cannot be used, else
+// ReasonIndexing.
+func (b *Bases) unready(id string) retrieval.Reason {
+	if b.state.library == nil || b.made.Load().embedded[id] == nil {
+		return retrieval.ReasonIndexing
+	}
+	why := errors.Join(b.state.obstacle.why(), b.state.library.Wrong(""), b.state.library.Wrong(id))
+	if x := b.made.Load().indexers[id]; x != nil && why == nil {
+		if err := x.status().err; store.Unusable(err) {
+			why = err
+		}
+	}
+	waiting := b.cfg.Load().State.Follow && errors.Is(why, fs.ErrNotExist)
+	if why == nil || waiting || b.state.obstacle.locked() {
+		return retrieval.ReasonIndexing
+	}
+	return retrieval.ReasonState
 }
 
 // problemsOf says why a base of the configuration does not answer, or not as it should.

@@ -24,7 +24,7 @@ type storeView struct {
 
 // newStoreView returns the view of a catalogue. Each base is searched as the pipeline
 // does, through its caches.
-func newStoreView(bases *catalogue, hasTerms func(string) bool) *storeView {
+func newStoreView(bases *catalogue, hasTerms func(string) bool, unready func(id string) retrieval.Reason) *storeView {
 	one := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates}
 		base := bases.retriever(q.Bases[0].Knowledge)
@@ -34,7 +34,7 @@ func newStoreView(bases *catalogue, hasTerms func(string) bool) *storeView {
 		return base.Retrieve(ctx, q)
 	}
 	return &storeView{
-		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.Whole{Next: retrieval.Func(one)}, Ref: bases.Ref, HasTerms: hasTerms, Join: followup.Join},
+		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.Whole{Next: retrieval.Func(one)}, Ref: bases.Ref, HasTerms: hasTerms, Join: followup.Join, Unready: unready},
 		created: time.Now(), known: map[string]lookup.Store{},
 	}
 }

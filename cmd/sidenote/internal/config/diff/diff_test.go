@@ -247,7 +247,7 @@ func set(v reflect.Value) {
 func TestRunning(t *testing.T) {
 	old := load(t, before, "k")
 	next := load(t, "listen: 127.0.0.1:9\nadmin: {token: {env: TOKEN}}\nexplain: {keep: 5}\ncache: {memory: 2MiB}\nredis: {url: {env: REDIS}}\nstate: elsewhere\n"+
-		"concurrency: 7\nconnections: 70\ntimeouts: {connect: 1s, first_byte: 1s, idle: 1s, client_write: 1s}\nshutdown_grace: 3s\nshutdown_delay: 1s\n"+
+		"concurrency: 7\nconnections: 70\ntimeouts: {connect: 1s, first_byte: 1s, idle: 1s, client_write: 1s}\nshutdown_grace: 3s\nshutdown_delay: 1s\nready: knowledge\n"+
 		"telemetry: {listen: 127.0.0.1:10, log: {format: json}}\nidentity: {hosts: [a.test]}\nmodels: [{match: m, window: 9}]\n"+
 		strings.NewReplacer("./docs", "{path: ./docs2, relevance_threshold: 0.7, description: Rules}", "top_k: 6", "top_k: 7", "u.test", "v.test").Replace(before), "k")
 	running := diff.Running(old, next)

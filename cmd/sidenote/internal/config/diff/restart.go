@@ -14,7 +14,7 @@ import (
 func takenOver() []string {
 	return []string{
 		"version", "include", "upstream", "upstreams", "models", "models_file", "prices", "policies", "tenants", "identity", "admin.token", "admin.read_token",
-		"timeouts.connect", "timeouts.first_byte", "timeouts.idle", "shutdown_grace", "shutdown_delay",
+		"timeouts.connect", "timeouts.first_byte", "timeouts.idle", "ready", "shutdown_grace", "shutdown_delay",
 	}
 }
 
