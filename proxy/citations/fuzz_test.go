@@ -59,22 +59,36 @@ func FuzzBytes(f *testing.F) {
 	})
 }
 
-// Time grows as the text does, whatever that is.
-func TestLinear(t *testing.T) {
-	for _, unit := range []string{"[", "`", "[[1]", "` ``", "[1](", "[1] `", "a[1]\n`", "~~~\n", "【1", "[9] ", "。"} {
-		took := func(n int) time.Duration {
-			body := []byte(whole(strings.Repeat(unit, n)))
-			least := time.Hour
-			for range 3 {
+// linearUnits are what texts are made of that would take time by the square of their length, were
+// they looked at again and again.
+var linearUnits = []string{"[", "`", "[[1]", "` ``", "[1](", "[1] `", "a[1]\n`", "~~~\n", "【1", "[9] ", "。"}
+
+// The longest answers that are read end, whatever they are made of. By the square of their length
+// they would take minutes each.
+func TestLongestAnswersEnd(t *testing.T) {
+	for _, unit := range linearUnits {
+		n := (citations.MaxJSON - len(whole(""))) / (len(whole(unit)) - len(whole("")))
+		if body := []byte(whole(strings.Repeat(unit, n))); len(citations.New(citations.Options{Given: given, RemoveUnknown: true}).JSON(body)) == 0 {
+			t.Errorf("%q: nothing is left", unit)
+		}
+	}
+}
+
+// How much more time 16 times the text takes.
+func BenchmarkLinear(b *testing.B) {
+	for _, unit := range linearUnits {
+		b.Run(unit, func(b *testing.B) {
+			took := func(n int) time.Duration {
+				body := []byte(whole(strings.Repeat(unit, n)))
 				start := time.Now()
-				citations.New(citations.Options{Given: given, RemoveUnknown: true}).JSON(body)
-				least = min(least, time.Since(start))
+				for range b.N {
+					citations.New(citations.Options{Given: given, RemoveUnknown: true}).JSON(body)
+				}
+				return time.Since(start)
 			}
-			return least
-		}
-		if small, large := took(4000), took(64000); large > 16*6*small {
-			t.Errorf("%q: 16 times the text takes %v, not %v", unit, large, 16*small)
-		}
+			small, large := took(4000), took(64000)
+			b.ReportMetric(float64(large)/float64(small), "×")
+		})
 	}
 }
 
