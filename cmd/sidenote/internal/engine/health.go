@@ -227,13 +227,23 @@ func (b *Bases) waitsFor(id string) string {
 	if b.state.library.Standing() == library.Apart {
 		return "waits for the state folder"
 	}
+	if b.isStored(id) {
+		return "is being opened"
+	}
 	if b.made.Load().indexers[id] != nil {
 		return "is not in the state folder as it is configured here, and is read when this process writes it"
 	}
-	if _, err := b.state.library.Stored(context.Background(), id); err == nil {
-		return "is being opened"
-	}
 	return "is not in the state folder yet"
+}
+
+// isStored reports whether the state folder has a base as it is configured here.
+func (b *Bases) isStored(id string) bool {
+	stored, err := b.state.library.Stored(context.Background(), id)
+	if err != nil {
+		return false
+	}
+	_, settled, _ := store.ReadOrigin(stored.Origin)
+	return settled && b.state.asConfigured(stored)
 }
 
 // InPart names those of some bases of whose folders only a part was read.

@@ -86,3 +86,45 @@ func TestReadyWhileOneOfSeveralIsRead(t *testing.T) {
 		t.Errorf("%+v, %v", res, err)
 	}
 }
+
+// A follower that opens the state folder says which bases are being opened, and which are not in
+// the folder, or not as it is configured. A process that waits for the folder's writer follows too.
+func TestFollowerSaysWhatIsBeingOpened(t *testing.T) {
+	state, docs, other := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{docs, other} {
+		write(t, filepath.Join(dir, "leave.md"), "# Leave\n\nParental leave is paid.\n")
+	}
+	const yaml = "upstream: http://127.0.0.1:9\nstate: {path: %q%s}\nknowledge: {a: %q, b: %q, %s: {engine: embedded}}\n"
+	writer, _ := engineOf(t, fmt.Sprintf(yaml, state, "", docs, docs, "kept"))
+	if err := writer.Bases.Index(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	const locked = "is not in the state folder as it is configured here, and is read when this process writes it"
+	for more, want := range map[string]struct{ opening, opened string }{
+		", follow: true": {
+			`"knowledge a: is being opened","knowledge b: is being opened","knowledge kept: is being opened","knowledge more: is not in the state folder yet"`,
+			`"knowledge more: is not in the state folder yet"`,
+		},
+		"": { // the folder is locked
+			`"knowledge a: is being opened","knowledge b: ` + locked + `","knowledge kept: is being opened","knowledge more: is not in the state folder yet"`,
+			`"knowledge b: ` + locked + `","knowledge more: is not in the state folder yet"`,
+		},
+	} {
+		follower, _ := engineOf(t, fmt.Sprintf(yaml, state, more, docs, other, "kept: {engine: embedded}, more"))
+		readyz := func() string {
+			var ctx fasthttp.RequestCtx
+			ctx.Request.SetRequestURI("http://127.0.0.1/readyz")
+			follower.telemetry().Handle(&ctx)
+			return string(ctx.Response.Body())
+		}
+		if got := readyz(); got != `{"reasons":[`+want.opening+`],"status":"degraded"}` {
+			t.Errorf("state%s, before it was opened: %s", more, got)
+		}
+		if err := follower.Bases.Index(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := readyz(); got != `{"reasons":[`+want.opened+`],"status":"degraded"}` {
+			t.Errorf("state%s, opened: %s", more, got)
+		}
+	}
+}
