@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math"
 	"time"
 
 	"sidenote/proxy/panics"
@@ -51,13 +52,10 @@ func OccupyDecoders(s *Server) (free func()) {
 // RememberBy lets s remember by another clock what upstreams refuse. It must not be serving yet.
 func RememberBy(s *Server, now func() time.Time) { s.edits.Now = now }
 
-// LeaveMemory takes the memory for bodies of s but for n bytes, until free is called.
+// LeaveMemory takes the memory that bodies of s may ever take but for n bytes, until free is called.
 func LeaveMemory(s *Server, n int) (free func()) {
-	const step = 64 << 10
-	taken := 0
-	for s.memory.Take(step) {
-		taken += step
-	}
-	s.memory.Give(n)
-	return func() { s.memory.Give(taken - n) }
+	s.memory.Check()
+	taken := s.memory.Largest(math.MaxInt) - int(s.memory.Taken()) - n
+	s.memory.Give(-taken)
+	return func() { s.memory.Give(taken) }
 }

@@ -276,8 +276,11 @@ func (s *stream) instead(bare bool) error {
 		var body []byte
 		var outcome report.StageOutcome
 		s.alive(func() { body, outcome = s.Stages.read(f) })
-		if outcome == report.StageOK || outcome == report.StageSilent {
+		switch outcome {
+		case report.StageOK, report.StageSilent:
 			return s.whole(body)
+		case report.StageNoMemory:
+			return s.fail(s.Error(f.err), f.err)
 		}
 		return s.fail(body, errRefused)
 	}
@@ -307,6 +310,9 @@ func (s *stream) fail(body []byte, err error) error {
 	}
 	if flushErr := s.out.Flush(); flushErr != nil {
 		return flushErr
+	}
+	if transport.ClassOf(err) == transport.NoRoom { // the upstream did nothing wrong
+		return err
 	}
 	return &transport.Error{Class: transport.Truncated, Err: err}
 }

@@ -46,8 +46,8 @@ func (a *Answer) Read(p []byte) (int, error) {
 // as long as pieces of it arrive, so it is for answers that are expected to be short,
 // such as errors.
 //
-// Memory beyond 64 KiB is taken from room, unless that is nil; whole is false if there is none,
-// and what is behind is lost.
+// Memory beyond 64 KiB is taken from room, unless that is nil. Where there is none Peek stops, and
+// whole is false; Relay passes on the whole body even so.
 //
 // body must not be changed. It stays valid after the Answer.
 func (a *Answer) Peek(limit int, room Room) (body []byte, whole bool) {

@@ -243,3 +243,57 @@ func TestPeekHangup(t *testing.T) {
 		t.Errorf("outcome %+v", out)
 	}
 }
+
+// A room has memory for so many bytes.
+type room int
+
+func (r *room) Take(n int) bool {
+	if *r < room(n) {
+		return false
+	}
+	*r -= room(n)
+	return true
+}
+
+// Where Peek has no memory for a body, the client gets all of it even so, however it is framed.
+func TestPeekWithoutMemory(t *testing.T) {
+	body := strings.Repeat("0123456789abcdef", 40<<10) // 640 KiB
+	const piece = 64 << 10
+	chunked := ""
+	for rest := body; rest != ""; rest = rest[piece:] {
+		chunked += fmt.Sprintf("%x\r\n%s\r\n", piece, rest[:piece])
+	}
+	for name, answer := range map[string]string{
+		"its length": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body),
+		"chunks":     asChunks + chunked + "0\r\n\r\n",
+		"its end":    asRest + body,
+	} {
+		for _, memory := range []room{0, 1, 100 << 10, 400 << 10} {
+			o := newOrigin(t, func(conn net.Conn, br *bufio.Reader) {
+				if _, _, err := readMessage(br); err == nil {
+					_, _ = io.WriteString(conn, answer)
+				}
+			})
+			u := newUpstream(t, o.config(""))
+			f := &front{up: u, outcomes: make(chan transport.Outcome, 1), errs: make(chan error, 1)}
+			f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
+				answer, err := do(ctx, u, transport.Call{})
+				if err != nil {
+					f.errs <- err
+					return
+				}
+				left := memory
+				if seen, whole := answer.Peek(1<<20, &left); whole || !strings.HasPrefix(body, string(seen)) {
+					t.Errorf("%s, %d bytes: saw %d bytes, whole %t", name, memory, len(seen), whole)
+				}
+				answer.Relay(ctx, transport.Relay{Done: func(o transport.Outcome) { f.outcomes <- o }})
+			}, transport.ServerOptions{})
+			if _, got, _ := received(t, f, get); got != body {
+				t.Errorf("%s, %d bytes of memory: the client got %d bytes of %d", name, memory, len(got), len(body))
+			}
+			if out := await(t, f.outcomes, "outcome"); out.Err != nil || out.Bytes != int64(len(body)) {
+				t.Errorf("%s, %d bytes of memory: outcome %+v", name, memory, out)
+			}
+		}
+	}
+}

@@ -96,8 +96,8 @@ func (b *Body) readPeeked(p []byte) (n int, err error) {
 }
 
 // Peek reads until it has more than limit bytes, or until the body ends or fails. The
-// next Reads return all of that as if there had been no peek. Memory is taken from room, see
-// BodyReader.
+// next Reads return all of that, and what is behind, as if there had been no peek. Memory is taken
+// from room, see BodyReader; where there is none Peek reads no further.
 func (b *Body) Peek(limit, announced int, room Room) (seen []byte, whole bool) {
 	if b.Ended() {
 		return nil, true
@@ -105,6 +105,9 @@ func (b *Body) Peek(limit, announced int, room Room) (seen []byte, whole bool) {
 	if b.peeked == nil {
 		in := BodyReader{Stream: b, Limit: limit, Announced: announced, Room: room}
 		read, err := in.Read(nil)
+		if errors.Is(err, ErrNoRoom) {
+			err = nil // the rest of the body is still to be read
+		}
 		b.peeked = &peeked{read, err}
 	}
 	seen = b.peeked.bytes
