@@ -34,6 +34,7 @@ type account struct {
 	spending  *spend.Spending    // what was reserved of the tenant's budget; nil if nothing is limited
 	terms     *meter.Terms       // of the tenant; nil until it is known
 	model     string             // that a chat names
+	tier      string             // service_tier that it asks for
 	checker   *cited.Checker     // checks the answer's citations; nil if nothing does
 	sample    *samples.Sample    // the request, for learn; nil if nothing is learnt from it
 	shadow    *rewrite.Result    // the result of shadow work, when it is done
@@ -145,7 +146,7 @@ func (a *account) charge() {
 	if stage := r.Stages.Last(); stage != nil && kind == budget.Stage {
 		model = stage.Model
 	}
-	r.Budget.Charged = spend.Taken(a.terms, r, model)
+	r.Budget.Charged = spend.Taken(a.terms, r, model, a.tier)
 	if a.before.Counted() {
 		r.Budget.Charged.Requests = 0
 	}

@@ -133,7 +133,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		return chatAsItIs(x, a, bodyErr)
 	}
 	x.report.Stream, x.sampled = a.req.Stream, x.setup.rewriter.Sample()
-	x.model = a.req.Model
+	x.model, x.tier = a.req.Model, a.req.ServiceTier
 	if x.metered == nil && a.req.Stream && x.server.budgets != nil { // streams often do not tell what they used
 		x.counter = x.setup.rewriter.Models.Model(a.req.Model).Counter
 	}

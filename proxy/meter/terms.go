@@ -70,14 +70,14 @@ func (t *Terms) DefaultOutput() (n int64) {
 
 // PricesOf returns the prices of a model by its names. Without any the model is free where
 // money is not limited; else the error wraps price.ErrNone.
-func (t *Terms) PricesOf(names ...string) (price.Prices, error) {
+func (t *Terms) PricesOf(names ...string) (price.Tariff, error) {
 	switch p, ok := t.Prices.Find(names...); {
 	case ok:
 		return p, nil
 	case t.Unpriced != nil:
-		return *t.Unpriced, nil
+		return price.Tariff{Prices: *t.Unpriced}, nil
 	case !t.Money():
-		return price.Prices{}, nil
+		return price.Tariff{}, nil
 	}
 	return t.Prices.Of(names...)
 }

@@ -62,10 +62,11 @@ func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, b
 	if p.Meter == nil || of.Terms == nil {
 		return b, nil
 	}
-	var err error
-	if b.prices, err = of.Terms.PricesOf(name, m.Row); err != nil {
+	prices, err := of.Terms.PricesOf(name, m.Row)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", retrieval.ErrNotAsked, err)
 	}
+	b.prices = prices.Prices
 	if !of.Terms.Tokens() {
 		return b, nil
 	}
@@ -154,7 +155,7 @@ func (b *bill) sum() (sum budget.Amount, told int64) {
 			told += used.Input + used.Output
 		}
 		sum.Tokens = min(sum.Tokens+used.Input+used.Output, budget.MaxAmount)
-		cost, err := b.prices.Cost(used.Input, used.CachedInput, used.Output)
+		cost, err := b.prices.Cost(price.Tokens{Input: used.Input, CachedInput: used.CachedInput, CacheWrite: used.CacheWrite, CacheWrite1h: used.CacheWrite1h, Output: used.Output})
 		sum.Money = min(sum.Money+meter.Money(cost, err), budget.MaxAmount)
 	}
 	return sum, told

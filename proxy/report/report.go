@@ -141,6 +141,7 @@ type Budget struct {
 	Estimate    budget.Amount // reserved
 	Charged     budget.Amount // settled
 	By          usage.Basis   // what Charged rests on
+	Tier        string        // service_tier by whose prices; "" for the usual ones
 	Implausible bool          // the upstream told more than can be true, and our own count was taken
 }
 

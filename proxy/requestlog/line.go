@@ -69,7 +69,7 @@ func appendLine(dst []byte, r *report.Report) []byte {
 	b = appendMilliseconds(append(b, `,"retrieval_ms":`...), r.Rewrite.RetrieveTook)
 	b = appendMilliseconds(append(b, `,"ttfb_ms":`...), r.TTFB)
 	b = appendMilliseconds(append(b, `,"duration_ms":`...), r.Total)
-	b = appendCitations(appendCharged(appendUsage(b, r), r.Budget.Charged.Money), r.Citations)
+	b = appendCitations(appendCharged(appendUsage(b, r), &r.Budget), r.Citations)
 	b = strconv.AppendBool(append(b, `,"truncated":`...), r.Truncated)
 	b = strconv.AppendBool(append(b, `,"retried":`...), r.Retried() || r.Refused != 0)
 	if r.Refused != 0 {
@@ -235,8 +235,12 @@ func appendUsage(b []byte, r *report.Report) []byte {
 }
 
 // appendCharged appends what the tenant's budget was charged, in US dollars; nothing where that is
-// nothing.
-func appendCharged(b []byte, money int64) []byte {
+// nothing; and the service tier by whose prices, where these are not the usual ones.
+func appendCharged(b []byte, of *report.Budget) []byte {
+	if of.Tier != "" {
+		b = appendText(append(b, `,"service_tier":`...), of.Tier)
+	}
+	money := of.Charged.Money
 	if money <= 0 {
 		return b
 	}

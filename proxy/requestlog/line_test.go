@@ -70,8 +70,9 @@ func TestLineIsSlogs(t *testing.T) {
 			r.Stages = &report.Stages{Of: 1, Answer: "a", Called: []report.Stage{{Name: "a", Outcome: report.StageOK}}}
 		},
 		func(r *report.Report) { r.Stages = &report.Stages{Of: 1} },
+		func(r *report.Report) { r.Budget.Tier = "priority \"1\"" },
 		func(r *report.Report) {
-			r.UsageFound, r.Usage = usage.Found, usage.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
+			r.Budget.Tier, r.UsageFound, r.Usage = "", usage.Found, usage.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
 		},
 	} {
 		r := *reports[len(reports)-1]
@@ -195,6 +196,9 @@ func attrs(r *report.Report) []slog.Attr {
 		if r.Generated.Known {
 			used = append(used, slog.Int64("counted_output_tokens", r.Generated.Output))
 		}
+	}
+	if r.Budget.Tier != "" {
+		used = append(used, slog.String("service_tier", r.Budget.Tier))
 	}
 	var assembled []slog.Attr
 	if a := l.Assembled; a != nil {

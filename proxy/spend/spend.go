@@ -48,7 +48,8 @@ type Spending struct {
 	hold    *meter.Hold
 	terms   *meter.Terms
 	ended   usage.Outcome // how far the call came if the upstream did not answer
-	prices  price.Prices
+	prices  price.Tariff
+	tier    string // service_tier that the request asks for
 	sent    Demand // of the request, as it was sent
 	later   bool   // it is no request of the client; see Request.Round
 	longest int64  // tokens of all its answers at most
@@ -142,9 +143,10 @@ func (s *Spending) estimate(body *metered.Request, of Demand) budget.Amount {
 		return a
 	}
 	e := body.Estimate(of.Prompt)
+	s.tier = body.ServiceTier()
 	s.sent, s.longest = of, min(e.Output, budget.MaxAmount/2)
 	a.Tokens, a.Injected = min(e.Input+s.longest, budget.MaxAmount), of.Injected
-	a.Money = meter.Money(s.prices.Most(e.Input, s.longest))
+	a.Money = meter.Money(s.prices.Most(e.Input, s.longest, s.tier))
 	return a
 }
 
@@ -230,7 +232,7 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 		if r.UpstreamStatus() == 0 { // nobody tells what was used, or nothing was
 			known = usage.Settlement{Outcome: known.Outcome}
 		}
-		taken := taken(s.terms, r, known, "")
+		taken := taken(s.terms, r, known, "", "")
 		taken.Requests = min(taken.Requests, e.Requests)
 		return taken
 	}
@@ -239,7 +241,8 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 	if by == usage.AsNothing {
 		return budget.Amount{}
 	}
-	cost, err := s.prices.Cost(used.Input, used.CachedInput, used.Output)
+	cost, tier, err := s.prices.Cost(tokensOf(used), price.Tier{Asked: s.tier, Told: r.Answered.Tier})
+	r.Budget.Tier = tier
 	return budget.Amount{
 		Requests: e.Requests, Tokens: min(used.Input+used.Output, budget.MaxAmount), Injected: min(s.sent.Injected, used.Input),
 		Money: meter.Money(cost, err),
@@ -248,8 +251,8 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 
 // Taken returns what a call took for which no tokens were reserved, and notes in the Report what
 // that rests on: what its answer tells, or else the text that came and our count of the prompt, if
-// there is one. model is the one that the request names, as far as is known.
-func Taken(terms *meter.Terms, r *report.Report, model string) budget.Amount {
+// there is one. model and tier are those that the request names, as far as is known.
+func Taken(terms *meter.Terms, r *report.Report, model, tier string) budget.Amount {
 	known := usage.Settlement{Outcome: usage.NotSent, Told: r.Usage, Found: r.UsageFound, Refers: true, Counted: r.Generated}
 	if status := r.UpstreamStatus(); status > 0 {
 		known.Outcome = outcomeOf(r)
@@ -262,10 +265,10 @@ func Taken(terms *meter.Terms, r *report.Report, model string) budget.Amount {
 			known.Prompt += int64(r.Rewrite.Ledger.Used)
 		}
 	}
-	return taken(terms, r, known, model)
+	return taken(terms, r, known, model, tier)
 }
 
-func taken(terms *meter.Terms, r *report.Report, known usage.Settlement, model string) budget.Amount {
+func taken(terms *meter.Terms, r *report.Report, known usage.Settlement, model, asked string) budget.Amount {
 	used, by, _ := known.Settle()
 	r.Budget.By = by
 	if by == usage.AsNothing {
@@ -285,9 +288,15 @@ func taken(terms *meter.Terms, r *report.Report, known usage.Settlement, model s
 	if err != nil { // of a route on which nothing is reserved, so that its models need no price
 		return a
 	}
-	cost, err := prices.Cost(used.Input, used.CachedInput, used.Output)
+	cost, tier, err := prices.Cost(tokensOf(used), price.Tier{Asked: asked, Told: r.Answered.Tier})
+	r.Budget.Tier = tier
 	a.Money = meter.Money(cost, err)
 	return a
+}
+
+// tokensOf returns what an answer used as prices take it.
+func tokensOf(u usage.Usage) price.Tokens {
+	return price.Tokens{Input: u.Input, CachedInput: u.CachedInput, CacheWrite: u.CacheWrite, CacheWrite1h: u.CacheWrite1h, Output: u.Output}
 }
 
 // KindOf returns what the last call of a request is counted as.

@@ -4,11 +4,13 @@ package usage
 
 // A Usage is what one answer used, in tokens. Its numbers were checked, see Finding.
 type Usage struct {
-	Input       int64 // of the prompt, those of CachedInput included
-	CachedInput int64 // of the prompt, read from the upstream's cache
-	Output      int64 // generated, of all choices, those of Reasoning included
-	Reasoning   int64 // generated and not shown
-	Known       bool  // the upstream told Input and Output; else both are zero, or Output is (Partial)
+	Input        int64 // of the prompt, those of CachedInput included
+	CachedInput  int64 // of the prompt, read from the upstream's cache
+	CacheWrite   int64 // of the prompt, written into that cache, those of CacheWrite1h included
+	CacheWrite1h int64 // likewise, to be kept for an hour
+	Output       int64 // generated, of all choices, those of Reasoning included
+	Reasoning    int64 // generated and not shown
+	Known        bool  // the upstream told Input and Output; else both are zero, or Output is (Partial)
 }
 
 // A Finding says what an answer's usage is. It is from a closed list and so can be a

@@ -10,7 +10,7 @@ import (
 // routes chat completions, completions, responses and embeddings.
 var (
 	limitKeys = []string{
-		"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "prompt", "input",
+		"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "prompt", "input", "service_tier",
 	}
 	streamKeys = []string{"include_usage"}
 )
@@ -30,8 +30,11 @@ type Limits struct {
 	Body   []byte
 	Model  string // "" if it names none
 	Stream bool
-	First  int // offset behind the brace that opens the body, where a member can be inserted
-	Empty  bool
+	// ServiceTier says by which prices the upstream bills; "" if it names none.
+	ServiceTier string
+
+	First int // offset behind the brace that opens the body, where a member can be inserted
+	Empty bool
 
 	StreamOptions Member // the whole object
 	IncludeUsage  Member // in it; KindBool with N 1 is true
@@ -126,6 +129,8 @@ func (r limitReader) member(name string) {
 		r.l.Choices = max(r.l.Choices, r.number(name, k, maxChoices).N)
 	case "prompt", "input":
 		r.prompt(k)
+	case "service_tier":
+		r.l.ServiceTier = r.tier(k)
 	default:
 		r.value()
 	}

@@ -15,12 +15,13 @@ import (
 // A Request is a parsed chat request: the body and the offsets of the parts that a
 // rewrite reads or changes. The body must outlive it and is never changed.
 type Request struct {
-	Body       []byte
-	Model      string // "" when the body names none
-	Stream     bool
-	TextFormat bool  // no response_format, or its type is "text"
-	Field      Field // the last member "sidenote"; zero if there is none
-	Empty      bool  // nothing is wrong but that messages is empty
+	Body        []byte
+	Model       string // "" when the body names none
+	Stream      bool
+	ServiceTier string // "" when the body names none
+	TextFormat  bool   // no response_format, or its type is "text"
+	Field       Field  // the last member "sidenote"; zero if there is none
+	Empty       bool   // nothing is wrong but that messages is empty
 
 	// Used for counting only.
 	Messages    []Span // all of them
@@ -208,7 +209,7 @@ func (p *Parser) verdict() *Error {
 var (
 	topKeys = []string{
 		"messages", "model", "stream", "response_format", "sidenote",
-		"tools", "functions", "max_tokens", "max_completion_tokens", "n", "best_of",
+		"tools", "functions", "max_tokens", "max_completion_tokens", "n", "best_of", "service_tier",
 	}
 	messageKeys = []string{"role", "content", "audio"}
 	partKeys    = []string{"type", "text"}
@@ -278,6 +279,8 @@ func (p *Parser) topValue(name string) {
 		p.r.Tools = append(p.r.Tools, p.value())
 	case name == "max_tokens" || name == "max_completion_tokens":
 		p.r.MaxTokens = max(p.r.MaxTokens, wholeNumber(p.value().Of(p.b)))
+	case name == "service_tier":
+		p.r.ServiceTier = p.tier(k)
 	case name == "n" || name == "best_of":
 		p.r.Choices = max(p.r.Choices, wholeNumber(p.value().Of(p.b)))
 	default:
@@ -289,6 +292,15 @@ func (p *Parser) topValue(name string) {
 		}
 		p.value()
 	}
+}
+
+// tier reads a service_tier, which is no tier if it is no string.
+func (p *Parser) tier(k Kind) string {
+	v := p.value()
+	if k != KindString || p.err != nil {
+		return ""
+	}
+	return Unquote(v.Of(p.b))
 }
 
 func (p *Parser) format() {

@@ -82,6 +82,9 @@ func (r *Request) ReadBy(p *chat.Parser, route Route, body []byte) error {
 // ModelName returns the model that the request names, "" if none.
 func (r *Request) ModelName() string { return r.limits.Model }
 
+// ServiceTier returns the service_tier that the request asks for, "" if none.
+func (r *Request) ServiceTier() string { return r.limits.ServiceTier }
+
 // Input returns the JSON of what the answer is made of on routes other than Chat: the
 // value of prompt or input, nil if there is none.
 func (r *Request) Input() []byte { return r.limits.Prompt.Of(r.limits.Body) }

@@ -3,6 +3,7 @@
 package price
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -82,21 +83,30 @@ func isDigits(s string) bool {
 
 // Prices are those of one token of a model.
 type Prices struct {
-	Input       USD // a token of the prompt
-	CachedInput USD // a token of the prompt that the upstream had in its cache
-	Output      USD // a token of the answer, reasoning included
+	Input        USD // a token of the prompt
+	CachedInput  USD // a token of the prompt that the upstream had in its cache
+	CacheWrite   USD // a token of the prompt that the upstream wrote into its cache
+	CacheWrite1h USD // likewise, to be kept for an hour
+	Output       USD // a token of the answer, reasoning included
 }
 
-// Parse reads prices in dollars per million tokens, see ParsePrice. If cachedInput is ""
-// such tokens cost what others of the prompt do. An error names the field and the value.
-func Parse(input, cachedInput, output string) (p Prices, err error) {
-	if cachedInput == "" {
-		cachedInput = input
-	}
+// A Text has Prices in dollars per million tokens, see ParsePrice. What is blank costs what
+// something else does: CachedInput and CacheWrite what Input does, and CacheWrite1h what
+// CacheWrite does.
+type Text struct{ Input, CachedInput, CacheWrite, CacheWrite1h, Output string }
+
+// Parse reads prices. An error names the field and the value.
+func (t Text) Parse() (p Prices, err error) {
+	t.CachedInput = cmp.Or(t.CachedInput, t.Input)
+	t.CacheWrite = cmp.Or(t.CacheWrite, t.Input)
+	t.CacheWrite1h = cmp.Or(t.CacheWrite1h, t.CacheWrite)
 	for _, f := range []struct {
 		name, text string
 		to         *USD
-	}{{"input", input, &p.Input}, {"cached_input", cachedInput, &p.CachedInput}, {"output", output, &p.Output}} {
+	}{
+		{"input", t.Input, &p.Input}, {"cached_input", t.CachedInput, &p.CachedInput}, {"cache_write", t.CacheWrite, &p.CacheWrite},
+		{"cache_write_1h", t.CacheWrite1h, &p.CacheWrite1h}, {"output", t.Output, &p.Output},
+	} {
 		if *f.to, err = ParsePrice(f.text); err != nil {
 			return Prices{}, fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -104,25 +114,40 @@ func Parse(input, cachedInput, output string) (p Prices, err error) {
 	return p, nil
 }
 
+// Parse reads prices of a model whose upstream does not charge for writing into its cache.
+func Parse(input, cachedInput, output string) (Prices, error) {
+	return Text{Input: input, CachedInput: cachedInput, Output: output}.Parse()
+}
+
 // The errors of costs.
 var (
 	// ErrOverflow: the cost is more than a USD holds.
 	ErrOverflow = errors.New("the cost is more than 9 million dollars")
-	// ErrTokens: a number of tokens is negative, or more are cached than there are.
+	// ErrTokens: a number of tokens is negative, or a part is more than the whole.
 	ErrTokens = errors.New("impossible number of tokens")
 )
 
-// Cost returns what an answer costs that took input tokens, cachedInput of them from the
-// upstream's cache, and output tokens.
-func (p Prices) Cost(input, cachedInput, output int64) (USD, error) {
-	if cachedInput < 0 || output < 0 || input < cachedInput {
-		return 0, fmt.Errorf("%w: input %d, cached input %d, output %d", ErrTokens, input, cachedInput, output)
+// Tokens are what an answer took.
+type Tokens struct {
+	Input        int64 // of the prompt, the next two included
+	CachedInput  int64 // read from the upstream's cache
+	CacheWrite   int64 // written into it, those of CacheWrite1h included
+	CacheWrite1h int64 // to be kept for an hour
+	Output       int64
+}
+
+// Cost returns what an answer costs.
+func (p Prices) Cost(t Tokens) (USD, error) {
+	plain, written := t.Input-t.CachedInput-t.CacheWrite, t.CacheWrite-t.CacheWrite1h
+	if min(t.CachedInput, t.CacheWrite, t.CacheWrite1h, t.Output, t.Input-t.CachedInput, plain, written) < 0 {
+		return 0, fmt.Errorf("%w: input %d, cached input %d, cache write %d (%d of it for an hour), output %d",
+			ErrTokens, t.Input, t.CachedInput, t.CacheWrite, t.CacheWrite1h, t.Output)
 	}
 	var sum uint64
 	for _, part := range [...]struct {
 		tokens int64
 		price  USD
-	}{{input - cachedInput, p.Input}, {cachedInput, p.CachedInput}, {output, p.Output}} {
+	}{{plain, p.Input}, {t.CachedInput, p.CachedInput}, {written, p.CacheWrite}, {t.CacheWrite1h, p.CacheWrite1h}, {t.Output, p.Output}} {
 		high, low := bits.Mul64(uint64(part.tokens), uint64(part.price))
 		var carry uint64
 		sum, carry = bits.Add64(sum, low, 0)
@@ -136,6 +161,6 @@ func (p Prices) Cost(input, cachedInput, output int64) (USD, error) {
 // Most returns what an answer costs at most that takes up to so many tokens, whatever the
 // upstream's cache has.
 func (p Prices) Most(input, output int64) (USD, error) {
-	p.Input = max(p.Input, p.CachedInput)
-	return p.Cost(input, 0, output)
+	p.Input = max(p.Input, p.CachedInput, p.CacheWrite, p.CacheWrite1h)
+	return p.Cost(Tokens{Input: input, Output: output})
 }

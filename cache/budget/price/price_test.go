@@ -35,12 +35,19 @@ func TestParsePrice(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	p, err := price.Parse("1.25", "0.125", "10")
-	if want := (price.Prices{Input: 125e4, CachedInput: 125e3, Output: 10e6}); p != want || err != nil {
+	if want := (price.Prices{Input: 125e4, CachedInput: 125e3, CacheWrite: 125e4, CacheWrite1h: 125e4, Output: 10e6}); p != want || err != nil {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	p, err = price.Parse("1.25", "", "10")
-	if want := (price.Prices{Input: 125e4, CachedInput: 125e4, Output: 10e6}); p != want || err != nil {
+	if want := (price.Prices{Input: 125e4, CachedInput: 125e4, CacheWrite: 125e4, CacheWrite1h: 125e4, Output: 10e6}); p != want || err != nil {
 		t.Errorf("got %+v, %v", p, err)
+	}
+	p, err = price.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", Output: "30"}.Parse()
+	if want := (price.Prices{Input: 5e6, CachedInput: 5e5, CacheWrite: 625e4, CacheWrite1h: 625e4, Output: 30e6}); p != want || err != nil {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if _, err = (price.Text{Input: "5", CacheWrite1h: "-1", Output: "30"}).Parse(); err == nil || !strings.HasPrefix(err.Error(), `cache_write_1h: "-1" is not an amount`) {
+		t.Errorf("got %v", err)
 	}
 	for want, c := range map[string][3]string{
 		`input: blank; want`:           {"", "1", "1"},
@@ -76,27 +83,37 @@ func TestAmounts(t *testing.T) {
 // A cost is exact, or an error. (U14)
 func TestCost(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		p := price.Prices{
-			Input:       price.USD(rapid.Int64Range(0, int64(price.MaxPrice)).Draw(r, "input price")),
-			CachedInput: price.USD(rapid.Int64Range(0, int64(price.MaxPrice)).Draw(r, "cached price")),
-			Output:      price.USD(rapid.Int64Range(0, int64(price.MaxPrice)).Draw(r, "output price")),
+		of := func(name string) price.USD {
+			return price.USD(rapid.Int64Range(0, int64(price.MaxPrice)).Draw(r, name))
 		}
-		in, cached, out := rapid.Int64().Draw(r, "input"), rapid.Int64().Draw(r, "cached"), rapid.Int64().Draw(r, "output")
-		if rapid.Bool().Draw(r, "small") {
-			in, cached, out = in%1e8, cached%1e8, out%1e8
+		p := price.Prices{Input: of("input price"), CachedInput: of("cached price"), CacheWrite: of("write price"), CacheWrite1h: of("hour price"), Output: of("output price")}
+		var n [5]int64
+		small := rapid.Bool().Draw(r, "small")
+		for i := range n {
+			if n[i] = rapid.Int64().Draw(r, "tokens"); small {
+				n[i] %= 1e8
+			}
 		}
-		got, err := p.Cost(in, cached, out)
-		if in < 0 || cached < 0 || out < 0 || cached > in {
+		if rapid.Bool().Draw(r, "possible") {
+			for i := range n {
+				n[i] = max(n[i], -n[i], 0) / 4
+			}
+			n[0], n[2] = min(n[0]+n[1]+n[2], math.MaxInt64-1), max(n[2], n[3])
+			n[0] = max(n[0], n[1]+n[2])
+		}
+		in, cached, written, hour, out := n[0], n[1], n[2], n[3], n[4]
+		got, err := p.Cost(price.Tokens{Input: in, CachedInput: cached, CacheWrite: written, CacheWrite1h: hour, Output: out})
+		total := new(big.Int).Add(big.NewInt(cached), big.NewInt(written))
+		if min(in, cached, written, hour, out) < 0 || hour > written || total.Cmp(big.NewInt(in)) > 0 {
 			if !errors.Is(err, price.ErrTokens) || got != 0 {
 				r.Fatalf("got %d, %v", got, err)
 			}
 			return
 		}
-		n := func(tokens int64, each price.USD) *big.Int {
-			return new(big.Int).Mul(big.NewInt(tokens), big.NewInt(int64(each)))
+		want := new(big.Int)
+		for tokens, each := range map[*int64]price.USD{new(in - cached - written): p.Input, &cached: p.CachedInput, new(written - hour): p.CacheWrite, &hour: p.CacheWrite1h, &out: p.Output} {
+			want.Add(want, new(big.Int).Mul(big.NewInt(*tokens), big.NewInt(int64(each))))
 		}
-		want := n(in-cached, p.Input)
-		want.Add(want, n(cached, p.CachedInput)).Add(want, n(out, p.Output))
 		if !want.IsInt64() {
 			if !errors.Is(err, price.ErrOverflow) || got != 0 {
 				r.Fatalf("got %d, %v, want %s", got, err, want)
@@ -124,12 +141,61 @@ func TestTable(t *testing.T) {
 	}
 	for _, name := range []string{"", "gpt-4o", "house-2", "hous", strings.Repeat("x", 1000)} {
 		p, err := table.Of(name)
-		if !errors.Is(err, price.ErrNone) || p != (price.Prices{}) || len(fmt.Sprint(err)) > 200 {
+		if !errors.Is(err, price.ErrNone) || p.Prices != (price.Prices{}) || len(fmt.Sprint(err)) > 200 {
 			t.Errorf("%s: got %+v, %v", name, p, err)
 		}
 	}
 	if _, err := price.Table(nil).Of(); !errors.Is(err, price.ErrNone) {
 		t.Error(err)
+	}
+}
+
+// The tier that an answer tells counts. One that is only asked for never makes it cheaper, and one
+// without prices costs what is usual.
+func TestTiers(t *testing.T) {
+	table := price.Table{{Match: "m", Prices: price.Prices{Input: 10, Output: 1}, Tiers: map[string]price.Prices{
+		"priority": {Input: 20, Output: 1}, "flex": {Input: 5, Output: 1}, "vast": {Input: price.MaxPrice},
+	}}}
+	tariff, ok := table.Find("m")
+	if !ok {
+		t.Fatal("no row matches")
+	}
+	n := price.Tokens{Input: 3}
+	for tier, want := range map[price.Tier]struct {
+		cost price.USD
+		by   string
+	}{
+		{}:                                     {30, ""},
+		{Asked: "auto"}:                        {30, ""},
+		{Asked: "auto", Told: "priority"}:      {60, "priority"},
+		{Told: "priority"}:                     {60, "priority"},
+		{Asked: "priority", Told: "default"}:   {30, ""},
+		{Asked: "priority"}:                    {60, "priority"},
+		{Asked: "priority", Told: "auto"}:      {60, "priority"},
+		{Asked: "flex"}:                        {30, ""},
+		{Asked: "flex", Told: "flex"}:          {15, "flex"},
+		{Asked: "default", Told: "flex"}:       {15, "flex"},
+		{Asked: "Priority", Told: "Priority"}:  {30, ""},
+		{Asked: "scale", Told: "on_demand"}:    {30, ""},
+		{Asked: "standard_only", Told: "auto"}: {30, ""},
+	} {
+		if cost, by, err := tariff.Cost(n, tier); cost != want.cost || by != want.by || err != nil {
+			t.Errorf("%+v: got %d by %q, %v; want %d by %q", tier, cost, by, err, want.cost, want.by)
+		}
+	}
+	for asked, want := range map[string]price.USD{"": 3 * price.MaxPrice, "auto": 3 * price.MaxPrice, "priority": 61, "flex": 31, "default": 31} {
+		if most, err := tariff.Most(3, 1, asked); most != want || err != nil {
+			t.Errorf("%q: at most %d, %v; want %d", asked, most, err, want)
+		}
+	}
+	if cost, by, err := tariff.Cost(price.Tokens{Input: math.MaxInt64 / 2}, price.Tier{Asked: "vast"}); !errors.Is(err, price.ErrOverflow) || cost != 0 {
+		t.Errorf("got %d by %q, %v", cost, by, err)
+	}
+	if _, err := tariff.Most(math.MaxInt64/2, 0, ""); !errors.Is(err, price.ErrOverflow) {
+		t.Error(err)
+	}
+	if cost, _, err := tariff.Cost(price.Tokens{Input: 1, CacheWrite: 2}, price.Tier{Told: "flex"}); !errors.Is(err, price.ErrTokens) || cost != 0 {
+		t.Errorf("got %d, %v", cost, err)
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
+	"sidenote/cache/budget/price"
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/config/limits"
 )
 
 // A limit that is blank, zero, negative or no number is never "none", and a ladder and prices
@@ -31,6 +33,14 @@ func TestLimitsRefused(t *testing.T) {
 		"prices: [{match: a, input: -1, output: 2}]":                                            "c.yaml:2:28: prices[0].input: ",
 		"prices: [{match: a, input: .nan, output: 2}]":                                          "c.yaml:2:28: prices[0].input: ",
 		"prices: [{match: a, output: 2}]":                                                       "prices[0].input: is missing",
+		"prices: [{match: a, input: 1, cache_write: -1, output: 2}]":                            `c.yaml:2:44: prices[0].cache_write: "-1" is not an amount`,
+		"prices: [{match: a, input: 1, cache_write_1h: x, output: 2}]":                          `c.yaml:2:47: prices[0].cache_write_1h: "x" is not an amount`,
+		"prices: [{match: a, input: 1, output: 2, tiers: {}}]":                                  "c.yaml:2:49: prices[0].tiers: is blank",
+		"prices: [{match: a, input: 1, output: 2, tiers: {priority: {input: 2}}}]":              "prices[0].tiers.priority.output: is missing",
+		"prices: [{match: a, input: 1, output: 2, tiers: {priority: {input: 2, output: x}}}]":   `c.yaml:2:79: prices[0].tiers.priority.output: "x" is not an amount`,
+		"prices: [{match: a, input: 1, output: 2, tiers: {auto: {input: 2, output: 2}}}]":       "c.yaml:2:50: prices[0].tiers: auto leaves the tier to the upstream",
+		"prices: [{match: a, input: 1, output: 2, tiers: {'': {input: 2, output: 2}}}]":         "c.yaml:2:50: prices[0].tiers",
+		"policies: {default: {default_price: {input: 1, cache_write: 1e3, output: 2}}}":         `c.yaml:2:61: policies.default.default_price.cache_write: "1e3" is not an amount`,
 		"budgets: {replicas: 0}":                                                                "c.yaml:2:21: budgets.replicas: 0 is out of range",
 		"policies: {default: {limits: {tokens_per_day: 5}}}\nbudgets: {replicas: 2}":            "c.yaml:3:11: budgets.replicas: 2 replicas that each count for themselves",
 		"policies: {default: {limits: {tokens_per_day: 5}}}\nbudgets: {on_failure: allow}":      `c.yaml:3:23: budgets.on_failure: "allow" is none of fail_closed, allowance`,
@@ -79,5 +89,35 @@ func TestLadderOfGroundedPolicies(t *testing.T) {
 		if policy == "b" && fmt.Sprint(p.Overrides[0].Policy.Budget.Ladder) != "[fewer_sources shorter_sources]" {
 			t.Errorf("override: %v", p.Overrides[0].Policy.Budget.Ladder)
 		}
+	}
+}
+
+// Prices of cache writes are those of other input where they are absent, and those of a tier rest on
+// nothing of its row.
+func TestPricesOfWritesAndTiers(t *testing.T) {
+	const file = `upstream: https://u.test
+prices:
+- {match: gpt-5.6*, input: 5, cached_input: 0.5, cache_write: 6.25, output: 30, tiers: {priority: {input: 10, output: 60}, flex: {input: 2.5, cache_write: 3, cache_write_1h: 4, output: 15}}}
+- {match: claude*, input: 3, cache_write: 3.75, cache_write_1h: 6, output: 15}
+`
+	c, err := config.Load(disk{"c.yaml": file}.source("c.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := limits.Table(c.Prices)
+	gpt, _ := table.Find("gpt-5.6-mini")
+	claude, _ := table.Find("claude-opus-4-8")
+	for name, c := range map[string]struct{ got, want price.Prices }{
+		"usual":    {gpt.Prices, price.Prices{Input: 5e6, CachedInput: 5e5, CacheWrite: 625e4, CacheWrite1h: 625e4, Output: 30e6}},
+		"priority": {gpt.Tiers["priority"], price.Prices{Input: 10e6, CachedInput: 10e6, CacheWrite: 10e6, CacheWrite1h: 10e6, Output: 60e6}},
+		"flex":     {gpt.Tiers["flex"], price.Prices{Input: 25e5, CachedInput: 25e5, CacheWrite: 3e6, CacheWrite1h: 4e6, Output: 15e6}},
+		"an hour":  {claude.Prices, price.Prices{Input: 3e6, CachedInput: 3e6, CacheWrite: 375e4, CacheWrite1h: 6e6, Output: 15e6}},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, c.got, c.want)
+		}
+	}
+	if len(gpt.Tiers) != 2 || claude.Tiers != nil {
+		t.Errorf("%v, %v", gpt.Tiers, claude.Tiers)
 	}
 }

@@ -116,7 +116,7 @@ func cost(cfg *config.Config, tokens int) string {
 	if !ok {
 		return ""
 	}
-	usd, err := prices.Cost(int64(tokens), 0, 0)
+	usd, err := prices.Prices.Cost(price.Tokens{Input: int64(tokens)})
 	if err != nil {
 		return ""
 	}

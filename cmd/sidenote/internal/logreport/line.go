@@ -30,12 +30,15 @@ type line struct {
 	FirstByte float64 `json:"ttfb_ms"`
 	Total     float64 `json:"duration_ms"`
 
-	Usage       string  `json:"usage"`
-	Input       int64   `json:"input_tokens"`
-	CachedInput int64   `json:"cached_input_tokens"`
-	Output      int64   `json:"output_tokens"`
-	Reasoning   int64   `json:"reasoning_tokens"`
-	Charged     float64 `json:"charged_usd"`
+	Usage        string  `json:"usage"`
+	Input        int64   `json:"input_tokens"`
+	CachedInput  int64   `json:"cached_input_tokens"`
+	CacheWrite   int64   `json:"cache_write_tokens"`
+	CacheWrite1h int64   `json:"cache_write_1h_tokens"`
+	Tier         string  `json:"service_tier"`
+	Output       int64   `json:"output_tokens"`
+	Reasoning    int64   `json:"reasoning_tokens"`
+	Charged      float64 `json:"charged_usd"`
 
 	Tools *struct {
 		Rounds int64 `json:"rounds"`
@@ -101,7 +104,7 @@ const (
 )
 
 func (l *line) plausible() bool {
-	tokens := []int64{l.Sources, l.ContextTokens, l.Input, l.CachedInput, l.Output, l.Reasoning}
+	tokens := []int64{l.Sources, l.ContextTokens, l.Input, l.CachedInput, l.CacheWrite, l.CacheWrite1h, l.Output, l.Reasoning}
 	times := []float64{l.Overhead, l.Retrieval, l.FirstByte, l.Total}
 	if l.Tools != nil {
 		tokens = append(tokens, l.Tools.Rounds, l.Tools.Calls, l.Tools.Tokens)
@@ -122,7 +125,7 @@ func (l *line) plausible() bool {
 			return false
 		}
 	}
-	return l.Time.Year() > 1970 && l.Time.Year() < 10_000 && l.CachedInput <= l.Input && l.Charged >= 0 && l.Charged < maxUSD
+	return l.Time.Year() > 1970 && l.Time.Year() < 10_000 && l.CachedInput+l.CacheWrite <= l.Input && l.CacheWrite1h <= l.CacheWrite && l.Charged >= 0 && l.Charged < maxUSD
 }
 
 func milliseconds(ms float64) time.Duration {

@@ -172,13 +172,14 @@ func (t *Tally) costOf(l *line) *cost {
 	if !ok {
 		return nil
 	}
-	usd, err := p.Cost(l.Input, l.CachedInput, l.Output)
+	prices := p.Of(l.Tier)
+	usd, err := prices.Cost(price.Tokens{Input: l.Input, CachedInput: l.CachedInput, CacheWrite: l.CacheWrite, CacheWrite1h: l.CacheWrite1h, Output: l.Output})
 	if err != nil {
 		return nil
 	}
 	c := &cost{usd: float64(usd) / float64(price.Dollar)}
 	if !l.shadow() {
-		c.context = float64(l.ContextTokens) * float64(p.Input) / float64(price.Dollar)
+		c.context = float64(l.ContextTokens) * float64(prices.Input) / float64(price.Dollar)
 	}
 	return c
 }

@@ -213,13 +213,18 @@ func (p *Price) UnmarshalText(text []byte) error {
 
 // Prices are those of a model.
 type Prices struct {
-	Input       Price `yaml:"input" need:"true"`
-	CachedInput Price `yaml:"cached_input,omitempty"` // absent: that of input
-	Output      Price `yaml:"output" need:"true"`
+	Input        Price `yaml:"input" need:"true"`
+	CachedInput  Price `yaml:"cached_input,omitempty"`   // absent: that of input
+	CacheWrite   Price `yaml:"cache_write,omitempty"`    // absent: that of input
+	CacheWrite1h Price `yaml:"cache_write_1h,omitempty"` // absent: that of cache_write
+	Output       Price `yaml:"output" need:"true"`
 }
 
 func (p Prices) parsed() price.Prices {
-	out, err := price.Parse(string(p.Input), string(p.CachedInput), string(p.Output))
+	out, err := price.Text{
+		Input: string(p.Input), CachedInput: string(p.CachedInput), CacheWrite: string(p.CacheWrite), CacheWrite1h: string(p.CacheWrite1h),
+		Output: string(p.Output),
+	}.Parse()
 	if err != nil {
 		panic("BUG: a price was not checked: " + err.Error())
 	}
@@ -230,12 +235,35 @@ func (p Prices) parsed() price.Prices {
 type PriceRow struct {
 	Match  pattern.Model `yaml:"match" need:"true"`
 	Prices `yaml:",inline"`
+	Tiers  map[Tier]Prices `yaml:"tiers,omitempty"` // by the service_tier of answers; absent: the prices above
+}
+
+// A Tier is a service_tier as answers tell it: priority, flex.
+type Tier string
+
+// UnmarshalText refuses what no answer tells.
+func (t *Tier) UnmarshalText(text []byte) error {
+	switch {
+	case len(text) == 0 || len(text) > 64:
+		return fmt.Errorf("%q is not a service tier; write its name as answers have it, such as priority", text)
+	case string(text) == "auto":
+		return errors.New("auto leaves the tier to the upstream; write the tier that answers tell, such as priority")
+	}
+	*t = Tier(text)
+	return nil
 }
 
 // Table returns prices as the proxy takes them.
 func Table(rows []PriceRow) (t price.Table) {
 	for _, r := range rows {
-		t = append(t, price.Row{Match: string(r.Match), Prices: r.parsed()})
+		row := price.Row{Match: string(r.Match), Prices: r.parsed()}
+		for tier, p := range r.Tiers {
+			if row.Tiers == nil {
+				row.Tiers = make(map[string]price.Prices, len(r.Tiers))
+			}
+			row.Tiers[string(tier)] = p.parsed()
+		}
+		t = append(t, row)
 	}
 	return t
 }
