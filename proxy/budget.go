@@ -26,7 +26,7 @@ func reserveKind(x *exchange, kind budget.Kind, of spend.Demand, cheaper func(me
 	if !terms.Limited() {
 		return nil
 	}
-	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: true, Route: x.target.Route, Body: x.metered, Row: x.row}
+	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: true, Route: x.target.Route, Body: x.metered, Row: x.row, Tier: x.tier}
 	s, rung, err := spend.Reserve(x.life, x.server.budgets, terms, r, of, cheaper)
 	if err != nil {
 		return budgetError(x.life, err)

@@ -16,7 +16,7 @@ import (
 func TestBudgetOfServiceTiers(t *testing.T) {
 	const (
 		sse   = "200 OK\r\nContent-Type: text/event-stream"
-		told  = `"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29}`
+		told  = `"model":"m","usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29}`
 		input = `{"model":"m","input":"abcdefg"}`
 	)
 	usual, err := price.Parse("1", "", "2")
@@ -51,7 +51,7 @@ func TestBudgetOfServiceTiers(t *testing.T) {
 		"responses, asked":     {path: "/v1/responses", body: with(`"service_tier":"priority",`, input), answer: `{"output":[],"usage":{"input_tokens":19,"output_tokens":10}}`, reserved: 200, charged: 200, tier: "priority", unread: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, limits := range []budget.Limits{plenty(), {}} {
+			for _, limits := range []budget.Limits{plenty(), {}, {budget.RequestsPerMinute: 100}} {
 				u := newUpstream(t, func(_ seen, w io.Writer) {
 					head := c.head
 					if head == "" {
@@ -70,7 +70,7 @@ func TestBudgetOfServiceTiers(t *testing.T) {
 				r := g.reports.next(t)
 				charged, tier := c.charged*(19_000+20_000)/100, c.tier
 				switch {
-				case limits == budget.Limits{}:
+				case limits[budget.TokensPerDay] == 0:
 					if c.charged == none || c.unread {
 						continue // nothing was reserved, or read
 					}

@@ -84,11 +84,14 @@ type Call struct {
 // A Usage is what the answer used, in tokens, as it told it; with tools, the answers of all rounds
 // together.
 type Usage struct {
-	Found       usage.Finding `json:"found"` // "found", or why the numbers are 0
-	Input       int64         `json:"input_tokens"`
-	CachedInput int64         `json:"cached_input_tokens"` // part of Input
-	Output      int64         `json:"output_tokens"`
-	Reasoning   int64         `json:"reasoning_tokens"` // part of Output
+	Found        usage.Finding `json:"found"` // "found", or why the numbers are 0
+	Input        int64         `json:"input_tokens"`
+	CachedInput  int64         `json:"cached_input_tokens"`             // part of Input
+	CacheWrite   int64         `json:"cache_write_tokens,omitempty"`    // likewise: written into the upstream's cache
+	CacheWrite1h int64         `json:"cache_write_1h_tokens,omitempty"` // part of CacheWrite
+	Output       int64         `json:"output_tokens"`
+	Reasoning    int64         `json:"reasoning_tokens"`       // part of Output
+	Tier         string        `json:"service_tier,omitempty"` // by whose prices it was charged; "": by the usual ones
 }
 
 // A Searched is a base that was searched, with its generation.
@@ -161,7 +164,7 @@ func newExplanation(r *entry) *Explanation {
 		e.Timings.Grade = report.Milliseconds(by.Took)
 	}
 	if u := &r.Usage; r.UsageFound != "" {
-		e.Usage = &Usage{r.UsageFound, u.Input, u.CachedInput, u.Output, u.Reasoning}
+		e.Usage = &Usage{r.UsageFound, u.Input, u.CachedInput, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning, r.Budget.Tier}
 	}
 	if res.Ambiguity != nil {
 		e.Detail = short(res.Ambiguity.Message)

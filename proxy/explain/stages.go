@@ -35,10 +35,12 @@ type Stage struct {
 
 // A StageUsage is what the answer to a stage used, in tokens, as it told it.
 type StageUsage struct {
-	Input       int64 `json:"input_tokens"`
-	CachedInput int64 `json:"cached_input_tokens"` // part of Input
-	Output      int64 `json:"output_tokens"`
-	Reasoning   int64 `json:"reasoning_tokens"` // part of Output
+	Input        int64 `json:"input_tokens"`
+	CachedInput  int64 `json:"cached_input_tokens"`             // part of Input
+	CacheWrite   int64 `json:"cache_write_tokens,omitempty"`    // likewise: written into the upstream's cache
+	CacheWrite1h int64 `json:"cache_write_1h_tokens,omitempty"` // part of CacheWrite
+	Output       int64 `json:"output_tokens"`
+	Reasoning    int64 `json:"reasoning_tokens"` // part of Output
 }
 
 // A spoken is what is kept of what a stage was asked and said.
@@ -98,7 +100,7 @@ func explainStages(s *report.Stages, upstream string) *Stages {
 			Took: report.Milliseconds(c.Took), Outcome: c.Outcome, Finish: c.Finish,
 		}
 		if u := c.Usage; u != (usage.Usage{}) {
-			stage.Usage = &StageUsage{u.Input, u.CachedInput, u.Output, u.Reasoning}
+			stage.Usage = &StageUsage{u.Input, u.CachedInput, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning}
 		}
 		e.Called = append(e.Called, stage)
 	}

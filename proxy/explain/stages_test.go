@@ -18,7 +18,7 @@ func stagesOf(id, request, output string) *report.Report {
 	r.Outcome, r.Stages = report.Staged, &report.Stages{Of: 3, Answer: "draft", Ended: true, Called: []report.Stage{
 		{
 			Name: "draft", At: 1, Model: "gpt-5-mini", Calls: 1, Status: 200, Took: 1500 * time.Microsecond, Outcome: report.StageOK, Finish: "stop",
-			Usage: usage.Usage{Input: 900, CachedInput: 100, Output: 120, Reasoning: 20, Known: true}, Request: []byte(request), Output: output,
+			Usage: usage.Usage{Input: 900, CachedInput: 100, CacheWrite: 300, CacheWrite1h: 200, Output: 120, Reasoning: 20, Known: true}, Request: []byte(request), Output: output,
 		},
 		{Name: "critic", At: 2, Upstream: "other", Model: "judge", Outcome: report.StageConnect},
 	}}
@@ -47,7 +47,7 @@ func TestStagesAreExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		if w := `{"of":3,"answer":"draft","called":[{"stage":"draft","at":1,"upstream":"openai","model":"gpt-5-mini","calls":1,"status":200,"took_ms":1.5,"outcome":"ok","finish_reason":"stop",` +
-			`"usage":{"input_tokens":900,"cached_input_tokens":100,"output_tokens":120,"reasoning_tokens":20}` + want + `},` +
+			`"usage":{"input_tokens":900,"cached_input_tokens":100,"cache_write_tokens":300,"cache_write_1h_tokens":200,"output_tokens":120,"reasoning_tokens":20}` + want + `},` +
 			`{"stage":"critic","at":2,"upstream":"other","model":"judge","calls":0,"took_ms":0,"outcome":"connect"}]}`; string(got) != w {
 			t.Errorf("%s\ngot  %s\nwant %s", bodies, got, w)
 		}

@@ -21,8 +21,8 @@ type usageMetrics struct {
 }
 
 // tokenKinds are the kinds of tokens that answers tell, in the order of tokenCounters.
-// Cached tokens are also input, and reasoning is also output.
-var tokenKinds = [...]string{"input", "cached_input", "output", "reasoning"}
+// Cached tokens and those of cache writes are also input, and reasoning is also output.
+var tokenKinds = [...]string{"input", "cached_input", "cache_write", "cache_write_1h", "output", "reasoning"}
 
 // tokenCounters count the tokens of tokenKinds.
 type tokenCounters [len(tokenKinds)]prometheus.Counter
@@ -30,7 +30,7 @@ type tokenCounters [len(tokenKinds)]prometheus.Counter
 // recordUsage counts what an answer used.
 func (m *Metrics) recordUsage(t *requestSeries, r *report.Report) {
 	u := &r.Usage
-	for i, n := range [len(tokenKinds)]int64{u.Input, u.CachedInput, u.Output, u.Reasoning} {
+	for i, n := range [len(tokenKinds)]int64{u.Input, u.CachedInput, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning} {
 		if n > 0 {
 			t.used[i].Add(float64(n))
 		}

@@ -58,7 +58,7 @@ func TestView(t *testing.T) {
 	for _, r := range []*report.Report{
 		chat("old", 61*time.Minute, nil), // its minute is over an hour ago
 		chat("a", 59*time.Minute, func(r *report.Report) {
-			r.Usage = usage.Usage{Input: 1500, CachedInput: 500, Output: 20, Known: true}
+			r.Usage = usage.Usage{Input: 1500, CachedInput: 500, CacheWrite: 300, Output: 20, Known: true}
 			r.Budget.Charged.Money = 250_000_000
 		}),
 		chat("b", 30*time.Second, func(r *report.Report) { r.Rewrite.Ledger.Sources = r.Rewrite.Ledger.Sources[:1]; r.Overhead = 0 }),
@@ -96,7 +96,7 @@ func TestView(t *testing.T) {
  "requests": 8,
  "outcomes": [{"outcome":"injected","requests":2},{"outcome":"tools","requests":1},{"outcome":"staged","requests":0},{"outcome":"shadow","requests":1},{"outcome":"untouched","requests":3},{"outcome":"answered","requests":0},{"outcome":"refused","requests":0},{"outcome":"failed","requests":0},{"outcome":"relayed","requests":1}],
  "reasons": [{"outcome":"relayed","reason":"no-match","requests":1},{"outcome":"untouched","reason":"irrelevant","requests":1},{"outcome":"untouched","reason":"no-match","requests":1},{"outcome":"untouched","reason":"no-query-terms","requests":1}],
- "tokens": {"added":3561,"told":1,"input":1500,"cached":500,"output":20,"usd":0.25},
+ "tokens": {"added":3561,"told":1,"input":1500,"cached":500,"cache_write":300,"output":20,"usd":0.25},
  "overhead_ms": {"p50":4.032,"p95":4.032,"p99":4.032},
  "cache": {"hits":4,"lookups":8,"share":0.5},
  "ladder": [{"rung":"no_stages","requests":0},{"rung":"fewer_sources","requests":1},{"rung":"shorter_sources","requests":0},{"rung":"no_planner","requests":0},{"rung":"no_sources","requests":1},{"rung":"refuse","requests":0}],

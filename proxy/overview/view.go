@@ -48,12 +48,13 @@ type Reason struct {
 
 // Tokens are what requests took.
 type Tokens struct {
-	Added  int64   `json:"added"`  // to prompts, by Sidenote's count
-	Told   int     `json:"told"`   // requests whose answers told what they used, in the fields below
-	Input  int64   `json:"input"`  // those of Cached included
-	Cached int64   `json:"cached"` // read from the upstream's cache
-	Output int64   `json:"output"`
-	USD    float64 `json:"usd"` // charged to tenants whose money is limited or counted
+	Added   int64   `json:"added"`                 // to prompts, by Sidenote's count
+	Told    int     `json:"told"`                  // requests whose answers told what they used, in the fields below
+	Input   int64   `json:"input"`                 // those of Cached included
+	Cached  int64   `json:"cached"`                // read from the upstream's cache
+	Written int64   `json:"cache_write,omitempty"` // written into it
+	Output  int64   `json:"output"`
+	USD     float64 `json:"usd"` // charged to tenants whose money is limited or counted
 }
 
 // count counts what a request took.
@@ -66,12 +67,14 @@ func (t *Tokens) count(r *report.Report) {
 	}
 	if u := &r.Usage; u.Known {
 		t.Told, t.Input, t.Cached, t.Output = t.Told+1, t.Input+u.Input, t.Cached+u.CachedInput, t.Output+u.Output
+		t.Written += u.CacheWrite
 	}
 	t.USD += float64(r.Budget.Charged.Money) / 1e9
 }
 
 func (t *Tokens) add(other *Tokens) {
 	t.Added, t.Told, t.Input, t.Cached, t.Output, t.USD = t.Added+other.Added, t.Told+other.Told, t.Input+other.Input, t.Cached+other.Cached, t.Output+other.Output, t.USD+other.USD
+	t.Written += other.Written
 }
 
 // A Minute is what became of the requests that ended in it.

@@ -138,6 +138,7 @@ func (b *Rounds) Counted() bool { return b.charged.Requests > 0 }
 func (r *Report) EndRound(before *Rounds) {
 	u := &before.usage
 	u.Input, u.CachedInput = u.Input+r.Usage.Input, u.CachedInput+r.Usage.CachedInput
+	u.CacheWrite, u.CacheWrite1h = u.CacheWrite+r.Usage.CacheWrite, u.CacheWrite1h+r.Usage.CacheWrite1h
 	u.Output, u.Reasoning = u.Output+r.Usage.Output, u.Reasoning+r.Usage.Reasoning
 	before.unknown = before.unknown || r.UsageFound != "" && !r.Usage.Known // of a call without an answer nothing is to be told
 	r.Stages.used(r.Usage)

@@ -226,6 +226,12 @@ func appendUsage(b []byte, r *report.Report) []byte {
 	b = append(append(b, `,"usage":"`...), r.UsageFound...)
 	b = strconv.AppendInt(append(b, `","input_tokens":`...), r.Usage.Input, 10)
 	b = strconv.AppendInt(append(b, `,"cached_input_tokens":`...), r.Usage.CachedInput, 10)
+	if r.Usage.CacheWrite > 0 {
+		b = strconv.AppendInt(append(b, `,"cache_write_tokens":`...), r.Usage.CacheWrite, 10)
+	}
+	if r.Usage.CacheWrite1h > 0 {
+		b = strconv.AppendInt(append(b, `,"cache_write_1h_tokens":`...), r.Usage.CacheWrite1h, 10)
+	}
 	b = strconv.AppendInt(append(b, `,"output_tokens":`...), r.Usage.Output, 10)
 	b = strconv.AppendInt(append(b, `,"reasoning_tokens":`...), r.Usage.Reasoning, 10)
 	if r.Generated.Known {

@@ -70,6 +70,10 @@ func TestLineIsSlogs(t *testing.T) {
 			r.Stages = &report.Stages{Of: 1, Answer: "a", Called: []report.Stage{{Name: "a", Outcome: report.StageOK}}}
 		},
 		func(r *report.Report) { r.Stages = &report.Stages{Of: 1} },
+		func(r *report.Report) {
+			r.UsageFound, r.Usage = usage.Found, usage.Usage{Input: 19, CachedInput: 7, CacheWrite: 6, CacheWrite1h: 2, Output: 10, Known: true}
+		},
+		func(r *report.Report) { r.Usage.CacheWrite1h = 0 },
 		func(r *report.Report) { r.Budget.Tier = "priority \"1\"" },
 		func(r *report.Report) {
 			r.Budget.Tier, r.UsageFound, r.Usage = "", usage.Found, usage.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
@@ -191,8 +195,14 @@ func attrs(r *report.Report) []slog.Attr {
 		used = []slog.Attr{
 			slog.String("usage", string(r.UsageFound)),
 			slog.Int64("input_tokens", r.Usage.Input), slog.Int64("cached_input_tokens", r.Usage.CachedInput),
-			slog.Int64("output_tokens", r.Usage.Output), slog.Int64("reasoning_tokens", r.Usage.Reasoning),
 		}
+		if r.Usage.CacheWrite > 0 {
+			used = append(used, slog.Int64("cache_write_tokens", r.Usage.CacheWrite))
+		}
+		if r.Usage.CacheWrite1h > 0 {
+			used = append(used, slog.Int64("cache_write_1h_tokens", r.Usage.CacheWrite1h))
+		}
+		used = append(used, slog.Int64("output_tokens", r.Usage.Output), slog.Int64("reasoning_tokens", r.Usage.Reasoning))
 		if r.Generated.Known {
 			used = append(used, slog.Int64("counted_output_tokens", r.Generated.Output))
 		}

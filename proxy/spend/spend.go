@@ -30,6 +30,7 @@ type Request struct {
 	Route  route.Kind
 	Body   *metered.Request // nil on routes whose answers have no tokens
 	Row    string           // of the model table, for the model that Body names
+	Tier   string           // service_tier of a request without Body
 }
 
 // A Demand is what a request takes, as it would be sent, in tokens.
@@ -66,7 +67,7 @@ func (e *PriceError) Error() string { return fmt.Sprintf("no price for model %.1
 // request is to be sent as cheaper left it. The error is a *PriceError, a *meter.Refusal, or
 // that of the ledger.
 func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request, of Demand, cheaper func(meter.Rung) (Demand, bool)) (*Spending, meter.Rung, error) {
-	s := &Spending{terms: terms}
+	s := &Spending{terms: terms, tier: r.Tier}
 	var err error
 	if r.Body != nil {
 		name := r.Body.ModelName()
@@ -232,7 +233,7 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 		if r.UpstreamStatus() == 0 { // nobody tells what was used, or nothing was
 			known = usage.Settlement{Outcome: known.Outcome}
 		}
-		taken := taken(s.terms, r, known, "", "")
+		taken := taken(s.terms, r, known, "", s.tier)
 		taken.Requests = min(taken.Requests, e.Requests)
 		return taken
 	}

@@ -73,12 +73,17 @@ func isError(data []byte) bool {
 
 // inJSON returns the usage object of a JSON object which ends with text, and which must be
 // whole, if there is one. Its key does not stand before text[from]. It is a member of the
-// object itself, or of one that is: "response" on the route responses, "x_groq". What
-// stands deeper may be a model's own words, such as the arguments of a tool call.
+// object itself, or of one that is: "response" on the route responses, "message", "x_groq"; or of an
+// element of its "choices". What stands deeper may be a model's own words, such as the arguments of a
+// tool call.
 func inJSON(text []byte, from int) (found object, ok bool) {
+	deeper := false
 	for end := len(text); ; {
 		i := lastKey(text, from, end)
 		if i < 0 {
+			if !ok && deeper {
+				return inChoices(text[from:])
+			}
 			return found, ok
 		}
 		end = i
@@ -93,9 +98,39 @@ func inJSON(text []byte, from int) (found object, ok bool) {
 		case 2:
 			if !ok {
 				found, ok = o, true
+				found.nested = true
 			}
+		default:
+			deeper = true
 		}
 	}
+}
+
+// inChoices returns the usage object of the last element of "choices" that has one, in a JSON object
+// which text is, or which stands behind "data:".
+func inChoices(text []byte) (o object, ok bool) {
+	c := cursor{text: text, i: max(0, bytes.IndexByte(text, '{'))}
+	c.object(func(name []byte) {
+		if string(name) != "choices" || c.peek() != '[' {
+			c.skip()
+			return
+		}
+		c.list(func() {
+			if c.peek() != '{' {
+				c.skip()
+				return
+			}
+			c.object(func(name []byte) {
+				if string(name) != key[1:len(key)-1] || c.peek() != '{' {
+					c.skip()
+					return
+				}
+				o, ok = object{}, true
+				o.read(&c, top)
+			})
+		})
+	})
+	return o, ok && !c.bad && c.peek() == 0
 }
 
 // inBeginning returns the usage object of a JSON object of which text is the beginning, if
@@ -105,7 +140,7 @@ func inBeginning(text []byte) (o object, ok bool) {
 	c.object(func(name []byte) {
 		if string(name) == key[1:len(key)-1] && c.peek() == '{' {
 			o = object{}
-			o.read(&c, false)
+			o.read(&c, top)
 			ok = !c.bad
 			return
 		}
@@ -166,7 +201,7 @@ func (o *object) at(text []byte, i int) int {
 	if !c.take(':') || c.peek() != '{' {
 		return -1
 	}
-	o.read(&c, false)
+	o.read(&c, top)
 	if c.bad {
 		return -1
 	}

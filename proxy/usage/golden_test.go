@@ -23,13 +23,21 @@ func read(on route.Kind, stream bool, encoding string, pieces ...string) string 
 }
 
 // show returns the numbers and what was found. "19(7)+10(3)" is 19 tokens of input, 7 of
-// them cached, and 10 of output, 3 of them reasoning.
+// them cached, and 10 of output, 3 of them reasoning. "19(7 w5 2)" has 5 written into the cache, 2 of
+// them for an hour.
 func show(u usage.Usage, f usage.Finding) string {
 	if u.Known != (f == usage.Found) {
 		return fmt.Sprintf("%+v, but %s", u, f)
 	}
 	if f == usage.Found {
-		return fmt.Sprintf("%d(%d)+%d(%d)", u.Input, u.CachedInput, u.Output, u.Reasoning)
+		written := ""
+		if u.CacheWrite > 0 {
+			written = fmt.Sprintf(" w%d", u.CacheWrite)
+		}
+		if u.CacheWrite1h > 0 {
+			written += fmt.Sprintf(" %d", u.CacheWrite1h)
+		}
+		return fmt.Sprintf("%d(%d%s)+%d(%d)", u.Input, u.CachedInput, written, u.Output, u.Reasoning)
 	}
 	if f == usage.Partial {
 		u.Input, f = 0, usage.Finding(fmt.Sprintf("partial %d", u.Input))
@@ -194,12 +202,12 @@ func TestLies(t *testing.T) {
 		"null": "null", "012": "absent", "": "absent", `"`: "absent", "[": "absent",
 	} {
 		for pattern, good := range map[string]string{
-			`{"usage":{"prompt_tokens":%s,"completion_tokens":5}}`:                                                          "%s(0)+5(0)",
-			`{"usage":{"prompt_tokens":5,"completion_tokens":%s}}`:                                                          "5(0)+%s(0)",
-			`{"usage":{"prompt_tokens":100000000,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":%s}}}`:      "100000000(%s)+5(0)",
-			`{"usage":{"completion_tokens_details":{"reasoning_tokens":%s},"prompt_tokens":5,"output_tokens":100000000}}`:   "5(0)+100000000(%s)",
-			`{"usage":{"input_tokens":5,"output_tokens":3,"output_tokens_details":{"x":[1],"y":%s}}}`:                       "",
-			`{"usage":{"prompt_tokens":5,"completion_tokens":3,"cached_tokens":%s,"reasoning_tokens":%[1]s,"z":[{"a":1}]}}`: "",
+			`{"usage":{"prompt_tokens":%s,"completion_tokens":5}}`:                                                         "%s(0)+5(0)",
+			`{"usage":{"prompt_tokens":5,"completion_tokens":%s}}`:                                                         "5(0)+%s(0)",
+			`{"usage":{"prompt_tokens":100000000,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":%s}}}`:     "100000000(%s)+5(0)",
+			`{"usage":{"completion_tokens_details":{"reasoning_tokens":%s},"prompt_tokens":5,"output_tokens":100000000}}`:  "5(0)+100000000(%s)",
+			`{"usage":{"input_tokens":5,"output_tokens":3,"output_tokens_details":{"x":[1],"y":%s}}}`:                      "",
+			`{"usage":{"prompt_tokens":5,"completion_tokens":3,"audio_tokens":%s,"reasoning_tokens":%[1]s,"z":[{"a":1}]}}`: "",
 		} {
 			expected := want
 			switch {

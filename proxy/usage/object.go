@@ -1,48 +1,12 @@
 package usage
 
-// A field is a number of a usage object.
-type field int
-
-// The fields. OpenAI's routes have two sets of names for them.
-const (
-	input field = iota
-	output
-	total
-	cached
-	reasoning
-	fields
-)
-
-// The names of the fields, and of the objects in which cached and reasoning stand.
-func fieldOf(name []byte, inDetails bool) (f field, ok bool) {
-	switch string(name) {
-	case "prompt_tokens", "input_tokens":
-		return input, !inDetails
-	case "completion_tokens", "output_tokens":
-		return output, !inDetails
-	case "total_tokens":
-		return total, !inDetails
-	case "cached_tokens":
-		return cached, inDetails
-	case "reasoning_tokens":
-		return reasoning, inDetails
-	}
-	return 0, false
-}
-
-func isDetails(name []byte) bool {
-	switch string(name) {
-	case "prompt_tokens_details", "input_tokens_details", "completion_tokens_details", "output_tokens_details":
-		return true
-	}
-	return false
-}
-
 // An object is the numbers of a usage object.
 type object struct {
-	n     [fields]int64
-	there [fields]bool
-	bad   Finding // the first number that cannot be used; "" if none
+	n      [fields]int64
+	there  [fields]bool
+	seen   [len(numbers)]bool // names that stood there
+	nested bool               // it is a member of a member of the answer or event
+	bad    Finding            // the first number that cannot be used; "" if none
 }
 
 // usage checks the numbers. totalOnly says that the total alone tells the input, as on the
@@ -58,17 +22,64 @@ func (o *object) usage(totalOnly bool) (Usage, Finding) {
 	if !o.there[input] {
 		return Usage{}, Absent
 	}
+	o.splitWritten()
+	if o.excludesCache() {
+		o.n[input] += o.n[cached] + o.n[written]
+	}
 	o.addHidden()
-	u := Usage{Input: o.n[input], CachedInput: o.n[cached], Output: o.n[output], Reasoning: o.n[reasoning], Known: o.there[output]}
+	u := Usage{
+		Input: o.n[input], CachedInput: o.n[cached], CacheWrite: o.n[written], CacheWrite1h: o.n[written1h],
+		Output: o.n[output], Reasoning: o.n[reasoning], Known: o.there[output],
+	}
 	switch {
-	case u.CachedInput > u.Input:
+	case u.CachedInput+u.CacheWrite > u.Input:
 		return Usage{}, Inconsistent
+	case u.Input > MaxTokens:
+		return Usage{}, TooLarge
 	case !u.Known:
-		return Usage{Input: u.Input, CachedInput: u.CachedInput}, Partial
+		u.Output, u.Reasoning = 0, 0
+		return u, Partial
 	case u.Reasoning > u.Output:
 		return Usage{}, Inconsistent
 	}
 	return u, Found
+}
+
+// splitWritten makes written the sum of its parts, and written1h all of it that is not said to be
+// kept for less. Streams of Anthropic tell the parts at their beginning, and the sum again at their end.
+func (o *object) splitWritten() {
+	if !o.there[written5m] && !o.there[written1h] {
+		return
+	}
+	o.n[written] = max(o.n[written], o.n[written5m]+o.n[written1h])
+	if o.there[written5m] {
+		o.n[written1h] = o.n[written] - o.n[written5m]
+	}
+}
+
+// excludesCache tells whether the input is told without what was read from the cache and written into
+// it. Anthropic does that, and gateways that hand on its numbers may.
+func (o *object) excludesCache() bool {
+	var prompt, anthropic bool
+	for i := range numbers {
+		switch n := &numbers[i]; {
+		case !o.seen[i] || n.in != top:
+		case n.name == "prompt_tokens":
+			prompt = true
+		case n.name == "cache_read_input_tokens" || n.name == "cache_creation_input_tokens":
+			anthropic = true
+		}
+	}
+	beside := o.n[cached] + o.n[written]
+	switch rest := o.n[total] - o.n[input] - o.n[output]; {
+	case !anthropic || beside == 0:
+		return false
+	case beside > o.n[input] || o.there[total] && rest == beside:
+		return true
+	case o.there[total] && rest == 0:
+		return false
+	}
+	return !prompt
 }
 
 // addHidden adds reasoning to the output where an upstream counts it in the total alone,
@@ -78,41 +89,63 @@ func (o *object) addHidden() {
 	if hidden <= 0 || !o.there[output] {
 		return
 	}
-	if o.n[reasoning] == hidden || !o.there[reasoning] && !o.there[cached] {
+	if o.n[reasoning] == hidden || !o.there[reasoning] && !o.there[cached] && !o.there[written] {
 		o.n[output] += hidden
 		o.n[reasoning] = hidden
 	}
 }
 
-// read reads an object: usage itself, or its details. Of others only the syntax is read.
-func (o *object) read(c *cursor, inDetails bool) {
+// add adds what a later event tells: the numbers of a stream only grow.
+func (o *object) add(later *object) {
+	for f := range fields {
+		o.n[f], o.there[f] = max(o.n[f], later.n[f]), o.there[f] || later.there[f]
+	}
+	for i := range o.seen {
+		o.seen[i] = o.seen[i] || later.seen[i]
+	}
+	if o.nested = later.nested; o.bad == "" {
+		o.bad = later.bad
+	}
+}
+
+// read reads an object: usage itself, or a part of it. Of others only the syntax is read.
+func (o *object) read(c *cursor, in part) {
 	c.object(func(name []byte) {
-		f, ok := fieldOf(name, inDetails)
-		switch {
-		case ok:
-			o.number(c, f)
-		case !inDetails && isDetails(name) && c.peek() == '{':
-			o.read(c, true)
-		default:
+		if i := numberOf(name, in); i >= 0 {
+			o.number(c, i)
+		} else if sub := partOf(name, in); sub != top && c.peek() == '{' {
+			o.read(c, sub)
+		} else {
 			c.skip()
 		}
 	})
 }
 
-// number reads the value of f.
-func (o *object) number(c *cursor, f field) {
+// number reads the value of numbers[i]. Of what was cached the lowest number counts that stands
+// there, and of what was written the highest: some gateways fill in zeros.
+func (o *object) number(c *cursor, i int) {
 	if c.peek() == 'n' {
 		c.skip() // null
 		return
 	}
+	f := numbers[i].is
 	n, bad := c.number()
 	if bad == "" && o.there[f] && o.n[f] != n {
-		bad = Duplicate
+		switch {
+		case o.seen[i]:
+			bad = Duplicate
+		case f == cached:
+			n = min(n, o.n[f])
+		case f == written:
+			n = max(n, o.n[f])
+		default:
+			bad = Duplicate
+		}
 	}
 	if bad != "" && o.bad == "" {
 		o.bad = bad
 	}
-	o.n[f], o.there[f] = n, true
+	o.n[f], o.there[f], o.seen[i] = n, true, true
 }
 
 // A cursor reads JSON. After an error it is at the end of the text.

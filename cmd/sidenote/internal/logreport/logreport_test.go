@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -315,5 +316,29 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		tally.Add(line)
+	}
+}
+
+// Requests are priced by what they wrote into the upstream's cache, and by their service tier.
+func TestCostOfCacheWritesAndTiers(t *testing.T) {
+	table := price.Table{{
+		Match:  "gpt-5*",
+		Prices: must(price.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()),
+		Tiers:  map[string]price.Prices{"priority": must(price.Parse("10", "", "60"))},
+	}}
+	r := chat(1, "sales", rewrite.Injected, "", 0)
+	r.Usage = usage.Usage{Input: 6185, CacheWrite: 6000, CacheWrite1h: 1000, Output: 10, Known: true}
+	written := read(t, &logreport.Tally{Prices: table}, logOf(r))
+	if got, want := written.All.Cost.USD, (185*5+5000*6.25+1000*10+10*30)/1e6; math.Abs(got-want) > 1e-9 || written.All.Tokens.CacheWrite != 6000 {
+		t.Errorf("cost %v, want %v; %+v", got, want, written.All.Tokens)
+	}
+	var page bytes.Buffer
+	written.Print(&page)
+	if !strings.Contains(page.String(), "6,185 input, 0 of it cached, 6,000 written to the cache, 10 output") {
+		t.Error(page.String())
+	}
+	r.Budget.Tier = "priority"
+	if got, want := read(t, &logreport.Tally{Prices: table}, logOf(r)).All.Cost.USD, (6185*10+10*60)/1e6; math.Abs(got-want) > 1e-9 {
+		t.Errorf("priority costs %v, want %v", got, want)
 	}
 }

@@ -91,7 +91,11 @@ func (p page) tokens(g *Group) {
 	if t.ToolResults > 0 {
 		p.line("           %s in results of tools", thousands(t.ToolResults))
 	}
-	p.line("           %s input, %s of it cached, %s output, as %s told", thousands(t.Input), thousands(t.CachedInput), thousands(t.Output), console.Plural(t.Told, "answer"))
+	cached := thousands(t.CachedInput) + " of it cached"
+	if t.CacheWrite > 0 {
+		cached += ", " + thousands(t.CacheWrite) + " written to the cache"
+	}
+	p.line("           %s input, %s, %s output, as %s told", thousands(t.Input), cached, thousands(t.Output), console.Plural(t.Told, "answer"))
 	if t.Untold > 0 {
 		p.line("           %s did not tell", console.Plural(t.Untold, "answer"))
 	}

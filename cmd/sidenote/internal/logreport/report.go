@@ -74,7 +74,8 @@ type Tokens struct {
 	Context     int64 `json:"context"`      // added by injection
 	ToolResults int64 `json:"tool_results"` // added by tools
 	Input       int64 `json:"input"`
-	CachedInput int64 `json:"cached_input"` // part of Input
+	CachedInput int64 `json:"cached_input"`          // part of Input
+	CacheWrite  int64 `json:"cache_write,omitempty"` // likewise: written into the upstream's cache
 	Output      int64 `json:"output"`
 	Reasoning   int64 `json:"reasoning"` // part of Output
 	Told        int   `json:"told"`      // answers that told what they used
@@ -209,7 +210,7 @@ func (g *group) report(name string, priced bool) Group {
 	out := Group{
 		Name: name, Requests: g.requests, Failed: g.failed, Chats: g.chats, Injected: g.injected, InjectedShare: share(g.injected, g.chats),
 		NoMatch: g.noMatch, Irrelevant: g.irrelevant,
-		Tokens: Tokens{g.contextTokens, g.toolTokens, g.input, g.cachedInput, g.output, g.reasoning, g.told, g.untold}, ChargedUSD: g.charged,
+		Tokens: Tokens{g.contextTokens, g.toolTokens, g.input, g.cachedInput, g.cacheWrite, g.output, g.reasoning, g.told, g.untold}, ChargedUSD: g.charged,
 		Cache:    cacheOf(g.cacheHits, g.cacheHits+g.cacheMisses),
 		Overhead: quantile(&g.overhead), Retrieval: quantile(&g.retrieval), FirstByte: quantile(&g.firstByte), Duration: quantile(&g.total),
 	}

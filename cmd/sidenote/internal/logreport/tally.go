@@ -189,7 +189,8 @@ type group struct {
 	requests, failed, chats, injected, noMatch, irrelevant int
 
 	contextTokens, toolTokens             int64
-	input, cachedInput, output, reasoning int64
+	input, cachedInput, cacheWrite        int64
+	output, reasoning                     int64
 	told, untold                          int
 	usd, contextUSD, charged              float64
 	priced, unpriced                      int
@@ -246,7 +247,7 @@ func (g *group) use(l *line, c *cost) {
 	default:
 		g.untold++
 	}
-	g.input, g.cachedInput = g.input+l.Input, g.cachedInput+l.CachedInput
+	g.input, g.cachedInput, g.cacheWrite = g.input+l.Input, g.cachedInput+l.CachedInput, g.cacheWrite+l.CacheWrite
 	g.output, g.reasoning = g.output+l.Output, g.reasoning+l.Reasoning
 	g.charged += l.Charged
 	switch {
