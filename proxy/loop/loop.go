@@ -94,6 +94,25 @@ func (t *Turn) Continues() bool { return len(t.Ours) > 0 && len(t.Theirs) == 0 &
 // Mixed tells whether the model has called tools of ours and of the client.
 func (t *Turn) Mixed() bool { return len(t.Ours) > 0 && len(t.Theirs) > 0 && !t.cut() }
 
+// LimitOurs drops the calls of tools of ours behind the first n, as if the model had not made them. It is
+// for calls that do not stand in the text.
+func (t *Turn) LimitOurs(n int) {
+	if len(t.Ours) <= n {
+		return
+	}
+	dropped := map[int]bool{}
+	for _, c := range t.Ours[n:] {
+		dropped[c.At] = true
+	}
+	var left []json.RawMessage
+	for at, raw := range t.calls {
+		if !dropped[at] {
+			left = append(left, raw)
+		}
+	}
+	t.Ours, t.calls = t.Ours[:n], left
+}
+
 // cut tells whether the answer ended within what the model wanted to say.
 func (t *Turn) cut() bool { return t.Finish == "length" || t.Finish == "content_filter" }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -25,7 +26,11 @@ const (
 	noRoom       = `{"error":"There is no room for more results; answer with what is there."}`
 	unknownTool  = `{"error":"There is no tool of this name."}`
 	timeIsUp     = `{"error":"The time for searches is up; answer with what is there."}`
+	notMade      = `{}` // where there is no room for a reason; some upstreams refuse an empty result
 )
+
+// skippedShare is which part of the room is kept for the results of calls that are not made.
+const skippedShare = 4
 
 // A call is one of ours while it is answered.
 type call struct {
@@ -33,6 +38,8 @@ type call struct {
 	name   toolbox.Name
 	result toolbox.Result
 	took   time.Duration
+
+	repeated bool // it was answered before
 }
 
 // answer answers calls, side by side.
@@ -48,7 +55,7 @@ func (r *Rounds) answer(calls []loop.Call) []call {
 		case all[i].name == "":
 			all[i].result.Content = unknownTool
 		case r.given[key]:
-			all[i].result.Content = givenAbove
+			all[i].result.Content, all[i].repeated = givenAbove, true
 		case len(run) == maxCalls:
 			all[i].result.Content = tooManyCalls
 		case r.Room < leastRoom:
@@ -58,11 +65,78 @@ func (r *Rounds) answer(calls []loop.Call) []call {
 			run = append(run, &all[i])
 		}
 	}
-	r.run(ctx, run)
+	skipped := 0
+	for i := range all {
+		if all[i].result.Content != "" {
+			skipped += r.cost(&all[i])
+		}
+	}
+	r.run(ctx, run, r.Room-min(skipped, r.Room/skippedShare))
+	for i := range all {
+		r.number(&all[i])
+	}
+	r.shorten(all)
 	for i := range all {
 		r.note(&all[i])
 	}
 	return all
+}
+
+// cost returns the tokens of a result as the model gets it.
+func (r *Rounds) cost(c *call) int {
+	text := c.result.Content
+	if c.result.Data == nil && r.Policy.XML && text != "" {
+		text = inElement(c)
+	}
+	tokens, _ := r.Caller.Counter.Count(text)
+	return tokens
+}
+
+// least returns the tokens of the shortest result of a call that is not made; in a text it is left out.
+func (r *Rounds) least() int {
+	if r.Policy.XML {
+		return 0
+	}
+	tokens, _ := r.Caller.Counter.Count(notMade)
+	return max(tokens, 1)
+}
+
+// mostCalls returns how many calls of a turn can have a result each.
+func (r *Rounds) mostCalls() int {
+	switch {
+	case r.Policy.XML:
+		return math.MaxInt
+	case r.Room < leastRoom: // none is made
+		return max(1, r.Room/r.least())
+	}
+	return maxCalls + r.Room/skippedShare/r.least()
+}
+
+// shorten keeps the results of calls that found nothing, as they were not made or have failed, within the
+// room that the others leave: reasons as long as there is room for them, and then as little as a result
+// can be.
+func (r *Rounds) shorten(all []call) {
+	left, least, waiting := r.Room, r.least(), 0
+	for i := range all {
+		if all[i].result.Data != nil {
+			left -= r.cost(&all[i])
+		} else {
+			waiting++
+		}
+	}
+	for i := range all {
+		c := &all[i]
+		if c.result.Data != nil {
+			continue
+		}
+		waiting--
+		if r.cost(c)+waiting*least > left {
+			if c.result.Content = notMade; r.Policy.XML {
+				c.result.Content = ""
+			}
+		}
+		left -= r.cost(c)
+	}
 }
 
 // messages are those with the results of calls, in the order of the calls.
@@ -89,13 +163,13 @@ func canonical(arguments string) string {
 	return string(encode(v))
 }
 
-// run makes calls, each with its share of the room: the last one in this goroutine, which waits for
+// run makes calls, each with its share of a room: the last one in this goroutine, which waits for
 // the others anyway.
-func (r *Rounds) run(ctx context.Context, calls []*call) {
+func (r *Rounds) run(ctx context.Context, calls []*call, room int) {
 	var all sync.WaitGroup
 	for i, c := range calls {
 		caller := r.Caller
-		caller.Room = r.Room / len(calls)
+		caller.Room = room / len(calls)
 		one := func() {
 			c.result.Content, c.result.Err = noRoom, errors.New("panic")
 			began := time.Now()
@@ -115,14 +189,18 @@ func (r *Rounds) run(ctx context.Context, calls []*call) {
 	all.Wait()
 }
 
-// note numbers the sources of a result, counts it, and reports the call.
-func (r *Rounds) note(c *call) {
+// number numbers the sources of a result.
+func (r *Rounds) number(c *call) {
 	if first := r.Caller.FirstID; first > 1 {
 		c.result.Number(first)
 	}
 	r.Caller.FirstID += len(c.result.Sources)
+}
+
+// note counts a result, and reports the call.
+func (r *Rounds) note(c *call) {
 	tokens, _ := r.Caller.Counter.Count(c.result.Content)
-	r.Room -= tokens
+	r.Room -= r.cost(c)
 	one := report.ToolCall{
 		Round: r.loop.Rounds(), Name: cmp.Or(string(c.name), "unknown"), Arguments: c.Arguments, Hits: c.result.Hits, Tokens: tokens, Took: c.took, Outcome: outcomeOf(c),
 	}
@@ -136,7 +214,7 @@ func (r *Rounds) note(c *call) {
 func outcomeOf(c *call) report.ToolOutcome {
 	_, wrong := errors.AsType[*toolbox.ArgumentError](c.result.Err)
 	switch {
-	case c.result.Content == givenAbove:
+	case c.repeated:
 		return report.ToolRepeated
 	case wrong, c.name == "":
 		return report.ToolRefused

@@ -50,16 +50,24 @@ func calling(calls []loop.Call) json.RawMessage {
 // lastRound is what a model is told that cannot be left without its tools.
 const lastRound = "No further calls are answered: answer now with what is there.\n"
 
+// inElement returns the result of a call as it stands in a text.
+func inElement(c *call) string {
+	ok, message, content := c.result.Err == nil && c.result.Data != nil, "", c.result.Content
+	if ok && c.result.Nothing != "" {
+		ok, message, content = false, c.result.Nothing, ""
+	}
+	return xmlcalls.Result(string(c.name), ok, message, content)
+}
+
 // inText makes one message of the results of calls that stood in a text.
 func inText(calls []call, last bool) json.RawMessage {
 	var b strings.Builder
 	for i := range calls {
 		c := &calls[i]
-		ok, message, content := c.result.Err == nil && c.result.Data != nil, "", c.result.Content
-		if ok && c.result.Nothing != "" {
-			ok, message, content = false, c.result.Nothing, ""
+		if c.result.Content == "" {
+			continue // there is no room for it
 		}
-		b.WriteString(xmlcalls.Result(string(c.name), ok, message, content))
+		b.WriteString(inElement(c))
 	}
 	if last {
 		b.WriteString(lastRound)

@@ -95,6 +95,7 @@ func (r *Rounds) follow(t *loop.Turn) (goes bool) {
 	default:
 		return false
 	}
+	t.LimitOurs(r.mostCalls())
 	calls := r.answer(t.Ours)
 	if !goes {
 		r.Offer.keep(r.Life, r, t, calls)

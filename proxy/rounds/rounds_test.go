@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -50,11 +51,21 @@ func (nobody) Close() error { return nil }
 // gets, and what goes up.
 func conversation(t *testing.T, heartbeat bool, search retrieval.Func, calls ...string) (client string, sent *host) {
 	t.Helper()
+	a := looptest.Answer{Finish: "tool_calls"}
+	for _, query := range calls {
+		a.Calls = append(a.Calls, looptest.Call{Name: "search_knowledge", Arguments: `{"query":"` + query + `"}`})
+	}
+	return converse(t, heartbeat, false, search, a)
+}
+
+// converse plays a first round in which the model answers so.
+func converse(t *testing.T, heartbeat, xml bool, search retrieval.Func, a looptest.Answer) (client string, sent *host) {
+	t.Helper()
 	req, err := rewrite.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := &toolbox.Policy{Offer: []toolbox.Name{toolbox.SearchKnowledge}, MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute, NoHeartbeat: !heartbeat}
+	policy := &toolbox.Policy{Offer: []toolbox.Name{toolbox.SearchKnowledge}, MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute, NoHeartbeat: !heartbeat, XML: xml}
 	o, refusal := rounds.Offer(req, policy, rewrite.Model{}, []string{"docs"})
 	if refusal != "" {
 		t.Fatal(refusal)
@@ -67,10 +78,6 @@ func conversation(t *testing.T, heartbeat bool, search retrieval.Func, calls ...
 	})
 	var out bytes.Buffer
 	w := r.Through(nil)(nobody{&out})
-	a := looptest.Answer{Finish: "tool_calls"}
-	for _, query := range calls {
-		a.Calls = append(a.Calls, looptest.Call{Name: "search_knowledge", Arguments: `{"query":"` + query + `"}`})
-	}
 	body, _ := looptest.Bytes(a, looptest.Habits()[0], true)
 	if _, err := w.Write(body); err != nil {
 		t.Fatal(err)
@@ -79,6 +86,94 @@ func conversation(t *testing.T, heartbeat bool, search retrieval.Func, calls ...
 		t.Errorf("it ended with %v", err)
 	}
 	return out.String(), sent
+}
+
+// Results stay within max_tokens, however many calls of a turn are not made, and why: too many, repeated, of
+// wrong arguments or no tool of ours. Those that are made have room beside them, and each call has a result.
+func TestResultsStayWithinMaxTokens(t *testing.T) {
+	hit := retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+		if strings.HasPrefix(q.Text, "fails") {
+			return retrieval.Result{}, errors.New("down")
+		}
+		s := retrieval.Source{Knowledge: "docs", Doc: "leave.md", Name: "Leave", Text: strings.Repeat("Parental leave. ", 4), Score: 1}
+		return retrieval.Result{Sources: []retrieval.Source{s}}, nil
+	})
+	for name, query := range map[string]func(i int) string{
+		"too many":  func(i int) string { return fmt.Sprint("leave ", i) },
+		"repeated":  func(int) string { return "leave" },
+		"wrong":     func(i int) string { return strings.Repeat(" ", i+1) },
+		"all fail":  func(i int) string { return fmt.Sprint("fails ", i) },
+		"a mixture": func(i int) string { return []string{"leave", fmt.Sprint("leave ", i), "", "fails"}[i%4] },
+	} {
+		for _, n := range []int{3, 16, 40, 1000, 2000} {
+			queries := make([]string, n)
+			for i := range queries {
+				queries[i] = query(i)
+			}
+			_, sent := conversation(t, false, hit, queries...)
+			var said struct {
+				Calls []struct{ ID string } `json:"tool_calls"`
+			}
+			if err := json.Unmarshal(sent.messages[0], &said); err != nil {
+				t.Fatal(err)
+			}
+			if len(sent.messages) != len(said.Calls)+1 || len(said.Calls) < min(n, 1000) {
+				t.Fatalf("%s: %d results of %d calls, of which %d go up", name, len(sent.messages)-1, n, len(said.Calls))
+			}
+			size, found := 0, 0
+			for i, m := range sent.messages[1:] {
+				var result struct {
+					ID      string `json:"tool_call_id"`
+					Content string
+				}
+				if err := json.Unmarshal(m, &result); err != nil {
+					t.Fatal(err)
+				}
+				if result.ID != said.Calls[i].ID || result.Content == "" {
+					t.Fatalf("%s: call %d of %d has the result %s", name, i, n, m)
+				}
+				size += len(result.Content)
+				if strings.Contains(result.Content, "Parental leave.") {
+					found++
+				}
+			}
+			if size > 8000 {
+				t.Errorf("%s: the results of %d calls have %d tokens", name, n, size)
+			}
+			if limit := 16 + 8000/4/len("{}"); len(said.Calls) > limit {
+				t.Errorf("%s: %d calls go up, of which %d have room for a result", name, len(said.Calls), limit)
+			}
+			if finds := name != "wrong" && name != "all fail"; finds != (found > 0) {
+				t.Errorf("%s: %d of %d calls found something", name, found, n)
+			}
+		}
+	}
+}
+
+// Results in a text stay within max_tokens too; those for which there is no room are left out.
+func TestResultsInTextStayWithinMaxTokens(t *testing.T) {
+	hit := retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
+		s := retrieval.Source{Knowledge: "docs", Doc: "leave.md", Name: "Leave", Text: "Parental leave.", Score: 1}
+		return retrieval.Result{Sources: []retrieval.Source{s}}, nil
+	})
+	for _, n := range []int{2, 40, 1000} {
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "<search_knowledge><query>leave %d</query></search_knowledge>\n", i)
+		}
+		_, sent := converse(t, false, true, hit, looptest.Answer{Text: text.String(), Finish: "stop"})
+		if len(sent.messages) != 2 {
+			t.Fatalf("%d messages for %d calls", len(sent.messages), n)
+		}
+		var result struct{ Content string }
+		if err := json.Unmarshal(sent.messages[1], &result); err != nil {
+			t.Fatal(err)
+		}
+		const wrapped = 16 * len("<tool_result tool=\"search_knowledge\" success=\"true\">\n\n</tool_result>\n")
+		if found := strings.Count(result.Content, `success="true"`); len(result.Content) > 8000+wrapped || found != min(n, 16) {
+			t.Errorf("%d calls: %d of them are made, and the results have %d tokens", n, found, len(result.Content))
+		}
+	}
 }
 
 // Comments keep a stream alive while a tool runs, every five seconds, unless the policy says that
