@@ -126,9 +126,9 @@ func reserveAnswered(x *exchange) error {
 
 // reserveRelayed reserves for a request that is not rewritten. Where models write an answer all
 // of the body counts, as instructions, tools and suffixes are read as well; and a response may
-// continue another, and search by itself.
+// continue another, and search by itself, as a message may.
 func reserveRelayed(x *exchange, body []byte) error {
-	of := spend.Demand{Refers: x.target.Route == route.Responses}
+	of := spend.Demand{Refers: x.target.Route == route.Responses || x.target.Route == route.Messages}
 	if x.metered != nil {
 		if x.target.Route == route.Embeddings {
 			body = x.metered.Input()

@@ -111,7 +111,7 @@ func Estimate(terms *meter.Terms, r Request, of Demand) budget.Amount {
 
 func kindOf(r route.Kind) budget.Kind {
 	switch r {
-	case route.Chat, route.Completions, route.Responses:
+	case route.Chat, route.Completions, route.Responses, route.Messages:
 		return budget.Chat
 	case route.Embeddings:
 		return budget.Embedding
@@ -128,6 +128,8 @@ func RouteOf(r route.Kind) metered.Route {
 		return metered.Completions
 	case route.Responses:
 		return metered.Responses
+	case route.Messages:
+		return metered.Messages
 	case route.Embeddings:
 		return metered.Embeddings
 	}

@@ -68,7 +68,7 @@ func (r *Reader) texts(sound *bool) texts {
 		var a answer
 		if err := json.Unmarshal(kept, &a); len(kept) > 0 && !json.Valid(kept) {
 			*sound = false
-		} else if err == nil || len(a.Choices)+len(a.Output) > 0 {
+		} else if err == nil || len(a.Choices)+len(a.Output)+len(a.Content) > 0 {
 			all.add(&a)
 		}
 		return all
@@ -96,6 +96,32 @@ type answer struct {
 		Arguments text     `json:"arguments"`
 		Input     text     `json:"input"`
 	} `json:"output"` // of a whole answer on that route
+
+	// On the route messages Delta is an object.
+	Index   int    `json:"index"`
+	Block   block  `json:"content_block"`
+	Content blocks `json:"content"` // of a whole answer
+}
+
+// A block is a part of a message, or what an event adds to it.
+type block struct {
+	Text     text `json:"text"`
+	Thinking text `json:"thinking"`
+	Name     text `json:"name"`
+	Input    text `json:"input"`
+	Partial  text `json:"partial_json"`
+}
+
+// blocks are the content of a message; none where content is something else.
+type blocks []block
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *blocks) UnmarshalJSON(raw []byte) error {
+	var list []block
+	if json.Unmarshal(raw, &list) == nil {
+		*b = list
+	}
+	return nil
 }
 
 type spoken struct {
@@ -176,6 +202,19 @@ func (all texts) add(a *answer) {
 	if strings.HasSuffix(a.Type, ".delta") && !strings.HasSuffix(a.Type, "audio.delta") {
 		all.join(place{a.Item, a.Part, a.Type}, a.Delta)
 	}
+	switch a.Type {
+	case "content_block_delta":
+		var b block
+		if json.Unmarshal([]byte(a.Delta), &b) == nil {
+			all.block(a.Index, &b)
+		}
+	case "content_block_start":
+		a.Block.Input = "" // it comes in pieces
+		all.block(a.Index, &a.Block)
+	}
+	for i := range a.Content {
+		all.block(i, &a.Content[i])
+	}
 	for i := range a.Output {
 		o := &a.Output[i]
 		for j, s := range append(o.Content, o.Summary...) {
@@ -184,6 +223,13 @@ func (all texts) add(a *answer) {
 		}
 		all.call(i, 0, &called{o.Name, o.Arguments, o.Input})
 	}
+}
+
+func (all texts) block(n int, b *block) {
+	all.join(place{n, 0, "content"}, b.Text)
+	all.join(place{n, 0, "reasoning"}, b.Thinking)
+	all.join(place{n, 0, "arguments"}, b.Partial)
+	all.call(n, 0, &called{Name: b.Name, Input: b.Input})
 }
 
 func (all texts) message(choice int, m *message) {

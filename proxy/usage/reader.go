@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"sidenote/proxy/coding"
+	"sidenote/proxy/events"
 	"sidenote/proxy/route"
 )
 
@@ -19,6 +20,9 @@ const (
 	// beginSize is how much of the beginning of a longer JSON answer is searched: some
 	// servers tell the usage first.
 	beginSize = 1 << 10
+	// messageStart is how much of the beginning of a longer stream of messages is searched: its
+	// first event tells what the prompt used.
+	messageStart = 4 << 10
 	// maxCompressed is how much of a compressed answer is kept, in bytes.
 	maxCompressed = 256 << 10
 	// maxDecoded is how much of the decoded answer is read, in bytes.
@@ -27,7 +31,7 @@ const (
 
 // Told tells whether answers on a route tell what they used, in a way that is read here.
 func Told(r route.Kind) bool {
-	return r == route.Chat || r == route.Completions || r == route.Responses || r == route.Embeddings
+	return r == route.Chat || r == route.Completions || r == route.Responses || r == route.Messages || r == route.Embeddings
 }
 
 // A Reader finds the usage in an answer that is relayed as it comes: it reads along and
@@ -36,7 +40,9 @@ func Told(r route.Kind) bool {
 type Reader struct {
 	stream     bool
 	embeddings bool
+	messages   bool
 	size       int    // endSize or responsesEnd
+	beginSize  int    // of begin
 	begin      []byte // of an answer longer than end
 	end        []byte // the whole answer, or its last size bytes at least
 	cut        bool   // end is not the whole answer
@@ -56,9 +62,15 @@ type Reader struct {
 // Of gzip, deflate, br and zstd up to 256 KiB are copied, and decoded by Usage. In others
 // nothing is found.
 func (r *Reader) Reset(on route.Kind, stream bool, contentEncoding string) {
-	*r = Reader{stream: stream, embeddings: on == route.Embeddings, size: endSize, begin: r.begin[:0], end: r.end[:0], coding: contentEncoding}
+	*r = Reader{stream: stream, embeddings: on == route.Embeddings, messages: on == route.Messages, size: endSize, begin: r.begin[:0], end: r.end[:0], coding: contentEncoding}
 	if on == route.Responses {
 		r.size = responsesEnd
+	}
+	switch {
+	case !stream:
+		r.beginSize = beginSize
+	case r.messages:
+		r.beginSize = messageStart
 	}
 	if !coding.Plain(contentEncoding) {
 		r.compressed, r.undecodable = true, !coding.Known(contentEncoding)
@@ -92,9 +104,9 @@ func (r *Reader) add(piece []byte) {
 		r.end = append(r.end, piece...)
 		return
 	}
-	if !r.cut && !r.stream {
-		r.begin = append(r.begin, r.end[:min(len(r.end), beginSize)]...)
-		r.begin = append(r.begin, piece[:min(len(piece), beginSize-len(r.begin))]...)
+	if !r.cut && r.beginSize > 0 {
+		r.begin = append(r.begin, r.end[:min(len(r.end), r.beginSize)]...)
+		r.begin = append(r.begin, piece[:min(len(piece), r.beginSize-len(r.begin))]...)
 	}
 	r.cut = true
 	keep := max(0, r.size-len(piece))
@@ -117,6 +129,8 @@ func (r *Reader) Usage() (Usage, Finding) {
 	}
 	o, ok := r.find()
 	switch {
+	case ok && r.messages && o.nested && hasFailed(r.end):
+		return Usage{}, Failed
 	case ok:
 		return o.usage(r.embeddings)
 	case !decoded:
@@ -130,11 +144,36 @@ func (r *Reader) Usage() (Usage, Finding) {
 // find returns the usage object, if there is one.
 func (r *Reader) find() (o object, ok bool) {
 	if r.stream {
-		return inStream(r.end, r.size)
+		if o, ok = inStream(r.end, r.size); r.messages {
+			return r.ofMessage(o, ok)
+		}
+		return o, ok
 	}
 	if o, ok = inJSON(r.end, 0); !ok && r.cut {
 		return inBeginning(r.begin)
 	}
+	return o, ok
+}
+
+// ofMessage adds what the first event of a stream of messages tells to the last usage, if there is
+// one. The first alone tells nothing of the output: it has a token of it, whatever follows.
+func (r *Reader) ofMessage(last object, found bool) (o object, ok bool) {
+	text := r.end
+	if r.cut {
+		text = r.begin
+	}
+	for data := range events.All(text) {
+		if o, ok = inJSON(data, 0); ok {
+			break
+		}
+	}
+	switch {
+	case !ok:
+		o, ok = last, found
+	case found:
+		o.add(&last)
+	}
+	o.there[output] = o.there[output] && !o.nested
 	return o, ok
 }
 

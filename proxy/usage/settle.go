@@ -35,7 +35,7 @@ type Basis string
 // The bases.
 const (
 	AsTold      Basis = "told"      // the upstream told it, and it can be true
-	AsCounted   Basis = "counted"   // our count of the prompt, and of the text that came
+	AsCounted   Basis = "counted"   // our count of the text that came, and of the prompt, if that is not told
 	AsEstimated Basis = "estimated" // our count of the prompt, and the longest answer it allows
 	AsNothing   Basis = "nothing"   // nothing was generated
 )
@@ -69,14 +69,19 @@ func (s Settlement) NeedsText() bool {
 // on. implausible says that the upstream told more than can be true, and our own count was
 // taken.
 func (s Settlement) Settle() (u Usage, by Basis, implausible bool) {
-	estimate := Usage{Input: s.Prompt, Output: s.Longest}
+	prompt := Usage{Input: s.Prompt}
+	if s.Found == Partial && s.plausibleInput() {
+		prompt = s.Told
+	}
+	estimate := prompt
+	estimate.Output = s.Longest
 	switch s.Outcome {
 	case NotSent, Refused:
 		return Usage{}, AsNothing, false
 	case Unknown:
 		return estimate, AsEstimated, false
 	case Left:
-		return Usage{Input: s.Prompt}, AsCounted, false
+		return prompt, AsCounted, false
 	}
 	implausible = s.Told.Known && !s.plausible()
 	if s.Told.Known && !implausible && s.Outcome == Completed {
@@ -96,16 +101,17 @@ func (s Settlement) Settle() (u Usage, by Basis, implausible bool) {
 	if s.Longest > 0 {
 		counted.Output = min(counted.Output, s.Longest)
 	}
-	return Usage{Input: s.Prompt, Output: counted.Output}, AsCounted, implausible
+	prompt.Output = counted.Output
+	return prompt, AsCounted, implausible
 }
 
 // plausible tells whether the told numbers are at most twice our own, where those bound
 // anything. An input of none is not: something was sent.
 func (s Settlement) plausible() bool {
-	t := s.Told
-	switch {
-	case t.Input == 0 && s.Prompt > 0, t.Input > 2*s.Prompt+hiddenPrompt && !s.Refers:
-		return false
-	}
-	return s.Longest == 0 || t.Output <= 2*s.Longest
+	return s.plausibleInput() && (s.Longest == 0 || s.Told.Output <= 2*s.Longest)
+}
+
+func (s Settlement) plausibleInput() bool {
+	in := s.Told.Input
+	return (in > 0 || s.Prompt == 0) && (in <= 2*s.Prompt+hiddenPrompt || s.Refers)
 }

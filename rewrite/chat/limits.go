@@ -65,10 +65,16 @@ func ReadLimits(body []byte) (*Limits, error) {
 
 // ReadLimits is like the function ReadLimits, and allocates less. A Request that p has parsed
 // stays as it is, and may be of the same body.
-func (p *Parser) ReadLimits(body []byte, l *Limits) error {
+func (p *Parser) ReadLimits(body []byte, l *Limits) error { return p.readLimits(body, l, 1) }
+
+// ReadMessageLimits is ReadLimits for the route messages, where max_tokens may be 0: such a request
+// fills the upstream's cache only.
+func (p *Parser) ReadMessageLimits(body []byte, l *Limits) error { return p.readLimits(body, l, 0) }
+
+func (p *Parser) readLimits(body []byte, l *Limits, least int) error {
 	*l = Limits{Body: body, Choices: 1, Texts: 1}
 	p.scanner, p.shape, p.keys = scanner{b: body, loneSurrogate: -1}, nil, keySet{}
-	r := limitReader{p, l}
+	r := limitReader{p, l, least}
 	if k := r.kind(); k != KindObject {
 		r.value()
 		r.end()
@@ -97,7 +103,8 @@ func (p *Parser) ReadLimits(body []byte, l *Limits) error {
 // A limitReader collects the members of limitKeys.
 type limitReader struct {
 	*Parser
-	l *Limits
+	l     *Limits
+	least int // of max_tokens
 }
 
 func (r limitReader) member(name string) {
@@ -120,13 +127,13 @@ func (r limitReader) member(name string) {
 	case "stream_options":
 		r.streamOptions(k)
 	case "max_tokens":
-		r.l.MaxTokens = r.number(name, k, maxLimit)
+		r.l.MaxTokens = r.number(name, k, r.least, maxLimit)
 	case "max_completion_tokens":
-		r.l.MaxCompletionTokens = r.number(name, k, maxLimit)
+		r.l.MaxCompletionTokens = r.number(name, k, 1, maxLimit)
 	case "max_output_tokens":
-		r.l.MaxOutputTokens = r.number(name, k, maxLimit)
+		r.l.MaxOutputTokens = r.number(name, k, 1, maxLimit)
 	case "n", "best_of":
-		r.l.Choices = max(r.l.Choices, r.number(name, k, maxChoices).N)
+		r.l.Choices = max(r.l.Choices, r.number(name, k, 1, maxChoices).N)
 	case "prompt", "input":
 		r.prompt(k)
 	case "service_tier":
@@ -136,16 +143,16 @@ func (r limitReader) member(name string) {
 	}
 }
 
-// number reads a whole number from 1 to most, or null.
-func (r limitReader) number(name string, k Kind, most int) Member {
+// number reads a whole number from least to most, or null.
+func (r limitReader) number(name string, k Kind, least, most int) Member {
 	v := r.value()
 	m := Member{Span: v, Kind: k}
 	if k == KindNull || r.err != nil {
 		return m
 	}
 	n, err := strconv.Atoi(string(v.Of(r.b)))
-	if k != KindNumber || err != nil || n < 1 || n > most {
-		r.refuse(name, v, fmt.Sprintf("a whole number from 1 to %d", most))
+	if k != KindNumber || err != nil || n < least || n > most {
+		r.refuse(name, v, fmt.Sprintf("a whole number from %d to %d", least, most))
 		return m
 	}
 	m.N = n

@@ -21,6 +21,7 @@ const (
 	Chat
 	Completions
 	Responses
+	Messages // Anthropic's
 	Embeddings
 )
 
@@ -76,6 +77,9 @@ func Read(route Route, body []byte) (*Request, error) {
 // chat.Parser.ReadLimits.
 func (r *Request) ReadBy(p *chat.Parser, route Route, body []byte) error {
 	*r = Request{route: route}
+	if route == Messages {
+		return p.ReadMessageLimits(body, &r.limits)
+	}
 	return p.ReadLimits(body, &r.limits)
 }
 
@@ -140,7 +144,7 @@ func (r *Request) members() []chat.Member {
 	switch r.route {
 	case Chat:
 		return []chat.Member{l.MaxTokens, l.MaxCompletionTokens}
-	case Completions:
+	case Completions, Messages:
 		return []chat.Member{l.MaxTokens}
 	case Responses:
 		return []chat.Member{l.MaxOutputTokens}
@@ -161,7 +165,7 @@ func (r *Request) Estimate(prompt int64) Amount {
 	if r.route == Embeddings || r.route == Other {
 		return a
 	}
-	answers := int64(1) // responses has no n
+	answers := int64(1) // responses and messages have no n
 	switch r.route {
 	case Chat:
 		answers = int64(r.limits.Choices)
