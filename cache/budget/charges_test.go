@@ -3,6 +3,7 @@ package budget_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,19 @@ type shaky struct {
 	*budget.Memory
 	calls int
 	fails func(call int) (before, after error)
+	well  atomic.Bool // it fails no more
+}
+
+func (s *shaky) next() (before, after error) {
+	if s.well.Load() {
+		return nil, nil
+	}
+	s.calls++
+	return s.fails(s.calls)
 }
 
 func (s *shaky) Reserve(ctx context.Context, r budget.Reservation) (budget.Decision, error) {
-	s.calls++
-	before, after := s.fails(s.calls)
+	before, after := s.next()
 	if before != nil {
 		return budget.Decision{}, before
 	}
@@ -28,8 +37,7 @@ func (s *shaky) Reserve(ctx context.Context, r budget.Reservation) (budget.Decis
 }
 
 func (s *shaky) Settle(ctx context.Context, all ...budget.Settlement) ([]budget.Outcome, error) {
-	s.calls++
-	before, after := s.fails(s.calls)
+	before, after := s.next()
 	if before != nil {
 		return nil, before
 	}
@@ -60,7 +68,7 @@ func TestCharges(t *testing.T) {
 				}
 				time.Sleep(20 * chargePause)
 				c.Add("acme", budget.Chat, one) // charged by Close
-				ledger.fails = func(int) (error, error) { return nil, nil }
+				ledger.well.Store(true)
 				c.Close(t.Context())
 				u, err := ledger.Usage(t.Context(), "acme", budget.Limits{})
 				if err != nil {
