@@ -125,11 +125,12 @@ func (x *indexer) watch(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { x.follow(ctx, changed); return nil })
 	g.Go(func() error {
-		return watch.Watch(ctx, x.folder.Path, walk, nil, polling, func() {
+		return watch.Watch(ctx, x.folder.Path, walk, nil, polling, func() (again bool) {
 			select {
 			case changed <- struct{}{}:
 			default: // it is about to be read
 			}
+			return false
 		})
 	})
 	return g.Wait()

@@ -10,4 +10,4 @@ func OwnName(files ...string) func(name string) bool {
 }
 
 // CatchUp reads the configuration until no file has changed since.
-func (r *Reloader) CatchUp(ctx context.Context) { r.catchUp(ctx) }
+func (r *Reloader) CatchUp(ctx context.Context) (others bool) { return r.catchUp(ctx) }

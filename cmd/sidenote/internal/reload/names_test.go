@@ -116,6 +116,19 @@ func TestReplacedFolderCounts(t *testing.T) {
 	s.untilKey(t, "sk-three")
 }
 
+// The folder of a file that a reload names first is watched from then on.
+func TestFoldersOfNewFilesAreWatched(t *testing.T) {
+	s := newStage(t, whole())
+	s.write(t, "secrets/key", "sk-one")
+	s.serve(t, nil)
+	s.write(t, "key", "sk-zero")
+	s.untilKey(t, "sk-zero")
+	s.write(t, "sidenote.yaml", strings.Replace(whole()["sidenote.yaml"], "file: key", "file: secrets/key", 1))
+	s.untilKey(t, "sk-one")
+	s.write(t, "secrets/key", "sk-two")
+	s.untilKey(t, "sk-two")
+}
+
 // untilKey waits until the key of the upstream in force is want.
 func (s *stage) untilKey(t *testing.T, want string) {
 	t.Helper()

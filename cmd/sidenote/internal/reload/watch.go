@@ -46,7 +46,7 @@ func (r *Reloader) watch(ctx context.Context) {
 		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: changes are seen late, by looking now and then: %v", why))
 	}
 	counts := func(name string) bool { return own.update(r).has(name) }
-	err = watch.Watch(ctx, top, walk, counts, polling, func() { r.catchUp(ctx) })
+	err = watch.Watch(ctx, top, walk, counts, polling, func() (again bool) { return r.catchUp(ctx) })
 	if err != nil {
 		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: %v", err))
 	}
@@ -57,18 +57,21 @@ const maxReadings = 3
 
 // catchUp reads the configuration until no file has changed since. Events of a file that is new
 // in the configuration count only after the first reading that names it, so a change during that
-// reading must be found here.
-func (r *Reloader) catchUp(ctx context.Context) {
+// reading must be found here. It reports whether other files are named than before, whose folders
+// are to be watched too.
+func (r *Reloader) catchUp(ctx context.Context) (others bool) {
+	named := r.seen()
 	for range maxReadings {
 		if ctx.Err() != nil || !r.stale() {
-			return
+			break
 		}
 		_, before := r.listed()
 		_, _ = r.reload(ctx, byWatcher) // it was told
 		if _, after := r.listed(); after == before {
-			return // nothing was read
+			break // nothing was read
 		}
 	}
+	return !slices.Equal(named, r.seen())
 }
 
 // stale tells whether the files have changed since they were read.

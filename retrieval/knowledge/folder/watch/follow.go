@@ -38,11 +38,12 @@ type follower struct {
 	wake     <-chan struct{}           // there is something to take
 	take     func() (sure, maybe bool) // whether there was a change
 	look     func() (digest uint64)
-	changed  func()
+	changed  func() (again bool)
 
 	sure   bool          // the burst is of a change, whatever the digest says
 	told   uint64        // the digest when changed was called
 	done   chan struct{} // closed when the call that runs returns; nil: none does
+	again  bool          // what it returned, once done is closed
 	polled *time.Timer
 }
 
@@ -63,6 +64,9 @@ func (f *follower) run(ctx context.Context) {
 			return
 		case <-f.done:
 			f.done = nil
+			if f.again {
+				f.debounce.touch(time.Now())
+			}
 		case <-ready.C:
 		case <-f.wake:
 			sure, maybe := f.take()
@@ -97,7 +101,7 @@ func (f *follower) call(ctx context.Context) {
 	f.told, f.sure = digest, false
 	done := make(chan struct{})
 	f.done = done
-	go func() { defer close(done); f.changed() }()
+	go func() { defer close(done); f.again = f.changed() }()
 }
 
 // timed looks, and puts the next look off by what it took.

@@ -23,6 +23,7 @@ type stage struct {
 	looks int
 	calls []time.Duration // when changed was called, since start
 	runs  time.Duration   // how long changed takes
+	moves int             // the call that returns true
 }
 
 // play follows for as long as script takes and returns when changed was called,
@@ -35,9 +36,10 @@ func play(t *testing.T, s *stage, script func(s *stage)) []time.Duration {
 			debounce: debounce{quiet: 300 * time.Millisecond, most: 5 * time.Second}, poll: 30 * time.Second, wake: s.wakes,
 			take: func() (sure, maybe bool) { return !s.maybe, s.maybe },
 			look: func() uint64 { s.looks++; <-time.After(s.took); return s.sum.Load() },
-			changed: func() {
+			changed: func() (again bool) {
 				s.calls = append(s.calls, time.Since(s.start))
 				<-time.After(s.runs)
+				return len(s.calls) == s.moves
 			},
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -103,6 +105,31 @@ func TestEventsDuringCall(t *testing.T) {
 		s.after(time.Minute)
 	})
 	want(t, got, 10*time.Second) // one more, as soon as the first one is over
+}
+
+// After a call that moves what is looked at, all is looked at once more, and that is a call only if
+// something else is seen.
+func TestMovingCallIsFollowedByALook(t *testing.T) {
+	for _, sees := range []bool{false, true} {
+		s := &stage{moves: 2, runs: time.Second}
+		got := play(t, s, func(s *stage) {
+			s.after(2 * time.Second)
+			s.event()
+			s.after(500 * time.Millisecond)
+			if sees {
+				s.sum.Store(1)
+			}
+			s.after(10 * time.Second)
+		})
+		if s.looks != 3 {
+			t.Errorf("%d looks", s.looks)
+		}
+		if sees {
+			want(t, got, 2300*time.Millisecond, 3600*time.Millisecond)
+		} else {
+			want(t, got, 2300*time.Millisecond)
+		}
+	}
 }
 
 func TestEndWaitsForCall(t *testing.T) {

@@ -35,7 +35,8 @@ type Walk func(ctx context.Context, enter func(dir string)) (digest uint64)
 // Watch calls changed whenever something at path may have changed: once as soon
 // as it watches, so that nothing is lost between a scan that the caller made and
 // the watch, and then after each change. Calls never overlap: all that happens
-// during one leads to one more.
+// during one leads to one more. It returns whether walk has other folders to enter now,
+// which is then done soon.
 //
 // counts, if not nil, reports whether a name in the folders of walk counts, by absolute path.
 // Events of other names are no change and delay none. It is called from the goroutine of walk.
@@ -46,7 +47,7 @@ type Walk func(ctx context.Context, enter func(dir string)) (digest uint64)
 // up to walk. polling is told once why some changes are found by looking only.
 //
 // Watch returns nil when ctx ends, after a call that is running has returned.
-func Watch(ctx context.Context, path string, walk Walk, counts func(path string) bool, polling func(why error), changed func()) error {
+func Watch(ctx context.Context, path string, walk Walk, counts func(path string) bool, polling func(why error), changed func() (again bool)) error {
 	return watch(ctx, path, walk, counts, polling, changed, usual, openSystem)
 }
 
@@ -69,7 +70,7 @@ func openSystem() (notifier, <-chan fsnotify.Event, <-chan error, error) {
 	return w, w.Events, w.Errors, nil
 }
 
-func watch(ctx context.Context, path string, walk Walk, counts func(path string) bool, polling func(why error), changed func(), t timing, open openFunc) error {
+func watch(ctx context.Context, path string, walk Walk, counts func(path string) bool, polling func(why error), changed func() (again bool), t timing, open openFunc) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)

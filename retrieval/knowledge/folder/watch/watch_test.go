@@ -81,7 +81,7 @@ func seeOnly(t *testing.T, path string, counts func(string) bool, o timing, open
 	s := &seer{t: t, counts: counts, read: func() folder { return readFolder(path) }, calls: make(chan folder, 10_000), polls: make(chan error, 10)}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- watch(ctx, path, walkOf(path), s.counts, func(why error) { s.polls <- why }, func() { s.calls <- s.read() }, o, open)
+		ended <- watch(ctx, path, walkOf(path), s.counts, func(why error) { s.polls <- why }, func() (again bool) { s.calls <- s.read(); return false }, o, open)
 	}()
 	s.stop = func() {
 		cancel()
@@ -338,7 +338,7 @@ func TestEnded(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Watch(ctx, filepath.Join(t.TempDir(), "none"), walkOf("none"), nil, nil, func() { t.Error("called after the end") }); err != nil {
+	if err := Watch(ctx, filepath.Join(t.TempDir(), "none"), walkOf("none"), nil, nil, func() (again bool) { t.Error("called after the end"); return false }); err != nil {
 		t.Error(err)
 	}
 }
