@@ -65,15 +65,12 @@ func TestLimitedTenantsWithoutRedisAreToldOf(t *testing.T) {
 			}
 			f.server.Restart()
 			eventually(t, func() string {
-				asksWith(t, p, acmeKey, question())
-				if _, reasons := p.readiness(t); len(reasons) > 0 {
-					return fmt.Sprintf("/readyz, when it is back: %q", reasons)
+				got := asksWith(t, p, acmeKey, question())
+				if _, reasons := p.readiness(t); got != 200 || len(reasons) > 0 {
+					return fmt.Sprintf("when it is back: %d, /readyz %q", got, reasons)
 				}
 				return ""
 			})
-			if got := asksWith(t, p, acmeKey, question()); got != 200 {
-				t.Errorf("when it is back: %d", got)
-			}
 		})
 	}
 }
