@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sidenote/retrieval"
@@ -93,22 +94,22 @@ func TestNoDamageOfStateIsFatal(t *testing.T) {
 		if err := damage(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		said := 0
+		var said atomic.Int32 // also in the background
 		o := embedded(new(embedder))
-		o.Trouble = func(library.Trouble) { said++ }
+		o.Trouble = func(library.Trouble) { said.Add(1) }
 		l, err := library.New(t.Context(), dir, deps(), o)
 		if err != nil {
 			t.Fatalf("%s, %s: %v", name, how, err)
 		}
 		defer func() { _ = l.Close() }()
 		if err := l.Open(t.Context(), true); err != nil {
-			said++
+			said.Add(1)
 		} else if err := l.Load(t.Context(), nil); err != nil {
-			said++
+			said.Add(1)
 		}
 		b := l.Base("kb")
 		if b.Content() == nil {
-			if said == 0 && l.Wrong("kb") == nil {
+			if said.Load() == 0 && l.Wrong("kb") == nil {
 				t.Errorf("%s, %s: kb is not there, and nothing is said", name, how)
 			}
 			told[name]++
@@ -123,7 +124,7 @@ func TestNoDamageOfStateIsFatal(t *testing.T) {
 				t.Errorf("%s, %s: %s: got\n%s\nwant\n%s", name, how, questions()[i], answer, want[i])
 			}
 		}
-		if said > 0 {
+		if said.Load() > 0 {
 			told[name]++
 		}
 	}
