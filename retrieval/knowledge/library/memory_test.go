@@ -186,7 +186,7 @@ func TestMemoryOfDocuments(t *testing.T) {
 		return []document.Document{{ID: "a", File: "a", Text: text[:min(len(text), size)], Markdown: markdown, Form: form, Lang: "go"}}
 	}
 	repeat := func(s string) string { return strings.Repeat(s, size/len(s)+1) }
-	for _, tc := range []struct {
+	for i, tc := range []struct {
 		name      string
 		documents []document.Document
 		times     float64 // of the text, at most that it is thought to take; 0 for any
@@ -234,6 +234,9 @@ func TestMemoryOfDocuments(t *testing.T) {
 		{"documents", records(8_000, "The record says a word or two."), 0},
 		{"tiny documents", records(8_000, "x"), 0},
 	} {
+		if testing.Short() && i%8 > 0 { // the race detector has nothing to measure
+			continue
+		}
 		t.Run(tc.name, func(t *testing.T) {
 			text := 0
 			for _, d := range tc.documents {
@@ -257,7 +260,7 @@ func TestMemoryOfDocuments(t *testing.T) {
 func TestMemoryOfSmallFiles(t *testing.T) {
 	l := counting(t)
 	const size = 64 << 10
-	for _, tc := range []struct{ name, unit, start, end string }{
+	for i, tc := range []struct{ name, unit, start, end string }{
 		{"objects.json", `{"a":1},`, "[", "{}]"},
 		{"empty.json", `{},`, "[", "{}]"},
 		{"a.jsonl", "1\n", "", ""},
@@ -280,6 +283,9 @@ func TestMemoryOfSmallFiles(t *testing.T) {
 		{"a.go", "func a() {}\n", "", ""},
 		{"wide.txt", "a\x00b\x00\n\x00", "\xff\xfe", ""},
 	} {
+		if testing.Short() && i%8 > 0 { // the race detector has nothing to measure
+			continue
+		}
 		t.Run(tc.name, func(t *testing.T) {
 			raw := tc.start + strings.Repeat(tc.unit, (size-len(tc.start)-len(tc.end))/len(tc.unit)) + tc.end
 			source := folder.FromFS(fstest.MapFS{tc.name: {Data: []byte(raw)}})
