@@ -1,12 +1,12 @@
 package cache
 
-import "sidenote/retrieval/recent"
+import "sidenote/retrieval"
 
 // answers remembers what the nearest tier answered: keys and decoded values. It helps
 // with stores in this process, which return the very same bytes again: a popular query
 // is then neither hashed nor decoded again, and all its callers share one value. A popular
 // question takes 4 µs with it and 62 without (BenchmarkWarm of the engine).
-type answers[V any] struct{ table recent.Table[answer[V]] }
+type answers[V any] struct{ table retrieval.Recent[answer[V]] }
 
 // An answer keeps its value alive, so that no other value can take its address.
 type answer[V any] struct {
@@ -23,7 +23,7 @@ const maxAnswer = 40 << 10
 
 // get returns the answer for an id, nil if there is none.
 func (r *answers[V]) get(id []byte) *answer[V] {
-	if a := r.table.At(recent.HashBytes(id)); a != nil && a.id == string(id) {
+	if a := r.table.At(retrieval.HashBytes(id)); a != nil && a.id == string(id) {
 		return a
 	}
 	return nil
@@ -31,7 +31,7 @@ func (r *answers[V]) get(id []byte) *answer[V] {
 
 // put remembers what was made of l's value.
 func (r *answers[V]) put(id []byte, l *Lookup[V], decoded V) {
-	r.table.Put(recent.HashBytes(id), &answer[V]{string(id), l.key, l.name, l.value, decoded})
+	r.table.Put(retrieval.HashBytes(id), &answer[V]{string(id), l.key, l.name, l.value, decoded})
 }
 
 // same tells whether two slices are the same memory.

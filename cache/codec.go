@@ -8,7 +8,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"sidenote/retrieval/packed"
+	"sidenote/retrieval"
 )
 
 // What a CodecStore did to a value, in this order.
@@ -126,7 +126,7 @@ func (p *CodecStore) encode(val []byte) ([]byte, error) {
 	}
 	b[flagsAt] = flags | flagEncrypted
 	id, key := p.keys.current()
-	b = packed.AppendString(b, id)
+	b = retrieval.AppendString(b, id)
 	bound := len(b)
 	b, bodyAt := appendLength(b)
 	return finish(key.Seal(b, nil, body, b[:bound]), bodyAt), nil

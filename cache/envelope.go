@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
-	"sidenote/retrieval/packed"
+	"sidenote/retrieval"
 )
 
 // A value in a store carries its own identity, because stores mix up replies, serve old
@@ -70,7 +70,7 @@ func seal(b []byte, k Key) (_ []byte, bodyAt int) {
 	b = append(b, magic...)
 	b = append(b, schema, 0)
 	b = append(b, k.Digest[:]...)
-	b = packed.AppendString(b, k.Tenant)
+	b = retrieval.AppendString(b, k.Tenant)
 	return appendLength(b)
 }
 

@@ -12,8 +12,6 @@ import (
 
 	"sidenote/cache"
 	"sidenote/retrieval"
-	"sidenote/retrieval/score"
-	"sidenote/retrieval/sketch"
 )
 
 // A keeper is an engine that keeps the texts of its sources.
@@ -34,8 +32,8 @@ func (k *keeper) Locate(context.Context, retrieval.Query, []*retrieval.Source) (
 
 func (k *keeper) Mark([]retrieval.Hit) error { return nil }
 
-func (k *keeper) Sketch(*retrieval.Hit) (sketch.Sketch, error) {
-	return sketch.Sketch{}, errors.ErrUnsupported
+func (k *keeper) Sketch(*retrieval.Hit) (retrieval.Sketch, error) {
+	return retrieval.Sketch{}, errors.ErrUnsupported
 }
 
 func (k *keeper) Read(sources []*retrieval.Source) error {
@@ -70,7 +68,7 @@ func keeping() *keeper {
 			Type: "rag", Knowledge: "docs", Doc: fmt.Sprintf("handbook/people/part-%02d.md", i), Chunk: i % 3, Score: float64(9<<20-i*12345) / (1 << 20),
 			Name: fmt.Sprintf("name of handbook/people/part-%02d.md", i), Section: "section", At: retrieval.Place{Kept: true, Segment: 1, Text: 1000 * i},
 		}
-		s.Relevance = score.Relevance(s.Score, r.Floor)
+		s.Relevance = retrieval.Relevance(s.Score, r.Floor)
 		if i < 6 {
 			s.Text, s.Tokens = "text of "+s.Doc, 7
 			r.Sources = append(r.Sources, s)
@@ -85,7 +83,7 @@ func keeping() *keeper {
 		}
 		fallen = append(fallen, x)
 	}
-	r.Fallen = retrieval.FallenOf(fallen)
+	r.Fallen = retrieval.NewExcludedList(fallen)
 	return &keeper{res: r}
 }
 

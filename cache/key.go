@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/packed"
 )
 
 // schema is the version of keys and values. It changes with either of them, so that two
@@ -53,31 +52,31 @@ const writtenRoom = 512
 // fixed width or follows its length, so that no two queries give the same bytes.
 func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = append(b, schema)
-	b = packed.AppendString(b, string(kind))
-	b = packed.AppendString(b, q.Tenant)
-	b = packed.AppendString(b, q.Filter.String())
+	b = retrieval.AppendString(b, string(kind))
+	b = retrieval.AppendString(b, q.Tenant)
+	b = retrieval.AppendString(b, q.Filter.String())
 	b = binary.AppendUvarint(b, uint64(len(q.Bases)))
 	for _, ref := range q.Bases {
-		b = packed.AppendString(b, ref.Knowledge)
-		b = packed.AppendString(b, ref.Generation)
+		b = retrieval.AppendString(b, ref.Knowledge)
+		b = retrieval.AppendString(b, ref.Generation)
 	}
 	b = binary.AppendVarint(b, int64(q.Settings.TopK))
 	b = binary.AppendVarint(b, int64(q.Settings.NumCandidates))
 	b = binary.AppendVarint(b, int64(q.Settings.MaxPerDocument))
-	b = packed.AppendFloat(b, q.Settings.ScoreThreshold)
-	b = packed.AppendFloat(b, q.Settings.DenseWeight)
+	b = retrieval.AppendFloat(b, q.Settings.ScoreThreshold)
+	b = retrieval.AppendFloat(b, q.Settings.DenseWeight)
 	b = binary.AppendVarint(b, int64(q.Settings.Deadline))
 	b = binary.AppendUvarint(b, uint64(len(q.Settings.Thresholds)))
 	for _, t := range q.Settings.Thresholds {
-		b = packed.AppendString(b, t.Knowledge)
-		b = packed.AppendFloat(b, t.Relevance)
+		b = retrieval.AppendString(b, t.Knowledge)
+		b = retrieval.AppendFloat(b, t.Relevance)
 	}
-	b = packed.AppendString(b, q.Encoding)
-	b = packed.AppendString(b, q.Text)
+	b = retrieval.AppendString(b, q.Encoding)
+	b = retrieval.AppendString(b, q.Text)
 	b = binary.AppendUvarint(b, uint64(len(q.Previous)))
 	for _, turn := range q.Previous {
-		b = packed.AppendString(b, turn.Text)
-		b = packed.AppendFloat(b, turn.Weight)
+		b = retrieval.AppendString(b, turn.Text)
+		b = retrieval.AppendFloat(b, turn.Weight)
 	}
 	plain := q.Settings.Fusion == retrieval.FusionScores
 	if len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && plain { // as it was before there were plans
@@ -85,7 +84,7 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Further)))
 	for _, query := range q.Further {
-		b = packed.AppendString(b, query)
+		b = retrieval.AppendString(b, query)
 	}
 	if q.Reranking == nil && q.Grading == nil && plain {
 		return b
@@ -95,10 +94,10 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 		by = q.Reranking.RerankSettings
 	}
 	for _, text := range []string{by.Upstream, by.Address, by.Model, by.Dialect} {
-		b = packed.AppendString(b, text)
+		b = retrieval.AppendString(b, text)
 	}
 	b = binary.AppendVarint(b, int64(by.Documents))
-	b = packed.AppendFloat(b, by.Threshold)
+	b = retrieval.AppendFloat(b, by.Threshold)
 	b = binary.AppendVarint(b, int64(by.Timeout))
 	if q.Grading == nil && plain {
 		return b
@@ -108,14 +107,14 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 		g = q.Grading.GradeSettings
 	}
 	for _, text := range []string{string(g.By), g.Upstream, g.Address, g.Model} {
-		b = packed.AppendString(b, text)
+		b = retrieval.AppendString(b, text)
 	}
-	b = packed.AppendFloat(packed.AppendFloat(b, g.Relevant), g.Irrelevant)
+	b = retrieval.AppendFloat(retrieval.AppendFloat(b, g.Relevant), g.Irrelevant)
 	b = binary.AppendVarint(b, int64(g.Timeout))
 	if plain {
 		return b
 	}
-	return packed.AppendString(b, string(q.Settings.Fusion))
+	return retrieval.AppendString(b, string(q.Settings.Fusion))
 }
 
 // NamedKey returns the key of a value that belongs to no tenant and is identified by
@@ -124,10 +123,10 @@ func NamedKey(kind Kind, names ...string) Key { return digestKey(kind, "", appen
 
 // appendNames returns the schema version, the kind and every name with its length.
 func appendNames(kind Kind, names []string) []byte {
-	b := packed.AppendString([]byte{schema}, string(kind))
+	b := retrieval.AppendString([]byte{schema}, string(kind))
 	b = binary.AppendUvarint(b, uint64(len(names)))
 	for _, name := range names {
-		b = packed.AppendString(b, name)
+		b = retrieval.AppendString(b, name)
 	}
 	return b
 }

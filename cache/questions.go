@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/packed"
 )
 
 // Questions are the vectors of questions. They are kept in this process only: what users ask
@@ -32,9 +31,9 @@ func NewQuestions(embedder retrieval.Embedder, space func() retrieval.Space, tie
 // what it returns. The error, which is not kept, is the embedder's or wraps ctx's cause.
 func (c *Questions) Question(ctx context.Context, tenant, text string) ([]float32, error) {
 	space := c.space()
-	id := packed.AppendString([]byte{schema}, string(Embedded))
+	id := retrieval.AppendString([]byte{schema}, string(Embedded))
 	for _, part := range [...]string{tenant, space.Model, fmt.Sprint(space.Dimensions), space.Input, text} {
-		id = packed.AppendString(id, part)
+		id = retrieval.AppendString(id, part)
 	}
 	var l Lookup[[]float32]
 	if v, hit := c.cache.Near(ctx, tenant, id, &l); hit {

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/hit"
-	"sidenote/retrieval/packed"
 )
 
 // maxBody is the largest body of a value; its length is written in 32 bits.
@@ -41,18 +39,18 @@ func Encode(k Key, r retrieval.Result) []byte {
 	}
 	b, bodyAt := seal(b, k)
 	e := encoder{floor: r.Floor}
-	b = packed.AppendFloat(b, r.Floor)
+	b = retrieval.AppendFloat(b, r.Floor)
 	b = appendCount(b, len(r.Sources), r.Sources == nil)
 	for i := range r.Sources {
 		b = e.source(b, &r.Sources[i])
 	}
-	b = packed.AppendString(b, fallen)
+	b = retrieval.AppendString(b, fallen)
 	b = appendCount(b, len(r.Bases), r.Bases == nil)
 	for _, ref := range r.Bases {
-		b = packed.AppendString(b, ref.Knowledge)
-		b = packed.AppendString(b, ref.Generation)
+		b = retrieval.AppendString(b, ref.Knowledge)
+		b = retrieval.AppendString(b, ref.Generation)
 	}
-	b = packed.AppendString(b, string(r.Reason))
+	b = retrieval.AppendString(b, string(r.Reason))
 	b = binary.AppendVarint(b, int64(r.Retrieved))
 	b = binary.AppendVarint(b, int64(r.Unique))
 	exact := make([]byte, 0, len(b)+sumSize) // what is kept for long takes no more than it holds
@@ -68,7 +66,7 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 	if err != nil {
 		return retrieval.Result{}, err
 	}
-	d := decoder{Reader: packed.Reader{Rest: string(body)}} // one copy, which all strings of the result share
+	d := decoder{BinaryReader: retrieval.BinaryReader{Rest: string(body)}} // one copy, which all strings of the result share
 	var r retrieval.Result
 	r.Floor = d.Float()
 	d.floor = r.Floor
@@ -78,7 +76,7 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 			d.source(&r.Sources[i])
 		}
 	}
-	fallen, whole := hit.ReadFallen(d.String(), r.Floor)
+	fallen, whole := retrieval.ReadExcludedList(d.String(), r.Floor)
 	if r.Fallen = fallen; !whole {
 		d.Fail()
 	}
@@ -118,7 +116,7 @@ func stringsOf(s *retrieval.Source) int {
 
 // A decoder reads a body.
 type decoder struct {
-	packed.Reader
+	retrieval.BinaryReader
 	floor float64
 	names columnReader // bases and types
 	docs  columnReader

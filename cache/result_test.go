@@ -12,7 +12,6 @@ import (
 
 	"sidenote/cache"
 	"sidenote/retrieval"
-	"sidenote/retrieval/sketch"
 )
 
 // answer returns a result with every kept field set.
@@ -20,11 +19,11 @@ func answer() retrieval.Result {
 	return retrieval.Result{
 		Sources: []retrieval.Source{
 			{Type: "rag", Knowledge: "docs", Doc: "leave.md", Chunk: 3, Name: "Leave policy", Section: "Parental leave",
-				Text: "Every parent may take 16 weeks.", Before: "Before.", After: "After.", Sketch: strings.Repeat("\x00\xff", sketch.Bytes/2), Tokens: 8, Score: 11.25},
+				Text: "Every parent may take 16 weeks.", Before: "Before.", After: "After.", Sketch: strings.Repeat("\x00\xff", retrieval.SketchBytes/2), Tokens: 8, Score: 11.25},
 			{Type: "rag", Knowledge: "faq", Doc: "ff\xff\x00.md", Score: -0.5, RerankScore: new(0.25), GradeScore: new(0.75), Grade: retrieval.GradeRelevant},
 			{Type: "rag", Knowledge: "faq", Doc: "b.md", Grade: retrieval.GradeAmbiguous},
 		},
-		Fallen: retrieval.FallenOf([]retrieval.Excluded{
+		Fallen: retrieval.NewExcludedList([]retrieval.Excluded{
 			{Knowledge: "docs", Doc: "old.md", Reason: retrieval.ExcludedDup, Detail: "duplicate of leave.md#3"},
 			{Knowledge: "docs", Doc: "off.md", Score: 2, RerankScore: new(0.5), GradeScore: new(0.0), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0 < 0.3"},
 			{Knowledge: "docs", Doc: "far.md", Score: 1, RerankScore: new(0.0), Reason: retrieval.ExcludedScore, Least: 2.5},
@@ -155,7 +154,7 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 	})
 	return retrieval.Result{
 		Sources: optional(rapid.SliceOfN(source, 0, 9)).Draw(t, "sources"),
-		Fallen: retrieval.FallenOf(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
+		Fallen: retrieval.NewExcludedList(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 			s := source.Draw(t, "source")
 			x := retrieval.Excluded{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, At: s.At}
 			if !s.At.Kept {

@@ -5,9 +5,6 @@ import (
 	"slices"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/hit"
-	"sidenote/retrieval/packed"
-	"sidenote/retrieval/score"
 )
 
 // grades are those of sources, by their number.
@@ -49,7 +46,7 @@ func (c *columnWriter) append(b []byte, s string) []byte {
 		common++
 	}
 	c.last = s
-	return packed.AppendString(append(b, 0, byte(common)), s[common:])
+	return retrieval.AppendString(append(b, 0, byte(common)), s[common:])
 }
 
 // A columnReader reads what a columnWriter wrote.
@@ -102,14 +99,14 @@ func (e *encoder) source(b []byte, s *retrieval.Source) []byte {
 	b = e.names.append(b, s.Knowledge)
 	b = e.docs.append(b, s.Doc)
 	b = binary.AppendVarint(b, int64(s.Chunk))
-	scores := score.All{Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, RerankScore: s.RerankScore, GradeScore: s.GradeScore}
+	scores := retrieval.Scores{Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, RerankScore: s.RerankScore, GradeScore: s.GradeScore}
 	b = scores.Append(b, e.floor)
 	b = append(b, byte(max(0, slices.Index(grades[:], s.Grade))))
 	if b = s.At.Append(b); s.At.Kept {
 		return b
 	}
 	for _, text := range [...]string{s.Name, s.Section, s.Text, s.Before, s.After, s.Sketch} {
-		b = packed.AppendString(b, text)
+		b = retrieval.AppendString(b, text)
 	}
 	return binary.AppendVarint(b, int64(s.Tokens))
 }
@@ -117,7 +114,7 @@ func (e *encoder) source(b []byte, s *retrieval.Source) []byte {
 func (d *decoder) source(s *retrieval.Source) {
 	s.Type, s.Knowledge, s.Doc = d.names.next(d), d.names.next(d), d.docs.next(d)
 	s.Chunk = d.Int()
-	scores := score.Read(&d.Reader, d.floor)
+	scores := retrieval.ReadScores(&d.BinaryReader, d.floor)
 	s.Score, s.Relevance, s.Arm, s.ByArm = scores.Score, scores.Relevance, scores.Arm, scores.ByArm
 	s.RerankScore, s.GradeScore = scores.RerankScore, scores.GradeScore
 	grade := d.Byte()
@@ -126,7 +123,7 @@ func (d *decoder) source(s *retrieval.Source) {
 		return
 	}
 	s.Grade = grades[grade]
-	if s.At = hit.ReadPlace(&d.Reader); s.At.Kept {
+	if s.At = retrieval.ReadPlace(&d.BinaryReader); s.At.Kept {
 		return
 	}
 	s.Name, s.Section = d.String(), d.String()

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"sidenote/retrieval/recent"
+	"sidenote/retrieval"
 )
 
 // What a WriteBehind may hold and do.
@@ -71,7 +71,7 @@ func (b *WriteBehind) Get(ctx context.Context, key string) ([]byte, error) {
 // ErrDropped if the queue is full or b is closed.
 func (b *WriteBehind) Set(_ context.Context, key string, val []byte, ttl time.Duration) error {
 	w := write{key, val, ttl}
-	queue := b.queues[recent.HashText(key)%behindWriters]
+	queue := b.queues[retrieval.HashText(key)%behindWriters]
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

@@ -19,7 +19,7 @@ rooms() {
 proxy;        headers.go; Credential|HeaderOptions|MergeTakes|M31; ^$
 proxy/route;  route.go; .; ^$
 retrieval;    select.go answer.go answertexts.go; .; ^$
-retrieval/hit; fallen.go pack.go unpack.go; .; ^$
+retrieval; fallen.go pack.go unpack.go; .; ^$
 retrieval/filter; filter.go parse.go value.go; .; ^$
 rewrite/options; options.go; .; ^$
 rewrite;      plan.go element.go sources.go place.go; .; RewriteHolds|AssembliesCounted|StoredCounts|Remembers|Linear|CostsAre

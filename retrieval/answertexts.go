@@ -1,10 +1,5 @@
 package retrieval
 
-import (
-	"sidenote/retrieval/hit"
-	"sidenote/retrieval/sketch"
-)
-
 // answers are those of one search. Of candidates that are hits their texts are read.
 type answers []answer
 
@@ -66,14 +61,14 @@ func (all answers) identity(c *candidate) (doc string, chunk int) {
 }
 
 // sketch returns that of a hit's text. What cannot be read resembles nothing.
-func (all answers) sketch(c *candidate) sketch.Sketch {
+func (all answers) sketch(c *candidate) Sketch {
 	of, _ := all.texts(c).Sketch(c.hit)
 	return of
 }
 
 // A fallenWriter writes what fell, in memory that is used again.
 type fallenWriter struct {
-	packed hit.Packer
+	packed excludedPacker
 	entry  Excluded
 	hits   []*Hit
 	rest   []fell      // what is still to be written
@@ -82,7 +77,7 @@ type fallenWriter struct {
 
 // write writes what fell of some answers, with the labels that engines have, of one answer after the
 // other as they come in the order.
-func (w *fallenWriter) write(all answers, list []fell, floor float64) (Fallen, error) {
+func (w *fallenWriter) write(all answers, list []fell, floor float64) (ExcludedList, error) {
 	if w.next == nil {
 		w.next = w.add
 	}
@@ -101,7 +96,7 @@ func (w *fallenWriter) write(all answers, list []fell, floor float64) (Fallen, e
 			w.hits = append(w.hits, f.hit)
 		}
 		if err := all.texts(first.candidate).Label(w.hits, w.next); err != nil {
-			return Fallen{}, unreadable(first.from, err)
+			return ExcludedList{}, unreadable(first.from, err)
 		}
 	}
 	return w.packed.Fallen(), nil

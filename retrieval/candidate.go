@@ -1,7 +1,5 @@
 package retrieval
 
-import "sidenote/retrieval/sketch"
-
 // A candidate is a chunk on its way through selection. Its hit or source belongs to an
 // answer that others may be reading: it is never changed.
 type candidate struct {
@@ -44,7 +42,7 @@ func (f *fell) write(x *Excluded) {
 
 // A content is what a text is compared by where a glance does not tell.
 type content struct {
-	sketch sketch.Sketch
+	sketch Sketch
 	made   bool     // the engine had no sketch
 	terms  []string // where it was made: as they come
 	sorted []string // the different ones; nil until they are compared
@@ -53,7 +51,7 @@ type content struct {
 // set returns the different terms, sorted.
 func (c *content) set() []string {
 	if c.sorted == nil {
-		c.sorted = sketch.Set(c.terms)
+		c.sorted = termSet(c.terms)
 	}
 	return c.sorted
 }

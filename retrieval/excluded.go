@@ -1,31 +1,5 @@
 package retrieval
 
-import "sidenote/retrieval/hit"
-
-// What an engine finds, and what becomes of it; see package hit.
-type (
-	Hit           = hit.Hit
-	Place         = hit.Place
-	Mark          = hit.Mark
-	Label         = hit.Label
-	Excluded      = hit.Excluded
-	ExcludeReason = hit.ExcludeReason
-	Fallen        = hit.Fallen
-)
-
-// The reasons why a candidate is not among the sources of a Result.
-const (
-	ExcludedScore    = hit.ExcludedScore
-	ExcludedDup      = hit.ExcludedDup
-	ExcludedDocument = hit.ExcludedDocument
-	ExcludedTopK     = hit.ExcludedTopK
-	ExcludedRerank   = hit.ExcludedRerank
-	ExcludedGrade    = hit.ExcludedGrade
-)
-
-// FallenOf returns candidates that fell.
-func FallenOf(list []Excluded) Fallen { return hit.FallenOf(list) }
-
 // ExcludedSource is a candidate that fell, as a source without its text.
 func ExcludedSource(x *Excluded) Source {
 	src := Source{

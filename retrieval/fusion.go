@@ -2,22 +2,6 @@ package retrieval
 
 import (
 	"math"
-
-	"sidenote/retrieval/score"
-)
-
-// The arms of engines, and what they score.
-type (
-	Arm       = score.Arm
-	ArmScores = score.ByArm
-)
-
-// The arms.
-const (
-	ArmNone   = score.ArmNone
-	ArmWords  = score.ArmWords
-	ArmVector = score.ArmVector
-	ArmGiven  = score.ArmGiven
 )
 
 // A Fusion is how lists of candidates become one.

@@ -163,7 +163,7 @@ func (g *Grading) drop(res *Result) {
 	}
 	clear(res.Sources[len(kept):])
 	if res.Sources = kept; len(fallen) > 0 {
-		res.Fallen = FallenOf(append(fallen, res.Fallen.List()...))
+		res.Fallen = NewExcludedList(append(fallen, res.Fallen.List()...))
 	}
 }
 

@@ -362,7 +362,7 @@ func TestGradesOfKeptAnswers(t *testing.T) {
 		}
 		return res
 	}
-	fell := retrieval.Result{Cache: retrieval.CacheHit, Fallen: retrieval.FallenOf([]retrieval.Excluded{{Reason: retrieval.ExcludedGrade}})}
+	fell := retrieval.Result{Cache: retrieval.CacheHit, Fallen: retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludedGrade}})}
 	for want, res := range map[retrieval.Grade]retrieval.Result{
 		retrieval.GradeRelevant:   kept(retrieval.GradeAmbiguous, retrieval.GradeRelevant),
 		retrieval.GradeAmbiguous:  kept(retrieval.GradeIrrelevant, retrieval.GradeAmbiguous),

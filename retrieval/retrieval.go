@@ -192,13 +192,13 @@ type Lookup struct {
 // A Result is an answer to a Query. It may be shared by many callers at once:
 // nobody changes it, neither its slices.
 type Result struct {
-	Sources []Source // best first, at most Settings.TopK (of an engine: NumCandidates)
-	Hits    []Hit    // of a Finder, in place of Sources; they name bases by their number in Bases
-	Fallen  Fallen   // candidates that are no sources; of a pipeline, none from an engine
-	Bases   []Ref    // what was really searched, with the generation searched
-	Floor   float64  // of an engine: its calibrated least score; 0 is none
-	Reason  Reason   // why there is nothing, or why something is missing
-	Partial bool     // a base was late or failed: never cached as a whole answer
+	Sources []Source     // best first, at most Settings.TopK (of an engine: NumCandidates)
+	Hits    []Hit        // of a Finder, in place of Sources; they name bases by their number in Bases
+	Fallen  ExcludedList // candidates that are no sources; of a pipeline, none from an engine
+	Bases   []Ref        // what was really searched, with the generation searched
+	Floor   float64      // of an engine: its calibrated least score; 0 is none
+	Reason  Reason       // why there is nothing, or why something is missing
+	Partial bool         // a base was late or failed: never cached as a whole answer
 	Cache   CacheState
 
 	// CacheKey is the beginning of the digest of the key by which the cache was asked that Cache is of;

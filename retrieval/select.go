@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sidenote/retrieval/hit"
-	"sidenote/retrieval/score"
-	"sidenote/retrieval/sketch"
 	"slices"
 )
 
@@ -37,8 +34,8 @@ func (s *selection) rank(answers []answer) error {
 		for i := range s.candidates[first:] {
 			c := &s.candidates[first+i]
 			c.at, c.further = first+i, further
-			c.relevance, c.threshold = score.Relevance(c.own, a.Floor), s.settings.threshold(c.knowledge, a.Floor)
-			if !score.HasFloor(a.Floor) {
+			c.relevance, c.threshold = Relevance(c.own, a.Floor), s.settings.threshold(c.knowledge, a.Floor)
+			if !hasFloor(a.Floor) {
 				c.beyond = c.own
 			}
 			if byRanks {
@@ -123,12 +120,12 @@ type selection struct {
 	chosen     []*candidate
 	fallen     []fell
 	writer     fallenWriter
-	sources    []*Source       // of which an engine is asked
-	groups     []group         // of all candidates, the best first; never more than there is room for
-	keys       []key           // of the best of each group
-	glances    []sketch.Glance // likewise
-	doubtful   bool            // a glance does not tell: of some group another one than the best is chosen, or a text is no hit
-	beyond     string          // the detail of what came after the list was full
+	sources    []*Source // of which an engine is asked
+	groups     []group   // of all candidates, the best first; never more than there is room for
+	keys       []key     // of the best of each group
+	glances    []glance  // likewise
+	doubtful   bool      // a glance does not tell: of some group another one than the best is chosen, or a text is no hit
+	beyond     string    // the detail of what came after the list was full
 }
 
 // A key tells texts apart that are not the same, without looking at them.
@@ -205,7 +202,7 @@ func (s *selection) add(c *candidate) {
 // duplicateOf names what was kept in place of a candidate.
 func (s *selection) duplicateOf(c, better *candidate) string {
 	doc, chunk := s.answers.identity(better)
-	return hit.DuplicateDetail(c.knowledge, better.knowledge, doc, chunk)
+	return duplicateDetail(c.knowledge, better.knowledge, doc, chunk)
 }
 
 // groupOf returns the group with the same text as c, else the best one with a text like that; a
@@ -243,7 +240,7 @@ func (s *selection) likeChosen(g *group, c *candidate) bool {
 const fewTerms = 16
 
 // alike tells whether the texts of two candidates are duplicates. By sketches that engines
-// have made it is an estimate, see sketch.Sketcher; where one had to be made here, the terms decide
+// have made it is an estimate, see Sketcher; where one had to be made here, the terms decide
 // on what the sketches do not tell apart at once.
 func (s *selection) alike(a, b *candidate) bool {
 	x, y := s.sketchOf(a), s.sketchOf(b)
@@ -251,11 +248,11 @@ func (s *selection) alike(a, b *candidate) bool {
 		return x.Similar(y)
 	}
 	few := min(len(a.text.terms), len(b.text.terms)) <= fewTerms
-	return (few || x.Near(y)) && sketch.SimilarSets(a.text.set(), b.text.set())
+	return (few || x.Near(y)) && similarSets(a.text.set(), b.text.set())
 }
 
 // glanceOf returns that of a candidate's text.
-func (s *selection) glanceOf(c *candidate) sketch.Glance {
+func (s *selection) glanceOf(c *candidate) glance {
 	if c.hit != nil {
 		return c.hit.Glance
 	}
@@ -263,7 +260,7 @@ func (s *selection) glanceOf(c *candidate) sketch.Glance {
 }
 
 // sketchOf returns the sketch of a candidate's text. Where its engine has made none it is made.
-func (s *selection) sketchOf(c *candidate) *sketch.Sketch {
+func (s *selection) sketchOf(c *candidate) *Sketch {
 	if c.text != nil {
 		return &c.text.sketch
 	}
@@ -272,10 +269,10 @@ func (s *selection) sketchOf(c *candidate) *sketch.Sketch {
 		c.text.sketch = s.answers.sketch(c)
 		return &c.text.sketch
 	}
-	read, ok := sketch.Read([]byte(c.source.Sketch))
+	read, ok := ReadSketch([]byte(c.source.Sketch))
 	if c.text.sketch = read; !ok {
 		c.text.terms, c.text.made = s.terms(c.source.Text), true
-		c.text.sketch = sketch.Of(c.text.terms)
+		c.text.sketch = SketchOf(c.text.terms)
 	}
 	return &c.text.sketch
 }

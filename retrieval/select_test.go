@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/sketch"
 )
 
 // outcome writes a Result in lines that a reader can check.
@@ -362,7 +361,7 @@ func checkSelection(t *rapid.T, res retrieval.Result, s retrieval.Settings, floo
 
 // sketched returns sources with the sketches of their texts.
 func sketched(sources []retrieval.Source) []retrieval.Source {
-	var k sketch.Sketcher
+	var k retrieval.Sketcher
 	out := slices.Clone(sources)
 	for i := range out {
 		for _, term := range words(out[i].Text) {

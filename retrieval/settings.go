@@ -2,8 +2,6 @@ package retrieval
 
 import (
 	"math"
-
-	"sidenote/retrieval/score"
 )
 
 // orDefaults replaces what cannot be meant: counts and a deadline that are not
@@ -45,7 +43,7 @@ func (s Settings) threshold(knowledge string, floor float64) float64 {
 	}
 	for _, t := range s.Thresholds {
 		if t.Knowledge == knowledge {
-			return score.FromRelevance(t.Relevance, floor)
+			return FromRelevance(t.Relevance, floor)
 		}
 	}
 	switch {

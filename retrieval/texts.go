@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"sidenote/retrieval/sketch"
 )
 
 // Texts are the texts of the hits of one Result, in the generation that was searched. They are
@@ -18,7 +16,7 @@ type Texts interface {
 	// Mark fills in the marks of hits, by their places.
 	Mark(hits []Hit) error
 	// Sketch returns that of the terms of a text, made at ingest.
-	Sketch(of *Hit) (sketch.Sketch, error)
+	Sketch(of *Hit) (Sketch, error)
 	// Read completes sources, by their places: by Doc, Chunk, Name, Section, Text, Before, After
 	// and Tokens.
 	Read(sources []*Source) error
@@ -190,8 +188,8 @@ func (all locatedTexts) Mark(hits []Hit) error {
 }
 
 // Sketch is not asked for: what a Pipeline has found was compared already.
-func (locatedTexts) Sketch(*Hit) (sketch.Sketch, error) {
-	return sketch.Sketch{}, errors.ErrUnsupported
+func (locatedTexts) Sketch(*Hit) (Sketch, error) {
+	return Sketch{}, errors.ErrUnsupported
 }
 
 // keeper returns the engine that keeps the texts of a base.

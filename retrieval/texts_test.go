@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/sketch"
 )
 
 // late is an engine that keeps the texts of its sources: its answers are hits.
@@ -49,8 +48,8 @@ func (l *late) Mark(hits []retrieval.Hit) error {
 	return l.broken["marks"]
 }
 
-func (l *late) Sketch(h *retrieval.Hit) (sketch.Sketch, error) {
-	return sketch.Of(words(l.answer.Sources[h.At.Text].Text)), nil
+func (l *late) Sketch(h *retrieval.Hit) (retrieval.Sketch, error) {
+	return retrieval.SketchOf(words(l.answer.Sources[h.At.Text].Text)), nil
 }
 
 func (l *late) Read(sources []*retrieval.Source) error {

@@ -3,7 +3,7 @@ package rewrite
 import (
 	"strings"
 
-	"sidenote/retrieval/recent"
+	"sidenote/retrieval"
 	"sidenote/rewrite/block"
 	"sidenote/rewrite/chat"
 )
@@ -65,7 +65,7 @@ type fixedKey struct {
 	notice           bool
 }
 
-func (k *fixedKey) hash() uint64 { return recent.HashText(k.policy) }
+func (k *fixedKey) hash() uint64 { return retrieval.HashText(k.policy) }
 
 // fixedTexts returns those of a request, with or without a notice that there are no sources.
 func (m *memo) fixedTexts(j *job, notice bool) *fixedTexts {

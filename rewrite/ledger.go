@@ -169,11 +169,11 @@ type Ledger struct {
 	Components []ComponentEntry `json:"components"`
 	// Sources are what was selected; Whole adds the Fallen, candidates that were not, and
 	// ChunkSources. Most ledgers are read by nobody, and a search has dozens of candidates.
-	Sources []SourceEntry    `json:"sources"`
-	Fallen  retrieval.Fallen `json:"-"`
-	Edits   []Edit           `json:"edits"`
-	Notes   []string         `json:"notes,omitempty"` // options cut to the policy
-	AppTags int              `json:"app_tags"`        // tags of our vocabulary in the app's own messages
+	Sources []SourceEntry          `json:"sources"`
+	Fallen  retrieval.ExcludedList `json:"-"`
+	Edits   []Edit                 `json:"edits"`
+	Notes   []string               `json:"notes,omitempty"` // options cut to the policy
+	AppTags int                    `json:"app_tags"`        // tags of our vocabulary in the app's own messages
 
 	TotalChunksRetrieved   int            `json:"total_chunks_retrieved"`
 	UniqueChunksAfterDedup int            `json:"unique_chunks_after_dedup"`
@@ -208,7 +208,7 @@ func (l Ledger) Whole() Ledger {
 		src := retrieval.ExcludedSource(&x)
 		all = append(all, outEntry(&src, x.Reason, x.Why()))
 	}
-	l.Sources, l.Fallen = all, retrieval.Fallen{}
+	l.Sources, l.Fallen = all, retrieval.ExcludedList{}
 	return l
 }
 

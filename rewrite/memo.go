@@ -3,7 +3,6 @@ package rewrite
 import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/followup"
-	"sidenote/retrieval/recent"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/edit"
 	"sidenote/rewrite/present"
@@ -17,7 +16,7 @@ type fitResult struct {
 
 	components []ComponentEntry
 	sources    []SourceEntry // what was retrieved and selected
-	fallen     retrieval.Fallen
+	fallen     retrieval.ExcludedList
 	selected   int // sources that are in
 
 	used, rules, text, overflow int
@@ -53,11 +52,11 @@ type fitKey struct {
 // stand alone, or not; reading one takes 1 to 5 µs
 // (BenchmarkDepends).
 type memo struct {
-	fits      recent.Table[memoEntry]
-	patterns  recent.Table[sourcePatterns]
-	questions recent.Table[questionRead]
-	blocks    recent.Table[renderedSource] // see renderings
-	fixed     recent.Table[fixedTexts]
+	fits      retrieval.Recent[memoEntry]
+	patterns  retrieval.Recent[sourcePatterns]
+	questions retrieval.Recent[questionRead]
+	blocks    retrieval.Recent[renderedSource] // see renderings
+	fixed     retrieval.Recent[fixedTexts]
 }
 
 type questionRead struct {
@@ -70,7 +69,7 @@ func (m *memo) depends(question string) bool {
 	if len(question) > followup.MaxBytes {
 		return followup.Depends(question)
 	}
-	hash := recent.HashText(question)
+	hash := retrieval.HashText(question)
 	if q := m.questions.At(hash); q != nil && q.text == question {
 		return q.depends
 	}
@@ -92,9 +91,9 @@ type sourcePatterns struct {
 // hash takes only the fields that usually differ between requests, because hashing all
 // takes longer.
 func (k *fitKey) hash() uint64 {
-	h := recent.Hash(k.first) + uint64(k.budget)
+	h := retrieval.Hash(k.first) + uint64(k.budget)
 	for _, s := range [...]string{k.policy, k.query, k.frames[0].Before, k.frames[0].After, k.frames[1].Before} {
-		h = h*31 + recent.HashText(s)
+		h = h*31 + retrieval.HashText(s)
 	}
 	return h
 }
@@ -108,7 +107,7 @@ func returns(found *retrieval.Result) bool { return found.Cache != retrieval.Cac
 // as the job lives. Like a fitKey, it compares lists of sources by identity.
 func (m *memo) patternsOf(j *job, found *retrieval.Result) *present.Texts {
 	sources := found.Sources
-	hash := recent.Hash(&sources[0])
+	hash := retrieval.Hash(&sources[0])
 	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && s.Len() == len(sources) {
 		return s.Texts
 	}

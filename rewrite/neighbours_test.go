@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/sketch"
 	"sidenote/rewrite"
 	"sidenote/rewrite/block"
 )
@@ -34,7 +33,7 @@ func (k *keptBase) Locate(_ context.Context, q retrieval.Query, hits []*retrieva
 
 func (k *keptBase) Mark([]retrieval.Hit) error { panic("nothing is compared") }
 
-func (k *keptBase) Sketch(*retrieval.Hit) (sketch.Sketch, error) { panic("nothing is compared") }
+func (k *keptBase) Sketch(*retrieval.Hit) (retrieval.Sketch, error) { panic("nothing is compared") }
 
 func (k *keptBase) Label([]*retrieval.Hit, func(retrieval.Label)) error { panic("nothing fell") }
 

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/recent"
 	"sidenote/rewrite/chat"
 )
 
@@ -21,7 +20,7 @@ type renderings struct {
 
 func (m *memo) renderings(j *job) renderings {
 	r := renderings{memo: m, policy: j.policy.Digest, encoding: j.model.Encoding}
-	r.salt = 31*recent.HashText(r.policy) + recent.HashText(r.encoding)
+	r.salt = 31*retrieval.HashText(r.policy) + retrieval.HashText(r.encoding)
 	return r
 }
 
@@ -45,7 +44,7 @@ func shown(src *retrieval.Source) shownSource {
 
 // hash takes what names a chunk, because to hash its text takes longer.
 func (r *renderings) hash(src *retrieval.Source, id int) uint64 {
-	return 31*(31*(31*r.salt+recent.HashText(src.Doc))+uint64(src.Chunk)) + uint64(id) //nolint:gosec // not negative
+	return 31*(31*(31*r.salt+retrieval.HashText(src.Doc))+uint64(src.Chunk)) + uint64(id) //nolint:gosec // not negative
 }
 
 // of returns a source under an id, weighed; false if it is not remembered.

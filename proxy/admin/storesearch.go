@@ -16,7 +16,6 @@ import (
 	"sidenote/proxy/lookup"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/score"
 	"sidenote/rewrite"
 )
 
@@ -163,7 +162,7 @@ func hitsOf(res retrieval.Result, store lookup.Store, filter *filter.Filter) []s
 			attributes[attrFloor] = res.Floor
 		}
 		hits = append(hits, storeHit{
-			FileID: src.Doc, Filename: src.Doc, Score: score.Relevance(src.Score, res.Floor),
+			FileID: src.Doc, Filename: src.Doc, Score: retrieval.Relevance(src.Score, res.Floor),
 			Attributes: attributesOf(file, attributes), Content: []storeText{{Type: "text", Text: src.Text}}, chunk: src.Chunk,
 		})
 	}

@@ -151,7 +151,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 		r.edits = append(r.edits, Edit{e.Name, e.Offset, e.Delete, e.Insert.Len()})
 	}
 	res.Edits, l.Edits = nil, nil
-	res.Retrieval.Sources, res.Retrieval.Fallen = nil, retrieval.Fallen{}
+	res.Retrieval.Sources, res.Retrieval.Fallen = nil, retrieval.ExcludedList{}
 	if found := &res.Retrieval; len(found.Lookups) > maxLookups {
 		found.Lookups = slices.Clone(found.Lookups[:maxLookups])
 	}
@@ -210,7 +210,7 @@ func shortNames(list []rewrite.SourceEntry) []rewrite.SourceEntry {
 
 // shortFallen returns what is kept of what fell, n at most. Usually that is the same bytes as others
 // have.
-func shortFallen(f retrieval.Fallen, n int) retrieval.Fallen {
+func shortFallen(f retrieval.ExcludedList, n int) retrieval.ExcludedList {
 	if f.Len() <= n && f.Bytes() <= maxFallen {
 		return f
 	}
@@ -220,7 +220,7 @@ func shortFallen(f retrieval.Fallen, n int) retrieval.Fallen {
 		x := &list[i]
 		x.Doc, x.Name, x.Section, x.Detail = shorterThan(maxID, x.Doc), short(x.Name), short(x.Section), short(x.Detail)
 	}
-	return retrieval.FallenOf(list)
+	return retrieval.NewExcludedList(list)
 }
 
 // Received implements proxy.BodyKeeper.

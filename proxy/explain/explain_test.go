@@ -39,7 +39,7 @@ func injected(id string) *report.Report {
 		Sources: []rewrite.SourceEntry{
 			{ID: 1, Knowledge: "handbook", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental leave", Score: 11.2, Relevance: 0.79, Fate: rewrite.In, Tokens: 53},
 		},
-		Fallen: retrieval.FallenOf([]retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: 0.27, Reason: retrieval.ExcludedScore, Least: 3}}),
+		Fallen: retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: 0.27, Reason: retrieval.ExcludedScore, Least: 3}}),
 	}
 	return &report.Report{
 		ID: id, Time: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Tenant: "acme", Policy: "base", PolicyHash: "h", Upstream: "openai",
@@ -220,7 +220,7 @@ func TestFallen(t *testing.T) {
 	fell := retrieval.Excluded{Knowledge: "wiki", Doc: strings.Repeat("long/", 200), Chunk: 1 << 20, Name: strings.Repeat("name ", 100), Score: 1e-300, Reason: retrieval.ExcludedTopK, Detail: "after the best 6"}
 	for _, list := range [][]retrieval.Excluded{{fell}, slices.Repeat([]retrieval.Excluded{fell}, 50), nil} {
 		of := injected("a")
-		of.Rewrite.Ledger.Fallen = retrieval.FallenOf(list)
+		of.Rewrite.Ledger.Fallen = retrieval.NewExcludedList(list)
 		whole := of.Rewrite.Ledger.Whole().Sources
 		r.Record(of)
 		shown := find(t, r, "a").Ledger.Sources
@@ -294,7 +294,7 @@ func TestMemoryOfARequest(t *testing.T) {
 			}
 			fallen = append(fallen, retrieval.Excluded{Knowledge: "kb", Doc: source.Doc, Name: source.Name, Section: source.Section, Detail: source.Detail})
 		}
-		l.Fallen = retrieval.FallenOf(fallen)
+		l.Fallen = retrieval.NewExcludedList(fallen)
 		of.Tools = &report.Tools{}
 		for i := range 100 {
 			of.Tools.Calls = append(of.Tools.Calls, report.ToolCall{Name: name("tool", i), Arguments: name("arguments", i)})
@@ -313,7 +313,7 @@ func TestMemoryOfARequest(t *testing.T) {
 		for i := range 44 {
 			fallen = append(fallen, retrieval.Excluded{Knowledge: "handbook", Doc: fmt.Sprint("policies/pay-", n, i, ".md"), Name: "Pay", Section: "Bonus", Reason: retrieval.ExcludedTopK, Detail: "after the best 6"})
 		}
-		l.Fallen = retrieval.FallenOf(fallen)
+		l.Fallen = retrieval.NewExcludedList(fallen)
 		return of
 	}
 	const requests = 20

@@ -94,7 +94,7 @@ func whole() *report.Report {
 		s.Reranked = &score
 	}
 	l.Sources[1].Fate, l.Sources[1].Demand, l.Sources[1].Detail = rewrite.Cut, 388, "cut to the budget"
-	l.Fallen = retrieval.FallenOf([]retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: .27, Reason: retrieval.ExcludedScore, Least: 3}})
+	l.Fallen = retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "handbook", Doc: "travel.md", Name: "Travel", Score: 1.1, Relevance: .27, Reason: retrieval.ExcludedScore, Least: 3}})
 	of.Rewrite.Retrieval.Cache, of.Rewrite.Retrieval.CacheKey, of.Rewrite.FitKept = retrieval.CacheMiss, 0x3f2a9c1b, true
 	of.Rewrite.Retrieval.Lookups = []retrieval.Lookup{
 		{Knowledge: "handbook", Others: 1, State: retrieval.CacheHit, Key: 0xc0ffee}, {Knowledge: "handbook", Others: 1, Query: 1, State: retrieval.CacheMiss, Key: 7},

@@ -45,7 +45,7 @@ func longest(id, text string) *report.Report {
 		source.ID = i + 1
 		l.Sources = append(l.Sources, source)
 	}
-	l.Fallen = retrieval.FallenOf(slices.Repeat([]retrieval.Excluded{{Knowledge: text, Doc: text, Name: text, Section: text, Reason: retrieval.ExcludedDup, Detail: text}}, 60))
+	l.Fallen = retrieval.NewExcludedList(slices.Repeat([]retrieval.Excluded{{Knowledge: text, Doc: text, Name: text, Section: text, Reason: retrieval.ExcludedDup, Detail: text}}, 60))
 	l.Edits = slices.Repeat([]rewrite.Edit{{Name: "inject", Offset: 1, Insert: [][]byte{[]byte("a")}}}, 20)
 	of.Tools = &report.Tools{Rounds: 20, Ended: true}
 	for i := range 60 {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/score"
 )
 
 // A Found is a search with all its candidates, and why they are in or out.
@@ -78,20 +77,20 @@ func (f *Found) told(s *retrieval.Source) retrieval.ExplainedHit {
 func (f *Found) least(s *retrieval.Source) float64 {
 	floor := floorOf(s)
 	if least := f.Settings.ScoreThreshold; least >= 0 {
-		return score.Relevance(least, floor)
+		return retrieval.Relevance(least, floor)
 	}
 	for _, t := range f.Settings.Thresholds {
 		if t.Knowledge == s.Knowledge {
 			return t.Relevance
 		}
 	}
-	return score.Relevance(floor, floor)
+	return retrieval.Relevance(floor, floor)
 }
 
 // floorOf returns the floor by which a score became its relevance; 0 where it had none, so that
 // the score is one.
 func floorOf(s *retrieval.Source) float64 {
-	if s.Relevance <= 0 || s.Relevance == score.Relevance(s.Score, 0) {
+	if s.Relevance <= 0 || s.Relevance == retrieval.Relevance(s.Score, 0) {
 		return 0
 	}
 	return s.Score * (1 - s.Relevance) / s.Relevance

@@ -243,7 +243,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *report.Report) {
 }
 
 // recordExcluded counts what fell by reason.
-func (m *Metrics) recordExcluded(fallen *retrieval.Fallen) {
+func (m *Metrics) recordExcluded(fallen *retrieval.ExcludedList) {
 	for i, n := range fallen.Counts() {
 		if n > 0 {
 			m.fixed.excluded[i]().Add(float64(n))

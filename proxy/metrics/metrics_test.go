@@ -42,7 +42,7 @@ func TestJunkAddsNoSeries(t *testing.T) {
 		r.Rewrite.Model.Row = "other"
 		r.Rewrite.Ledger.Model = name
 		r.Calls, r.Overhead = answered(code), time.Millisecond
-		r.Rewrite.Retrieval.Fallen = retrieval.FallenOf([]retrieval.Excluded{{Reason: retrieval.ExcludeReason(name)}})
+		r.Rewrite.Retrieval.Fallen = retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludeReason(name)}})
 		r.Stages = &report.Stages{Called: []report.Stage{{Name: name, Outcome: report.StageOK, Calls: 1}}}
 		m.Record(r)
 		m.Searched(name, retrieval.ReasonNone)
@@ -167,7 +167,7 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 	}
 	r.Rewrite.RetrieveTook, r.Rewrite.EditTook = time.Millisecond, time.Microsecond
 	r.Rewrite.Retrieval.Sources = make([]retrieval.Source, 5)
-	r.Rewrite.Retrieval.Fallen = retrieval.FallenOf([]retrieval.Excluded{
+	r.Rewrite.Retrieval.Fallen = retrieval.NewExcludedList([]retrieval.Excluded{
 		{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup},
 		{Reason: retrieval.ExcludedScore}, {Reason: "fit"}, {Reason: "strange"},
 	})
@@ -255,7 +255,7 @@ func BenchmarkRecord(b *testing.B) {
 	chat := reporttest.Injected()
 	chat.Tenant, chat.Upstream, chat.Route, chat.Calls, chat.Overhead, chat.Total = "acme", "openai", route.Chat, answered(200), time.Millisecond, time.Second
 	chat.Rewrite.RetrieveTook, chat.Rewrite.FitTook, chat.Rewrite.EditTook = time.Millisecond, time.Microsecond, time.Microsecond
-	chat.Rewrite.Retrieval.Fallen = retrieval.FallenOf([]retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}})
+	chat.Rewrite.Retrieval.Fallen = retrieval.NewExcludedList([]retrieval.Excluded{{Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedScore}, {Reason: retrieval.ExcludedDup}, {Reason: retrieval.ExcludedTopK}})
 	pass := *chat
 	pass.Route, pass.Outcome, pass.Rewrite = route.Embeddings, report.Relayed, rewrite.Result{}
 	for name, r := range map[string]*report.Report{"pass": &pass, "chat": chat} {

@@ -9,8 +9,7 @@ import (
 
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
-	"sidenote/retrieval/hit"
-	"sidenote/retrieval/recent"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
 
@@ -59,7 +58,9 @@ type requestSeries struct {
 // recentSeries remembers series by key, as finding them by their labels costs more than
 // counting: a relayed request is recorded in 0.13 µs with it and 0.9 without, a chat in 0.3
 // and 1.1 (BenchmarkRecord), and without it requests share locks.
-type recentSeries[K comparable, V any] struct{ table recent.Table[series[K, V]] }
+type recentSeries[K comparable, V any] struct {
+	table retrieval.Recent[series[K, V]]
+}
 
 type series[K comparable, V any] struct {
 	of K
@@ -69,7 +70,7 @@ type series[K comparable, V any] struct {
 // get returns the series of a key, which find finds by their labels. They are remembered
 // if find says so.
 func (s *recentSeries[K, V]) get(of K, find func() (v V, remember bool)) V {
-	hash := recent.Hash(of)
+	hash := retrieval.Hash(of)
 	if r := s.table.At(hash); r != nil && r.of == of {
 		return r.v
 	}
@@ -120,19 +121,19 @@ func (m *Metrics) findSeries(r *report.Report, k *requestKey) (t *requestSeries,
 // what never happened has no series.
 type fixed struct {
 	retrieval, fit, edit func() prometheus.Observer
-	excluded             [hit.NumReasons]func() prometheus.Counter // by their places in hit.Reasons
-	unfit                func() prometheus.Counter                 // of sources_excluded_total, too: there was no room in the budget
+	excluded             [retrieval.NumExcludeReasons]func() prometheus.Counter // by their places in retrieval.ExcludeReasons
+	unfit                func() prometheus.Counter                              // of sources_excluded_total, too: there was no room in the budget
 }
 
 func newFixed(stages *prometheus.HistogramVec, excluded *prometheus.CounterVec) fixed {
 	stage := func(name string) func() prometheus.Observer {
 		return sync.OnceValue(func() prometheus.Observer { return stages.WithLabelValues(name) })
 	}
-	by := func(reason hit.ExcludeReason) func() prometheus.Counter {
+	by := func(reason retrieval.ExcludeReason) func() prometheus.Counter {
 		return sync.OnceValue(func() prometheus.Counter { return excluded.WithLabelValues(string(reason)) })
 	}
 	f := fixed{retrieval: stage("retrieval"), fit: stage("fit"), edit: stage("edit"), unfit: by("fit")}
-	for i, reason := range hit.Reasons() {
+	for i, reason := range retrieval.ExcludeReasons() {
 		f.excluded[i] = by(cmp.Or(reason, Other))
 	}
 	return f

@@ -3,7 +3,7 @@ package analysis
 import (
 	"strings"
 
-	"sidenote/retrieval/recent"
+	"sidenote/retrieval"
 )
 
 // Recent caches the terms of words and texts that were analysed lately, such as frequent
@@ -11,8 +11,8 @@ import (
 // without (BenchmarkWarm of the engine); a new one in words of others takes a fourth of the time
 // (BenchmarkQuestion). The zero Recent is ready for use; nil caches nothing.
 type Recent struct {
-	texts recent.Table[analysed]
-	words recent.Table[wordTerm]
+	texts retrieval.Recent[analysed]
+	words retrieval.Recent[wordTerm]
 }
 
 type analysed struct {
@@ -31,7 +31,7 @@ func (r *Recent) Terms(text string) []string {
 	if r == nil || len(text) > maxRecent {
 		return r.terms(text)
 	}
-	hash := recent.HashText(text)
+	hash := retrieval.HashText(text)
 	if a := r.texts.At(hash); a != nil && a.text == text {
 		return a.terms
 	}
@@ -58,7 +58,7 @@ func (r *Recent) term(word string) string {
 	if r == nil {
 		return termOf(word)
 	}
-	hash := recent.HashText(word)
+	hash := retrieval.HashText(word)
 	if w := r.words.At(hash); w != nil && w.word == word {
 		return w.term
 	}

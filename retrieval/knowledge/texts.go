@@ -11,7 +11,6 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
-	"sidenote/retrieval/sketch"
 )
 
 // hitTexts reads the texts of what was found in some bases, in the contents that were
@@ -37,7 +36,7 @@ func (t *hitTexts) Mark(hits []retrieval.Hit) error {
 }
 
 // Sketch returns that of the terms of a hit's text.
-func (t *hitTexts) Sketch(of *retrieval.Hit) (read sketch.Sketch, err error) {
+func (t *hitTexts) Sketch(of *retrieval.Hit) (read retrieval.Sketch, err error) {
 	return read, t.guard(func() error {
 		read = index.Sketch(t.content.segments, refOf(of.At))
 		return nil

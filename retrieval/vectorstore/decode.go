@@ -17,7 +17,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/score"
 )
 
 // found is the decoded answer to a search.
@@ -72,7 +71,7 @@ func decodePage(body []byte, limit int, filter *filter.Filter, neutralise func(s
 			chunks[s.Doc]++
 		}
 		if f.floor > 0 {
-			s.Score = score.FromRelevance(s.Score, f.floor)
+			s.Score = retrieval.FromRelevance(s.Score, f.floor)
 		}
 		told := generationOf(results[i].Attributes["sidenote_generation"])
 		f.mixed = f.mixed || len(f.sources) > 0 && told != f.generation

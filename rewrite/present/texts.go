@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"sidenote/retrieval/recent"
+	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/cost"
 )
@@ -171,7 +171,7 @@ func newMatcher(texts []string, wide bool) *matcher {
 		s.id++
 	}
 	for i, t := range texts {
-		s.id = s.id*31 + recent.HashText(t)
+		s.id = s.id*31 + retrieval.HashText(t)
 		if t == "" {
 			continue
 		}

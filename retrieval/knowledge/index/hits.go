@@ -6,7 +6,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
-	"sidenote/retrieval/sketch"
 )
 
 // Mark fills in the marks of hits, by their places.
@@ -15,7 +14,7 @@ func (s Segments) Mark(hits []retrieval.Hit) {
 		h := &hits[i]
 		texts, at := &s[h.At.Segment].texts, h.At.Text
 		h.Mark = retrieval.Mark{
-			Glance: sketch.GlanceAt(texts.sketch(at)), Bytes: number(texts.starts, at+1) - number(texts.starts, at),
+			Glance: retrieval.GlanceAt(texts.sketch(at)), Bytes: number(texts.starts, at+1) - number(texts.starts, at),
 			Sum: uint32(number(texts.sums, at)), Document: texts.document(at),
 		}
 	}
@@ -23,8 +22,8 @@ func (s Segments) Mark(hits []retrieval.Hit) {
 }
 
 // Sketch returns that of the terms of a text of s.
-func Sketch(s Segments, at bm25.Ref) sketch.Sketch {
-	read, _ := sketch.Read(s[at.Segment].texts.sketch(at.Text))
+func Sketch(s Segments, at bm25.Ref) retrieval.Sketch {
+	read, _ := retrieval.ReadSketch(s[at.Segment].texts.sketch(at.Text))
 	runtime.KeepAlive(s)
 	return read
 }

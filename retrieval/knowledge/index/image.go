@@ -7,8 +7,8 @@ import (
 	"hash/crc32"
 	"math"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
-	"sidenote/retrieval/sketch"
 )
 
 // The file of a segment is a header, the image of its texts and the image of its
@@ -79,7 +79,7 @@ func (c textCounts) table() (n uint64) {
 }
 
 // sketches returns the bytes of the sketches, a multiple of 8.
-func (c textCounts) sketches() uint64 { return sketch.Bytes * c.texts }
+func (c textCounts) sketches() uint64 { return retrieval.SketchBytes * c.texts }
 
 func (c textCounts) bytes() uint64 {
 	return textsHeader + c.table() + c.sketches() + padded(c.bodies)

@@ -1,8 +1,8 @@
 package index
 
 import (
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
-	"sidenote/retrieval/recent"
 )
 
 // An identity tells a Segment from all others without holding on to it, as to a mapped file that
@@ -12,7 +12,7 @@ type identity struct{ _ byte } // of a size, so that each has an address of its 
 // RecentTexts are texts with their neighbours, as they were read lately: new questions mostly find
 // what others found. One that is remembered is not copied out of its image again; it is checked
 // there, so that damage shows. The zero RecentTexts is empty and ready for use.
-type RecentTexts struct{ table recent.Table[recentText] }
+type RecentTexts struct{ table retrieval.Recent[recentText] }
 
 type recentText struct {
 	textKey
@@ -35,7 +35,7 @@ func (r *RecentTexts) Around(s Segments, ref bm25.Ref) (before, text, after stri
 	}
 	seg := s[ref.Segment].Segment
 	key := textKey{seg.identity, ref.Text}
-	hash := recent.Hash(key)
+	hash := retrieval.Hash(key)
 	if t := r.table.At(hash); t != nil && t.textKey == key {
 		from, to := ref.Text, ref.Text+1
 		if t.before != "" {

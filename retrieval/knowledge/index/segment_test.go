@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/index"
-	"sidenote/retrieval/sketch"
 )
 
 // fatal is what tests, benchmarks and rapid have in common.
@@ -187,7 +187,7 @@ func TestSketches(t *testing.T) {
 	check := func(segment *index.Segment, texts int) {
 		t.Helper()
 		segments := index.Segments{segment.Without(nil, nil)}
-		var k sketch.Sketcher
+		var k retrieval.Sketcher
 		for d := range segments.InOrder() {
 			for ref := range segments.Texts(d) {
 				s, err := segments.Source(ref)

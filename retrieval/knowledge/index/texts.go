@@ -5,8 +5,8 @@ import (
 	"hash/crc32"
 	"sort"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/chunk"
-	"sidenote/retrieval/sketch"
 )
 
 // texts is the image of documents and their texts; image.go has its layout.
@@ -84,11 +84,11 @@ func (x *texts) string(i int) []byte { return x.strings[number(x.offsets, i):num
 
 func (x *texts) body(t int) []byte { return x.bodies[number(x.starts, t):number(x.starts, t+1)] }
 
-// sketch returns that of the terms of a text, see sketch.Sketcher.
+// sketch returns that of the terms of a text, see retrieval.Sketcher.
 func (x *texts) sketch(t int) []byte { return sketchAt(x.sketches, t) }
 
 func sketchAt(sketches []byte, t int) []byte {
-	return sketches[t*sketch.Bytes : (t+1)*sketch.Bytes]
+	return sketches[t*retrieval.SketchBytes : (t+1)*retrieval.SketchBytes]
 }
 
 // sum returns the checksum of a text and its sketch.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index/bm25"
-	"sidenote/retrieval/sketch"
 )
 
 // maxBytes is how much text, titles counted as often as they are indexed, goes into one
@@ -60,7 +60,7 @@ type Writer struct {
 	words     Words        // where Memory bounds a segment
 	ofWords   int64        // what they take
 	postings  bm25.Builder // keeps what it learned of the words
-	sketcher  sketch.Sketcher
+	sketcher  retrieval.Sketcher
 	sketches  []byte // of the texts in postings
 }
 
@@ -152,7 +152,7 @@ func (w *Writer) index(d *Document) error {
 		// Twice: a term of the title should weigh more than one of the text.
 		if _, err := w.postings.Add(d.Name, d.Name, p.Section, p.Text); err != nil {
 			w.postings.Truncate(before)
-			w.sketches = w.sketches[:before*sketch.Bytes]
+			w.sketches = w.sketches[:before*retrieval.SketchBytes]
 			return err
 		}
 		for term := range w.postings.LastPart() { // those of the text

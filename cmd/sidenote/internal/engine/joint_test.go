@@ -131,7 +131,7 @@ func asOne(res *retrieval.Result) {
 		x := &fallen[i]
 		x.Doc, x.Knowledge = x.Knowledge+"/"+x.Doc, "all"
 	}
-	res.Fallen = retrieval.FallenOf(fallen)
+	res.Fallen = retrieval.NewExcludedList(fallen)
 }
 
 func write(t *testing.T, path, text string) {

@@ -61,7 +61,7 @@ func TestCandidatesReranked(t *testing.T) {
 	}
 	f := &lookup.Found{Settings: retrieval.DefaultSettings(), Result: retrieval.Result{
 		Sources: []retrieval.Source{source("low", .5, .98765), source("high", .75, .5)}, Retrieved: 3,
-		Fallen:   retrieval.FallenOf([]retrieval.Excluded{{Knowledge: "hr", Doc: "off", Relevance: .9, RerankScore: new(.125), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0.125 < 0.3"}}),
+		Fallen:   retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "hr", Doc: "off", Relevance: .9, RerankScore: new(.125), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0.125 < 0.3"}}),
 		Reranked: &retrieval.Reranked{Upstream: "s", Model: "m", Documents: 3, Reason: retrieval.RerankOK},
 		Graded:   &retrieval.Graded{By: retrieval.GradeByRerank, Reason: retrieval.RerankOK, Verdict: retrieval.GradeRelevant, Rounds: 2},
 	}}

@@ -21,7 +21,7 @@ import (
 	"runtime"
 	"sync"
 
-	"sidenote/retrieval/recent"
+	"sidenote/retrieval"
 )
 
 // The parameters of BM25; on scientific abstracts and on Chinese paragraphs they
@@ -53,7 +53,7 @@ type Index struct {
 	texts   int     // live
 	average float64 // length
 	usual   float64 // how often a text has a term that it has, over all terms and texts
-	known   recent.Table[known]
+	known   retrieval.Recent[known]
 	scratch sync.Pool // *scratch
 }
 

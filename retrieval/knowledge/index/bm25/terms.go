@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"sidenote/retrieval/recent"
+	"sidenote/retrieval"
 )
 
 // A known is what an Index knows of a term.
@@ -40,7 +40,7 @@ const (
 // look looks a term up in every segment, by what was known before change if that is not nil.
 // Terms come again, in the same search already, and a look-up takes some 0.1 µs a segment.
 func (x *Index) look(term string, change *Change) (k *known) {
-	hash := recent.HashText(term)
+	hash := retrieval.HashText(term)
 	if k = x.known.At(hash); k != nil && k.term == term {
 		return k
 	}

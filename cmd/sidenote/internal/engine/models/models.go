@@ -4,7 +4,7 @@ package models
 import (
 	"cmp"
 
-	"sidenote/retrieval/recent"
+	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
 )
@@ -15,7 +15,7 @@ import (
 type Table struct {
 	Rows      []tokens.Model // first match wins
 	Encodings *tokens.Set
-	recent    recent.Table[resolved]
+	recent    retrieval.Recent[resolved]
 }
 
 // A resolved is a name with its model.
@@ -26,7 +26,7 @@ type resolved struct {
 
 // Model resolves a model's name.
 func (m *Table) Model(name string) rewrite.Model {
-	hash := recent.HashText(name)
+	hash := retrieval.HashText(name)
 	if r := m.recent.At(hash); r != nil && r.name == name {
 		return r.model
 	}

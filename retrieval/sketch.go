@@ -1,18 +1,16 @@
-// Package sketch tells whether the sets of terms of two texts are nearly the same: by the terms, or
-// by sketches of them.
-package sketch
+package retrieval
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-// Bytes is the length of a sketch.
-const Bytes = 128
+// SketchBytes is the length of a sketch.
+const SketchBytes = 128
 
 const (
-	bins  = 2 * Bytes // of four bits each
-	words = Bytes / 8
+	bins  = 2 * SketchBytes // of four bits each
+	words = SketchBytes / 8
 )
 
 // A Sketcher makes the sketch of a set of terms, from which the Jaccard similarity of two
@@ -78,9 +76,9 @@ func filled(word uint64) uint64 {
 	return (word | word>>1) & lowBits
 }
 
-// Read reads what Sketcher.Append wrote; ok is false where that is nothing.
-func Read(s []byte) (out Sketch, ok bool) {
-	if len(s) != Bytes {
+// ReadSketch reads what Sketcher.Append wrote; ok is false where that is nothing.
+func ReadSketch(s []byte) (out Sketch, ok bool) {
+	if len(s) != SketchBytes {
 		return out, false
 	}
 	for i := range out.words {
@@ -89,13 +87,13 @@ func Read(s []byte) (out Sketch, ok bool) {
 	return out, true
 }
 
-// Of returns the sketch of some terms.
-func Of(terms []string) Sketch {
+// SketchOf returns the sketch of some terms.
+func SketchOf(terms []string) Sketch {
 	var k Sketcher
 	for _, t := range terms {
 		k.Add([]byte(t))
 	}
-	out, _ := Read(k.Append(make([]byte, 0, Bytes)))
+	out, _ := ReadSketch(k.Append(make([]byte, 0, SketchBytes)))
 	return out
 }
 
@@ -134,9 +132,9 @@ func (a *Sketch) agrees(b *Sketch, least float64) bool {
 	return of > 0 && float64(same) >= least*float64(of)
 }
 
-// A Glance is a bit of each of the first 64 bins of a sketch, by which most sketches that are not
+// A glance is a bit of each of the first 64 bins of a sketch, by which most sketches that are not
 // similar are told apart in a few instructions.
-type Glance struct {
+type glance struct {
 	odd  uint64 // whether what a bin holds is odd
 	most uint8  // by how many bits that of a similar set differs at most
 }
@@ -147,12 +145,12 @@ const glanceWords = 4
 // Glance returns that of a sketch. Of 100 bins in use some 21 differ from those of a similar set, so
 // 11 bits, and half of those of a set with nothing in common. What is allowed is more than four
 // standard deviations above that, and more than there can be in sets of a few terms.
-func (a *Sketch) Glance() Glance { return glanceOf([glanceWords]uint64(a.words[:glanceWords])) }
+func (a *Sketch) Glance() glance { return glanceOf([glanceWords]uint64(a.words[:glanceWords])) }
 
 // GlanceAt is that of the sketch which Read reads from s.
-func GlanceAt(s []byte) Glance {
+func GlanceAt(s []byte) glance {
 	var first [glanceWords]uint64
-	if len(s) == Bytes {
+	if len(s) == SketchBytes {
 		for i := range first {
 			first[i] = binary.LittleEndian.Uint64(s[8*i:])
 		}
@@ -160,7 +158,7 @@ func GlanceAt(s []byte) Glance {
 	return glanceOf(first)
 }
 
-func glanceOf(first [glanceWords]uint64) (g Glance) {
+func glanceOf(first [glanceWords]uint64) (g glance) {
 	used := uint64(0)
 	for i, word := range first {
 		g.odd |= word & lowBits << i
@@ -171,6 +169,6 @@ func glanceOf(first [glanceWords]uint64) (g Glance) {
 }
 
 // RulesOut tells whether sets are not similar.
-func (g Glance) RulesOut(h Glance) bool {
+func (g glance) RulesOut(h glance) bool {
 	return bits.OnesCount64(g.odd^h.odd) > int(max(g.most, h.most))
 }

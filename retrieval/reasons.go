@@ -1,21 +1,19 @@
-package hit
+package retrieval
 
 import (
 	"fmt"
 	"strconv"
-
-	"sidenote/retrieval/score"
 )
 
 // An Excluded is a candidate that fell, and why.
 type Excluded struct {
-	Knowledge, Doc string // as in a retrieval.Source, and so are the next ones
+	Knowledge, Doc string // as in a Source, and so are the next ones
 	Chunk          int
 	Name, Section  string
 	Score          float64
 	Relevance      float64
-	Arm            score.Arm
-	ByArm          score.ByArm
+	Arm            Arm
+	ByArm          ArmScores
 	RerankScore    *float64
 	GradeScore     *float64
 	At             Place
@@ -49,12 +47,12 @@ const (
 // DuplicateOf tells whether a candidate fell because another one, a chunk of a document in a base,
 // says the same.
 func (x *Excluded) DuplicateOf(knowledge, doc string, chunk int) bool {
-	return x.Reason == ExcludedDup && x.Detail == DuplicateDetail(x.Knowledge, knowledge, doc, chunk)
+	return x.Reason == ExcludedDup && x.Detail == duplicateDetail(x.Knowledge, knowledge, doc, chunk)
 }
 
-// DuplicateDetail is the Detail of a chunk of a base that says the same as a better one, which is
+// duplicateDetail is the Detail of a chunk of a base that says the same as a better one, which is
 // in the base better.
-func DuplicateDetail(knowledge, better, doc string, chunk int) string {
+func duplicateDetail(knowledge, better, doc string, chunk int) string {
 	if better != knowledge {
 		return fmt.Sprintf("duplicate of %s#%d in %s", doc, chunk, better)
 	}

@@ -1,4 +1,4 @@
-package hit_test
+package retrieval_test
 
 import (
 	"fmt"
@@ -8,11 +8,10 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"sidenote/retrieval/hit"
-	"sidenote/retrieval/score"
+	"sidenote/retrieval"
 )
 
-var someExcluded = rapid.Custom(func(t *rapid.T) hit.Excluded {
+var someExcluded = rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 	text := rapid.OneOf(rapid.SampledFrom([]string{"", "hr", "handbook/part-1/leave.md", "handbook/part-1/pay.md", strings.Repeat("long/", 20)}), rapid.String())
 	number := rapid.OneOf(rapid.SampledFrom([]float64{0, 3.5, -1}), rapid.Float64(), rapid.Custom(func(t *rapid.T) float64 { return float64(rapid.Int32().Draw(t, "units")) / (1 << 20) }))
 	optional := func(name string) *float64 {
@@ -21,21 +20,21 @@ var someExcluded = rapid.Custom(func(t *rapid.T) hit.Excluded {
 		}
 		return new(number.Draw(t, name))
 	}
-	x := hit.Excluded{
+	x := retrieval.Excluded{
 		Knowledge: text.Draw(t, "knowledge"), Doc: text.Draw(t, "doc"), Chunk: rapid.Int().Draw(t, "chunk"), Name: text.Draw(t, "name"), Section: text.Draw(t, "section"),
 		Score: number.Draw(t, "score"), Relevance: number.Draw(t, "relevance"), RerankScore: optional("rerank"), GradeScore: optional("grade"),
-		Reason: rapid.SampledFrom([]hit.ExcludeReason{hit.ExcludedDup, hit.ExcludedTopK, hit.ExcludedScore, "other"}).Draw(t, "reason"),
+		Reason: rapid.SampledFrom([]retrieval.ExcludeReason{retrieval.ExcludedDup, retrieval.ExcludedTopK, retrieval.ExcludedScore, "other"}).Draw(t, "reason"),
 	}
 	if rapid.Bool().Draw(t, "by floor") {
-		x.Relevance = score.Relevance(x.Score, 3)
+		x.Relevance = retrieval.Relevance(x.Score, 3)
 	}
-	if x.Arm = rapid.SampledFrom([]score.Arm{score.ArmNone, score.ArmWords, score.ArmVector}).Draw(t, "arm"); x.Arm != score.ArmNone {
-		x.ByArm = score.ByArm{Words: rapid.Float32().Draw(t, "words"), Vector: rapid.Float32().Draw(t, "vector")}
+	if x.Arm = rapid.SampledFrom([]retrieval.Arm{retrieval.ArmNone, retrieval.ArmWords, retrieval.ArmVector}).Draw(t, "arm"); x.Arm != retrieval.ArmNone {
+		x.ByArm = retrieval.ArmScores{Words: rapid.Float32().Draw(t, "words"), Vector: rapid.Float32().Draw(t, "vector")}
 	}
 	if rapid.Bool().Draw(t, "kept") {
-		x.At = hit.Place{Kept: true, Segment: rapid.IntMin(0).Draw(t, "segment"), Text: rapid.IntMin(0).Draw(t, "text")}
+		x.At = retrieval.Place{Kept: true, Segment: rapid.IntMin(0).Draw(t, "segment"), Text: rapid.IntMin(0).Draw(t, "text")}
 	}
-	if x.Reason == hit.ExcludedScore {
+	if x.Reason == retrieval.ExcludedScore {
 		x.Least = number.Draw(t, "least")
 	} else {
 		x.Detail = text.Draw(t, "detail")
@@ -48,21 +47,21 @@ var someExcluded = rapid.Custom(func(t *rapid.T) hit.Excluded {
 func TestFallen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOfN(someExcluded, 0, 200).Draw(t, "fallen")
-		f := hit.FallenOf(want)
-		if diff := gocmp.Diff(want, append([]hit.Excluded{}, f.List()...)); diff != "" || f.Len() != len(want) {
+		f := retrieval.NewExcludedList(want)
+		if diff := gocmp.Diff(want, append([]retrieval.Excluded{}, f.List()...)); diff != "" || f.Len() != len(want) {
 			t.Fatalf("%d (-want +got):\n%s", f.Len(), diff)
 		}
 		floor := rapid.SampledFrom([]float64{0, 3}).Draw(t, "floor")
-		kept, ok := hit.ReadFallen(f.Packed(floor), floor)
+		kept, ok := retrieval.ReadExcludedList(f.Packed(floor), floor)
 		for i := range want {
 			if want[i].At.Kept {
 				want[i].Name, want[i].Section = "", ""
 			}
 		}
-		if diff := gocmp.Diff(want, append([]hit.Excluded{}, kept.List()...)); diff != "" || !ok {
+		if diff := gocmp.Diff(want, append([]retrieval.Excluded{}, kept.List()...)); diff != "" || !ok {
 			t.Fatalf("kept: %t (-want +got):\n%s", ok, diff)
 		}
-		for _, reason := range []hit.ExcludeReason{"", hit.ExcludedDup, hit.ExcludedTopK, hit.ExcludedScore, hit.ExcludedGrade} {
+		for _, reason := range []retrieval.ExcludeReason{"", retrieval.ExcludedDup, retrieval.ExcludedTopK, retrieval.ExcludedScore, retrieval.ExcludedGrade} {
 			n := 0
 			for _, x := range want {
 				if x.Reason == reason || reason == "" && x.Reason == "other" {
@@ -73,7 +72,7 @@ func TestFallen(t *testing.T) {
 				t.Errorf("%d and %d fell for %q, want %d", f.Fell(reason), kept.Fell(reason), reason, n)
 			}
 		}
-		if !f.Equal(hit.FallenOf(f.List())) || len(want) > 0 && f.Equal(hit.FallenOf(want[1:])) {
+		if !f.Equal(retrieval.NewExcludedList(f.List())) || len(want) > 0 && f.Equal(retrieval.NewExcludedList(want[1:])) {
 			t.Error("equal is not what is")
 		}
 	})
@@ -81,25 +80,25 @@ func TestFallen(t *testing.T) {
 
 // Of a usual candidate some 35 bytes are kept, most of them its id.
 func TestFallenIsSmall(t *testing.T) {
-	var list []hit.Excluded
+	var list []retrieval.Excluded
 	for i := range 44 {
-		list = append(list, hit.Excluded{
+		list = append(list, retrieval.Excluded{
 			Knowledge: "handbook", Doc: fmt.Sprintf("handbook/part-%02d/page-number-%03d.md", i%20, i), Chunk: i % 3, Score: float64(9<<20-i*12345) / (1 << 20),
-			Reason: hit.ExcludedTopK, Detail: "after the best 6", At: hit.Place{Kept: true, Text: 1000 * i},
+			Reason: retrieval.ExcludedTopK, Detail: "after the best 6", At: retrieval.Place{Kept: true, Text: 1000 * i},
 		})
 	}
-	if each := hit.FallenOf(list).Bytes() / len(list); each > 40 {
+	if each := retrieval.NewExcludedList(list).Bytes() / len(list); each > 40 {
 		t.Errorf("%d bytes each", each)
 	}
 }
 
 // Whatever a store returns is read without a panic, and in memory that it bounds.
 func FuzzReadFallen(f *testing.F) {
-	f.Add(hit.FallenOf([]hit.Excluded{{Knowledge: "hr", Doc: "a.md", Reason: hit.ExcludedTopK}, {Knowledge: "hr", Doc: "b.md", Reason: hit.ExcludedScore, Least: 1, RerankScore: new(.5)}}).Packed(0))
+	f.Add(retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "hr", Doc: "a.md", Reason: retrieval.ExcludedTopK}, {Knowledge: "hr", Doc: "b.md", Reason: retrieval.ExcludedScore, Least: 1, RerankScore: new(.5)}}).Packed(0))
 	f.Add("\x00\x02hr\x01")
 	f.Add(strings.Repeat("\xff", 40))
 	f.Fuzz(func(t *testing.T, list string) {
-		fallen, ok := hit.ReadFallen(list, 3)
+		fallen, ok := retrieval.ReadExcludedList(list, 3)
 		if !ok {
 			return
 		}
@@ -107,7 +106,7 @@ func FuzzReadFallen(f *testing.F) {
 		if len(all) != fallen.Len() || len(all) > len(list) {
 			t.Fatalf("%d of %d, in %d bytes", len(all), fallen.Len(), len(list))
 		}
-		if again, ok := hit.ReadFallen(hit.FallenOf(all).Packed(3), 3); !ok || !again.Equal(fallen) {
+		if again, ok := retrieval.ReadExcludedList(retrieval.NewExcludedList(all).Packed(3), 3); !ok || !again.Equal(fallen) {
 			t.Error("not the same again")
 		}
 	})

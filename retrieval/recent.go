@@ -1,9 +1,4 @@
-// Package recent remembers what was made lately, for callers that would otherwise make the
-// same again for each of many equal requests. It exists for speed alone: with the build tag
-// sidenote_plain nothing is remembered, and benchmarks show what each of its uses buys;
-// together they let a popular question of 20 KB take 5 µs in place of 60 (BenchmarkWarm of
-// the engine).
-package recent
+package retrieval
 
 import (
 	"hash/maphash"
@@ -13,13 +8,13 @@ import (
 // size is the number of slots of a Table.
 const size = 512
 
-// A Table is a small table without locks, in which a new value replaces the one in its
+// A Recent is a small table without locks, in which a new value replaces the one in its
 // slot. Different keys may have the same slot, so a value holds its key, and callers
-// compare that. The zero Table is empty and ready for use.
-type Table[V any] struct{ slots [size]atomic.Pointer[V] }
+// compare that. The zero Recent is empty and ready for use.
+type Recent[V any] struct{ slots [size]atomic.Pointer[V] }
 
 // At returns the value in the slot of a hash, nil if there is none. It may be another key's.
-func (t *Table[V]) At(hash uint64) *V {
+func (t *Recent[V]) At(hash uint64) *V {
 	if plain {
 		return nil
 	}
@@ -27,7 +22,7 @@ func (t *Table[V]) At(hash uint64) *V {
 }
 
 // Put puts v into the slot of a hash. Nobody changes it afterwards.
-func (t *Table[V]) Put(hash uint64, v *V) { t.slots[hash%size].Store(v) }
+func (t *Recent[V]) Put(hash uint64, v *V) { t.slots[hash%size].Store(v) }
 
 // seed spreads keys over slots; it never changes in a process.
 var seed = maphash.MakeSeed()

@@ -1,10 +1,7 @@
-package hit
+package retrieval
 
 import (
 	"encoding/binary"
-
-	"sidenote/retrieval/packed"
-	"sidenote/retrieval/score"
 )
 
 const (
@@ -25,34 +22,34 @@ type note struct {
 	detail string
 }
 
-// A Packer writes candidates that fell. Of each there are the numbers of its base and of its note,
+// A excludedPacker writes candidates that fell. Of each there are the numbers of its base and of its note,
 // from 1, the id of its document behind the number of bytes that it has in common with the one
 // before, its chunk, its scores and its place; where it has none, name and section. A base or note
 // that is new is 0, and follows.
-type Packer struct {
+type excludedPacker struct {
 	b      []byte
 	floor  float64
 	bases  []string
 	notes  []note
 	doc    []byte // of the one before
 	names  fallenNames
-	counts Counts
+	counts excludedCounts
 }
 
 // Reset begins a list of a search with some floor, in the memory of the one before.
-func (p *Packer) Reset(floor float64) {
+func (p *excludedPacker) Reset(floor float64) {
 	clear(p.bases)
 	clear(p.notes)
-	*p = Packer{b: p.b[:0], floor: floor, bases: p.bases[:0], notes: p.notes[:0], doc: p.doc[:0], names: fallenNames{b: p.names.b[:0]}}
+	*p = excludedPacker{b: p.b[:0], floor: floor, bases: p.bases[:0], notes: p.notes[:0], doc: p.doc[:0], names: fallenNames{b: p.names.b[:0]}}
 }
 
 // Fallen returns what was added.
-func (p *Packer) Fallen() Fallen {
-	return Fallen{list: string(p.b), floor: p.floor, names: p.names.packed(), counts: p.counts}
+func (p *excludedPacker) Fallen() ExcludedList {
+	return ExcludedList{list: string(p.b), floor: p.floor, names: p.names.packed(), counts: p.counts}
 }
 
 // Add adds a candidate with its label, which stands in place of that in x.
-func (p *Packer) Add(x *Excluded, label Label) {
+func (p *excludedPacker) Add(x *Excluded, label Label) {
 	p.base(x.Knowledge)
 	p.counts[p.note(x)]++
 	common := 0
@@ -60,42 +57,42 @@ func (p *Packer) Add(x *Excluded, label Label) {
 		common++
 	}
 	p.doc = append(p.doc[:0], label.Doc...)
-	p.b = packed.AppendString(append(p.b, byte(common)), label.Doc[common:])
+	p.b = AppendString(append(p.b, byte(common)), label.Doc[common:])
 	p.b = binary.AppendVarint(p.b, int64(label.Chunk))
-	scores := score.All{Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, ByArm: x.ByArm, RerankScore: x.RerankScore, GradeScore: x.GradeScore}
+	scores := Scores{Score: x.Score, Relevance: x.Relevance, Arm: x.Arm, ByArm: x.ByArm, RerankScore: x.RerankScore, GradeScore: x.GradeScore}
 	if p.b = x.At.Append(scores.Append(p.b, p.floor)); x.At.Kept {
 		p.names.add(label.Name, label.Section)
 		return
 	}
-	p.b = packed.AppendString(packed.AppendString(p.b, label.Name), label.Section)
+	p.b = AppendString(AppendString(p.b, label.Name), label.Section)
 }
 
-func (p *Packer) base(id string) {
+func (p *excludedPacker) base(id string) {
 	for i := len(p.bases) - 1; i >= max(0, len(p.bases)-lately); i-- {
 		if p.bases[i] == id {
 			p.b = append(p.b, byte(i+1))
 			return
 		}
 	}
-	if p.b = packed.AppendString(append(p.b, 0), id); len(p.bases) < maxPacked {
+	if p.b = AppendString(append(p.b, 0), id); len(p.bases) < maxPacked {
 		p.bases = append(p.bases, id)
 	}
 }
 
 // note writes why a candidate fell, and returns the number of the reason.
-func (p *Packer) note(x *Excluded) int {
+func (p *excludedPacker) note(x *Excluded) int {
 	for i := len(p.notes) - 1; i >= max(0, len(p.notes)-lately); i-- {
-		if n := &p.notes[i]; n.reason == x.Reason && score.Identical(n.least, x.Least) && n.detail == x.Detail {
+		if n := &p.notes[i]; n.reason == x.Reason && identical(n.least, x.Least) && n.detail == x.Detail {
 			p.b = append(p.b, byte(i+1))
 			return n.number
 		}
 	}
 	number := numberOf(x.Reason)
-	p.b = packed.AppendString(append(p.b, 0), x.Reason)
+	p.b = AppendString(append(p.b, 0), x.Reason)
 	if x.Reason == ExcludedScore {
-		p.b = packed.AppendFloat(p.b, x.Least)
+		p.b = AppendFloat(p.b, x.Least)
 	} else {
-		p.b = packed.AppendString(p.b, x.Detail)
+		p.b = AppendString(p.b, x.Detail)
 	}
 	if len(p.notes) < maxPacked {
 		p.notes = append(p.notes, note{x.Reason, number, x.Least, x.Detail})

@@ -1,4 +1,4 @@
-package sketch
+package retrieval
 
 import "slices"
 
@@ -6,17 +6,17 @@ import "slices"
 // which the worse one is a duplicate.
 const similarity = 0.8
 
-// Set returns the different terms, sorted, and never nil. It leaves the
+// termSet returns the different terms, sorted, and never nil. It leaves the
 // argument alone: an analyser may hand out shared slices.
-func Set(terms []string) []string {
+func termSet(terms []string) []string {
 	set := append([]string{}, terms...)
 	slices.Sort(set)
 	return slices.Compact(set)
 }
 
-// SimilarSets tells whether |a∩b| / |a∪b| of two term sets reaches
+// similarSets tells whether |a∩b| / |a∪b| of two term sets reaches
 // similarity. Sets without a term resemble nothing.
-func SimilarSets(a, b []string) bool {
+func similarSets(a, b []string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}

@@ -1,10 +1,8 @@
-package score
+package retrieval
 
 import (
 	"encoding/binary"
 	"math"
-
-	"sidenote/retrieval/packed"
 )
 
 // An Arm is one way in which an engine finds candidates.
@@ -18,17 +16,17 @@ const (
 	ArmGiven  Arm = "given"  // by a caller who brings the source and does not say how it was found
 )
 
-// A ByArm has the scores of a candidate by each arm, in the arm's own scale.
-type ByArm struct {
+// A ArmScores has the scores of a candidate by each arm, in the arm's own scale.
+type ArmScores struct {
 	Words  float32 `json:"bm25,omitempty"`   // 0: it was not found by its words
 	Vector float32 `json:"vector,omitempty"` // the cosine; 0: it has no vector
 }
 
-// An All is all numbers that a candidate has got; the fields are those of a retrieval.Source.
-type All struct {
+// An Scores is all numbers that a candidate has got; the fields are those of a Source.
+type Scores struct {
 	Score, Relevance float64
 	Arm              Arm
-	ByArm            ByArm
+	ByArm            ArmScores
 	RerankScore      *float64
 	GradeScore       *float64
 }
@@ -49,17 +47,17 @@ const (
 const scoreUnit = 1.0 / (1 << 20)
 
 // Append appends them, of a search with some floor, in as few bytes as keep all their bits.
-func (s *All) Append(b []byte, floor float64) []byte {
+func (s *Scores) Append(b []byte, floor float64) []byte {
 	flags, units := byte(0), int64(0)
 	if scaled := s.Score / scoreUnit; math.Abs(scaled) < 1<<53 {
-		if units = int64(scaled); Identical(float64(units)*scoreUnit, s.Score) {
+		if units = int64(scaled); identical(float64(units)*scoreUnit, s.Score) {
 			flags |= scoreScaled
 		}
 	}
 	switch {
-	case Identical(s.Relevance, 0):
+	case identical(s.Relevance, 0):
 		flags |= scoreNone
-	case Identical(s.Relevance, Relevance(s.Score, floor)):
+	case identical(s.Relevance, Relevance(s.Score, floor)):
 		flags |= scoreRelevance
 	}
 	switch s.Arm {
@@ -78,25 +76,25 @@ func (s *All) Append(b []byte, floor float64) []byte {
 	if flags&scoreScaled != 0 {
 		b = binary.AppendVarint(b, units)
 	} else {
-		b = packed.AppendFloat(b, s.Score)
+		b = AppendFloat(b, s.Score)
 	}
 	if flags&(scoreNone|scoreRelevance) == 0 {
-		b = packed.AppendFloat(b, s.Relevance)
+		b = AppendFloat(b, s.Relevance)
 	}
 	if flags&(scoreWords|scoreVector) != 0 {
-		b = packed.AppendFloat32(packed.AppendFloat32(b, s.ByArm.Words), s.ByArm.Vector)
+		b = appendFloat32(appendFloat32(b, s.ByArm.Words), s.ByArm.Vector)
 	}
 	if s.RerankScore != nil {
-		b = packed.AppendFloat(b, *s.RerankScore)
+		b = AppendFloat(b, *s.RerankScore)
 	}
 	if s.GradeScore != nil {
-		b = packed.AppendFloat(b, *s.GradeScore)
+		b = AppendFloat(b, *s.GradeScore)
 	}
 	return b
 }
 
-// Read reads what Append wrote.
-func Read(r *packed.Reader, floor float64) (s All) {
+// ReadScores reads what Append wrote.
+func ReadScores(r *BinaryReader, floor float64) (s Scores) {
 	flags := r.Byte()
 	if flags&scoreScaled != 0 {
 		s.Score = float64(r.Int()) * scoreUnit
@@ -117,7 +115,7 @@ func Read(r *packed.Reader, floor float64) (s All) {
 		s.Arm = ArmVector
 	}
 	if s.Arm != ArmNone {
-		s.ByArm = ByArm{Words: r.Float32(), Vector: r.Float32()}
+		s.ByArm = ArmScores{Words: r.Float32(), Vector: r.Float32()}
 	}
 	if flags&scoreReranked != 0 {
 		s.RerankScore = new(r.Float())
@@ -128,5 +126,5 @@ func Read(r *packed.Reader, floor float64) (s All) {
 	return s
 }
 
-// Identical tells whether two numbers have the same bits.
-func Identical(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
+// identical tells whether two numbers have the same bits.
+func identical(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }

@@ -1,4 +1,4 @@
-package score
+package retrieval
 
 import "math"
 
@@ -10,7 +10,7 @@ func Relevance(score, floor float64) float64 {
 	if !(score > 0) { // NaN too
 		return 0
 	}
-	if HasFloor(floor) {
+	if hasFloor(floor) {
 		score = 1 / (1 + floor/score) // so that no sum overflows
 	}
 	return min(score, belowOne)
@@ -23,7 +23,7 @@ func FromRelevance(r, floor float64) float64 {
 		return 0
 	}
 	r = min(r, belowOne)
-	if HasFloor(floor) {
+	if hasFloor(floor) {
 		return min(floor*(r/(1-r)), math.MaxFloat64)
 	}
 	return r
@@ -32,5 +32,5 @@ func FromRelevance(r, floor float64) float64 {
 // belowOne is the greatest relevance.
 const belowOne = 1 - 1.0/(1<<53)
 
-// HasFloor tells whether a floor is one.
-func HasFloor(floor float64) bool { return floor > 0 && !math.IsInf(floor, 0) }
+// hasFloor tells whether a floor is one.
+func hasFloor(floor float64) bool { return floor > 0 && !math.IsInf(floor, 0) }

@@ -1,5 +1,5 @@
 //go:build sidenote_plain
 
-package recent
+package retrieval
 
 const plain = true

@@ -1,13 +1,10 @@
-package hit
+package retrieval
 
-import (
-	"sidenote/retrieval/packed"
-	"sidenote/retrieval/score"
-)
+import ()
 
 // An unpacker reads what a Packer wrote.
 type unpacker struct {
-	packed.Reader
+	BinaryReader
 	check bool // only whether it is well formed: ids of documents are left out
 	floor float64
 	bases []string
@@ -16,8 +13,8 @@ type unpacker struct {
 	had   int    // its length
 }
 
-func (f *Fallen) unpacker() unpacker {
-	return unpacker{Reader: packed.Reader{Rest: f.list}, floor: f.floor}
+func (f *ExcludedList) unpacker() unpacker {
+	return unpacker{BinaryReader: BinaryReader{Rest: f.list}, floor: f.floor}
 }
 
 func (r *unpacker) more() bool { return r.Rest != "" }
@@ -27,10 +24,10 @@ func (r *unpacker) next() (x Excluded) {
 	why := r.note()
 	x.Reason, x.Least, x.Detail = why.reason, why.least, why.detail
 	x.Doc, x.Chunk = r.document(), r.Int()
-	scores := score.Read(&r.Reader, r.floor)
+	scores := ReadScores(&r.BinaryReader, r.floor)
 	x.Score, x.Relevance, x.Arm, x.ByArm = scores.Score, scores.Relevance, scores.Arm, scores.ByArm
 	x.RerankScore, x.GradeScore = scores.RerankScore, scores.GradeScore
-	if x.At = ReadPlace(&r.Reader); !x.At.Kept {
+	if x.At = ReadPlace(&r.BinaryReader); !x.At.Kept {
 		x.Name, x.Section = r.String(), r.String()
 	}
 	return x
@@ -88,7 +85,7 @@ func (r *unpacker) note() (why note) {
 
 // A nameReader reads fallenNames.
 type nameReader struct {
-	packed.Reader
+	BinaryReader
 	name, section string
 }
 

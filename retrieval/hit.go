@@ -1,14 +1,7 @@
-// Package hit has what an engine finds, in few bytes, and what becomes of it. A search finds dozens
-// of chunks of which few are selected: of the others only what tells them apart is read, and what
-// people may want to know is written as bytes, which hardly anybody reads.
-package hit
+package retrieval
 
 import (
 	"encoding/binary"
-
-	"sidenote/retrieval/packed"
-	"sidenote/retrieval/score"
-	"sidenote/retrieval/sketch"
 )
 
 // A Hit is a chunk whose text its engine keeps.
@@ -16,8 +9,8 @@ type Hit struct {
 	At    Place
 	Base  int // number of its base among those that were searched
 	Score float64
-	Arm   score.Arm   // that speaks most for the chunk, of an engine that has several
-	ByArm score.ByArm // of such an engine; zero where Arm is none
+	Arm   Arm       // that speaks most for the chunk, of an engine that has several
+	ByArm ArmScores // of such an engine; zero where Arm is none
 	Mark
 }
 
@@ -38,18 +31,18 @@ func (p Place) Append(b []byte) []byte {
 }
 
 // ReadPlace reads what Append wrote.
-func ReadPlace(r *packed.Reader) Place {
+func ReadPlace(r *BinaryReader) Place {
 	segment := r.Uvarint()
 	if segment == 0 {
 		return Place{}
 	}
-	return Place{Kept: true, Segment: int(segment - 1), Text: int(r.Uvarint())} //nolint:gosec // a hint, see retrieval.Locator
+	return Place{Kept: true, Segment: int(segment - 1), Text: int(r.Uvarint())} //nolint:gosec // a hint, see Locator
 }
 
 // A Mark is what an engine noted of a text when it read it in. Most texts that are no duplicates
 // are told apart by it.
 type Mark struct {
-	Glance   sketch.Glance
+	Glance   glance
 	Bytes    int    // length of the text
 	Sum      uint32 // equal texts of one engine have equal sums
 	Document int    // its number in the segment: of one document are texts in which both are equal

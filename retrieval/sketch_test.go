@@ -1,4 +1,4 @@
-package sketch
+package retrieval
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ func TestEstimate(t *testing.T) {
 			found, ruledOut := 0, 0
 			for range pairs {
 				x, y := twoSets(r, union, (want.percent*union+50)/100)
-				a, b := Of(x), Of(y)
+				a, b := SketchOf(x), SketchOf(y)
 				if a.Similar(&b) != b.Similar(&a) {
 					t.Fatal("which of two comes first makes a difference")
 				}
@@ -77,15 +77,15 @@ func TestSketch(t *testing.T) {
 	if got := hashTerm([]byte(sketched(terms...))); got != 0xaa26330948512426 {
 		t.Errorf("the sketch of old indexes is another, %#x", got)
 	}
-	if s, ok := Read([]byte(sketched(terms...))); !ok || s != Of(terms) {
+	if s, ok := ReadSketch([]byte(sketched(terms...))); !ok || s != SketchOf(terms) {
 		t.Error("a sketch is not read as it was made")
 	}
-	for _, none := range []string{"", "short", string(make([]byte, Bytes+1))} {
-		if _, ok := Read([]byte(none)); ok {
+	for _, none := range []string{"", "short", string(make([]byte, SketchBytes+1))} {
+		if _, ok := ReadSketch([]byte(none)); ok {
 			t.Errorf("%d bytes are taken for a sketch", len(none))
 		}
 	}
-	empty, other := Of(nil), Of([]string{"ant"})
+	empty, other := SketchOf(nil), SketchOf([]string{"ant"})
 	if empty.Similar(&empty) || empty.Similar(&other) || other.Similar(&empty) {
 		t.Error("a set without a term resembles another")
 	}
@@ -95,7 +95,7 @@ func BenchmarkSimilar(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, percent := range []int{5, 90} {
 		x, y := twoSets(r, 200, 2*percent)
-		s, u := Of(x), Of(y)
+		s, u := SketchOf(x), SketchOf(y)
 		b.Run(fmt.Sprintf("%d%%", percent), func(b *testing.B) {
 			for b.Loop() {
 				s.Similar(&u)
@@ -112,6 +112,6 @@ func BenchmarkSketch(b *testing.B) {
 		for _, t := range terms {
 			k.Add([]byte(t))
 		}
-		to = k.Append(slices.Grow(to[:0], Bytes))
+		to = k.Append(slices.Grow(to[:0], SketchBytes))
 	}
 }

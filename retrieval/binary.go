@@ -1,6 +1,4 @@
-// Package packed reads and writes the parts of binary forms that are kept in memory and in stores:
-// integers as varints, strings behind their length, floating-point numbers by their bits.
-package packed
+package retrieval
 
 import (
 	"encoding/binary"
@@ -17,23 +15,23 @@ func AppendFloat(b []byte, f float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 }
 
-// AppendFloat32 appends the 4 bytes of a number.
-func AppendFloat32(b []byte, f float32) []byte {
+// appendFloat32 appends the 4 bytes of a number.
+func appendFloat32(b []byte, f float32) []byte {
 	return binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
 }
 
-// A Reader reads from the front. After the first malformed part it is Broken and reads zeros. The
+// A BinaryReader reads from the front. After the first malformed part it is Broken and reads zeros. The
 // strings that it reads are parts of what it was given.
-type Reader struct {
+type BinaryReader struct {
 	Rest   string // what is still to be read
 	Broken bool
 }
 
 // Fail makes the Reader broken.
-func (r *Reader) Fail() { r.Rest, r.Broken = "", true }
+func (r *BinaryReader) Fail() { r.Rest, r.Broken = "", true }
 
 // Byte reads a byte.
-func (r *Reader) Byte() byte {
+func (r *BinaryReader) Byte() byte {
 	if r.Rest == "" {
 		r.Fail()
 		return 0
@@ -44,7 +42,7 @@ func (r *Reader) Byte() byte {
 }
 
 // Uvarint reads what binary.AppendUvarint wrote.
-func (r *Reader) Uvarint() uint64 {
+func (r *BinaryReader) Uvarint() uint64 {
 	var v uint64
 	for i := 0; i < len(r.Rest) && i < binary.MaxVarintLen64; i++ {
 		c := r.Rest[i]
@@ -62,13 +60,13 @@ func (r *Reader) Uvarint() uint64 {
 }
 
 // Int reads what binary.AppendVarint wrote.
-func (r *Reader) Int() int {
+func (r *BinaryReader) Int() int {
 	u := r.Uvarint()
 	return int(int64(u>>1) ^ -int64(u&1)) //nolint:gosec // zigzag
 }
 
 // String reads what AppendString wrote.
-func (r *Reader) String() string {
+func (r *BinaryReader) String() string {
 	n := r.Uvarint()
 	if n > uint64(len(r.Rest)) {
 		r.Fail()
@@ -80,7 +78,7 @@ func (r *Reader) String() string {
 }
 
 // Float reads what AppendFloat wrote.
-func (r *Reader) Float() float64 {
+func (r *BinaryReader) Float() float64 {
 	const size = 8
 	if len(r.Rest) < size {
 		r.Fail()
@@ -92,7 +90,7 @@ func (r *Reader) Float() float64 {
 }
 
 // Float32 reads what AppendFloat32 wrote.
-func (r *Reader) Float32() float32 {
+func (r *BinaryReader) Float32() float32 {
 	const size = 4
 	if len(r.Rest) < size {
 		r.Fail()
@@ -105,7 +103,7 @@ func (r *Reader) Float32() float32 {
 
 // Count reads the length of a list, plus one, whose elements take at least size bytes; ok is false
 // for 0, a nil list.
-func (r *Reader) Count(size int) (n int, ok bool) {
+func (r *BinaryReader) Count(size int) (n int, ok bool) {
 	u := r.Uvarint()
 	if u == 0 {
 		return 0, false
