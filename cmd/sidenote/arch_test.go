@@ -46,7 +46,7 @@ var onlyIn = map[string][]string{
 	"github.com/modelcontextprotocol/": {"proxy/mcp"},
 	"github.com/go-jose/":              {"proxy/identity", "proxy/identity/identitytest"},
 	"github.com/aymanbagabas/":         {"proxy/inspector/diff"},
-	"github.com/fsnotify/":             {"retrieval/knowledge/folder/watch"},
+	"github.com/fsnotify/":             {"retrieval/knowledge/folder"},
 	"modernc.org/sqlite":               {"retrieval/knowledge/store"},
 	"github.com/klippa-app/":           {"retrieval/knowledge/extract/pdf"},
 	"github.com/tetratelabs/":          {"retrieval/knowledge/extract/pdf"},

@@ -14,15 +14,15 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"sidenote/cmd/sidenote/internal/heap"
-	"sidenote/retrieval/knowledge/apart"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 func main() { os.Exit(mainCode()) }
 
 // mainCode exists so that deferred calls run before the process ends.
 func mainCode() int {
-	if len(os.Args) == 2 && os.Args[1] == apart.Argument {
-		if err := apart.Serve(os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) == 2 && os.Args[1] == folder.ChildArgument {
+		if err := folder.ServeChild(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return exitFailed
 		}

@@ -9,14 +9,14 @@ import (
 
 	"sidenote/proxy/admin"
 	"sidenote/proxy/lookup"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/tools/toolstest"
 )
 
 // A document is read in chunks within a limit of tokens, from one on, to its end; not what the
 // filter of the tenant hides, and whatever is wrong is named.
 func TestRead(t *testing.T) {
-	k, as := toolstest.Open(t, map[string][]document.Document{"kb1": toolstest.Staff(), "kb2": {{ID: "b.md", Text: "Bees."}}})
+	k, as := toolstest.Open(t, map[string][]chunk.Document{"kb1": toolstest.Staff(), "kb2": {{ID: "b.md", Text: "Bees."}}})
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) {
 		h.Lookup.Reader = k.Reader
 		h.Tenants.ByName("acme").Rewrite.Filter = as.Filter

@@ -8,14 +8,14 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/proxy/toolbox"
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/tools/toolstest"
 )
 
 // Tools are listed and called in the name of a tenant, never for one whose filters ask for claims
 // that nobody has here, and by POST only.
 func TestTools(t *testing.T) {
-	k, _ := toolstest.Open(t, map[string][]document.Document{"kb1": toolstest.Staff()})
+	k, _ := toolstest.Open(t, map[string][]chunk.Document{"kb1": toolstest.Staff()})
 	byClaim := filter.Filter{Type: filter.In, Key: "department", Value: filter.Claim("departments")}
 	claims := false
 	open := func() string {

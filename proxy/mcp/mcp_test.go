@@ -32,7 +32,7 @@ import (
 	"sidenote/proxy/transport/inbound"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/tools"
 	"sidenote/retrieval/tools/toolstest"
 	"sidenote/rewrite"
@@ -67,10 +67,10 @@ func (m models) Model(string) rewrite.Model {
 
 func newRig(t *testing.T, change func(*rig)) *rig {
 	t.Helper()
-	staff := append(toolstest.Staff(), document.Document{
+	staff := append(toolstest.Staff(), chunk.Document{
 		ID: "linked.md", Text: "# Canteen\n\nThe canteen serves dumplings on Fridays.", Markdown: true, Attributes: map[string]any{"url": "https://example.com/canteen"},
 	})
-	k, as := toolstest.Open(t, map[string][]document.Document{"staff": staff})
+	k, as := toolstest.Open(t, map[string][]chunk.Document{"staff": staff})
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {
 		t.Fatal(err)

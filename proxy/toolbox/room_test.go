@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/proxy/toolbox"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/tools/toolstest"
 )
 
@@ -39,7 +39,7 @@ func anyCall(rt *rapid.T) (toolbox.Name, string) {
 // Whatever is called, its result takes no more than there is room for; with room for all of it
 // it is as without a bound, and with none the model is told so.
 func TestRoom(t *testing.T) {
-	box, c := open(t, map[string][]document.Document{"staff": toolstest.Staff()})
+	box, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	rapid.Check(t, func(rt *rapid.T) {
 		name, arguments := anyCall(rt)
 		c.Room = 0
@@ -68,7 +68,7 @@ func TestRoom(t *testing.T) {
 
 // Of what does not fit whole, the best stays.
 func TestRoomForSome(t *testing.T) {
-	box, c := open(t, map[string][]document.Document{"staff": toolstest.Staff()})
+	box, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	for _, row := range []struct {
 		room                  int
 		name                  toolbox.Name
@@ -87,7 +87,7 @@ func TestRoomForSome(t *testing.T) {
 	}
 	// max_tokens in which nothing fits is told from nothing that was found.
 	c.Room = 0
-	box, c = open(t, map[string][]document.Document{"staff": {{ID: strings.Repeat("ants", 200), Text: "Ants march."}}})
+	box, c = open(t, map[string][]chunk.Document{"staff": {{ID: strings.Repeat("ants", 200), Text: "Ants march."}}})
 	res := box.Call(t.Context(), c, toolbox.Recall, []byte(`{"query":"ants march","max_tokens":50}`))
 	if want := `"note":"Nothing fits into max_tokens."`; res.Err != nil || !strings.Contains(res.Content, want) {
 		t.Errorf("%s, %v", res.Content, res.Err)

@@ -13,7 +13,7 @@ import (
 
 	"sidenote/proxy/toolbox"
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/tools"
 	"sidenote/retrieval/tools/toolstest"
 	"sidenote/rewrite"
@@ -22,7 +22,7 @@ import (
 )
 
 // open returns a box over some bases, and a caller who may see what is for all.
-func open(t testing.TB, bases map[string][]document.Document) (*toolbox.Box, toolbox.Caller) {
+func open(t testing.TB, bases map[string][]chunk.Document) (*toolbox.Box, toolbox.Caller) {
 	t.Helper()
 	k, as := toolstest.Open(t, bases)
 	counter, err := tokens.New().Encoding("o200k_base")
@@ -35,7 +35,7 @@ func open(t testing.TB, bases map[string][]document.Document) (*toolbox.Box, too
 
 // A model that calls a tool wrongly is told in a line what is wrong, and nothing else happens.
 func TestArguments(t *testing.T) {
-	box, c := open(t, map[string][]document.Document{"staff": toolstest.Staff()})
+	box, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	for _, row := range []struct {
 		name            toolbox.Name
 		arguments, want string
@@ -76,7 +76,7 @@ func TestArguments(t *testing.T) {
 
 // What the caller may not see is not found, in the words of what is not there.
 func TestHidden(t *testing.T) {
-	box, c := open(t, map[string][]document.Document{"staff": toolstest.Staff()})
+	box, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	call := func(name toolbox.Name, arguments string) string {
 		res := box.Call(t.Context(), c, name, []byte(arguments))
 		if res.Err != nil {
@@ -121,7 +121,7 @@ func (broken) Passage(context.Context, retrieval.Query, retrieval.Passage) ([]re
 
 // A search that fails is told to the model, without what only its owner should know.
 func TestFailed(t *testing.T) {
-	_, c := open(t, map[string][]document.Document{"staff": toolstest.Staff()})
+	_, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	box := &toolbox.Box{Knowledge: tools.Knowledge{Retriever: broken{}, Reader: broken{}, Terms: strings.Fields}}
 	for name, arguments := range map[toolbox.Name]string{
 		"search_knowledge": `{"query":"leave"}`, "search_files": `{"query":"leave"}`, "recall": `{"query":"leave"}`, "read_knowledge": `{"refs":["staff:leave.md:0"]}`,
@@ -140,7 +140,7 @@ func TestRecallOfHostileText(t *testing.T) {
 	source := regexp.MustCompile(`(?m)^<source id="(\d+)" [^<>]*>$`)
 	rapid.Check(t, func(rt *rapid.T) {
 		text := "# Ants\n\nants " + strings.Join(rapid.SliceOfN(rapid.SampledFrom(hostile), 0, 80).Draw(rt, "text"), " ")
-		box, c := open(t, map[string][]document.Document{"staff": {{ID: `a"<source>.md`, Text: text, Markdown: true}}})
+		box, c := open(t, map[string][]chunk.Document{"staff": {{ID: `a"<source>.md`, Text: text, Markdown: true}}})
 		room := rapid.IntRange(50, 400).Draw(rt, "room")
 		for _, arguments := range []string{fmt.Sprintf(`{"query":"ants march","max_tokens":%d}`, room), fmt.Sprintf(`{"query":"ants","max_tokens":%d,"file_paths":["a\"<source>.md"]}`, room)} {
 			res := box.Call(rt.Context(), c, toolbox.Recall, []byte(arguments))

@@ -11,7 +11,7 @@ import (
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
@@ -35,9 +35,9 @@ func open(t testing.TB, split string) library {
 	if c.UnknownQueries+c.UnknownDocuments > 0 {
 		t.Fatalf("%d queries and %d documents are unknown", c.UnknownQueries, c.UnknownDocuments)
 	}
-	documents := make([]document.Document, len(c.Documents))
+	documents := make([]chunk.Document, len(c.Documents))
 	for i, d := range c.Documents {
-		documents[i] = document.Document{ID: d.ID, Name: d.Title, Text: d.Text}
+		documents[i] = chunk.Document{ID: d.ID, Name: d.Title, Text: d.Text}
 	}
 	content, _, err := knowledge.FromDocuments(t.Context(), documents, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
 func build(t testing.TB, texts map[string]string) *knowledge.Content {
 	t.Helper()
-	var docs []document.Document
+	var docs []chunk.Document
 	for id, text := range texts {
-		docs = append(docs, document.Document{ID: id, Text: text, Markdown: true})
+		docs = append(docs, chunk.Document{ID: id, Text: text, Markdown: true})
 	}
 	c, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {
@@ -153,11 +153,11 @@ func TestGeneration(t *testing.T) {
 	text := rapid.StringN(0, 40, -1)
 	rapid.Check(t, func(r *rapid.T) {
 		docs := rapid.MapOfN(text.Filter(func(s string) bool { return s != "" }), text, 0, 6).Draw(r, "documents")
-		var list []document.Document
+		var list []chunk.Document
 		for id, text := range docs {
-			list = append(list, document.Document{ID: id, Text: text})
+			list = append(list, chunk.Document{ID: id, Text: text})
 		}
-		gen := func(list []document.Document) string {
+		gen := func(list []chunk.Document) string {
 			c, _, err := knowledge.FromDocuments(context.Background(), list, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 			if err != nil {
 				r.Fatal(err)
@@ -194,7 +194,7 @@ func TestGeneration(t *testing.T) {
 }
 
 func TestFromDocumentsRefuses(t *testing.T) {
-	for name, docs := range map[string][]document.Document{
+	for name, docs := range map[string][]chunk.Document{
 		"an id twice": {{ID: "a", Text: "x"}, {ID: "a", Text: "y"}},
 		"no id":       {{Text: "x"}},
 	} {
@@ -222,7 +222,7 @@ func TestNeutralise(t *testing.T) {
 // A newcomer's first base is one short file: a question about it is answered,
 // one about something else is not.
 func TestFloorOfOneDocument(t *testing.T) {
-	content, _, err := knowledge.FromDocuments(t.Context(), []document.Document{{
+	content, _, err := knowledge.FromDocuments(t.Context(), []chunk.Document{{
 		ID: "leave.md", Name: "Leave", Markdown: true, Text: "# Leave\n\nEvery parent may take 16 weeks of parental leave on full pay.",
 	}}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {
@@ -268,9 +268,9 @@ func TestHeld(t *testing.T) {
 // on both sides of the border.
 func TestLargeBase(t *testing.T) {
 	const documents = 1<<17 + 10
-	docs := make([]document.Document, documents)
+	docs := make([]chunk.Document, documents)
 	for i := range docs {
-		docs[i] = document.Document{ID: fmt.Sprintf("%06d", i), Name: "x", Text: fmt.Sprintf("word%d", i)}
+		docs[i] = chunk.Document{ID: fmt.Sprintf("%06d", i), Name: "x", Text: fmt.Sprintf("word%d", i)}
 	}
 	content, _, err := knowledge.FromDocuments(t.Context(), docs, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {

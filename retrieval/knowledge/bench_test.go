@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
@@ -89,7 +89,7 @@ func groupAndOne(b *testing.B, bases, documents int) (several *knowledge.Group, 
 		}
 		return text.String()
 	}
-	fill := func(id string, documents []document.Document) *knowledge.Base {
+	fill := func(id string, documents []chunk.Document) *knowledge.Base {
 		content, _, err := knowledge.FromDocuments(b.Context(), documents, deps())
 		if err != nil {
 			b.Fatal(err)
@@ -98,13 +98,13 @@ func groupAndOne(b *testing.B, bases, documents int) (several *knowledge.Group, 
 		base.Swap(content)
 		return base
 	}
-	var all []document.Document
+	var all []chunk.Document
 	named, by := []retrieval.Ref{}, basesByID{}
 	for i := range bases {
 		id := fmt.Sprintf("b%d", i)
-		list := make([]document.Document, documents)
+		list := make([]chunk.Document, documents)
 		for j := range list {
-			list[j] = document.Document{ID: fmt.Sprintf("%s/d%d", id, j), Text: words(150), Attributes: map[string]any{"even": j%2 == 0}}
+			list[j] = chunk.Document{ID: fmt.Sprintf("%s/d%d", id, j), Text: words(150), Attributes: map[string]any{"even": j%2 == 0}}
 		}
 		named, all, by[id] = append(named, retrieval.Ref{Knowledge: id}), append(all, list...), fill(id, list)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/retrievaltest"
 )
 
@@ -13,9 +13,9 @@ import (
 type embedded struct{ *knowledge.Base }
 
 func (b embedded) Change(t *testing.T, docs []retrievaltest.Document) {
-	var list []document.Document
+	var list []chunk.Document
 	for _, d := range docs {
-		list = append(list, document.Document{ID: d.ID, Text: d.Text, Markdown: true, Attributes: d.Attributes})
+		list = append(list, chunk.Document{ID: d.ID, Text: d.Text, Markdown: true, Attributes: d.Attributes})
 	}
 	c, _, err := knowledge.FromDocuments(t.Context(), list, deps())
 	if err != nil {

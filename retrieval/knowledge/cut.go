@@ -7,21 +7,20 @@ import (
 	"unicode"
 
 	"sidenote/retrieval/knowledge/chunk"
-	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/index"
 )
 
 // A Cut is a document that was cut into chunks.
 type Cut struct {
-	document.Document // without its text
-	Chunks            []chunk.Chunk
-	Sum               document.Sum // of the document as it was
+	chunk.Document // without its text
+	Chunks         []chunk.Chunk
+	Sum            chunk.Sum // of the document as it was
 }
 
 // Cut cuts a document for a base. Its attributes are as document.Normal leaves them. The
 // only error is that it is too large for the index.
-func (d Deps) Cut(base string, doc document.Document) (Cut, error) {
+func (d Deps) Cut(base string, doc chunk.Document) (Cut, error) {
 	sum := doc.Digest()
 	body, title := doc.Text, ""
 	if doc.Markdown {
@@ -45,7 +44,7 @@ func (d Deps) Cut(base string, doc document.Document) (Cut, error) {
 
 // indexed returns the document as it goes into the index; row is its number there.
 func (c *Cut) indexed(row int64) index.Document {
-	return index.Document{Row: row, ID: c.ID, Name: c.Name, Attributes: document.Encoded(c.Attributes), Chunks: c.Chunks}
+	return index.Document{Row: row, ID: c.ID, Name: c.Name, Attributes: chunk.Encoded(c.Attributes), Chunks: c.Chunks}
 }
 
 // maxLabel bounds names and sections, in bytes.
@@ -70,7 +69,7 @@ func label(s string) string {
 }
 
 // fileTitle names a document after its file.
-func fileTitle(d document.Document) string {
+func fileTitle(d chunk.Document) string {
 	base := path.Base(cmp.Or(d.File, d.ID))
 	if d.Form != extract.Code { // whose readers know it by all of its name
 		base = strings.TrimSuffix(base, path.Ext(base))

@@ -7,7 +7,7 @@ import (
 	"iter"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 )
 
@@ -84,6 +84,6 @@ func EmbeddedGeneration(documents string, space retrieval.Space, segments index.
 	if trials != nil {
 		parts = append(parts, "with trials 1")
 	}
-	sum := sha256.Sum256(document.Fields(parts...))
+	sum := sha256.Sum256(chunk.Fields(parts...))
 	return hex.EncodeToString(sum[:])
 }

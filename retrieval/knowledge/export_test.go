@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/dense"
 )
@@ -22,7 +22,7 @@ const MostFilters = keptFilters
 
 // Segmented returns the content of groups of documents, each group in segments of its
 // own. Of documents with one id that of the last group stays.
-func Segmented(ctx context.Context, deps Deps, groups ...[]document.Document) (*Content, error) {
+func Segmented(ctx context.Context, deps Deps, groups ...[]chunk.Document) (*Content, error) {
 	var segments index.Segments
 	later := map[string]bool{}
 	for _, group := range slices.Backward(groups) {
@@ -76,7 +76,7 @@ func PartOf(c *Content) *Content {
 }
 
 // Scribbled returns a content whose postings were written over since it was opened.
-func Scribbled(ctx context.Context, deps Deps, d document.Document) (*Content, error) {
+func Scribbled(ctx context.Context, deps Deps, d chunk.Document) (*Content, error) {
 	cut, err := deps.Cut("", d)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ const LargeBase = largeBase
 func (c *Content) Noise() float64 { return c.floor.noise }
 
 // Embed returns the content of documents with the vectors of their passages; nil is none.
-func Embed(ctx context.Context, deps Deps, vector func(passage string) []float32, documents []document.Document) (*Content, error) {
+func Embed(ctx context.Context, deps Deps, vector func(passage string) []float32, documents []chunk.Document) (*Content, error) {
 	bare, err := Segmented(ctx, deps, documents)
 	if err != nil {
 		return nil, err

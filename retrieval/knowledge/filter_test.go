@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
@@ -58,11 +58,11 @@ func sameAs(f filter.Filter) *filter.Filter { return new(f) }
 func TestFilterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		attributes := map[string]map[string]any{}
-		groups := make([][]document.Document, rapid.IntRange(1, 3).Draw(t, "segments"))
+		groups := make([][]chunk.Document, rapid.IntRange(1, 3).Draw(t, "segments"))
 		for i := range groups {
 			for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-9]`), 1, 12, rapid.ID[string]).Draw(t, "ids") {
 				words := rapid.SliceOfN(rapid.SampledFrom([]string{"ant", "bee", "cat", "dog", "\n\n# S\n\n"}), 1, 12).Draw(t, "words")
-				d := document.Document{ID: id, Text: strings.Join(words, " "), Markdown: true, Attributes: knowledgetest.DrawAttributes(t)}
+				d := chunk.Document{ID: id, Text: strings.Join(words, " "), Markdown: true, Attributes: knowledgetest.DrawAttributes(t)}
 				groups[i] = append(groups[i], d)
 				attributes[id] = d.Attributes
 			}
@@ -118,14 +118,14 @@ func bestOf(r retrieval.Result) []retrieval.Source { return r.Sources[:min(3, le
 // attributed is a content of a hundred documents of ten kinds.
 func attributed(t testing.TB) *knowledge.Base {
 	t.Helper()
-	var documents []document.Document
+	var documents []chunk.Document
 	for i := range 100 {
-		documents = append(documents, document.Document{
+		documents = append(documents, chunk.Document{
 			ID: fmt.Sprintf("d%03d", i), Text: fmt.Sprintf("ant bee number %d", i),
 			Attributes: map[string]any{"kind": fmt.Sprintf("k%d", i%10), "even": i%2 == 0, "of": []string{"all", fmt.Sprint("m", i%3)}, "n": i / 50},
 		})
 	}
-	documents = append(documents, document.Document{ID: "plain", Text: "ant without attributes"})
+	documents = append(documents, chunk.Document{ID: "plain", Text: "ant without attributes"})
 	c, _, err := knowledge.FromDocuments(t.Context(), documents, deps())
 	if err != nil {
 		t.Fatal(err)

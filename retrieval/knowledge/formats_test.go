@@ -9,7 +9,6 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/chunk"
-	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
@@ -76,11 +75,11 @@ func TestFormats(t *testing.T) {
 func TestAttributesInGeneration(t *testing.T) {
 	seen := map[string]any{}
 	for _, value := range []any{nil, "1", 1.0, 2.0, true, "true"} {
-		d := document.Document{ID: "a", Text: "x"}
+		d := chunk.Document{ID: "a", Text: "x"}
 		if value != nil {
 			d.Attributes = map[string]any{"k": value}
 		}
-		c, _, err := knowledge.FromDocuments(t.Context(), []document.Document{d}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
+		c, _, err := knowledge.FromDocuments(t.Context(), []chunk.Document{d}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +98,7 @@ func TestHugeDocument(t *testing.T) {
 		t.Skip("40 MB of text")
 	}
 	text := strings.Repeat("Ten million tokens are a lot to read for anybody. ", 40_000_000/50)
-	c, _, err := knowledge.FromDocuments(t.Context(), []document.Document{{ID: "huge", Text: text}}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
+	c, _, err := knowledge.FromDocuments(t.Context(), []chunk.Document{{ID: "huge", Text: text}}, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil || c.Chunks() < 10_000_000/chunk.MaxTokens {
 		t.Errorf("%d chunks, %v", c.Chunks(), err)
 	}

@@ -8,9 +8,8 @@ import (
 
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge/chunk"
-	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
-	"sidenote/retrieval/knowledge/extract/docx"
+	"sidenote/retrieval/knowledge/extract/office"
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
@@ -20,12 +19,12 @@ const version = "8"
 
 // Generation returns the digest of a base: the sum of its documents with the versions of
 // everything that reads them. deps is Deps.Version.
-func Generation(sum document.Sum, deps string) string {
-	parts := []string{"sidenote knowledge", version, analysis.Version, docx.Version, strconv.Itoa(chunk.MaxTokens), deps}
+func Generation(sum chunk.Sum, deps string) string {
+	parts := []string{"sidenote knowledge", version, analysis.Version, office.DOCXVersion, strconv.Itoa(chunk.MaxTokens), deps}
 	for _, f := range extract.Formats() {
 		parts = append(parts, extract.VersionOf(f))
 	}
-	sum = sum.Add(sha256.Sum256(document.Fields(parts...)))
+	sum = sum.Add(sha256.Sum256(chunk.Fields(parts...)))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -44,7 +43,7 @@ type Readers []ReaderName
 func (d Deps) Readers() Readers {
 	var names Readers
 	for _, f := range extract.Formats() {
-		sum := sha256.Sum256(document.Fields("sidenote reader", version, strconv.Itoa(int(f)), extract.VersionOf(f), strconv.Itoa(chunk.MaxTokens), d.Version, d.readerVersion(f)))
+		sum := sha256.Sum256(chunk.Fields("sidenote reader", version, strconv.Itoa(int(f)), extract.VersionOf(f), strconv.Itoa(chunk.MaxTokens), d.Version, d.readerVersion(f)))
 		names = append(names, ReaderName(sum[:ReaderBytes]))
 	}
 	return names
@@ -60,7 +59,7 @@ func (r Readers) Has(name ReaderName) bool { return slices.Contains(r, name) }
 func (d Deps) readerVersion(f extract.Format) string {
 	switch {
 	case f == extract.DOCX:
-		return docx.Version
+		return office.DOCXVersion
 	case f == extract.PDF && d.PDF != nil:
 		return pdf.Version
 	}

@@ -18,7 +18,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
@@ -60,12 +60,12 @@ func asOne(sources []retrieval.Source) []retrieval.Source {
 }
 
 // drawDocuments draws documents of few words, so that many scores are nearly equal.
-func drawDocuments(t *rapid.T) []document.Document {
-	var list []document.Document
+func drawDocuments(t *rapid.T) []chunk.Document {
+	var list []chunk.Document
 	for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-9]`), 0, 12, rapid.ID[string]).Draw(t, "ids") {
 		words := rapid.SliceOfN(rapid.SampledFrom(strings.Fields("ant bee cat dog elk # fox")), 1, 12).Draw(t, "words")
 		filler := strings.Repeat("the of and ", rapid.SampledFrom([]int{0, 60}).Draw(t, "filler")) // so long sections are chunks of their own
-		list = append(list, document.Document{
+		list = append(list, chunk.Document{
 			ID: id, Text: strings.ReplaceAll(strings.Join(words, " "), "#", "\n\n"+filler+"\n\n# S\n\n") + "\n\n" + filler, Markdown: true, Attributes: knowledgetest.DrawAttributes(t),
 		})
 	}
@@ -80,10 +80,10 @@ func drawDocuments(t *rapid.T) []document.Document {
 func TestGroupIsOneBase(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
-		bases, left := basesByID{}, map[string]map[string]document.Document{}
+		bases, left := basesByID{}, map[string]map[string]chunk.Document{}
 		for i := range rapid.IntRange(1, 8).Draw(t, "bases") {
 			id := fmt.Sprintf("b%d", i)
-			groups, documents := make([][]document.Document, rapid.IntRange(1, 3).Draw(t, "segments")), map[string]document.Document{}
+			groups, documents := make([][]chunk.Document, rapid.IntRange(1, 3).Draw(t, "segments")), map[string]chunk.Document{}
 			for i := range groups {
 				groups[i] = drawDocuments(t)
 				for _, d := range groups[i] {
@@ -99,7 +99,7 @@ func TestGroupIsOneBase(t *testing.T) {
 		}
 		g := bases.group()
 		named := rapid.SliceOfNDistinct(rapid.SampledFrom(slices.Sorted(maps.Keys(bases))), 1, len(bases), rapid.ID[string]).Draw(t, "named")
-		var all []document.Document
+		var all []chunk.Document
 		for _, id := range named {
 			for _, d := range left[id] {
 				d.ID = id + "/" + d.ID
@@ -238,7 +238,7 @@ func TestGroupLeavesOut(t *testing.T) {
 // broken returns a base any search of which panics, as its memory was written over.
 func broken(t *testing.T, id string) *knowledge.Base {
 	t.Helper()
-	c, err := knowledge.Scribbled(t.Context(), deps(), document.Document{ID: "z.md", Text: "Parental advice."})
+	c, err := knowledge.Scribbled(t.Context(), deps(), chunk.Document{ID: "z.md", Text: "Parental advice."})
 	if err != nil {
 		t.Fatal(err)
 	}

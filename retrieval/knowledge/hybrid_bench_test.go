@@ -12,7 +12,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
@@ -32,9 +32,9 @@ func BenchmarkHybrid(b *testing.B) {
 		}
 		return text
 	}
-	var documents []document.Document
+	var documents []chunk.Document
 	for i := range chunks {
-		documents = append(documents, document.Document{ID: fmt.Sprintf("d%06d", i), Text: words(60)})
+		documents = append(documents, chunk.Document{ID: fmt.Sprintf("d%06d", i), Text: words(60)})
 	}
 	vector := func(text string) []float32 { // in a cone, as those of texts are
 		h := fnv.New64a()

@@ -18,7 +18,7 @@ import (
 	"sidenote/retrieval/embed/embedtest"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // A questionFunc embeds questions.
@@ -40,7 +40,7 @@ func byWords(_ context.Context, text string) ([]float32, error) {
 
 // withVectors returns a group of bases all of whose chunks have vectors but for those that contain a
 // word.
-func withVectors(t fatal, without string, bases map[string][]document.Document) *knowledge.Group {
+func withVectors(t fatal, without string, bases map[string][]chunk.Document) *knowledge.Group {
 	t.Helper()
 	by := basesByID{}
 	for id, documents := range bases {
@@ -68,13 +68,13 @@ type fatal interface {
 }
 
 // staff are documents about leave, and others.
-func staff() (list []document.Document) {
+func staff() (list []chunk.Document) {
 	for i, text := range []string{
 		"Parental leave takes fourteen weeks.", "Holidays are thirty days a year.", "The laptop is replaced after three years.",
 		"Error E0382 means that a value was moved.", "Visitors sign in at the desk.", "Training has a budget for courses and books.",
 		"The office in Lisbon opens at seven.", "Expenses are paid within a month.", "Overtime is taken as time off.", "Bicycles stand in the cellar.",
 	} {
-		list = append(list, document.Document{ID: fmt.Sprintf("d%d", i), Text: text, Attributes: map[string]any{"even": i%2 == 0}})
+		list = append(list, chunk.Document{ID: fmt.Sprintf("d%d", i), Text: text, Attributes: map[string]any{"even": i%2 == 0}})
 	}
 	return list
 }
@@ -87,7 +87,7 @@ func questionOf(text string, bases ...string) retrieval.Query {
 // What is found by vector alone stands beside what is found by words, each with its arm; what a
 // filter hides comes by neither. A name that one text has is found first.
 func TestArms(t *testing.T) {
-	g := withVectors(t, "Visitors", map[string][]document.Document{"a": staff()[:5], "b": staff()[5:]})
+	g := withVectors(t, "Visitors", map[string][]chunk.Document{"a": staff()[:5], "b": staff()[5:]})
 	res, err := g.Retrieve(t.Context(), questionOf("E0382 leave", "a", "b"))
 	if err != nil || res.Degraded != "" {
 		t.Fatal(res, err)
@@ -119,7 +119,7 @@ func TestArms(t *testing.T) {
 
 // Vectors weigh what the policy says, and words the rest.
 func TestDenseWeight(t *testing.T) {
-	g := withVectors(t, "", map[string][]document.Document{"a": staff()})
+	g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 	g.Questions = questionFunc(func(context.Context, string) ([]float32, error) {
 		return embedtest.Vector("The office in Lisbon opens at seven.", embedtest.Dimensions), nil
 	})
@@ -136,7 +136,7 @@ func TestDenseWeight(t *testing.T) {
 // By ranks, a score is what the ranks of a chunk by words and by vector give to it, at their weights,
 // and the least score turns away what is no answer as it does with scores.
 func TestFusedByRanks(t *testing.T) {
-	g := withVectors(t, "", map[string][]document.Document{"a": staff()})
+	g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 	words := &knowledge.Group{Base: g.Base, Start: g.Start, Wait: g.Wait}
 	vectors := &knowledge.Group{Base: g.Base, Start: g.Start, Wait: g.Wait, Questions: g.Questions, VectorsOnly: true}
 	q := questionOf("leave in Lisbon: how many holidays a year?", "a")
@@ -165,7 +165,7 @@ func TestFusedByRanks(t *testing.T) {
 
 // No chunk comes twice, whatever is asked, and what is told of a search is what it finds.
 func TestHybridIsExplained(t *testing.T) {
-	g := withVectors(t, "laptop", map[string][]document.Document{"a": staff()[:6], "b": staff()[6:]})
+	g := withVectors(t, "laptop", map[string][]chunk.Document{"a": staff()[:6], "b": staff()[6:]})
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.SampledFrom(strings.Fields("leave holidays laptop E0382 desk office time year zebra")), 1, 5).Draw(t, "question")
 		q := questionOf(strings.Join(words, " "), rapid.SampledFrom([][]string{{"a"}, {"b"}, {"a", "b"}}).Draw(t, "bases")...)
@@ -212,7 +212,7 @@ func TestLateVector(t *testing.T) {
 				return nil, ctx.Err()
 			}
 		})
-		g := withVectors(t, "", map[string][]document.Document{"a": staff()})
+		g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 		memory := func() cache.Tier {
 			store, err := cache.NewMemory(1 << 20)
 			if err != nil {
@@ -265,8 +265,8 @@ func TestLateVector(t *testing.T) {
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestWrongVectors(t *testing.T) {
-	g := withVectors(t, "", map[string][]document.Document{"a": staff()})
-	words := withVectors(t, "", map[string][]document.Document{"a": staff()})
+	g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
+	words := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 	words.Questions = nil
 	want, err := words.Retrieve(t.Context(), questionOf("leave", "a"))
 	if err != nil || want.Degraded != "" {
@@ -288,7 +288,7 @@ func TestWrongVectors(t *testing.T) {
 
 // The turns that join a question join its vector.
 func TestVectorOfFollowUp(t *testing.T) {
-	g := withVectors(t, "", map[string][]document.Document{"a": staff()})
+	g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 	var asked []string
 	g.Questions = questionFunc(func(ctx context.Context, text string) ([]float32, error) {
 		asked = append(asked, text)
@@ -307,7 +307,7 @@ func TestVectorOfFollowUp(t *testing.T) {
 // What cosines mean is measured: messages about nothing get no source, a question in other words
 // than a text's gets it.
 func TestFloorOfCosines(t *testing.T) {
-	var documents []document.Document
+	var documents []chunk.Document
 	topics := strings.Fields("leave holiday laptop visitor training office expense overtime bicycle canteen")
 	for i := range 200 { // texts alike are of one topic
 		topic := topics[i%len(topics)]
@@ -315,7 +315,7 @@ func TestFloorOfCosines(t *testing.T) {
 		if i == 17 {
 			text += " emergency kill switch: the kill switch"
 		}
-		documents = append(documents, document.Document{ID: fmt.Sprintf("d%03d", i), Text: text})
+		documents = append(documents, chunk.Document{ID: fmt.Sprintf("d%03d", i), Text: text})
 	}
 	vector := func(text string) []float32 { // a synonym is embedded as the word
 		return embedtest.Vector(strings.ReplaceAll(text, "vacation", "holiday"), embedtest.Dimensions)
@@ -362,7 +362,7 @@ func TestFloorOfCosines(t *testing.T) {
 // The parts of a hybrid search can be searched alone: without Questions by words, with VectorsOnly
 // by cosine, best first, and then nothing is found where the question has no vector.
 func TestVectorsOnly(t *testing.T) {
-	g := withVectors(t, "Visitors", map[string][]document.Document{"a": staff()[:5], "b": staff()[5:]})
+	g := withVectors(t, "Visitors", map[string][]chunk.Document{"a": staff()[:5], "b": staff()[5:]})
 	g.VectorsOnly = true
 	q := questionOf("E0382 leave", "a", "b")
 	res, err := g.Retrieve(t.Context(), q)

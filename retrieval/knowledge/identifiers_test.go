@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
@@ -22,7 +22,7 @@ func TestIdentifiersMatchWhole(t *testing.T) {
 	defer f.Close()
 	type question struct{ text, answer string }
 	var questions []question
-	var documents []document.Document
+	var documents []chunk.Document
 	kinds := 0
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		mark, text, _ := strings.Cut(lines.Text(), " ")
@@ -36,7 +36,7 @@ func TestIdentifiersMatchWhole(t *testing.T) {
 			questions[len(questions)-1].answer = id
 			fallthrough
 		case "-":
-			documents = append(documents, document.Document{ID: id, Name: "Note", Text: text})
+			documents = append(documents, chunk.Document{ID: id, Name: "Note", Text: text})
 		}
 	}
 	if len(questions) < 30 || kinds < 6 {

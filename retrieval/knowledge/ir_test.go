@@ -9,7 +9,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
@@ -31,9 +31,9 @@ func readCollection(t *testing.T, name string) collection {
 
 func (c collection) base(t *testing.T) *knowledge.Base {
 	t.Helper()
-	var documents []document.Document
+	var documents []chunk.Document
 	for _, d := range c.Documents {
-		documents = append(documents, document.Document{ID: d.ID, Name: d.Title, Text: d.Text})
+		documents = append(documents, chunk.Document{ID: d.ID, Name: d.Title, Text: d.Text})
 	}
 	content, _, err := knowledge.FromDocuments(t.Context(), documents, knowledge.Deps{Counter: knowledgetest.FourBytes{}})
 	if err != nil {

@@ -10,10 +10,8 @@ package knowledge
 
 import (
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/apart"
 	"sidenote/retrieval/knowledge/extract/pdf"
 	"sidenote/retrieval/knowledge/folder"
-	"sidenote/retrieval/knowledge/room"
 )
 
 // Deps is what reading needs from the rest of Sidenote.
@@ -34,9 +32,9 @@ type Deps struct {
 	// PDF reads PDF; nil leaves such files unread, as unsupported.
 	PDF *pdf.Reader
 	// Room has the memory that a library reads documents in; nil is as much as there is.
-	Room *room.Room
+	Room *folder.Room
 	// Apart extracts the documents of large files for a library, where Room is limited.
-	Apart *apart.Reader
+	Apart *folder.ChildReader
 	// Progress, if not nil, is told now and then how far reading has come; never
 	// twice at the same time.
 	Progress func(folder.Progress)

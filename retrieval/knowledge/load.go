@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
 )
@@ -44,7 +44,7 @@ func load(ctx context.Context, source *folder.Source, f folder.Folder, deps Deps
 	}
 	b := newBuild(f.ID, deps, len(files))
 	b.account.Report.Skipped = skipped
-	return b.run(ctx, func(ctx context.Context, i int) ([]document.Document, *folder.Skip) {
+	return b.run(ctx, func(ctx context.Context, i int) ([]chunk.Document, *folder.Skip) {
 		documents, skip := source.Read(ctx, files[i], deps.PDF)
 		for j, d := range documents {
 			var notes []folder.Note
@@ -56,9 +56,9 @@ func load(ctx context.Context, source *folder.Source, f folder.Folder, deps Deps
 }
 
 // FromDocuments makes a Content of documents. Their order does not matter. An id that is
-// empty or comes twice is an error, and so is an attribute that document.Attribute refuses.
-func FromDocuments(ctx context.Context, documents []document.Document, deps Deps) (*Content, folder.Report, error) {
-	checked := make([]document.Document, len(documents))
+// empty or comes twice is an error, and so is an attribute that chunk.Attribute refuses.
+func FromDocuments(ctx context.Context, documents []chunk.Document, deps Deps) (*Content, folder.Report, error) {
+	checked := make([]chunk.Document, len(documents))
 	for i, d := range documents {
 		if d.ID == "" {
 			return nil, folder.Report{}, fmt.Errorf("document %d has no id", i)
@@ -69,7 +69,7 @@ func FromDocuments(ctx context.Context, documents []document.Document, deps Deps
 		}
 	}
 	b := newBuild("", deps, len(documents))
-	return b.run(ctx, func(_ context.Context, i int) ([]document.Document, *folder.Skip) { return checked[i : i+1], nil })
+	return b.run(ctx, func(_ context.Context, i int) ([]chunk.Document, *folder.Skip) { return checked[i : i+1], nil })
 }
 
 // A build makes a Content in memory.
@@ -85,7 +85,7 @@ func newBuild(base string, deps Deps, files int) *build {
 }
 
 // run reads and cuts the documents side by side, then indexes them in order of id.
-func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) ([]document.Document, *folder.Skip)) (*Content, folder.Report, error) {
+func (b *build) run(ctx context.Context, read func(ctx context.Context, i int) ([]chunk.Document, *folder.Skip)) (*Content, folder.Report, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range b.cut {
@@ -131,7 +131,7 @@ func (b *build) assemble(ctx context.Context) (*Content, error) {
 	})
 	var segments index.Segments
 	writer := index.Writer{Emit: segments.Take}
-	var sum document.Sum
+	var sum chunk.Sum
 	for i, d := range all {
 		if i > 0 && d.ID == all[i-1].ID {
 			if d.File == "" {

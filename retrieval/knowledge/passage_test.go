@@ -8,7 +8,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // A document is read on from any chunk, by who may find it. To others it is not there, in the
@@ -16,8 +16,8 @@ import (
 func TestPassage(t *testing.T) {
 	part := func(n string) string { return "## Part " + n + "\n\n" + strings.Repeat("ant "+n+" ", 300) + "\n\n" }
 	content, err := knowledge.Segmented(t.Context(), deps(),
-		[]document.Document{{ID: "old.md", Text: part("gone"), Markdown: true}, {ID: "secret.md", Text: part("secret"), Markdown: true, Attributes: map[string]any{"audience": "board"}}},
-		[]document.Document{{ID: "old.md", Text: part("one") + part("two") + part("three"), Markdown: true, Attributes: map[string]any{"audience": "all"}}},
+		[]chunk.Document{{ID: "old.md", Text: part("gone"), Markdown: true}, {ID: "secret.md", Text: part("secret"), Markdown: true, Attributes: map[string]any{"audience": "board"}}},
+		[]chunk.Document{{ID: "old.md", Text: part("one") + part("two") + part("three"), Markdown: true, Attributes: map[string]any{"audience": "all"}}},
 	)
 	if err != nil {
 		t.Fatal(err)

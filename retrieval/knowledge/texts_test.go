@@ -11,7 +11,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
@@ -27,11 +27,11 @@ func pointers(sources []retrieval.Source) []*retrieval.Source {
 // What a search found is found again by base, document and chunk, with a right hint of its
 // place or a wrong one, in a base of several segments and among several bases.
 func TestLocate(t *testing.T) {
-	var groups [][]document.Document
+	var groups [][]chunk.Document
 	for s := range 3 {
-		var group []document.Document
+		var group []chunk.Document
 		for i := range 9 {
-			d := document.Document{ID: fmt.Sprintf("d%d.md", s*6+i), Markdown: true} // some replace those before
+			d := chunk.Document{ID: fmt.Sprintf("d%d.md", s*6+i), Markdown: true} // some replace those before
 			for n := range 3 {
 				d.Text += fmt.Sprintf("## Part %d\n\nant %s of edition %d, document %d\n\n", n, strings.Repeat(fmt.Sprintf("word%d ", n), 200), s, i)
 			}

@@ -10,17 +10,17 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/embed/embedtest"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // articles are documents of three sentences, each with words of its own that begin with letters.
-func articles(letters string, n int) (list []document.Document) {
+func articles(letters string, n int) (list []chunk.Document) {
 	for i := range n {
 		var text strings.Builder
 		for sentence := range 3 {
 			fmt.Fprintf(&text, "Every %sarticle%d has %ssentence%d about %stopic%d. ", letters, i, letters, sentence, letters, i%5)
 		}
-		list = append(list, document.Document{ID: fmt.Sprintf("%s%02d", letters, i), Text: text.String()})
+		list = append(list, chunk.Document{ID: fmt.Sprintf("%s%02d", letters, i), Text: text.String()})
 	}
 	return list
 }
@@ -39,7 +39,7 @@ func english(text string) []float32 {
 }
 
 // spoken returns a group of bases with vectors of a model that knows English.
-func spoken(t *testing.T, bases map[string][]document.Document) *knowledge.Group {
+func spoken(t *testing.T, bases map[string][]chunk.Document) *knowledge.Group {
 	t.Helper()
 	by := basesByID{}
 	for id, documents := range bases {
@@ -60,7 +60,7 @@ func spoken(t *testing.T, bases map[string][]document.Document) *knowledge.Group
 // policy says counts instead. In several bases each has its own weight.
 func TestDenseWeightOfALanguage(t *testing.T) {
 	known, unknown := articles("", 40), articles("xy", 40)
-	g := spoken(t, map[string][]document.Document{"known": known, "unknown": unknown, "small": known[:knowledge.Fewest-1]})
+	g := spoken(t, map[string][]chunk.Document{"known": known, "unknown": unknown, "small": known[:knowledge.Fewest-1]})
 	for id, want := range map[string]string{"known": "0.5 true", "unknown": "0 true", "small": "0.5 false"} {
 		weight, measured := g.Base(id).Content().DenseWeight()
 		if got := fmt.Sprint(weight, measured); got != want {
@@ -114,7 +114,7 @@ func documentsOf(t *testing.T, g *knowledge.Group, q retrieval.Query) (ids []str
 // The same texts have the same trials in whatever segments they are, and a change of some changes
 // few of them.
 func TestTrialsAreSteady(t *testing.T) {
-	questions := func(groups ...[]document.Document) (list []string) {
+	questions := func(groups ...[]chunk.Document) (list []string) {
 		c, err := knowledge.Segmented(t.Context(), deps(), groups...)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/tools"
 	"sidenote/retrieval/tools/toolstest"
 )
@@ -20,7 +20,7 @@ import (
 // A search finds chunks and shows of each what it says about the question; what the caller may
 // not see is not found.
 func TestSearch(t *testing.T) {
-	k, as := toolstest.Open(t, map[string][]document.Document{"staff": toolstest.Staff()})
+	k, as := toolstest.Open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	found, err := k.Search(t.Context(), as, "which badge do tricycles need", 3)
 	if err != nil || len(found.Hits) == 0 {
 		t.Fatalf("%+v, %v", found, err)
@@ -44,7 +44,7 @@ func whole(tools.Reading) bool { return true }
 // References are read in their order, neighbours of the same section where there is room, and
 // never more than asked for.
 func TestRead(t *testing.T) {
-	k, as := toolstest.Open(t, map[string][]document.Document{"staff": toolstest.Staff()})
+	k, as := toolstest.Open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	found, err := k.Search(t.Context(), as, "which badge do tricycles need", 1)
 	if err != nil || len(found.Hits) != 1 {
 		t.Fatal(found, err)
@@ -108,7 +108,7 @@ func (s scorer) Rerank(_ context.Context, _ string, documents []string) ([]float
 // Where a model scores, the relevance of files is by its scores: those of who grades before those
 // of who reranks. Files that it was not asked about come behind.
 func TestFilesByScores(t *testing.T) {
-	k, as := toolstest.Open(t, map[string][]document.Document{"a": {
+	k, as := toolstest.Open(t, map[string][]chunk.Document{"a": {
 		{ID: "paths.md", Text: "Garden paths: the paths of a garden are of gravel."}, {ID: "beds.md", Text: "Garden beds, and how a garden is laid out."},
 		{ID: "snails.md", Text: "Snails come to every corner of a garden by night."},
 	}})
@@ -148,7 +148,7 @@ func filesOf(t *testing.T, k *tools.Knowledge, as retrieval.Query) (list []strin
 
 // Files come once each, by their best chunks, with those below the least score told apart.
 func TestFiles(t *testing.T) {
-	k, as := toolstest.Open(t, map[string][]document.Document{"a": toolstest.Staff(), "b": {{ID: "bikes.md", Text: "Tricycles are kept in the garage."}}})
+	k, as := toolstest.Open(t, map[string][]chunk.Document{"a": toolstest.Staff(), "b": {{ID: "bikes.md", Text: "Tricycles are kept in the garage."}}})
 	files, _, err := k.Files(t.Context(), as, "tricycles garage badge", 4)
 	if err != nil || len(files) < 2 || len(files) > 4 {
 		t.Fatalf("%+v, %v", files, err)
@@ -180,7 +180,7 @@ func words(passages []tools.Recalled) (n int) {
 // Passages never take more than there is room for, touch nowhere, come from what the caller may
 // see, and use the room.
 func TestRecall(t *testing.T) {
-	k, as := toolstest.Open(t, map[string][]document.Document{"staff": toolstest.Staff()})
+	k, as := toolstest.Open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	rapid.Check(t, func(rt *rapid.T) {
 		room := rapid.IntRange(0, 1500).Draw(rt, "room")
 		var paths []string
@@ -234,7 +234,7 @@ func TestParseRef(t *testing.T) {
 // BenchmarkRecall recalls 4,000 tokens out of 100,000 chunks.
 func BenchmarkRecall(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 2))
-	docs := make([]document.Document, 10000)
+	docs := make([]chunk.Document, 10000)
 	for i := range docs {
 		var text strings.Builder
 		for n := range 10 {
@@ -244,9 +244,9 @@ func BenchmarkRecall(b *testing.B) {
 			}
 			text.WriteString("\n\n")
 		}
-		docs[i] = document.Document{ID: fmt.Sprint("d", i), Text: text.String(), Markdown: true}
+		docs[i] = chunk.Document{ID: fmt.Sprint("d", i), Text: text.String(), Markdown: true}
 	}
-	k, as := toolstest.Open(b, map[string][]document.Document{"b": docs})
+	k, as := toolstest.Open(b, map[string][]chunk.Document{"b": docs})
 	size := func(passages []tools.Recalled) (n int) {
 		for _, p := range passages {
 			n += 20 + len(p.Text)/4

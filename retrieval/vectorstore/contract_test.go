@@ -19,7 +19,7 @@ import (
 	"sidenote/proxy/lookup"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/retrievaltest"
 	"sidenote/retrieval/vectorstore"
 )
@@ -47,9 +47,9 @@ type central struct {
 
 func (c central) Change(t *testing.T, docs []retrievaltest.Document) {
 	t.Helper()
-	var list []document.Document
+	var list []chunk.Document
 	for _, d := range docs {
-		list = append(list, document.Document{ID: d.ID, Text: d.Text, Markdown: true, Attributes: d.Attributes})
+		list = append(list, chunk.Document{ID: d.ID, Text: d.Text, Markdown: true, Attributes: d.Attributes})
 	}
 	content, _, err := knowledge.FromDocuments(t.Context(), list, knowledge.Deps{Counter: bytesCounter{}})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 )
 
@@ -38,7 +37,7 @@ type Count struct {
 
 // CounterName names the counter of an encoding in one version of Sidenote, so that counts
 // by another version are not mistaken for its own.
-func CounterName(version, encoding string) string { return string(document.Fields(version, encoding)) }
+func CounterName(version, encoding string) string { return string(Fields(version, encoding)) }
 
 // A unit is a block, or a part of a block that was too long.
 type unit struct {
@@ -74,7 +73,7 @@ type cutter struct {
 // 1 as the title. Every byte that is not white space is in exactly one chunk. A part of a
 // table, a listing or a function also repeats its head. Of d only Markdown, Form and Lang
 // are used.
-func Cut(body string, d document.Document, counter retrieval.Counter) (chunks []Chunk, title string) {
+func Cut(body string, d Document, counter retrieval.Counter) (chunks []Chunk, title string) {
 	c := &cutter{body: body, counter: counter}
 	if d.Form == extract.Code {
 		c.sections(c.codeBlocks(d.Lang))
@@ -97,7 +96,7 @@ func Cut(body string, d document.Document, counter retrieval.Counter) (chunks []
 
 // blocksOf returns the blocks of a window, which starts at an offset of the body; titles
 // are those of a plain text.
-func blocksOf(d document.Document, window string, start int, titles []textTitle) []block {
+func blocksOf(d Document, window string, start int, titles []textTitle) []block {
 	var blocks []block
 	ok := false
 	if d.Markdown {

@@ -9,8 +9,6 @@ package extract
 import (
 	"errors"
 	"fmt"
-
-	"sidenote/retrieval/knowledge/extract/rst"
 )
 
 // Version changes with anything that all readers share and that turns the same bytes into
@@ -95,7 +93,7 @@ func Read(format Format, name string, raw []byte) ([]Document, error) {
 	case Text:
 		return one(Document{Text: text}, nil)
 	case RST:
-		return one(Document{Text: rst.Markdown(text), Form: Markdown}, nil)
+		return one(Document{Text: rstToMarkdown(text), Form: Markdown}, nil)
 	case MarkdownText:
 		return one(Document{Text: text, Form: Markdown}, nil) // the front matter is part of the text
 	case SourceCode:

@@ -6,8 +6,6 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-
-	"sidenote/retrieval/knowledge/extract/markdown"
 )
 
 // flush ends the paragraph that is being written.
@@ -17,7 +15,7 @@ func (r *renderer) flush() {
 	var lines []string
 	for part := range strings.SplitSeq(text, lineBreak) {
 		if line := oneLine(part); line != "" {
-			lines = append(lines, markdown.Literal(line))
+			lines = append(lines, markdownLiteral(line))
 		}
 	}
 	if len(lines) > 0 {
@@ -126,12 +124,12 @@ func (r *renderer) table(n *html.Node) bool {
 	for c := range n.ChildNodes() {
 		if c.DataAtom == atom.Caption {
 			if text := oneLine(r.visible(c)); text != "" {
-				r.lines(markdown.Literal(text))
+				r.lines(markdownLiteral(text))
 			}
 			break
 		}
 	}
-	r.lines(markdown.Table(rows))
+	r.lines(markdownTable(rows))
 	return true
 }
 
@@ -153,8 +151,8 @@ func (r *renderer) row(n *html.Node) (cells []string, ok bool) {
 	return cells[:min(len(cells), maxColumns)], true
 }
 
-// Literal is markdown.Literal.
-func Literal(line string) string { return markdown.Literal(line) }
+// Literal is markdownLiteral.
+func Literal(line string) string { return markdownLiteral(line) }
 
-// Table is markdown.Table.
-func Table(rows [][]string) string { return markdown.Table(rows) }
+// Table is markdownTable.
+func Table(rows [][]string) string { return markdownTable(rows) }

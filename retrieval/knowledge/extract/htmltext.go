@@ -6,8 +6,6 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-
-	"sidenote/retrieval/knowledge/extract/markdown"
 )
 
 const (
@@ -204,7 +202,7 @@ func (r *renderer) code(n *html.Node) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	r.lines(markdown.Listing(listingLanguage(n), text))
+	r.lines(markdownListing(listingLanguage(n), text))
 }
 
 // allCode is allText with elements that are line breaks as line feeds.
@@ -241,7 +239,7 @@ func listingLanguage(n *html.Node) string {
 		}
 		for class := range strings.FieldsSeq(attr(n, "class")) {
 			for _, prefix := range [...]string{"language-", "lang-", "highlight-source-", "highlight-"} {
-				if name, ok := strings.CutPrefix(class, prefix); ok && markdown.IsLanguage(name) {
+				if name, ok := strings.CutPrefix(class, prefix); ok && isLanguage(name) {
 					return name
 				}
 			}

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // rulesVersion names the code that makes attributes of a file by the rules of its folder:
@@ -27,37 +27,37 @@ type Rules struct {
 
 // NewRules compiles the rules of a folder.
 func NewRules(f Folder) (r Rules, err error) {
-	constants, err := document.EncodeAttributes(f.Attributes)
+	constants, err := chunk.EncodeAttributes(f.Attributes)
 	if err != nil {
 		return r, err
 	}
-	if r.constants, err = document.DecodeAttributes(constants); err != nil {
+	if r.constants, err = chunk.DecodeAttributes(constants); err != nil {
 		return r, err
 	}
 	if f.PathPattern != "" {
 		if r.path, err = newPathPattern(f.PathPattern); err != nil {
 			return r, err
 		}
-		if n := len(r.constants) + len(r.path.names); n > document.MaxAttributes {
-			return r, fmt.Errorf("path pattern %q: there are %d attributes, more than %d", f.PathPattern, n, document.MaxAttributes)
+		if n := len(r.constants) + len(r.path.names); n > chunk.MaxAttributes {
+			return r, fmt.Errorf("path pattern %q: there are %d attributes, more than %d", f.PathPattern, n, chunk.MaxAttributes)
 		}
 	}
 	r.frontMatter = slices.Compact(slices.Sorted(slices.Values(f.FrontMatter)))
 	for _, key := range r.frontMatter {
-		if _, err := document.Attribute(key, true); err != nil {
+		if _, err := chunk.Attribute(key, true); err != nil {
 			return r, fmt.Errorf("front matter: %w", err)
 		}
 	}
 	if len(r.constants) > 0 || r.path != nil || len(r.frontMatter) > 0 {
-		name := sha256.Sum256(document.Fields(append([]string{"sidenote attributes", rulesVersion, constants, f.PathPattern}, r.frontMatter...)...))
+		name := sha256.Sum256(chunk.Fields(append([]string{"sidenote attributes", rulesVersion, constants, f.PathPattern}, r.frontMatter...)...))
 		r.Name = [RulesBytes]byte(name[:])
 	}
 	return r, nil
 }
 
 // Apply returns a document of a file with its attributes, each key from the strongest
-// source that has it, in the form of document.Attribute. Notes name what is left out.
-func (r Rules) Apply(file string, d document.Document) (_ document.Document, notes []Note) {
+// source that has it, in the form of chunk.Attribute. Notes name what is left out.
+func (r Rules) Apply(file string, d chunk.Document) (_ chunk.Document, notes []Note) {
 	note := func(err error) { notes = append(notes, Note{Document: d.ID, Reason: err.Error()}) }
 	sources := []map[string]any{r.constants, nil, r.ofRecord(d.Attributes), nil}
 	if r.path != nil {
@@ -79,11 +79,11 @@ func (r Rules) Apply(file string, d document.Document) (_ document.Document, not
 				continue
 			}
 			taken[key] = true
-			v, err := document.Attribute(key, source[key])
+			v, err := chunk.Attribute(key, source[key])
 			switch {
 			case err != nil:
 				note(err)
-			case len(d.Attributes) == document.MaxAttributes:
+			case len(d.Attributes) == chunk.MaxAttributes:
 				crowd++
 			case d.Attributes == nil:
 				d.Attributes = map[string]any{key: v}
@@ -93,7 +93,7 @@ func (r Rules) Apply(file string, d document.Document) (_ document.Document, not
 		}
 	}
 	if crowd > 0 {
-		note(fmt.Errorf("%d attributes beyond the first %d", crowd, document.MaxAttributes))
+		note(fmt.Errorf("%d attributes beyond the first %d", crowd, chunk.MaxAttributes))
 	}
 	return d, notes
 }

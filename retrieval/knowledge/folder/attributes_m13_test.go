@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 )
 
@@ -44,7 +44,7 @@ func TestM13AttributesHaveOneForm(t *testing.T) {
 		{"a", []string{"a"}}, {1, []any{1.0}}, {int64(2), []any{2}}, {uint64(3), []any{int64(3)}}, {4.5, []any{4.5}}, {true, []any{true}},
 		{[]string{"a b", "c"}, []any{"c"}}, {[]any{"a b", "c"}, []string{"a b"}},
 	} {
-		kept, err := document.Attribute("k", c.value)
+		kept, err := chunk.Attribute("k", c.value)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // A Folder says what to read for one knowledge base.
@@ -28,7 +28,7 @@ type Folder struct {
 	// decide who may see a document, and the author of a text must not overrule the owner
 	// of the folder.
 	//
-	// What cannot be an attribute, see document.Attribute, is an error here. In a document
+	// What cannot be an attribute, see chunk.Attribute, is an error here. In a document
 	// it is left out and stands in the report's Notes; so does what is beyond 64
 	// attributes, counted in the order above.
 	Attributes map[string]any
@@ -65,7 +65,7 @@ func (f Folder) Origin() string {
 	if abs, err := filepath.Abs(place); err == nil {
 		place = abs
 	}
-	list := func(patterns []string) string { return string(document.Fields(patterns...)) }
+	list := func(patterns []string) string { return string(chunk.Fields(patterns...)) }
 	parts := []string{list(f.Include), list(f.Exclude)}
 	switch attributes, err := NewRules(f); {
 	case err != nil:
@@ -73,7 +73,7 @@ func (f Folder) Origin() string {
 	case attributes.Name != Rules{}.Name:
 		parts = append(parts, string(attributes.Name[:]))
 	}
-	rules := sha256.Sum256(document.Fields(parts...))
+	rules := sha256.Sum256(chunk.Fields(parts...))
 	return fmt.Sprintf("%s %x", place, rules[:8])
 }
 

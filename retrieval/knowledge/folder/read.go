@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"path"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract"
-	"sidenote/retrieval/knowledge/extract/docx"
+	"sidenote/retrieval/knowledge/extract/office"
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
@@ -41,7 +41,7 @@ func formatOf(fsys fs.FS, name string) extract.Format {
 
 // Read reads the documents of one file; p is that of Files. A file that is broken in part
 // has both documents and a skip.
-func (s *Source) Read(ctx context.Context, name string, p *pdf.Reader) ([]document.Document, *Skip) {
+func (s *Source) Read(ctx context.Context, name string, p *pdf.Reader) ([]chunk.Document, *Skip) {
 	return s.ReadBy(ctx, name, p, func(ctx context.Context, f extract.Format, name string, raw []byte) ([]extract.Document, error) {
 		return Extract(ctx, f, name, raw, p)
 	})
@@ -51,7 +51,7 @@ func (s *Source) Read(ctx context.Context, name string, p *pdf.Reader) ([]docume
 type Extractor func(ctx context.Context, f extract.Format, name string, raw []byte) ([]extract.Document, error)
 
 // ReadBy is Read by another extractor.
-func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extractor) ([]document.Document, *Skip) {
+func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extractor) ([]chunk.Document, *Skip) {
 	f := formatOf(s.FS, name)
 	if !supported(f, p) {
 		return nil, unsupported(name)
@@ -67,7 +67,7 @@ func (s *Source) ReadBy(ctx context.Context, name string, p *pdf.Reader, by Extr
 		return nil, &Skip{Path: name, Kind: SkipTooLarge, Reason: errTooLarge.Error()}
 	}
 	extracted, err := by(ctx, f, name, raw)
-	documents := make([]document.Document, len(extracted))
+	documents := make([]chunk.Document, len(extracted))
 	for i, d := range extracted {
 		documents[i] = documentOf(name, d)
 		documents[i].FrontMatter = f == extract.MarkdownText
@@ -84,7 +84,7 @@ func Extract(ctx context.Context, f extract.Format, name string, raw []byte, p *
 	case extract.PDF:
 		one, err = p.Read(ctx, raw)
 	case extract.DOCX:
-		one, err = docx.Read(ctx, raw)
+		one, err = office.ReadDOCX(ctx, raw)
 	default:
 		return extract.Read(f, path.Base(name), raw)
 	}
@@ -135,12 +135,12 @@ func skipOf(name string, err error) *Skip {
 }
 
 // documentOf names what a file holds after the file, and its part by its key.
-func documentOf(file string, d extract.Document) document.Document {
+func documentOf(file string, d extract.Document) chunk.Document {
 	id := file
 	if d.Key != "" {
 		id = fmt.Sprintf("%s#%s", file, d.Key)
 	}
-	out := document.Document{
+	out := chunk.Document{
 		ID: id, Name: d.Name, Text: d.Text, Markdown: d.Form == extract.Markdown, Attributes: d.Attributes,
 		File: file, Key: d.Key, Lang: d.Lang, By: d.By,
 	}

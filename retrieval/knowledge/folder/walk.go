@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
@@ -91,7 +91,7 @@ func (w *walk) entry(ctx context.Context, name string, e fs.DirEntry, rs ignoreR
 		return nil // not worth a line in the report
 	case matchAny(w.exclude, name) || ignored:
 		return nil // as asked
-	case !document.Printable(base):
+	case !chunk.Printable(base):
 		w.skip(strings.ToValidUTF8(name, "\ufffd"), SkipUnreadable, "its name is not text")
 	case isSecret(base) && !e.IsDir():
 		w.skip(name, SkipSecret, "likely a secret, by its name")

@@ -51,7 +51,7 @@ func (n *distinct) number(name string) uint32 {
 	return number
 }
 
-// document takes a document. attributes are as document.EncodeAttributes gives them:
+// document takes a document. attributes are as chunk.EncodeAttributes gives them:
 // most documents of a base share theirs with others.
 func (d *draft) document(row int64, id, name, attributes string) {
 	d.rows = append(d.rows, row)

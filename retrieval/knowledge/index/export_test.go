@@ -5,7 +5,6 @@ import (
 	"hash/crc32"
 
 	"sidenote/retrieval/knowledge/chunk"
-	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/mapped"
 )
@@ -26,7 +25,7 @@ func (s *Segment) ReadAll() (all []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, string(s.texts.id(d)), string(s.texts.name(d)), document.Encoded(attributes))
+		all = append(all, string(s.texts.id(d)), string(s.texts.name(d)), chunk.Encoded(attributes))
 		for t := s.texts.first(d); t < s.texts.first(d+1); t++ {
 			_, text, _, err := s.around(t, s.texts.first(d), s.texts.first(d+1))
 			if err != nil {

@@ -5,13 +5,13 @@ import (
 	"runtime"
 
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index/bm25"
 )
 
 // attributes returns those of a document.
 func (s *Segment) attributes(d int) (map[string]any, error) {
-	attributes, err := document.DecodeAttributes(string(s.texts.set(number(s.texts.setOf, d))))
+	attributes, err := chunk.DecodeAttributes(string(s.texts.set(number(s.texts.setOf, d))))
 	runtime.KeepAlive(s)
 	if err != nil {
 		return nil, &DamageError{Segment: s, err: fmt.Errorf("%w: %w", ErrDamaged, err)}

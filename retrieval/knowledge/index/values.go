@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // The values of attributes are indexed when a segment is written, so that a filter is
@@ -113,7 +113,7 @@ func (d valuesDraft) pair(v keyValue, set uint32) {
 // decode takes encoded sets of attributes, which are numbered in this order.
 func (d valuesDraft) decode(sets []string) error {
 	for i, set := range sets {
-		attributes, err := document.DecodeAttributes(set)
+		attributes, err := chunk.DecodeAttributes(set)
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 )
 
@@ -76,14 +76,14 @@ func TestValuesChooseAsFiltersMatch(t *testing.T) {
 			documents := map[int64][]string{}
 			for n := range rapid.IntRange(1, 8).Draw(t, "documents") {
 				row, set := int64(10*i+n+1), drawSet(t)
-				encoded, err := document.EncodeAttributes(set)
+				encoded, err := chunk.EncodeAttributes(set)
 				if err != nil {
 					t.Fatal(err)
 				}
 				id := fmt.Sprintf("d%03d", row)
 				documents[row] = []string{id, "", encoded, "", "text"}
 				if gone[row] = rapid.IntRange(0, 4).Draw(t, "gone") == 0; !gone[row] {
-					if sets[id], err = document.DecodeAttributes(encoded); err != nil {
+					if sets[id], err = chunk.DecodeAttributes(encoded); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -174,7 +174,7 @@ func BenchmarkFirstFilter(b *testing.B) {
 		return nil
 	}}
 	for i := range records {
-		encoded, err := document.EncodeAttributes(map[string]any{"number": i, "day": fmt.Sprintf("2024-%d", i), "tags": []string{"a", "b"}})
+		encoded, err := chunk.EncodeAttributes(map[string]any{"number": i, "day": fmt.Sprintf("2024-%d", i), "tags": []string{"a", "b"}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -20,7 +20,7 @@ const maxBytes = 64 << 20
 type Document struct {
 	Row        int64 // in the store
 	ID, Name   string
-	Attributes string // as document.EncodeAttributes gives them
+	Attributes string // as chunk.EncodeAttributes gives them
 	Chunks     []chunk.Chunk
 }
 

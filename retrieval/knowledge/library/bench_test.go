@@ -16,7 +16,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
@@ -121,7 +121,7 @@ func BenchmarkLibrary(b *testing.B) {
 			benchmarkQuery(b, l)
 			b.Run("put", func(b *testing.B) {
 				knowledgetest.Measure(b, func(i int) {
-					if _, err := l.Put(b.Context(), "kb", document.Document{ID: "new", Text: fmt.Sprint("of a document ", i, time.Now())}); err != nil {
+					if _, err := l.Put(b.Context(), "kb", chunk.Document{ID: "new", Text: fmt.Sprint("of a document ", i, time.Now())}); err != nil {
 						b.Fatal(err)
 					}
 				})

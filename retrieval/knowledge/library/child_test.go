@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -87,7 +87,7 @@ func putOften() error {
 	}
 	fmt.Println("open")
 	for n := 0; ; n++ {
-		if _, err := l.Put(ctx, "kb", document.Document{ID: fmt.Sprintf("d%d", n), Text: fmt.Sprintf("ant bee w%d", n)}); err != nil {
+		if _, err := l.Put(ctx, "kb", chunk.Document{ID: fmt.Sprintf("d%d", n), Text: fmt.Sprintf("ant bee w%d", n)}); err != nil {
 			return err
 		}
 		fmt.Println("put", n)

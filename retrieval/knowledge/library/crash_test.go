@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
@@ -188,10 +188,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 // more Sync away.
 func checkAsFresh(t *testing.T, l *library.Library, what, files string) {
 	t.Helper()
-	want := map[string]document.Document{}
+	want := map[string]chunk.Document{}
 	if what == "put" {
 		for id := range shown(l.Base("kb")) {
-			want[id] = document.Document{ID: id, Text: "ant bee w" + id[1:]}
+			want[id] = chunk.Document{ID: id, Text: "ant bee w" + id[1:]}
 		}
 		sameAnswers(t, l.Base("kb"), fresh(t, want))
 		return
@@ -215,7 +215,7 @@ func checkAsFresh(t *testing.T, l *library.Library, what, files string) {
 // sameChunks compares with a build of what is held, before another Sync.
 func sameChunks(t *testing.T, l *library.Library) {
 	t.Helper()
-	want := map[string]document.Document{}
+	want := map[string]chunk.Document{}
 	for id, chunks := range shown(l.Base("kb")) {
 		_, rest, _ := strings.Cut(chunks[0], "of revision ")
 		var i, revision int
@@ -225,7 +225,7 @@ func sameChunks(t *testing.T, l *library.Library) {
 		if _, err := fmt.Sscanf(id, "f%d.md", &i); err != nil {
 			t.Fatal(err)
 		}
-		want[id] = document.Document{ID: id, Text: revisionText(i, revision), Markdown: true}
+		want[id] = chunk.Document{ID: id, Text: revisionText(i, revision), Markdown: true}
 	}
 	sameAnswers(t, l.Base("kb"), fresh(t, want))
 }

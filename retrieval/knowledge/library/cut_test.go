@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 )
@@ -30,7 +30,7 @@ func TestM08CutSegment(t *testing.T) {
 			return nil
 		},
 		"changed": func(w, _ *library.Library) error {
-			_, err := w.Put(t.Context(), "kb", document.Document{ID: "new", Text: "ant"})
+			_, err := w.Put(t.Context(), "kb", chunk.Document{ID: "new", Text: "ant"})
 			if err != nil {
 				return err
 			}

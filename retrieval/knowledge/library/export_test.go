@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
@@ -80,7 +80,7 @@ func (l *Library) PutVectors(ctx context.Context, space string, kept map[store.V
 }
 
 // Written is what becomes of documents of a file: they are cut, counted and indexed.
-func (l *Library) Written(documents []document.Document) error {
+func (l *Library) Written(documents []chunk.Document) error {
 	var kept []store.Document
 	for _, d := range documents {
 		cut, err := l.reader.deps.Cut("kb", d)
@@ -99,7 +99,7 @@ func (l *Library) Written(documents []document.Document) error {
 }
 
 // Memory is what a Library takes documents of a file to need until they are written.
-func Memory(documents []document.Document) (bytes int64) {
+func Memory(documents []chunk.Document) (bytes int64) {
 	e := new(estimate)
 	for _, d := range documents {
 		bytes = e.add(d)

@@ -9,7 +9,7 @@ import (
 
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -32,15 +32,15 @@ func BenchmarkFilter(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	few, own := make([]document.Document, documents), make([]document.Document, documents)
+	few, own := make([]chunk.Document, documents), make([]chunk.Document, documents)
 	for i := range few {
-		few[i] = document.Document{
+		few[i] = chunk.Document{
 			ID: fmt.Sprintf("d%06d", i), Text: markdown(i, word, r), Markdown: true,
 			Attributes: map[string]any{"apart": i % 100, "together": i * 100 / documents, "all": true},
 		}
-		own[i] = document.Document{ID: few[i].ID, Text: "short", Attributes: map[string]any{"number": i, "day": fmt.Sprintf("2024-%d", i), "tags": []string{"a", "b"}}}
+		own[i] = chunk.Document{ID: few[i].ID, Text: "short", Attributes: map[string]any{"number": i, "day": fmt.Sprintf("2024-%d", i), "tags": []string{"a", "b"}}}
 	}
-	for id, list := range map[string][]document.Document{"few": few, "own": own} {
+	for id, list := range map[string][]chunk.Document{"few": few, "own": own} {
 		if _, err := l.Put(b.Context(), id, list...); err != nil {
 			b.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
@@ -76,7 +76,7 @@ func TestFollow(t *testing.T) {
 		}
 	})
 	for i := range 3 * index.MergeAt {
-		if _, err := w.Put(t.Context(), "kb", document.Document{ID: fmt.Sprint(i), Text: fmt.Sprintf("ant %d", i)}); err != nil {
+		if _, err := w.Put(t.Context(), "kb", chunk.Document{ID: fmt.Sprint(i), Text: fmt.Sprintf("ant %d", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	sees(t, r.Base("kb"), "", bound)
-	if _, err := r.Put(t.Context(), "other", document.Document{ID: "a"}); !errors.Is(err, store.ErrReadOnly) {
+	if _, err := r.Put(t.Context(), "other", chunk.Document{ID: "a"}); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("written by a follower: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 )
@@ -37,11 +37,11 @@ func groupOf(t *testing.T, l func() *library.Library) *knowledge.Group {
 }
 
 // A state is what one base held at some time.
-type state map[string]document.Document
+type state map[string]chunk.Document
 
 // together is a base of the documents of several, under the ids base/id.
 func together(t *testing.T, states map[string]state) *knowledge.Base {
-	all := map[string]document.Document{}
+	all := map[string]chunk.Document{}
 	for id, s := range states {
 		for _, d := range s {
 			d.ID = id + "/" + d.ID
@@ -99,7 +99,7 @@ func TestGroupWhileBasesChange(t *testing.T) {
 	words := strings.Fields("ant bee cat dog elk fox")
 	for i := range 45 {
 		id := ids[i%len(ids)]
-		d := document.Document{ID: fmt.Sprint(i % 7), Text: fmt.Sprintf("%s %s number %d", words[i%len(words)], words[(i*i+1)%len(words)], i)}
+		d := chunk.Document{ID: fmt.Sprint(i % 7), Text: fmt.Sprintf("%s %s number %d", words[i%len(words)], words[(i*i+1)%len(words)], i)}
 		now[id] = maps.Clone(now[id])
 		now[id][d.ID] = d
 		var err error
@@ -181,7 +181,7 @@ func TestGroupMeetsDamage(t *testing.T) {
 				if err := l.CreateBase(t.Context(), id); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := l.Put(t.Context(), id, document.Document{ID: "x.md", Text: "Parental guidance is no leave."}); err != nil {
+				if _, err := l.Put(t.Context(), id, chunk.Document{ID: "x.md", Text: "Parental guidance is no leave."}); err != nil {
 					t.Fatal(err)
 				}
 			}

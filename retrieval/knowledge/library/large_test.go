@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -22,13 +22,13 @@ func TestLargeBaseAfterChanges(t *testing.T) {
 		t.Skip("10,000 documents")
 	}
 	const many = 10_100
-	all := map[string]document.Document{}
+	all := map[string]chunk.Document{}
 	dir := t.TempDir()
 	l := opened(t, dir, library.Options{})
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}
-	put := func(documents ...document.Document) {
+	put := func(documents ...chunk.Document) {
 		t.Helper()
 		for _, d := range documents {
 			all[d.ID] = d
@@ -37,17 +37,17 @@ func TestLargeBaseAfterChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var documents []document.Document
+	var documents []chunk.Document
 	for i := range many {
 		text := fmt.Sprintf("%s %s %s %s", words[i%7], words[i%9], words[i/7%9], words[i%5])
-		documents = append(documents, document.Document{ID: fmt.Sprint("many", i), Text: text})
+		documents = append(documents, chunk.Document{ID: fmt.Sprint("many", i), Text: text})
 	}
 	put(documents...)
 	if n := l.Base("kb").Content().Chunks(); n < 10_000 {
 		t.Fatalf("%d chunks", n)
 	}
 	for i := range 10 {
-		put(document.Document{ID: fmt.Sprint("one", i%7), Text: fmt.Sprintf("%s of a %s number %d", words[i%9], words[i%4], i)})
+		put(chunk.Document{ID: fmt.Sprint("one", i%7), Text: fmt.Sprintf("%s of a %s number %d", words[i%9], words[i%4], i)})
 	}
 	if err := l.Delete(t.Context(), "kb", "one3"); err != nil {
 		t.Fatal(err)

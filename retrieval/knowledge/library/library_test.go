@@ -19,7 +19,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/knowledgetest"
@@ -50,7 +50,7 @@ func opened(t testing.TB, dir string, o library.Options) *library.Library {
 }
 
 // fresh is a base of documents that were never anywhere else.
-func fresh(t fatal, documents map[string]document.Document) *knowledge.Base {
+func fresh(t fatal, documents map[string]chunk.Document) *knowledge.Base {
 	t.Helper()
 	c, _, err := knowledge.FromDocuments(context.Background(), slices.Collect(maps.Values(documents)), deps())
 	if err != nil {
@@ -106,9 +106,9 @@ type past struct {
 	dir       string
 	files     string // the folder to read
 	library   *library.Library
-	documents map[string]document.Document
-	synced    map[string]document.Document // by file, as of the last Sync
-	present   map[string]document.Document
+	documents map[string]chunk.Document
+	synced    map[string]chunk.Document // by file, as of the last Sync
+	present   map[string]chunk.Document
 	clock     time.Time
 }
 
@@ -138,9 +138,9 @@ func (p *past) draw() string {
 }
 
 func (p *past) put(*rapid.T) {
-	var documents []document.Document
+	var documents []chunk.Document
 	for _, id := range rapid.SliceOfNDistinct(rapid.StringMatching(`[a-d][0-3]`), 1, 3, rapid.ID[string]).Draw(p.t, "ids") {
-		d := document.Document{ID: id, Name: rapid.SampledFrom([]string{"", "ant"}).Draw(p.t, "name"), Text: p.draw(), Markdown: rapid.Bool().Draw(p.t, "markdown"), Attributes: knowledgetest.DrawAttributes(p.t)}
+		d := chunk.Document{ID: id, Name: rapid.SampledFrom([]string{"", "ant"}).Draw(p.t, "name"), Text: p.draw(), Markdown: rapid.Bool().Draw(p.t, "markdown"), Attributes: knowledgetest.DrawAttributes(p.t)}
 		documents, p.documents[id] = append(documents, d), d
 	}
 	_, err := p.library.Put(context.Background(), "kb", documents...)
@@ -171,7 +171,7 @@ func (p *past) edit(*rapid.T) {
 	p.must(os.WriteFile(path, []byte(text), 0o600))
 	p.clock = p.clock.Add(time.Hour)
 	p.must(os.Chtimes(path, p.clock, p.clock))
-	p.present[name] = document.Document{ID: name, Text: text, Markdown: strings.HasSuffix(name, ".md")}
+	p.present[name] = chunk.Document{ID: name, Text: text, Markdown: strings.HasSuffix(name, ".md")}
 }
 
 func (p *past) sync(*rapid.T) {
@@ -237,7 +237,7 @@ func TestPastDoesNotShow(t *testing.T) {
 		defer func() { _ = os.RemoveAll(dir) }()
 		p := &past{
 			t: t, dir: filepath.Join(dir, "state"), files: filepath.Join(dir, "files"), clock: time.Now().Add(-1e6 * time.Hour / 100),
-			documents: map[string]document.Document{}, synced: map[string]document.Document{}, present: map[string]document.Document{},
+			documents: map[string]chunk.Document{}, synced: map[string]chunk.Document{}, present: map[string]chunk.Document{},
 		}
 		p.must(os.Mkdir(p.files, 0o755))
 		p.open()
@@ -258,9 +258,9 @@ func TestMerge(t *testing.T) {
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}
-	documents := map[string]document.Document{}
+	documents := map[string]chunk.Document{}
 	for i := range 40 {
-		d := document.Document{ID: fmt.Sprintf("d%d", i), Text: fmt.Sprintf("ant bee %d", i)}
+		d := chunk.Document{ID: fmt.Sprintf("d%d", i), Text: fmt.Sprintf("ant bee %d", i)}
 		documents[d.ID] = d
 		if _, err := l.Put(t.Context(), "kb", d); err != nil {
 			t.Fatal(err)
@@ -299,13 +299,13 @@ func TestTwoWriters(t *testing.T) {
 // Row K9 of deploy/CONTRIBUTING.md.
 func TestPutRefuses(t *testing.T) {
 	l := opened(t, store.Memory, library.Options{})
-	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "a"}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := l.Put(t.Context(), "kb", chunk.Document{ID: "a"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("no base: %v", err)
 	}
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}
-	for name, documents := range map[string][]document.Document{
+	for name, documents := range map[string][]chunk.Document{
 		"no id":      {{Text: "x"}},
 		"twice":      {{ID: "a"}, {ID: "a"}},
 		"unprint":    {{ID: "a\nb"}},

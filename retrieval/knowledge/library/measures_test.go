@@ -8,15 +8,15 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/library"
 )
 
 // reports are documents of three sentences.
-func reports(n int) (list []document.Document) {
+func reports(n int) (list []chunk.Document) {
 	for i := range n {
 		text := fmt.Sprintf("The report%02d begins with its summary%02d. Its second sentence has figure%02d and others. The report ends with many thanks%02d.", i, i, i, i)
-		list = append(list, document.Document{ID: fmt.Sprintf("r%02d", i), Text: text})
+		list = append(list, chunk.Document{ID: fmt.Sprintf("r%02d", i), Text: text})
 	}
 	return list
 }

@@ -2,7 +2,6 @@ package library
 
 import (
 	"sidenote/retrieval/knowledge/chunk"
-	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
@@ -43,7 +42,7 @@ type estimate struct {
 }
 
 // add adds a document and returns how much all of them take.
-func (e *estimate) add(d document.Document) int64 {
+func (e *estimate) add(d chunk.Document) int64 {
 	e.bytes += memoryOfDocument + memoryOfByte*int64(len(d.Text))
 	e.bytes += e.words.Add(d.Text)
 	e.parse = max(e.parse, chunk.Memory(d.Text, d.Form))

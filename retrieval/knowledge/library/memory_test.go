@@ -14,13 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/apart"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/extract/pdf"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
-	"sidenote/retrieval/knowledge/room"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tokens"
 )
@@ -70,7 +68,7 @@ func TestSyncLeavesOutWhatDoesNotFit(t *testing.T) {
 	long := strings.Repeat(`{"text":"A bee."}`+"\n", 20_000)
 	f := newFolder(t, map[string]string{"good.md": "An ant.", "also.md": "A wasp.", "kept.jsonl": `{"text":"A fly."}`, "long.jsonl": long, "a.pdf": "%PDF-", "a.docx": "PK"})
 	with := deps()
-	with.Room, with.Apart, with.PDF = room.New(), &apart.Reader{Program: filepath.Join(t.TempDir(), "none")}, pdf.New("")
+	with.Room, with.Apart, with.PDF = folder.NewRoom(), &folder.ChildReader{Program: filepath.Join(t.TempDir(), "none")}, pdf.New("")
 	l, err := library.OpenLoaded(t.Context(), t.TempDir(), with, library.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +119,7 @@ func TestSyncWithinMemoryIsTheSame(t *testing.T) {
 	generation := func() any {
 		t.Helper()
 		with := deps()
-		with.Room = room.New()
+		with.Room = folder.NewRoom()
 		l, err := library.OpenLoaded(t.Context(), t.TempDir(), with, library.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -173,22 +171,22 @@ func counting(t *testing.T) *library.Library {
 func TestMemoryOfDocuments(t *testing.T) {
 	l := counting(t)
 	const size = 600 << 10
-	records := func(n int, text string) (list []document.Document) {
+	records := func(n int, text string) (list []chunk.Document) {
 		for i := range n {
-			list = append(list, document.Document{
+			list = append(list, chunk.Document{
 				ID: fmt.Sprintf("a.jsonl#%d", i), File: "a.jsonl", Key: fmt.Sprint(i), Text: text, Markdown: true,
 				Attributes: map[string]any{"year": float64(i), "lang": "en"},
 			})
 		}
 		return list
 	}
-	one := func(text string, markdown bool, form extract.Form) []document.Document {
-		return []document.Document{{ID: "a", File: "a", Text: text[:min(len(text), size)], Markdown: markdown, Form: form, Lang: "go"}}
+	one := func(text string, markdown bool, form extract.Form) []chunk.Document {
+		return []chunk.Document{{ID: "a", File: "a", Text: text[:min(len(text), size)], Markdown: markdown, Form: form, Lang: "go"}}
 	}
 	repeat := func(s string) string { return strings.Repeat(s, size/len(s)+1) }
 	for i, tc := range []struct {
 		name      string
-		documents []document.Document
+		documents []chunk.Document
 		times     float64 // of the text, at most that it is thought to take; 0 for any
 	}{
 		{"prose", one(repeat("The quick brown fox jumps over the lazy dog and sees nothing at all today.\n\n"), true, 0), 20},

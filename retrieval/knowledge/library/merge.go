@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
-	"sidenote/retrieval/knowledge/room"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -64,7 +64,7 @@ func (b *base) mergeOnce(ctx context.Context) (merged bool, err error) {
 		return false, nil
 	}
 	grant, err := b.state.reader.deps.Room.Take(ctx, memory, memory)
-	if errors.Is(err, room.ErrNone) {
+	if errors.Is(err, folder.ErrNoRoom) {
 		return false, nil // the next change tries again
 	}
 	if err != nil {

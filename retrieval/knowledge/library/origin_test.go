@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -83,7 +83,7 @@ func TestSyncOfOtherRules(t *testing.T) {
 	f := newFolder(t, map[string]string{"de/a.md": "---\nowner: hr\n---\n# Leave\n\nant", "en/b.md": "# Other\n\nbee", "c.txt": "cat"})
 	dir := filepath.Join(t.TempDir(), "state")
 	l := opened(t, dir, library.Options{})
-	put := document.Document{ID: "put", Text: "dog", Attributes: map[string]any{"lang": "fr", "n": 1, "tags": []any{"x"}}}
+	put := chunk.Document{ID: "put", Text: "dog", Attributes: map[string]any{"lang": "fr", "n": 1, "tags": []any{"x"}}}
 	rules := folder.Folder{ID: "kb", Path: f.path}
 	sync := func() (rows map[string]int64) {
 		t.Helper()

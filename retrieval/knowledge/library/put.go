@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -44,11 +44,11 @@ func (l *Library) DeleteBase(ctx context.Context, id string) error {
 // Put writes documents to a base, in place of those with the same ids, and returns how
 // many were new or different. The base answers from them when it returns. The error is
 // store.ErrNotFound if there is no such base. Where a document is refused, as for an
-// attribute that document.Attribute refuses, nothing is written.
+// attribute that chunk.Attribute refuses, nothing is written.
 //
 // More than a few hundred documents are written in several transactions: where one fails,
 // those before it stay written.
-func (l *Library) Put(ctx context.Context, id string, documents ...document.Document) (changed int, err error) {
+func (l *Library) Put(ctx context.Context, id string, documents ...chunk.Document) (changed int, err error) {
 	if documents, err = checkDocuments(documents); err != nil {
 		return 0, fmt.Errorf("write to knowledge %s: %w", id, err)
 	}
@@ -61,7 +61,7 @@ func (l *Library) Put(ctx context.Context, id string, documents ...document.Docu
 		if err != nil {
 			return err
 		}
-		var fresh []document.Document
+		var fresh []chunk.Document
 		for _, d := range documents {
 			if k, ok := known[d.ID]; !ok || k.Source != "" || k.Hash != l.reader.put().hash(d.Digest()) {
 				fresh = append(fresh, d)
@@ -86,14 +86,14 @@ func (l *Library) Put(ctx context.Context, id string, documents ...document.Docu
 
 // checkDocuments refuses what cannot stand in a list, a header or a prompt, and returns
 // the documents in the form of document.Normal.
-func checkDocuments(documents []document.Document) (checked []document.Document, err error) {
-	checked = make([]document.Document, len(documents))
+func checkDocuments(documents []chunk.Document) (checked []chunk.Document, err error) {
+	checked = make([]chunk.Document, len(documents))
 	seen := make(map[string]bool, len(documents))
 	for i, d := range documents {
 		switch {
 		case d.ID == "":
 			return nil, fmt.Errorf("document %d has no id", i)
-		case !document.Printable(d.ID):
+		case !chunk.Printable(d.ID):
 			return nil, fmt.Errorf("document id %q is not printable text", d.ID)
 		case seen[d.ID]:
 			return nil, fmt.Errorf("document id %q comes twice", d.ID)

@@ -12,7 +12,6 @@ import (
 
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/chunk"
-	"sidenote/retrieval/knowledge/document"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/store"
@@ -48,7 +47,7 @@ func (r reader) put() read { return read{reader: r.readers.OfPut()} }
 
 // hash returns the identity of a document as it was read: its prefix and the digest of the
 // document. A document whose hash is the same need not be read again.
-func (r read) hash(sum document.Sum) (hash [32]byte) {
+func (r read) hash(sum chunk.Sum) (hash [32]byte) {
 	copy(hash[:], r.prefix())
 	copy(hash[knowledge.ReaderBytes+folder.RulesBytes:], sum[:])
 	return hash
@@ -61,15 +60,15 @@ func (r reader) current(hash [32]byte) bool {
 
 // stale returns what documents that another reader has cut add to the sum of a base: their
 // chunks are not those that this reader would make, so the generation must differ.
-func (r reader) stale(others []store.Stamp) (sum document.Sum) {
+func (r reader) stale(others []store.Stamp) (sum chunk.Sum) {
 	for _, d := range others {
-		sum = sum.Add(sha256.Sum256(document.Fields("stale", string(d.Hash[:]))))
+		sum = sum.Add(sha256.Sum256(chunk.Fields("stale", string(d.Hash[:]))))
 	}
 	return sum
 }
 
 // cutAll cuts documents side by side.
-func (r reader) cutAll(ctx context.Context, base string, documents []document.Document) ([]store.Document, error) {
+func (r reader) cutAll(ctx context.Context, base string, documents []chunk.Document) ([]store.Document, error) {
 	out := make([]store.Document, len(documents))
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -108,7 +107,7 @@ func (r reader) document(cut knowledge.Cut, as read) store.Document {
 // counted is left out, as this one may count otherwise.
 func (r reader) indexed(e *store.Entry) index.Document {
 	counted := r.current(e.Hash)
-	d := index.Document{Row: e.Row, ID: e.ID, Name: e.Name, Attributes: document.Encoded(e.Attributes), Chunks: make([]chunk.Chunk, len(e.Chunks))}
+	d := index.Document{Row: e.Row, ID: e.ID, Name: e.Name, Attributes: chunk.Encoded(e.Attributes), Chunks: make([]chunk.Chunk, len(e.Chunks))}
 	for i, c := range e.Chunks {
 		d.Chunks[i] = chunk.Chunk{Section: c.Section, Text: c.Text}
 		if !counted {

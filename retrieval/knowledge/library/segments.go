@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/mapped"
-	"sidenote/retrieval/knowledge/room"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -221,7 +221,7 @@ func (l *state) segmentMemory() int64 {
 func (l *state) takeSegment(ctx context.Context) (done func(), err error) {
 	memory := l.reader.deps.Room.Segment()
 	grant, err := l.reader.deps.Room.Take(ctx, memory, memory)
-	if errors.Is(err, room.ErrNone) {
+	if errors.Is(err, folder.ErrNoRoom) {
 		return func() {}, nil
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -68,7 +68,7 @@ func TestM08WrongBase(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, library.Options{})
 	newFolder(t, knowledgetest.Handbook()).sync(l)
-	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "own", Text: "ant"}); err != nil {
+	if _, err := l.Put(t.Context(), "kb", chunk.Document{ID: "own", Text: "ant"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.CreateBase(t.Context(), "sound"); err != nil {

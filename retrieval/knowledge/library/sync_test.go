@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
@@ -59,10 +59,10 @@ func (f *testFolder) touch(name string) {
 }
 
 // documents are what the folder holds.
-func documents(texts map[string]string) map[string]document.Document {
-	out := map[string]document.Document{}
+func documents(texts map[string]string) map[string]chunk.Document {
+	out := map[string]chunk.Document{}
 	for name, text := range texts {
-		out[name] = document.Document{ID: name, Text: text, Markdown: strings.HasSuffix(name, ".md")}
+		out[name] = chunk.Document{ID: name, Text: text, Markdown: strings.HasSuffix(name, ".md")}
 	}
 	return out
 }
@@ -173,7 +173,7 @@ func TestSyncLeavesPut(t *testing.T) {
 	f := newFolder(t, texts)
 	l := opened(t, store.Memory, library.Options{})
 	f.sync(l)
-	put := document.Document{ID: "put", Text: "cat"}
+	put := chunk.Document{ID: "put", Text: "cat"}
 	if n, err := l.Put(t.Context(), "kb", put); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -182,7 +182,7 @@ func TestSyncLeavesPut(t *testing.T) {
 	want["put"] = put
 	sameAnswers(t, l.Base("kb"), fresh(t, want))
 	// One that Put wrote over a file's is the file's again after the next Sync.
-	if n, err := l.Put(t.Context(), "kb", document.Document{ID: "a.md", Text: "dog"}); n != 1 || err != nil {
+	if n, err := l.Put(t.Context(), "kb", chunk.Document{ID: "a.md", Text: "dog"}); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	f.sync(l)

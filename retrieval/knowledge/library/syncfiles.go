@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/folder"
-	"sidenote/retrieval/knowledge/room"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -134,7 +133,7 @@ func (s *syncing) light(ctx context.Context, batch []*syncFile, memory int64, la
 	}
 	free := s.l.reader.deps.Room
 	grant, err := free.Take(ctx, memory+free.Segment(), memory+free.Segment())
-	if errors.Is(err, room.ErrNone) {
+	if errors.Is(err, folder.ErrNoRoom) {
 		for _, f := range batch {
 			if !f.unchanged {
 				f.reject(err.Error())
@@ -161,7 +160,7 @@ func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
 		return s.write(ctx, []*syncFile{f}, last)
 	}
 	grant, err := free.Take(ctx, rawMemory+leastMemory+leastText+free.Segment(), rawMemory+mostMemory+free.Segment())
-	if errors.Is(err, room.ErrNone) {
+	if errors.Is(err, folder.ErrNoRoom) {
 		f.reject(err.Error())
 		return s.write(ctx, []*syncFile{f}, last)
 	}
@@ -191,7 +190,7 @@ func (s *syncing) large(ctx context.Context, f *syncFile, last bool) error {
 		}
 		f.bytes += len(d.Text)
 		s.cut(f, d)
-		documents[i] = document.Document{} // no longer needed here
+		documents[i] = chunk.Document{} // no longer needed here
 	}
 	f.stamp()
 	return s.write(ctx, []*syncFile{f}, last)
@@ -263,7 +262,7 @@ func (f *syncFile) stamp() {
 }
 
 // cut cuts a document of a file, unless the store has it as it is.
-func (s *syncing) cut(f *syncFile, d document.Document) {
+func (s *syncing) cut(f *syncFile, d chunk.Document) {
 	if d.Key != "" && s.names[d.ID] { // of equal ids, that of a whole file counts
 		s.account.Skip(folder.Duplicate(d.ID))
 		f.modified = time.Time{} // as above: the other file may go

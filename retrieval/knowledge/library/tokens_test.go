@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/library"
@@ -29,7 +29,7 @@ func TestTokens(t *testing.T) {
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "a", Text: "twelve bytes"}); err != nil {
+	if _, err := l.Put(t.Context(), "kb", chunk.Document{ID: "a", Text: "twelve bytes"}); err != nil {
 		t.Fatal(err)
 	}
 	e, err := l.Document(t.Context(), "kb", "a")
@@ -88,7 +88,7 @@ func TestTokensOfSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 * index.MergeAt {
-		if _, err := l.Put(t.Context(), "kb", document.Document{ID: fmt.Sprint(i), Text: "twelve bytes" + strings.Repeat(" and more", i)}); err != nil {
+		if _, err := l.Put(t.Context(), "kb", chunk.Document{ID: fmt.Sprint(i), Text: "twelve bytes" + strings.Repeat(" and more", i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestTokensOfSources(t *testing.T) {
 	}
 	l = open("one")
 	defer func() { _ = l.Close() }()
-	if _, err := l.Put(t.Context(), "kb", document.Document{ID: "new", Text: "twelve bytes anew"}); err != nil {
+	if _, err := l.Put(t.Context(), "kb", chunk.Document{ID: "new", Text: "twelve bytes anew"}); err != nil {
 		t.Fatal(err)
 	}
 	counts, texts := tokensOf(t, l, "four")

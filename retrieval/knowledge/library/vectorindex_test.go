@@ -17,7 +17,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/embed/embedtest"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index/dense"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -107,11 +107,11 @@ func keepAs(t *testing.T, l *library.Library, vector func(passage string) []floa
 }
 
 // notes are documents of two words each, and one of another topic.
-func notes(n int) (documents []document.Document) {
+func notes(n int) (documents []chunk.Document) {
 	for i := range n {
-		documents = append(documents, document.Document{ID: fmt.Sprintf("n%02d", i), Text: fmt.Sprintf("subject%d common text number%d", i%7, i)})
+		documents = append(documents, chunk.Document{ID: fmt.Sprintf("n%02d", i), Text: fmt.Sprintf("subject%d common text number%d", i%7, i)})
 	}
-	return append(documents, document.Document{ID: "rare", Text: "holidays beach"})
+	return append(documents, chunk.Document{ID: "rare", Text: "holidays beach"})
 }
 
 func group(b *knowledge.Base, e *embedder) *knowledge.Group {
@@ -146,7 +146,7 @@ func TestVectorsJoinTheSearch(t *testing.T) {
 	if err := l.CreateBase(t.Context(), "kb"); err != nil {
 		t.Fatal(err)
 	}
-	put := func(l *library.Library, documents ...document.Document) {
+	put := func(l *library.Library, documents ...chunk.Document) {
 		t.Helper()
 		if _, err := l.Put(t.Context(), "kb", documents...); err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestVectorsJoinTheSearch(t *testing.T) {
 	}
 	whole := b.Ref().Generation
 
-	put(l, document.Document{ID: "new", Text: "nobody has seen it"})
+	put(l, chunk.Document{ID: "new", Text: "nobody has seen it"})
 	next("a document more")
 	if n, of := b.Content().Embedded(); n != 41 || of != 42 {
 		t.Errorf("%d of %d are embedded", n, of)

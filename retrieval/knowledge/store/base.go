@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // A Base is a knowledge base as the store has it.
@@ -18,10 +18,10 @@ type Base struct {
 	Origin    string // the folder that it is kept with, see ReadOrigin; "" is none
 	Documents int
 	Chunks    int
-	Bytes     int64        // of the chunks' texts
-	Sum       document.Sum // of its documents' sums
-	Version   int64        // of the store when documents last changed
-	Changed   time.Time    // likewise
+	Bytes     int64     // of the chunks' texts
+	Sum       chunk.Sum // of its documents' sums
+	Version   int64     // of the store when documents last changed
+	Changed   time.Time // likewise
 }
 
 const (

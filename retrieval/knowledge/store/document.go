@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // A Document is one document, cut into chunks.
@@ -25,7 +25,7 @@ type Document struct {
 	Mark       int64          // identifies this version of the source besides size and time; 0 is nothing
 	Hash       [32]byte       // of its content
 	Attributes map[string]any // see Attribute
-	Sum        document.Sum   // its share in the base's sum
+	Sum        chunk.Sum      // its share in the base's sum
 	Chunks     []Chunk
 }
 
@@ -87,7 +87,7 @@ func rowsOf(docs []Document) ([]row, error) {
 
 func rowOf(d *Document) (r row, err error) {
 	r = row{Document: d, modified: nanoseconds(d.Modified), tokens: make([]string, len(d.Chunks)), chunks: len(d.Chunks)}
-	if r.attributes, err = document.EncodeAttributes(d.Attributes); err != nil {
+	if r.attributes, err = chunk.EncodeAttributes(d.Attributes); err != nil {
 		return r, err
 	}
 	for i, c := range d.Chunks {
@@ -105,7 +105,7 @@ func (r *row) checksum(number, base int64) int64 {
 	for _, v := range []int64{number, base, r.Size, r.modified, r.Mark, int64(r.chunks), r.bytes} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
-	b = append(b, document.Fields(r.ID, r.Name, r.Kind, r.Source, r.attributes)...)
+	b = append(b, chunk.Fields(r.ID, r.Name, r.Kind, r.Source, r.attributes)...)
 	b = append(append(b, r.Hash[:]...), r.Sum[:]...)
 	return int64(checksum(b))
 }
@@ -113,7 +113,7 @@ func (r *row) checksum(number, base int64) int64 {
 // chunkChecksum returns that of a chunk's row.
 func chunkChecksum(number int64, section, text, tokens string) int64 {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(number))
-	b = append(b, document.Fields(section, tokens)...)
+	b = append(b, chunk.Fields(section, tokens)...)
 	return int64(checksum(append(b, text...)))
 }
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -96,7 +96,7 @@ func doc(id string, revision int) store.Document {
 	return d
 }
 
-func sumOf(text string) document.Sum { return document.Sum(sha256.Sum256([]byte("sum of " + text))) }
+func sumOf(text string) chunk.Sum { return chunk.Sum(sha256.Sum256([]byte("sum of " + text))) }
 
 // total returns what a base of these documents says of itself.
 func total(id string, docs ...store.Document) store.Base {

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 const (
@@ -88,7 +88,7 @@ func (s *reads) Known(ctx context.Context, base string) iter.Seq2[Known, error] 
 func (s *reads) scanEntry(r *sql.Rows) (e Entry, err error) {
 	e, attributes, err := s.scanRow(r)
 	if err == nil {
-		e.Attributes, err = document.DecodeAttributes(attributes)
+		e.Attributes, err = chunk.DecodeAttributes(attributes)
 	}
 	return e, err
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 const (
@@ -75,5 +75,5 @@ func (m *Remark) checksum(base int64) int64 {
 	for _, v := range []int64{base, m.Size, nanoseconds(m.Modified), m.Mark, int64(m.Documents)} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
-	return int64(checksum(append(b, document.Fields(m.Source, string(m.Reader), m.Text)...)))
+	return int64(checksum(append(b, chunk.Fields(m.Source, string(m.Reader), m.Text)...)))
 }

@@ -12,14 +12,14 @@ import (
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/knowledgetest"
 	"sidenote/retrieval/tools"
 )
 
 // Open returns what answers from bases, wired as requests are, and a caller who may see what is
 // for all.
-func Open(t testing.TB, bases map[string][]document.Document) (*tools.Knowledge, retrieval.Query) {
+func Open(t testing.TB, bases map[string][]chunk.Document) (*tools.Knowledge, retrieval.Query) {
 	t.Helper()
 	all, err := filter.Parse([]byte(`{"type":"ne","key":"audience","value":"board"}`))
 	if err != nil {
@@ -56,17 +56,17 @@ func Open(t testing.TB, bases map[string][]document.Document) (*tools.Knowledge,
 }
 
 // Staff is a base of four documents, one of them not for everybody.
-func Staff() []document.Document {
-	var docs []document.Document
+func Staff() []chunk.Document {
+	var docs []chunk.Document
 	for id, text := range knowledgetest.Handbook() {
-		docs = append(docs, document.Document{ID: id, Text: text, Markdown: true})
+		docs = append(docs, chunk.Document{ID: id, Text: text, Markdown: true})
 	}
 	filler := func(about string, n int) string {
 		return strings.Repeat("The "+about+" is looked after by the office and nobody else needs to care. ", n)
 	}
 	return append(docs,
-		document.Document{ID: "secret.md", Text: "# Merger\n\nThe merger with Zephyr closes in May.", Markdown: true, Attributes: map[string]any{"audience": "board"}},
-		document.Document{ID: "guide.md", Markdown: true, Text: "# Guide\n\n## Kitchen\n\n" + filler("kitchen", 30) + "The dishwasher runs at noon. " + filler("fridge", 30) +
+		chunk.Document{ID: "secret.md", Text: "# Merger\n\nThe merger with Zephyr closes in May.", Markdown: true, Attributes: map[string]any{"audience": "board"}},
+		chunk.Document{ID: "guide.md", Markdown: true, Text: "# Guide\n\n## Kitchen\n\n" + filler("kitchen", 30) + "The dishwasher runs at noon. " + filler("fridge", 30) +
 			"\n\n## Garage\n\n" + filler("garage", 25) + "Tricycles need a badge called velocity. " + filler("gate", 25)},
 	)
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -93,10 +93,10 @@ func noDocument(base, id string) error {
 // has the row of before.
 func (m *manager) Put(ctx context.Context, base string, documents []admin.NewDocument) ([]admin.Written, error) {
 	ids := make([]string, len(documents))
-	put := make([]document.Document, len(documents))
+	put := make([]chunk.Document, len(documents))
 	for i, d := range documents {
 		ids[i] = d.ID
-		put[i] = document.Document{ID: d.ID, Name: d.Name, Text: d.Text, Markdown: d.Markdown, Attributes: d.Attributes}
+		put[i] = chunk.Document{ID: d.ID, Name: d.Name, Text: d.Text, Markdown: d.Markdown, Attributes: d.Attributes}
 		if err := checkAttributes(d); err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func (m *manager) Put(ctx context.Context, base string, documents []admin.NewDoc
 // checkAttributes refuses attributes that filters cannot compare, and too many of them.
 func checkAttributes(d admin.NewDocument) error {
 	for _, key := range slices.Sorted(maps.Keys(d.Attributes)) {
-		if _, err := document.Attribute(key, d.Attributes[key]); err != nil {
+		if _, err := chunk.Attribute(key, d.Attributes[key]); err != nil {
 			return &admin.Refusal{Status: http.StatusBadRequest, Code: "bad_attribute", Param: "attributes",
 				Message: fmt.Sprintf("Of document %q: %v.", d.ID, err), Err: err}
 		}

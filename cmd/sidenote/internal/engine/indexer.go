@@ -14,7 +14,6 @@ import (
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/retrieval/knowledge/folder"
-	"sidenote/retrieval/knowledge/folder/watch"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -125,7 +124,7 @@ func (x *indexer) watch(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { x.follow(ctx, changed); return nil })
 	g.Go(func() error {
-		return watch.Watch(ctx, x.folder.Path, walk, nil, polling, func() (again bool) {
+		return folder.Watch(ctx, x.folder.Path, walk, nil, polling, func() (again bool) {
 			select {
 			case changed <- struct{}{}:
 			default: // it is about to be read

@@ -7,10 +7,9 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/apart"
 	"sidenote/retrieval/knowledge/extract/pdf"
+	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
-	"sidenote/retrieval/knowledge/room"
 	"sidenote/retrieval/knowledge/store"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tokens"
@@ -22,8 +21,8 @@ type Reader struct {
 	encodings   *tokens.Set
 	counter     retrieval.Counter // of chunks
 	pdf         *pdf.Reader
-	room        *room.Room
-	apart       *apart.Reader
+	room        *folder.Room
+	apart       *folder.ChildReader
 	neutralised func(base string, tags int) // hears of tags that were made harmless; may be nil
 }
 
@@ -35,7 +34,7 @@ func NewReader(state string) (*Reader, error) {
 	encodings := tokens.New()
 	counter, err := encodings.Encoding(ChunkEncoding)
 	code := codeFolder(state)
-	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(code), room: room.New(), apart: apart.New(code)}, err
+	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(code), room: folder.NewRoom(), apart: folder.NewChildReader(code)}, err
 }
 
 // codeFolder is where machine code is kept that reads PDF: in a state folder that is there, else with

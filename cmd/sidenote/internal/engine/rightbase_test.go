@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // Told which base has the answer, a search is hardly better than over all of them: bases
@@ -27,10 +27,10 @@ func TestTheRightBaseIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bases[id] = baseOf(t, id, []document.Document{{ID: "README.md", Text: string(text), Markdown: true}})
+		bases[id] = baseOf(t, id, []chunk.Document{{ID: "README.md", Text: string(text), Markdown: true}})
 	}
 	corpus := demo.Corpus()
-	var nordwick []document.Document
+	var nordwick []chunk.Document
 	files, err := fs.Glob(corpus, "*.md")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d files, %v", len(files), err)
@@ -40,7 +40,7 @@ func TestTheRightBaseIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nordwick = append(nordwick, document.Document{ID: file, Text: string(text), Markdown: true})
+		nordwick = append(nordwick, chunk.Document{ID: file, Text: string(text), Markdown: true})
 	}
 	bases["nordwick"] = baseOf(t, "nordwick", nordwick)
 	group := &knowledge.Group{
@@ -94,7 +94,7 @@ func TestTheRightBaseIsFound(t *testing.T) {
 }
 
 // baseOf returns a base of documents.
-func baseOf(t *testing.T, id string, documents []document.Document) *knowledge.Base {
+func baseOf(t *testing.T, id string, documents []chunk.Document) *knowledge.Base {
 	t.Helper()
 	reader, err := NewReader("")
 	if err != nil {

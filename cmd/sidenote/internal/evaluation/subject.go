@@ -16,7 +16,7 @@ import (
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/followup"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/folder"
 )
 
@@ -80,10 +80,10 @@ func Scratch(ctx context.Context, documents []eval.Document, show *console.Progr
 
 // index indexes documents in memory.
 func index(ctx context.Context, documents []eval.Document, reader *engine.Reader, show *console.Progress) (*knowledge.Content, error) {
-	all := make([]document.Document, len(documents))
+	all := make([]chunk.Document, len(documents))
 	for i, d := range documents {
 		// BEIR searches title and text as one, so a document without text is found by its title.
-		all[i] = document.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
+		all[i] = chunk.Document{ID: d.ID, Name: d.Title, Text: cmp.Or(d.Text, d.Title)}
 	}
 	deps := reader.Deps()
 	deps.Progress = func(p folder.Progress) {

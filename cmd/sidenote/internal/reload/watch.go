@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config/files"
-	"sidenote/retrieval/knowledge/folder/watch"
+	"sidenote/retrieval/knowledge/folder"
 )
 
 // watch reads the configuration again when one of its files has changed, one came that a
@@ -46,7 +46,7 @@ func (r *Reloader) watch(ctx context.Context) {
 		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: changes are seen late, by looking now and then: %v", why))
 	}
 	counts := func(name string) bool { return own.update(r).has(name) }
-	err = watch.Watch(ctx, top, walk, counts, polling, func() (again bool) { return r.catchUp(ctx) })
+	err = folder.Watch(ctx, top, walk, counts, polling, func() (again bool) { return r.catchUp(ctx) })
 	if err != nil {
 		r.Tell(slog.LevelWarn, fmt.Sprintf("configuration: %v", err))
 	}

@@ -18,7 +18,7 @@ import (
 	"sidenote/retrieval/embed"
 	"sidenote/retrieval/embed/embedtest"
 	"sidenote/retrieval/knowledge"
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/library"
 )
 
@@ -71,10 +71,10 @@ func (r *rig) close() {
 // put writes documents of one chunk, "ID=text" each.
 func (r *rig) put(documents ...string) {
 	r.t.Helper()
-	var list []document.Document
+	var list []chunk.Document
 	for _, d := range documents {
 		id, text, _ := strings.Cut(d, "=")
-		list = append(list, document.Document{ID: id, Text: text})
+		list = append(list, chunk.Document{ID: id, Text: text})
 	}
 	if _, err := r.library.Put(r.t.Context(), "kb", list...); err != nil {
 		r.t.Fatal(err)

@@ -1,23 +1,23 @@
-package document_test
+package chunk_test
 
 import (
 	"crypto/sha256"
 	"math"
 	"testing"
 
-	"sidenote/retrieval/knowledge/document"
+	"sidenote/retrieval/knowledge/chunk"
 )
 
 // Equal attributes have one text, whatever types of Go they came in.
 func TestAttributesText(t *testing.T) {
 	f := func(want string, attributes map[string]any) {
 		t.Helper()
-		got, err := document.EncodeAttributes(attributes)
+		got, err := chunk.EncodeAttributes(attributes)
 		if got != want || err != nil {
 			t.Errorf("%v: %s, %v; want %s", attributes, got, err, want)
 		}
-		again, err := document.DecodeAttributes(got)
-		if text, _ := document.EncodeAttributes(again); text != want || err != nil {
+		again, err := chunk.DecodeAttributes(got)
+		if text, _ := chunk.EncodeAttributes(again); text != want || err != nil {
 			t.Errorf("%v: decoded and encoded again %s, %v; want %s", attributes, text, err, want)
 		}
 	}
@@ -28,17 +28,17 @@ func TestAttributesText(t *testing.T) {
 }
 
 func TestSum(t *testing.T) {
-	one, max := document.Sum{1}, document.Sum{}
+	one, max := chunk.Sum{1}, chunk.Sum{}
 	for i := range max {
 		max[i] = 0xff
 	}
-	if got := max.Add(one); got != (document.Sum{}) {
+	if got := max.Add(one); got != (chunk.Sum{}) {
 		t.Errorf("2²⁵⁶ is %x", got)
 	}
-	if got := (document.Sum{}).Sub(one); got != max {
+	if got := (chunk.Sum{}).Sub(one); got != max {
 		t.Errorf("0 − 1 is %x", got)
 	}
-	a, b := document.Sum(sha256.Sum256([]byte("a"))), document.Sum(sha256.Sum256([]byte("b")))
+	a, b := chunk.Sum(sha256.Sum256([]byte("a"))), chunk.Sum(sha256.Sum256([]byte("b")))
 	if a.Add(b).Sub(a) != b || a.Add(b) != b.Add(a) {
 		t.Error("a sum does not come apart again")
 	}

@@ -1,7 +1,4 @@
-// Package document has the words that the parts of the embedded engine share: a document
-// as it is before it is cut, what its attributes may be, and the digest that the
-// generation of a base is made of.
-package document
+package chunk
 
 import (
 	"crypto/sha256"

@@ -1,10 +1,4 @@
-// Package apart extracts documents in a process of their own. Whatever a file makes its reader
-// allocate, that process ends at the memory that it was given, and this one does not.
-//
-// The bound is on the whole process rather than on each reader, so that it holds for every
-// format: for pdfium, for compiling it, for a page of a million attributes. The kernel's limit
-// for a container cannot stand in for it, since it may end all of the container's processes.
-package apart
+package folder
 
 import (
 	"bufio"
@@ -20,11 +14,10 @@ import (
 	"strings"
 
 	"sidenote/retrieval/knowledge/extract"
-	"sidenote/retrieval/knowledge/folder"
 )
 
-// Argument is the only argument of a program that is to call Serve.
-const Argument = "extract-document"
+// ChildArgument is the only argument of a program that is to call Serve.
+const ChildArgument = "extract-document"
 
 // inner is set in the environment of the process that reads, which starts no other.
 const inner = "SIDENOTE_EXTRACT_DOCUMENT"
@@ -37,26 +30,26 @@ const perDocument = 1 << 10
 
 // errMemory says that a file could not be read in the memory that is free.
 func errMemory(bytes int64) error {
-	return &folder.Failure{Kind: folder.SkipMemory, Reason: fmt.Sprintf("reading it takes more than the %d MB of memory that are free", bytes>>20)}
+	return &Failure{Kind: SkipMemory, Reason: fmt.Sprintf("reading it takes more than the %d MB of memory that are free", bytes>>20)}
 }
 
-// A Reader starts processes that read.
-type Reader struct {
+// A ChildReader starts processes that read.
+type ChildReader struct {
 	Program string // the executable, which calls Serve
 	Code    string // folder for the machine code that reads PDF
 }
 
-// New returns a Reader that starts this program again; nil where that is not possible.
-func New(code string) *Reader {
+// NewChildReader returns a Reader that starts this program again; nil where that is not possible.
+func NewChildReader(code string) *ChildReader {
 	program, err := os.Executable()
 	if err != nil || os.Getenv(inner) != "" {
 		return nil
 	}
-	return &Reader{Program: program, Code: code}
+	return &ChildReader{Program: program, Code: code}
 }
 
-// A request precedes the bytes of a file.
-type request struct {
+// A childRequest precedes the bytes of a file.
+type childRequest struct {
 	Format extract.Format
 	Name   string
 	Code   string
@@ -64,20 +57,20 @@ type request struct {
 	Length int
 }
 
-// An answer precedes the text of a document. The last one has no document.
-type answer struct {
+// An childAnswer precedes the text of a document. The last one has no document.
+type childAnswer struct {
 	Last     bool
-	Failure  *folder.Failure // of the last: what of the file was not read
+	Failure  *Failure // of the last: what of the file was not read
 	Document extract.Document
 	Length   int // of its text
 }
 
-// Extract is folder.Extract in a process that may take so many bytes of memory, while its
+// Extract is Extract in a process that may take so many bytes of memory, while its
 // caller keeps no more than most bytes of documents.
-func (r *Reader) Extract(ctx context.Context, f extract.Format, name string, raw []byte, memory, most int64) (documents []extract.Document, err error) {
+func (r *ChildReader) Extract(ctx context.Context, f extract.Format, name string, raw []byte, memory, most int64) (documents []extract.Document, err error) {
 	life, cancel := context.WithCancel(ctx)
 	defer cancel()
-	cmd := exec.CommandContext(life, r.Program, Argument)
+	cmd := exec.CommandContext(life, r.Program, ChildArgument)
 	cmd.Args[0] = "sidenote"
 	cmd.Env = append(environment(), inner+"=1")
 	in, err := cmd.StdinPipe()
@@ -92,11 +85,11 @@ func (r *Reader) Extract(ctx context.Context, f extract.Format, name string, raw
 		return nil, fmt.Errorf("start a reader: %w", err)
 	}
 	go func() { // until the process has ended; it ends when its input does
-		_ = send(in, request{Format: f, Name: name, Code: r.Code, Memory: memory, Length: len(raw)}, raw)
+		_ = sendChild(in, childRequest{Format: f, Name: name, Code: r.Code, Memory: memory, Length: len(raw)}, raw)
 		<-life.Done()
 		_ = in.Close()
 	}()
-	documents, failure, err := receive(out, most)
+	documents, failure, err := receiveChild(out, most)
 	cancel()
 	ended := cmd.Wait()
 	switch {
@@ -127,8 +120,8 @@ func environment() (list []string) {
 	return list
 }
 
-// send writes a request and the bytes of the file.
-func send(w io.Writer, q request, raw []byte) error {
+// sendChild writes a request and the bytes of the file.
+func sendChild(w io.Writer, q childRequest, raw []byte) error {
 	head, err := json.Marshal(q)
 	if err != nil {
 		return err
@@ -142,12 +135,12 @@ func send(w io.Writer, q request, raw []byte) error {
 
 var errTooMuch = errors.New("too much text")
 
-// receive reads documents of at most so many bytes, and what of the file was not read.
-func receive(r io.Reader, most int64) (documents []extract.Document, failure *folder.Failure, err error) {
+// receiveChild reads documents of at most so many bytes, and what of the file was not read.
+func receiveChild(r io.Reader, most int64) (documents []extract.Document, failure *Failure, err error) {
 	in := bufio.NewReader(r)
 	dec := gob.NewDecoder(in) // reads no further than it has to, since in is an io.ByteReader
 	for used := int64(0); ; {
-		var a answer
+		var a childAnswer
 		if err := dec.Decode(&a); err != nil {
 			return nil, nil, err
 		}

@@ -1,10 +1,8 @@
-package rst
+package extract
 
 import (
 	"regexp"
 	"strings"
-
-	"sidenote/retrieval/knowledge/extract/markdown"
 )
 
 // explicit writes a directive, a footnote or nothing for other explicit markup, such as
@@ -47,7 +45,7 @@ func (w *writer) directive(name, argument string, inner []string, prefix string,
 		return
 	case "code", "code-block", "sourcecode", "parsed-literal", "doctest", "testcode", "testoutput", "productionlist", "math", "prompt":
 		lang := argument
-		if !markdown.IsLanguage(lang) {
+		if !isLanguage(lang) {
 			lang = ""
 		}
 		w.listing(lang, body, prefix)
@@ -66,7 +64,7 @@ func (w *writer) directive(name, argument string, inner []string, prefix string,
 	w.gap()
 	for _, a := range arguments {
 		if a != "" {
-			w.line(prefix, markdown.Literal(inline(a)))
+			w.line(prefix, markdownLiteral(inline(a)))
 		}
 	}
 	for len(arguments) > 0 && len(body) > 0 && body[0] == "" {

@@ -1,4 +1,4 @@
-package apart
+package folder
 
 import (
 	"bufio"
@@ -15,7 +15,6 @@ import (
 
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/extract/pdf"
-	"sidenote/retrieval/knowledge/folder"
 )
 
 const (
@@ -25,10 +24,10 @@ const (
 	headroom = 16 << 20
 )
 
-// Serve reads one file from stdin and writes its documents to stdout, for a Reader. It ends
+// ServeChild reads one file from stdin and writes its documents to stdout, for a Reader. It ends
 // the process at once when that takes more memory than it was given, or when stdin ends.
-func Serve(stdin io.Reader, stdout io.Writer) error {
-	q, raw, err := accept(stdin)
+func ServeChild(stdin io.Reader, stdout io.Writer) error {
+	q, raw, err := acceptChild(stdin)
 	if err != nil {
 		return err
 	}
@@ -39,15 +38,15 @@ func Serve(stdin io.Reader, stdout io.Writer) error {
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // pdfium's code leaves its processor to nobody
 	debug.SetMemoryLimit(max(headroom, q.Memory-headroom))
 	dieFirst()
-	go watch(q.Memory)
+	go watchChild(q.Memory)
 	reader := pdf.New(q.Code)
 	reader.Memory = q.Memory
-	documents, err := folder.Extract(context.Background(), q.Format, q.Name, raw, reader)
-	return write(stdout, documents, err, q.Memory)
+	documents, err := Extract(context.Background(), q.Format, q.Name, raw, reader)
+	return writeChild(stdout, documents, err, q.Memory)
 }
 
-// accept reads a request and the bytes of the file.
-func accept(r io.Reader) (q request, raw []byte, err error) {
+// acceptChild reads a request and the bytes of the file.
+func acceptChild(r io.Reader) (q childRequest, raw []byte, err error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return q, nil, err
@@ -64,8 +63,8 @@ func accept(r io.Reader) (q request, raw []byte, err error) {
 	return q, raw, err
 }
 
-// watch ends the process when it takes more memory than it may.
-func watch(memory int64) {
+// watchChild ends the process when it takes more memory than it may.
+func watchChild(memory int64) {
 	for range time.Tick(checkEvery) {
 		if used() > memory {
 			os.Exit(exitMemory)
@@ -73,8 +72,8 @@ func watch(memory int64) {
 	}
 }
 
-// write writes documents, and what of the file was not read.
-func write(w io.Writer, documents []extract.Document, failed error, memory int64) error {
+// writeChild writes documents, and what of the file was not read.
+func writeChild(w io.Writer, documents []extract.Document, failed error, memory int64) error {
 	if errors.Is(failed, pdf.ErrMemory) {
 		documents, failed = nil, errMemory(memory)
 	}
@@ -83,14 +82,14 @@ func write(w io.Writer, documents []extract.Document, failed error, memory int64
 	for _, d := range documents {
 		text := d.Text
 		d.Text = ""
-		if err := enc.Encode(answer{Document: d, Length: len(text)}); err != nil {
+		if err := enc.Encode(childAnswer{Document: d, Length: len(text)}); err != nil {
 			return err
 		}
 		if _, err := out.WriteString(text); err != nil {
 			return err
 		}
 	}
-	if err := enc.Encode(answer{Last: true, Failure: folder.FailureOf(failed)}); err != nil {
+	if err := enc.Encode(childAnswer{Last: true, Failure: FailureOf(failed)}); err != nil {
 		return err
 	}
 	return out.Flush()

@@ -1,4 +1,4 @@
-package watch
+package folder
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	documents "sidenote/retrieval/knowledge/folder"
 )
 
 // deadline is for what should take milliseconds.
@@ -26,12 +24,12 @@ const seed = 1
 // quick options leave everything to events: a poll would hide what they miss.
 var quick = timing{quiet: 20 * time.Millisecond, most: time.Second, poll: time.Hour}
 
-// A folder is what a call of changed finds: paths, with the text of files. Folders below it
+// A watchedFolder is what a call of changed finds: paths, with the text of files. Folders below it
 // are not among them: no call is due for one that is empty.
-type folder map[string]string
+type watchedFolder map[string]string
 
-func readFolder(path string) folder {
-	out := folder{}
+func readFolder(path string) watchedFolder {
+	out := watchedFolder{}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return out
@@ -52,9 +50,9 @@ func readFolder(path string) folder {
 }
 
 // walkOf walks as a library does.
-func walkOf(path string) Walk {
+func walkOf(path string) WalkTree {
 	return func(ctx context.Context, enter func(string)) uint64 {
-		return documents.Look(ctx, documents.Folder{ID: "x", Path: path}, nil, enter)
+		return Look(ctx, Folder{ID: "x", Path: path}, nil, enter)
 	}
 }
 
@@ -62,8 +60,8 @@ func walkOf(path string) Walk {
 type seer struct {
 	t      *testing.T
 	counts func(path string) bool
-	read   func() folder
-	calls  chan folder
+	read   func() watchedFolder
+	calls  chan watchedFolder
 	polls  chan error // why changes are found by looking only
 	stop   func()     // and wait
 }
@@ -78,7 +76,7 @@ func see(t *testing.T, path string, o timing, open openFunc) *seer {
 func seeOnly(t *testing.T, path string, counts func(string) bool, o timing, open openFunc) *seer {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	s := &seer{t: t, counts: counts, read: func() folder { return readFolder(path) }, calls: make(chan folder, 10_000), polls: make(chan error, 10)}
+	s := &seer{t: t, counts: counts, read: func() watchedFolder { return readFolder(path) }, calls: make(chan watchedFolder, 10_000), polls: make(chan error, 10)}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- watch(ctx, path, walkOf(path), s.counts, func(why error) { s.polls <- why }, func() (again bool) { s.calls <- s.read(); return false }, o, open)
@@ -96,7 +94,7 @@ func seeOnly(t *testing.T, path string, counts func(string) bool, o timing, open
 }
 
 // next waits for a call.
-func (s *seer) next() folder {
+func (s *seer) next() watchedFolder {
 	s.t.Helper()
 	select {
 	case f := <-s.calls:

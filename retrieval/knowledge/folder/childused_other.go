@@ -1,6 +1,6 @@
 //go:build !linux
 
-package apart
+package folder
 
 // used returns how many bytes of memory the process takes; pdfium's own is bounded by itself.
 func used() int64 { return runtimeUsed() }

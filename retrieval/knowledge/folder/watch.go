@@ -1,7 +1,4 @@
-// Package watch tells when something under a folder, or a single file, may have
-// changed: by the notices of the system where it gives any, and by looking again
-// now and then everywhere.
-package watch
+package folder
 
 import (
 	"context"
@@ -27,10 +24,10 @@ type timing struct {
 
 var usual = timing{quiet: 300 * time.Millisecond, most: 5 * time.Second, poll: 30 * time.Second}
 
-// A Walk goes through the folder as its reader does and returns a digest of what counts. It
+// A WalkTree goes through the folder as its reader does and returns a digest of what counts. It
 // tells enter, before it reads them, of all folders that this depends on, by their
 // slash-separated paths below the folder. It is called from one goroutine at a time.
-type Walk func(ctx context.Context, enter func(dir string)) (digest uint64)
+type WalkTree func(ctx context.Context, enter func(dir string)) (digest uint64)
 
 // Watch calls changed whenever something at path may have changed: once as soon
 // as it watches, so that nothing is lost between a scan that the caller made and
@@ -47,7 +44,7 @@ type Walk func(ctx context.Context, enter func(dir string)) (digest uint64)
 // up to walk. polling is told once why some changes are found by looking only.
 //
 // Watch returns nil when ctx ends, after a call that is running has returned.
-func Watch(ctx context.Context, path string, walk Walk, counts func(path string) bool, polling func(why error), changed func() (again bool)) error {
+func Watch(ctx context.Context, path string, walk WalkTree, counts func(path string) bool, polling func(why error), changed func() (again bool)) error {
 	return watch(ctx, path, walk, counts, polling, changed, usual, openSystem)
 }
 
@@ -70,7 +67,7 @@ func openSystem() (notifier, <-chan fsnotify.Event, <-chan error, error) {
 	return w, w.Events, w.Errors, nil
 }
 
-func watch(ctx context.Context, path string, walk Walk, counts func(path string) bool, polling func(why error), changed func() (again bool), t timing, open openFunc) error {
+func watch(ctx context.Context, path string, walk WalkTree, counts func(path string) bool, polling func(why error), changed func() (again bool), t timing, open openFunc) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
@@ -101,7 +98,7 @@ func watch(ctx context.Context, path string, walk Walk, counts func(path string)
 // It belongs to one goroutine.
 type watcher struct {
 	path     string
-	walk     Walk
+	walk     WalkTree
 	ours     func(path string) bool // nil: all names count
 	polling  func(why error)        // nil once it was told
 	notifier notifier               // nil: the system gives none

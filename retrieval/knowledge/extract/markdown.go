@@ -1,15 +1,13 @@
-// Package markdown writes the parts of Markdown that readers of other formats need:
-// lines that are text, listings and tables.
-package markdown
+package extract
 
 import (
 	"strings"
 	"unicode"
 )
 
-// Literal escapes a line of text that would be read as a heading, the underline of one or
+// markdownLiteral escapes a line of text that would be read as a heading, the underline of one or
 // a fence.
-func Literal(line string) string {
+func markdownLiteral(line string) string {
 	if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") || line != "" && strings.Trim(line, "=-") == "" {
 		return `\` + line
 	}
@@ -20,8 +18,8 @@ func Literal(line string) string {
 // ends there as a listing.
 const maxFence = 40
 
-// Listing returns a listing of text, without a line break at its end.
-func Listing(language, text string) string {
+// markdownListing returns a listing of text, without a line break at its end.
+func markdownListing(language, text string) string {
 	fence := "```"
 	for len(fence) < maxFence && strings.Contains(text, fence) {
 		fence += "`"
@@ -29,9 +27,9 @@ func Listing(language, text string) string {
 	return fence + language + "\n" + text + "\n" + fence
 }
 
-// Table writes rows, whose cells are single lines, as a Markdown table; the first row is
+// markdownTable writes rows, whose cells are single lines, as a Markdown table; the first row is
 // its head. Empty rows are left out, and short rows are not padded.
-func Table(rows [][]string) string {
+func markdownTable(rows [][]string) string {
 	var b strings.Builder
 	width := 0
 	for _, row := range rows {
@@ -55,8 +53,8 @@ func Table(rows [][]string) string {
 	return b.String()
 }
 
-// IsLanguage tells whether s can name the language of a listing.
-func IsLanguage(s string) bool {
+// isLanguage tells whether s can name the language of a listing.
+func isLanguage(s string) bool {
 	return s != "" && len(s) <= 20 && strings.IndexFunc(s, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '+' && r != '#'
 	}) < 0

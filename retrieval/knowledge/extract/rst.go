@@ -1,21 +1,15 @@
-// Package rst writes reStructuredText as Markdown: sections, lists, listings, tables and
-// the text of directives. The libraries for it in Go are incomplete and no longer kept,
-// and what is needed here is its outline, not its look. The rules are those of
-// https://docutils.sourceforge.io/docs/ref/rst/restructuredtext.html.
-package rst
+package extract
 
 import (
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"sidenote/retrieval/knowledge/extract/markdown"
 )
 
-// maxDepth is how many lists, definitions and directives may be nested; what is deeper
+// maxRSTDepth is how many lists, definitions and directives may be nested; what is deeper
 // is text.
-const maxDepth = 20
+const maxRSTDepth = 20
 
 // An writer writes the Markdown of one document.
 type writer struct {
@@ -23,9 +17,9 @@ type writer struct {
 	styles []string // of titles, in the order of their levels
 }
 
-// Markdown returns the Markdown of a text whose line breaks are line feeds. It takes time
+// rstToMarkdown returns the rstToMarkdown of a text whose line breaks are line feeds. It takes time
 // and memory in proportion to the text.
-func Markdown(text string) string {
+func rstToMarkdown(text string) string {
 	w := &writer{}
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -44,11 +38,11 @@ func untab(line string) string {
 			indent += 7 - (indent-1)%8
 		}
 	}
-	return strings.Repeat(" ", min(indent, maxIndent)) + text
+	return strings.Repeat(" ", min(indent, maxRSTIndent)) + text
 }
 
-// maxIndent is the deepest indent that is told from deeper ones.
-const maxIndent = 200
+// maxRSTIndent is the deepest indent that is told from deeper ones.
+const maxRSTIndent = 200
 
 // line writes one line below prefix.
 func (w *writer) line(prefix, text string) {
@@ -77,8 +71,8 @@ func (w *writer) block(lines []string, prefix string, depth int) int {
 		w.gap()
 		return 1
 	}
-	if depth > maxDepth {
-		w.line(prefix, markdown.Literal(strings.TrimSpace(first)))
+	if depth > maxRSTDepth {
+		w.line(prefix, markdownLiteral(strings.TrimSpace(first)))
 		return 1
 	}
 	if first[0] == ' ' { // a quote
@@ -235,7 +229,7 @@ func (w *writer) paragraph(lines []string, prefix string, depth int) int {
 	}
 	for _, line := range text {
 		if line != "" {
-			w.line(prefix, markdown.Literal(strings.TrimPrefix(inline(line), "| ")))
+			w.line(prefix, markdownLiteral(strings.TrimPrefix(inline(line), "| ")))
 		}
 	}
 	if literal {
@@ -260,7 +254,7 @@ func (w *writer) listing(lang string, lines []string, prefix string) {
 		return
 	}
 	w.gap()
-	for line := range strings.SplitSeq(markdown.Listing(lang, text), "\n") {
+	for line := range strings.SplitSeq(markdownListing(lang, text), "\n") {
 		w.line(prefix, line)
 	}
 	w.gap()
@@ -313,7 +307,7 @@ func (w *writer) table(lines []string, prefix string) int {
 		rows = append(rows, cells)
 	}
 	w.gap()
-	for line := range strings.Lines(markdown.Table(rows)) {
+	for line := range strings.Lines(markdownTable(rows)) {
 		w.line(prefix, strings.TrimSuffix(line, "\n"))
 	}
 	w.gap()

@@ -1,4 +1,4 @@
-package watch
+package folder
 
 import (
 	"context"
@@ -60,8 +60,8 @@ func (s *scan) name(path string) bool {
 }
 
 const (
-	maxLinks = 40 // followed on the way, as the kernel does
-	maxTries = 10 // to follow a path that changes meanwhile
+	maxWatchLinks = 40 // followed on the way, as the kernel does
+	maxTries      = 10 // to follow a path that changes meanwhile
 )
 
 var (
@@ -83,7 +83,7 @@ func (s *scan) resolve(path string) (real string, info fs.FileInfo, err error) {
 			}
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			if links++; links > maxLinks {
+			if links++; links > maxWatchLinks {
 				return "", nil, errCircle
 			}
 			target, err := s.follow(done)

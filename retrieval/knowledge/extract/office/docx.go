@@ -1,5 +1,5 @@
 // Package docx reads Word's DOCX in bounded time and memory, whatever the bytes are.
-package docx
+package office
 
 import (
 	"archive/zip"
@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/knowledge/extract"
 )
 
-// Version changes with anything here that turns the same file into another text.
-const Version = "docx 2"
+// DOCXVersion changes with anything here that turns the same file into another text.
+const DOCXVersion = "docx 2"
 
 // The limits for one file.
 const (
@@ -48,10 +48,10 @@ const (
 	propertiesPart = "docProps/core.xml"
 )
 
-// Read returns the document in raw as Markdown, with headings (by their styles), lists with
+// ReadDOCX returns the document in raw as Markdown, with headings (by their styles), lists with
 // their numbers, and tables. Tracked deletions are left out. Errors are a *extract.Broken,
 // or that of ctx.
-func Read(ctx context.Context, raw []byte) (extract.Document, error) {
+func ReadDOCX(ctx context.Context, raw []byte) (extract.Document, error) {
 	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
 		return extract.Document{}, errNoDOCX

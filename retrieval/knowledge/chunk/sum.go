@@ -1,4 +1,4 @@
-package document
+package chunk
 
 import (
 	"encoding/binary"

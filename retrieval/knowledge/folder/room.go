@@ -1,6 +1,4 @@
-// Package room shares out the memory that documents are read in: what the process may still
-// take below its memory limit.
-package room
+package folder
 
 import (
 	"context"
@@ -21,8 +19,8 @@ const (
 	segmentShare = 8
 )
 
-// ErrNone is the error for more memory than there is, although nobody else reads.
-var ErrNone = errors.New("too little memory")
+// ErrNoRoom is the error for more memory than there is, although nobody else reads.
+var ErrNoRoom = errors.New("too little memory")
 
 // A Room shares out memory. Its limit is the runtime's memory limit: GOMEMLIMIT, or what the
 // process derived from its container. Without a limit everything is granted at once.
@@ -37,8 +35,8 @@ type Room struct {
 	freed   chan struct{} // is closed when a grant ends
 }
 
-// New returns a Room of the whole process. A process needs one at most.
-func New() *Room { return &Room{first: make(chan struct{}, 1), freed: make(chan struct{})} }
+// NewRoom returns a Room of the whole process. A process needs one at most.
+func NewRoom() *Room { return &Room{first: make(chan struct{}, 1), freed: make(chan struct{})} }
 
 // limit returns the memory limit, MaxInt64 for none. The caller holds mu.
 func (r *Room) limit() int64 {
@@ -122,7 +120,7 @@ func (r *Room) Take(ctx context.Context, least, most int64) (*Grant, error) {
 		alone, freed := r.taken == 0, r.freed
 		r.mu.Unlock()
 		if alone {
-			return nil, fmt.Errorf("%w: %d MB are free of %d MB that it takes", ErrNone, max(0, free)>>20, least>>20)
+			return nil, fmt.Errorf("%w: %d MB are free of %d MB that it takes", ErrNoRoom, max(0, free)>>20, least>>20)
 		}
 		select {
 		case <-freed:

@@ -1,4 +1,4 @@
-package apart_test
+package folder_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
-	"sidenote/retrieval/knowledge/apart"
 	"sidenote/retrieval/knowledge/extract"
 	"sidenote/retrieval/knowledge/extract/extracttest"
 	"sidenote/retrieval/knowledge/extract/pdf"
@@ -20,14 +20,14 @@ import (
 
 // The test binary is the program that Reader starts.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == apart.Argument {
-		if err := apart.Serve(os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) == 2 && os.Args[1] == folder.ChildArgument {
+		if err := folder.ServeChild(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // failed is what an error says of a file, or another error.
@@ -41,7 +41,7 @@ func failed(err error) string {
 
 // Another process extracts the same documents, and says the same of what it did not.
 func TestSameAsHere(t *testing.T) {
-	r, here := apart.New(extracttest.CodeCache()), pdf.New(extracttest.CodeCache())
+	r, here := folder.NewChildReader(extracttest.CodeCache()), pdf.New(extracttest.CodeCache())
 	for name, raw := range map[string]string{
 		"a.md":        "---\ntitle: Ants\n---\n# Ants\n\nAn ant.\r\n",
 		"a.txt":       "caf\xe9 au lait",
@@ -77,7 +77,7 @@ func TestTooMuchMemory(t *testing.T) {
 	for i := 0; attributes.Len() < 3<<20; i++ {
 		fmt.Fprintf(&attributes, `a%x="" `, uint32(i)*2654435761)
 	}
-	r := apart.New(extracttest.CodeCache())
+	r := folder.NewChildReader(extracttest.CodeCache())
 	if _, err := pdf.New(extracttest.CodeCache()).Read(t.Context(), extracttest.PDF("compile")); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestTooMuchMemory(t *testing.T) {
 // Without machine code, pdfium is not compiled in less memory than that takes.
 func TestNoMemoryToCompile(t *testing.T) {
 	code := filepath.Join(t.TempDir(), "code")
-	_, err := apart.New(code).Extract(t.Context(), extract.PDF, "a.pdf", extracttest.PDF("An ant."), 160<<20, 32<<20)
+	_, err := folder.NewChildReader(code).Extract(t.Context(), extract.PDF, "a.pdf", extracttest.PDF("An ant."), 160<<20, 32<<20)
 	if f := folder.FailureOf(err); f == nil || f.Kind != folder.SkipMemory {
 		t.Error(failed(err))
 	}
@@ -127,13 +127,13 @@ func TestNoMemoryToCompile(t *testing.T) {
 // A process that cannot be started, or ends in the middle, is an error about that file, which
 // is tried again. A caller who gives up is told so.
 func TestNoProcess(t *testing.T) {
-	_, err := (&apart.Reader{Program: filepath.Join(t.TempDir(), "none")}).Extract(t.Context(), extract.Text, "a.txt", []byte("x"), 1<<30, 1<<30)
+	_, err := (&folder.ChildReader{Program: filepath.Join(t.TempDir(), "none")}).Extract(t.Context(), extract.Text, "a.txt", []byte("x"), 1<<30, 1<<30)
 	if f := folder.FailureOf(err); f == nil || f.Kind != folder.SkipUnreadable {
 		t.Error(failed(err))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := apart.New("").Extract(ctx, extract.Text, "a.txt", []byte("x"), 1<<30, 1<<30); err == nil {
+	if _, err := folder.NewChildReader("").Extract(ctx, extract.Text, "a.txt", []byte("x"), 1<<30, 1<<30); err == nil {
 		t.Error("read for nobody")
 	}
 }

@@ -1,4 +1,4 @@
-package watch
+package folder
 
 import (
 	"context"
@@ -6,11 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A stage is a follower without files, in a bubble of time.
 type stage struct {
