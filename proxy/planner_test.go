@@ -16,14 +16,14 @@ import (
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
-	"sidenote/retrieval/llm"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 )
 
 // A planned is an API whose model plans.
-type planned func(context.Context, llm.Call) (llm.Answer, error)
+type planned func(context.Context, services.LLMCall) (services.LLMAnswer, error)
 
-func (p planned) Ask(ctx context.Context, to llm.Call, _ llm.Prompt) (llm.Answer, error) {
+func (p planned) Ask(ctx context.Context, to services.LLMCall, _ services.Prompt) (services.LLMAnswer, error) {
 	return p(ctx, to)
 }
 
@@ -33,8 +33,8 @@ func (planned) Plan(ctx context.Context, _ string, _ []string, find func(context
 }
 
 func plans(text string) planned {
-	return func(context.Context, llm.Call) (llm.Answer, error) {
-		return llm.Answer{Text: text, Usage: llm.Usage{Input: 100, Output: 10, Known: true}}, nil
+	return func(context.Context, services.LLMCall) (services.LLMAnswer, error) {
+		return services.LLMAnswer{Text: text, Usage: services.LLMUsage{Input: 100, Output: 10, Known: true}}, nil
 	}
 }
 
@@ -106,9 +106,9 @@ func TestBudgetNoPlanner(t *testing.T) {
 // A planner that hangs costs its timeout and nothing else: the request goes up, and says so.
 func TestPlannerHangs(t *testing.T) {
 	u := newUpstream(t, answerJSON(`{}`))
-	change, search := withPlanner(func(ctx context.Context, _ llm.Call) (llm.Answer, error) {
+	change, search := withPlanner(func(ctx context.Context, _ services.LLMCall) (services.LLMAnswer, error) {
 		<-ctx.Done()
-		return llm.Answer{}, ctx.Err()
+		return services.LLMAnswer{}, ctx.Err()
 	}, nil)
 	cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
 		planner(p)
@@ -178,9 +178,9 @@ func TestPlannerExplained(t *testing.T) {
 func TestPlannerDeployment(t *testing.T) {
 	for model, deployment := range map[string]string{"small": "small", "": "gpt-4o"} {
 		u, path := newUpstream(t, answerJSON("{}")), make(chan string, 1)
-		change, search := withPlanner(func(_ context.Context, to llm.Call) (llm.Answer, error) {
+		change, search := withPlanner(func(_ context.Context, to services.LLMCall) (services.LLMAnswer, error) {
 			path <- to.Path
-			return llm.Answer{Text: `["more"]`}, nil
+			return services.LLMAnswer{Text: `["more"]`}, nil
 		}, nil)
 		cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
 			planner(p)

@@ -24,7 +24,7 @@ import (
 	"sidenote/proxy/samples"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
-	"sidenote/retrieval/badparam"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 )
 
@@ -62,8 +62,8 @@ type Server struct {
 	shuttingDown atomic.Bool  // Shutdown was called
 	openRequests atomic.Int64 // whose answers have not ended
 	memory       memory.Watch
-	refused      badparam.Memory // by stages' models
-	edits        badparam.Memory // of ours that models refuse; see editsKey
+	refused      services.Memory // by stages' models
+	edits        services.Memory // of ours that models refuse; see editsKey
 	shadows      chan struct{}
 	samples      *samples.Keeper
 	windows      sync.Map // upstream and row of the model table → true: a served window was shown

@@ -15,7 +15,7 @@ import (
 	"sidenote/proxy/spend"
 	"sidenote/proxy/stages"
 	"sidenote/proxy/transport"
-	"sidenote/retrieval/badparam"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 	"sidenote/rewrite/metered"
 )
@@ -228,7 +228,7 @@ func (x stageHost) mayOmit(c *stages.Call, name string) bool {
 
 // Refused implements stages.Host.
 func (x stageHost) Refused(c *stages.Call, answer *transport.Answer) bool {
-	if c.Stage == nil || !badparam.MayBe(answer.Status()) {
+	if c.Stage == nil || !services.MayBe(answer.Status()) {
 		return false
 	}
 	body, ok := errorBody(answer)
@@ -241,7 +241,7 @@ func (x stageHost) Refused(c *stages.Call, answer *transport.Answer) bool {
 			sent = append(sent, name)
 		}
 	}
-	refusal, ok := badparam.Read(answer.Status(), body, sent...)
+	refusal, ok := services.Read(answer.Status(), body, sent...)
 	if !ok || x.metered != nil && (refusal.Param == maxTokens || refusal.Param == maxCompletion) && refusal.Instead == "" {
 		return false // limits need the cap
 	}

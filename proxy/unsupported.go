@@ -11,7 +11,7 @@ import (
 	"sidenote/proxy/tenancy"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/unsupported"
-	"sidenote/retrieval/badparam"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 	"sidenote/rewrite/block"
 	"sidenote/rewrite/metered"
@@ -40,7 +40,7 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 	}
 	e := unsupported.Read(resp.Status(), body)
 	var leave, lasting unsupported.Edits
-	limit := badparam.Refusal{Param: maxTokens}
+	limit := services.Refusal{Param: maxTokens}
 	if _, long := refusedAsTooLong(resp); !long {
 		leave = x.editsToLeave(carried, &e, &limit)
 		lasting = x.lasting(leave, &e)
@@ -80,7 +80,7 @@ func (x *exchange) lasting(leave unsupported.Edits, e *unsupported.Error) unsupp
 
 // editsToFit returns the edits to leave out of a request that is too long even so with fewer sources:
 // the limit of its answer, which becomes what the prompt leaves, else tools.
-func (x *exchange) editsToFit(carried unsupported.Edits, e *unsupported.Error, limit *badparam.Refusal) unsupported.Edits {
+func (x *exchange) editsToFit(carried unsupported.Edits, e *unsupported.Error, limit *services.Refusal) unsupported.Edits {
 	if carried.Has(unsupported.MaxTokens) {
 		if n := e.Fitting(x.metered.Length()); n > 0 {
 			limit.Instead = strconv.Itoa(n)
@@ -126,7 +126,7 @@ func addsSystem(req *rewrite.Request) bool {
 // editsToLeave returns the edits to send the request without: those that the error names, or all if it
 // names nothing. Sources take the place of tools, so they are not left out with these. limit is set to
 // what becomes of the limit of the answer.
-func (x *exchange) editsToLeave(carried unsupported.Edits, e *unsupported.Error, limit *badparam.Refusal) unsupported.Edits {
+func (x *exchange) editsToLeave(carried unsupported.Edits, e *unsupported.Error, limit *services.Refusal) unsupported.Edits {
 	if e.Theirs {
 		return 0
 	}
@@ -163,7 +163,7 @@ func (x *exchange) mayLeaveSources() bool {
 // its other name, or a lower one. It is left out only if what the model can write is known, which then
 // is reserved, and the policy has no limit of its own: otherwise an answer could cost more than is
 // reserved.
-func (x *exchange) changeLimit(e *unsupported.Error, limit *badparam.Refusal) bool {
+func (x *exchange) changeLimit(e *unsupported.Error, limit *services.Refusal) bool {
 	m := x.metered
 	if e.Named.Has(unsupported.MaxTokens) {
 		if e.Unknown && x.target.Route == route.Chat {
@@ -190,7 +190,7 @@ func (x *exchange) mayUncap(m *metered.Request) bool {
 }
 
 // limitAnswer makes m give its answer the limit that the upstream takes.
-func (x *exchange) limitAnswer(m *metered.Request, limit badparam.Refusal) {
+func (x *exchange) limitAnswer(m *metered.Request, limit services.Refusal) {
 	switch n, err := strconv.Atoi(limit.Instead); {
 	case limit.Instead == maxTokens || limit.Instead == maxCompletion:
 		m.Completion = limit.Instead == maxCompletion
@@ -205,7 +205,7 @@ func (x *exchange) limitAnswer(m *metered.Request, limit badparam.Refusal) {
 
 // leaveOut makes the request ready to go up without some edits, and reserves for it. answered tells
 // that it was answered here.
-func (x *exchange) leaveOut(leave unsupported.Edits, limit badparam.Refusal) (answered bool, err error) {
+func (x *exchange) leaveOut(leave unsupported.Edits, limit services.Refusal) (answered bool, err error) {
 	if leave.Has(unsupported.IncludeUsage) {
 		x.metered.IncludeUsage = false
 	}
@@ -312,7 +312,7 @@ func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*tra
 	call.Body = x.outgoing
 	answer, err := x.call(call, report.ToRetryEdits, time.Now())
 	if err == nil && answer.Status()/100 == 2 && !long && e.Named.Has(unsupported.Tools) && !t.BesideOthers() {
-		x.rememberRefused(unsupported.Tools, badparam.Refusal{}, &e)
+		x.rememberRefused(unsupported.Tools, services.Refusal{}, &e)
 	}
 	return answer, err
 }
@@ -336,13 +336,13 @@ const (
 )
 
 // rememberRefused remembers what was left out of a request that was answered then.
-func (x *exchange) rememberRefused(left unsupported.Edits, limit badparam.Refusal, e *unsupported.Error) {
+func (x *exchange) rememberRefused(left unsupported.Edits, limit services.Refusal, e *unsupported.Error) {
 	model := x.attempt.model(x.metered)
 	key := editsKey(x.upstream, model)
 	if key == "" || left == 0 {
 		return
 	}
-	for edit, refusal := range map[unsupported.Edits]badparam.Refusal{
+	for edit, refusal := range map[unsupported.Edits]services.Refusal{
 		unsupported.Tools: {Param: refusedTools}, unsupported.IncludeUsage: {Param: refusedUsage},
 		unsupported.MaxTokens: limit, unsupported.SystemMessage: {Param: refusedSystem},
 	} {
@@ -374,7 +374,7 @@ func (a *attempt) model(m *metered.Request) string {
 }
 
 // refusedEdits returns what is remembered of a model of an upstream.
-func (s *Server) refusedEdits(to *backend, model string) []badparam.Refusal {
+func (s *Server) refusedEdits(to *backend, model string) []services.Refusal {
 	if s.edits.Empty() {
 		return nil
 	}
@@ -391,7 +391,7 @@ func (x *exchange) toolsRefused(req *rewrite.Request) bool {
 	return contains(x.server.edits.Of(key), refusedTools) || contains(x.server.edits.Of(withEffort(key, req)), refusedTools)
 }
 
-func contains(list []badparam.Refusal, param string) bool {
+func contains(list []services.Refusal, param string) bool {
 	for i := range list {
 		if list[i].Param == param {
 			return true

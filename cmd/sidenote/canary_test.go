@@ -17,7 +17,7 @@ import (
 
 	"sidenote/proxy/identity/identitytest"
 	"sidenote/proxy/report"
-	"sidenote/retrieval/embed/embedtest"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // A canary is a run of the program that holds a secret of every kind, and all that it shows.
@@ -68,9 +68,9 @@ func newCanary(t *testing.T, bodies string) *canary {
 	}))
 	c.secrets["expired token"] = s.Token(identitytest.Claims(time.Now().Add(-time.Hour), map[string]any{"groups": "staff"}))
 	c.env = map[string]string{"ADMIN": c.secrets["admin token"], "REDIS": "redis://user:" + c.secrets["password of Redis"] + "@127.0.0.1:1/0", "VECTORS": c.secrets["key of embeddings"]}
-	service := embedtest.Start(t)
-	service.Break(func(int, embedtest.Request) embedtest.Fault {
-		return func(w http.ResponseWriter, r embedtest.Request) {
+	service := servicestest.Start(t)
+	service.Break(func(int, servicestest.Request) servicestest.Fault {
+		return func(w http.ResponseWriter, r servicestest.Request) {
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = fmt.Fprintf(w, `{"error": {"message": "wrong key %s", "code": "%[1]s x"}}`, r.Key)
 		}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/retrieval/embed/embedtest"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // silentServer returns the address of a server that accepts connections, reads, and never answers.
@@ -56,7 +56,7 @@ var mostRetrieval = regexp.MustCompile(`(?m)^retrieval  at most (\S+) a request:
 // hang, and returns what check prints that a request waits for them at most.
 func serveHanging(t *testing.T, dialect string) (p *process, most time.Duration) {
 	t.Helper()
-	service, store, silent := embedtest.Start(t), newArchive(t, false), silentServer(t)
+	service, store, silent := servicestest.Start(t), newArchive(t, false), silentServer(t)
 	leaving := make(chan struct{})
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -102,8 +102,8 @@ policies:
 	must(t, err)
 	p = serveIn(t, keyed, "--config", file)
 	p.embeds(t, 6)
-	service.Break(func(int, embedtest.Request) embedtest.Fault {
-		return func(http.ResponseWriter, embedtest.Request) { <-leaving }
+	service.Break(func(int, servicestest.Request) servicestest.Fault {
+		return func(http.ResponseWriter, servicestest.Request) { <-leaving }
 	})
 	return p, most
 }

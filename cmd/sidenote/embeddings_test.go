@@ -15,12 +15,12 @@ import (
 
 	"sidenote/cmd/sidenote/internal/ingestion"
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/embed/embedtest"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // embedded writes a configuration with a base whose texts go to a service, and a folder of n
 // documents with a chunk each.
-func embedded(t *testing.T, service *embedtest.Service, n int) (config, docs, state string) {
+func embedded(t *testing.T, service *servicestest.Service, n int) (config, docs, state string) {
 	t.Helper()
 	dir := t.TempDir()
 	docs, state = filepath.Join(dir, "docs"), filepath.Join(dir, "state")
@@ -44,7 +44,7 @@ func keyed(name string) (string, bool) {
 }
 
 // passages returns the chunks that a service was sent since the last Break.
-func passages(service *embedtest.Service) []string {
+func passages(service *servicestest.Service) []string {
 	return slices.DeleteFunc(service.Inputs(), func(input string) bool {
 		return !strings.HasPrefix(input, "Title ") && !strings.HasPrefix(input, "New\n")
 	})
@@ -65,7 +65,7 @@ func twice(inputs []string) (n int) {
 // ingest plans what it sends, sends it once, and nothing for texts that were read before, under
 // whatever name.
 func TestIngestEmbeds(t *testing.T) {
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	config, docs, _ := embedded(t, service, 10)
 	args := []string{"ingest", "--config", config}
 	start(t, keyed, append(args, "--plan")...).ends(t, exitDone,
@@ -103,11 +103,11 @@ func TestIngestEmbeds(t *testing.T) {
 
 // Where chunks cannot be embedded, what was read stays, and the next ingest goes on.
 func TestIngestEmbedsInPart(t *testing.T) {
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	config, _, _ := embedded(t, service, 10)
-	service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
+	service.Break(func(n int, _ servicestest.Request) servicestest.Fault {
 		if n > 1 {
-			return embedtest.Status(http.StatusUnauthorized, "")
+			return servicestest.Status(http.StatusUnauthorized, "")
 		}
 		return nil
 	})
@@ -133,20 +133,20 @@ func TestIngestKilledWhileEmbedding(t *testing.T) {
 	for _, after := range []time.Duration{-1, 0, 300 * time.Microsecond, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond} {
 		t.Run(after.String(), func(t *testing.T) {
 			t.Parallel()
-			service := embedtest.Start(t)
+			service := servicestest.Start(t)
 			config, _, _ := embedded(t, service, 24)
 			alive, kill := context.WithCancel(t.Context())
 			defer kill()
 			cmd := exec.CommandContext(alive, "sidenote", "ingest", "--config", config)
 			cmd.Env = append(os.Environ(), "SERVICE_KEY=sk-service")
-			service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
+			service.Break(func(n int, _ servicestest.Request) servicestest.Fault {
 				switch {
 				case n != 3:
 				case after < 0: // before the answer
 					kill()
 				default:
-					return func(w http.ResponseWriter, r embedtest.Request) {
-						embedtest.Write(w, embedtest.AnswerTo(r))
+					return func(w http.ResponseWriter, r servicestest.Request) {
+						servicestest.Write(w, servicestest.AnswerTo(r))
 						w.(http.Flusher).Flush()
 						time.AfterFunc(after, kill)
 					}
@@ -191,9 +191,11 @@ func (p *process) embeds(t *testing.T, n int) {
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestServeEmbeds(t *testing.T) {
 	t.Parallel()
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	config, docs, state := embedded(t, service, 6)
-	service.Break(func(int, embedtest.Request) embedtest.Fault { return embedtest.Status(http.StatusForbidden, "") })
+	service.Break(func(int, servicestest.Request) servicestest.Fault {
+		return servicestest.Status(http.StatusForbidden, "")
+	})
 	p := serveIn(t, keyed, "--config", config, "--state", state)
 	p.readyz(t, "knowledge docs: 0 of 6 chunks embedded, the others are found by words alone: embed passages: answered 403 (stub_error)")
 	if status := p.chats(t); !strings.HasPrefix(status, "injected; ") {
@@ -226,18 +228,18 @@ func TestServeEmbeds(t *testing.T) {
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestOtherModelAtTheStart(t *testing.T) {
 	t.Parallel()
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	config, _, state := embedded(t, service, 6)
 	start(t, keyed, "ingest", "--config", config).ends(t, exitDone, "docs: 6 of 6 chunks embedded", "")
-	service.Break(func(_ int, r embedtest.Request) embedtest.Fault {
+	service.Break(func(_ int, r servicestest.Request) servicestest.Fault {
 		r.Dimensions = 32
-		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(r)) }
+		return func(w http.ResponseWriter, _ servicestest.Request) { servicestest.Write(w, servicestest.AnswerTo(r)) }
 	})
 	p := serveIn(t, keyed, "--config", config, "--state", state)
 	if status := p.chats(t); !strings.Contains(status, "; degraded=embed; ") {
 		t.Errorf("status %s", status)
 	}
-	p.readyz(t, fmt.Sprintf("answered with vectors of 32 dimensions, not %d", embedtest.Dimensions))
+	p.readyz(t, fmt.Sprintf("answered with vectors of 32 dimensions, not %d", servicestest.Dimensions))
 	service.Break(nil)
 	if status := p.chats(t); strings.Contains(status, "degraded") {
 		t.Errorf("afterwards: status %s", status)
@@ -251,7 +253,7 @@ func TestOtherModelAtTheStart(t *testing.T) {
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestFollowerWithoutVectors(t *testing.T) {
 	t.Parallel()
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	config, _, state := embedded(t, service, 6)
 	start(t, keyed, "ingest", "--config", config).ends(t, exitDone, "docs: 6 of 6 chunks embedded", "")
 	files, err := filepath.Glob(filepath.Join(state, "segments", "*.vec"))

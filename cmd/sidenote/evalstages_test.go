@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/retrieval/embed/embedtest"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // A collected is a collection of four documents. Of its questions one shares a word with its
@@ -34,7 +34,7 @@ func collected(t *testing.T) (dir string) {
 
 // policies writes a configuration with policies that have more and more stages. The default one
 // is that of a name.
-func policies(t *testing.T, service *embedtest.Service, h *helper, byDefault string) string {
+func policies(t *testing.T, service *servicestest.Service, h *helper, byDefault string) string {
 	t.Helper()
 	return written(t, "c.yaml", fmt.Sprintf(`upstream: %s
 upstreams: {service: {base_url: %s, api_key: {env: SERVICE_KEY}}}
@@ -63,7 +63,7 @@ func stagesOf(screen string) (list []string) {
 // eval runs the stages of a policy on a collection: its documents are embedded where the policy's
 // base is, and each stage has its share shown.
 func TestEvalStages(t *testing.T) {
-	service, h := embedtest.Start(t), newHelper(t)
+	service, h := servicestest.Start(t), newHelper(t)
 	data, config := collected(t), policies(t, service, h, "bare")
 	args := []string{"eval", "--data", data, "--config", config}
 
@@ -131,19 +131,21 @@ func untimed(screen string) string {
 // What services do not do is said, and is part of the exit code; where documents cannot be embedded,
 // nothing is measured.
 func TestEvalWithoutServices(t *testing.T) {
-	service, h := embedtest.Start(t), newHelper(t)
+	service, h := servicestest.Start(t), newHelper(t)
 	data, config := collected(t), policies(t, service, h, "bare")
 	state := t.TempDir()
 	args := []string{"eval", "--data", data, "--config", config, "--state", state, "--policy", "planned"}
-	service.Break(func(int, embedtest.Request) embedtest.Fault { return embedtest.Status(http.StatusUnauthorized, "") })
+	service.Break(func(int, servicestest.Request) servicestest.Fault {
+		return servicestest.Status(http.StatusUnauthorized, "")
+	})
 	start(t, keyed, args...).ends(t, exitFailed, "", "sidenote: 0 of 4 chunks embedded: embed passages: answered 401")
 	service.Break(nil)
 	start(t, keyed, args...).ends(t, exitDone, "planned", "")
 	if n := len(passagesOf(service)); n != 4 {
 		t.Errorf("sent %d passages", n)
 	}
-	service.Break(func(int, embedtest.Request) embedtest.Fault {
-		return embedtest.Status(http.StatusInternalServerError, "")
+	service.Break(func(int, servicestest.Request) servicestest.Fault {
+		return servicestest.Status(http.StatusInternalServerError, "")
 	})
 	h.Close()
 	start(t, keyed, args...).ends(t, exitPart, "right@2     0.667",
@@ -160,7 +162,7 @@ func TestEvalWithoutServices(t *testing.T) {
 }
 
 // passagesOf are the documents that a service was sent.
-func passagesOf(service *embedtest.Service) (list []string) {
+func passagesOf(service *servicestest.Service) (list []string) {
 	for _, input := range service.Inputs() {
 		for _, title := range []string{"Leave\n", "Keys\n", "Travel\n", "Dogs\n"} {
 			if strings.HasPrefix(input, title) {
@@ -173,7 +175,7 @@ func passagesOf(service *embedtest.Service) (list []string) {
 
 // Two policies stand side by side, with what changed; documents are embedded once for both.
 func TestEvalCompare(t *testing.T) {
-	service, h := embedtest.Start(t), newHelper(t)
+	service, h := servicestest.Start(t), newHelper(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	data, before, after := collected(t), policies(t, service, h, "bare"), policies(t, service, h, "planned")
 	args := []string{"eval", "--data", data, "--compare", before, after}

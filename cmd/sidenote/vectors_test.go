@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/retrieval/embed/embedtest"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // Sources are found by words and vectors together. While the service hangs or fails the words
@@ -16,15 +16,15 @@ import (
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestServeSearchesVectors(t *testing.T) {
 	t.Parallel()
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	config, _, state := embedded(t, service, 6)
 	p := serveIn(t, keyed, "--config", config, "--state", state)
 	p.embeds(t, 6)
 	hang := make(chan struct{})
-	service.Break(func(int, embedtest.Request) embedtest.Fault {
-		return func(w http.ResponseWriter, r embedtest.Request) {
+	service.Break(func(int, servicestest.Request) servicestest.Fault {
+		return func(w http.ResponseWriter, r servicestest.Request) {
 			<-hang
-			embedtest.Write(w, embedtest.AnswerTo(r))
+			servicestest.Write(w, servicestest.AnswerTo(r))
 		}
 	})
 	for range 2 {
@@ -49,8 +49,8 @@ func TestServeSearchesVectors(t *testing.T) {
 	if got := p.asks(t, http.MethodPost, "/v1/rewrite", dry, http.StatusOK); !strings.Contains(got, `"chunk_sources":{"`) || strings.Contains(got, `"chunk_sources":{"docs"`) {
 		t.Errorf("dry run: %s", got)
 	}
-	service.Break(func(int, embedtest.Request) embedtest.Fault {
-		return embedtest.Status(http.StatusInternalServerError, "")
+	service.Break(func(int, servicestest.Request) servicestest.Fault {
+		return servicestest.Status(http.StatusInternalServerError, "")
 	})
 	p.asks(t, http.MethodPost, "/v1/search", `{"query": "leave of number 5"}`, http.StatusOK, `"degraded":"embed"`, `"doc_id":"d05.md"`)
 	p.asks(t, http.MethodGet, "/metrics", "", http.StatusOK, `sidenote_degraded_total{reason="timeout",stage="embed"} `)
@@ -65,30 +65,30 @@ func TestServeSearchesVectors(t *testing.T) {
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestEmbedReasons(t *testing.T) {
 	t.Parallel()
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	config, _, state := embedded(t, service, 6)
 	p := serveIn(t, keyed, "--config", config, "--state", state)
 	p.embeds(t, 6)
 	leaving := make(chan struct{})
 	defer close(leaving)
-	text := func(body string) embedtest.Fault {
-		return func(w http.ResponseWriter, _ embedtest.Request) { _, _ = w.Write([]byte(body)) }
+	text := func(body string) servicestest.Fault {
+		return func(w http.ResponseWriter, _ servicestest.Request) { _, _ = w.Write([]byte(body)) }
 	}
-	faults := map[string]embedtest.Fault{
-		"↔": func(http.ResponseWriter, embedtest.Request) { <-leaving },
-		"↓": embedtest.Status(http.StatusInternalServerError, ""),
-		"✗": embedtest.Status(http.StatusUnauthorized, ""),
+	faults := map[string]servicestest.Fault{
+		"↔": func(http.ResponseWriter, servicestest.Request) { <-leaving },
+		"↓": servicestest.Status(http.StatusInternalServerError, ""),
+		"✗": servicestest.Status(http.StatusUnauthorized, ""),
 		"☁": text("no vectors today"),
 		"☂": text(`{"error": {"message": "quota exceeded"}}`),
-		"←": func(w http.ResponseWriter, r embedtest.Request) {
+		"←": func(w http.ResponseWriter, r servicestest.Request) {
 			r.Dimensions = 8
-			embedtest.Write(w, embedtest.AnswerTo(r))
+			servicestest.Write(w, servicestest.AnswerTo(r))
 		},
-		"◇": func(w http.ResponseWriter, r embedtest.Request) { embedtest.Write(w, embedtest.Answer{}) },
+		"◇": func(w http.ResponseWriter, r servicestest.Request) { servicestest.Write(w, servicestest.Answer{}) },
 		"∞": text(`{"data": [{"index": 0, "embedding": [1e999]}]}`),
-		"○": text(`{"data": [{"index": 0, "embedding": [` + strings.Repeat("0,", embedtest.Dimensions-1) + `0]}]}`),
+		"○": text(`{"data": [{"index": 0, "embedding": [` + strings.Repeat("0,", servicestest.Dimensions-1) + `0]}]}`),
 	}
-	service.Break(func(_ int, r embedtest.Request) embedtest.Fault {
+	service.Break(func(_ int, r servicestest.Request) servicestest.Fault {
 		for word, fault := range faults {
 			if strings.Contains(r.Input[0], word) {
 				return fault

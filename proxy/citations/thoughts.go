@@ -3,7 +3,7 @@ package citations
 import (
 	"strings"
 
-	"sidenote/retrieval/llm"
+	"sidenote/retrieval/services"
 )
 
 // thoughts follows what a model thinks between tags before it answers. Markers there cite nothing.
@@ -45,7 +45,7 @@ func (t *thoughts) read(b byte) thought {
 		return answers
 	}
 	t.head, t.over = append(t.head, b), true
-	for _, tags := range llm.ThinkingTags() {
+	for _, tags := range services.ThinkingTags() {
 		switch {
 		case string(t.head) == tags[0]:
 			t.end, t.over = tags[1], false

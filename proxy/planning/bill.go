@@ -16,8 +16,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
-	"sidenote/retrieval/llm"
-	"sidenote/retrieval/remote"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 )
 
@@ -29,7 +28,7 @@ type part struct {
 	prompt  int64 // tokens
 	longest int64 // tokens of the answer
 
-	answer llm.Answer
+	answer services.LLMAnswer
 	err    error
 }
 
@@ -53,7 +52,7 @@ var errPanic = errors.New("panic")
 // calls have ended. Where there is no room for both, the error wraps retrieval.ErrNotAsked, and the
 // *meter.Refusal where the ladder does not let a planner give way. A reranker or grader always does.
 // before is how often calls of this kind were reserved for the request.
-func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, before int, name string, m rewrite.Model, prompts ...llm.Prompt) (*bill, error) {
+func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, before int, name string, m rewrite.Model, prompts ...services.Prompt) (*bill, error) {
 	b := &bill{all: p, of: of, kind: kind, counter: m.Counter}
 	for _, prompt := range prompts {
 		n, _ := m.Counter.Count(prompt.Text)
@@ -104,7 +103,7 @@ func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, b
 }
 
 // ended notes how a call ended. Calls may end at the same time.
-func (b *bill) ended(i int, a llm.Answer, err error) {
+func (b *bill) ended(i int, a services.LLMAnswer, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.parts[i].answer, b.parts[i].err = a, err
@@ -161,15 +160,15 @@ func (b *bill) sum() (sum budget.Amount, told int64) {
 	return sum, told
 }
 
-// outcomeOf tells how far a call came that ended with an error of llm.Client, or nil.
+// outcomeOf tells how far a call came that ended with an error of services.LLM, or nil.
 func outcomeOf(err error) usage.Outcome {
-	if status, ok := errors.AsType[*remote.StatusError](err); ok {
+	if status, ok := errors.AsType[*services.StatusError](err); ok {
 		return usage.OutcomeOf(status.Status, true)
 	}
 	switch {
-	case err == nil, errors.Is(err, llm.ErrNoCompletion):
+	case err == nil, errors.Is(err, services.ErrNoCompletion):
 		return usage.Completed
-	case errors.Is(err, remote.ErrDown), errors.Is(err, remote.ErrBusy), errors.Is(err, syscall.ECONNREFUSED), errors.As(err, new(*net.DNSError)):
+	case errors.Is(err, services.ErrDown), errors.Is(err, services.ErrBusy), errors.Is(err, syscall.ECONNREFUSED), errors.As(err, new(*net.DNSError)):
 		return usage.NotSent
 	}
 	return usage.Unknown

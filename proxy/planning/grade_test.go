@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy/meter"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
-	"sidenote/retrieval/llm"
+	"sidenote/retrieval/services"
 )
 
 // graded is request with a grader.
@@ -29,7 +29,7 @@ func graders(m *meter.Meter, a planning.API) *planning.Planners {
 func TestGradeCharges(t *testing.T) {
 	l, m := ledger(t)
 	asked := 0
-	by := graders(m, api(func(ctx context.Context, to llm.Call) (llm.Answer, error) {
+	by := graders(m, api(func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) {
 		asked++
 		return judges(1)(ctx, to)
 	})).Grader(graded(1e6))
@@ -61,7 +61,7 @@ func TestGradeNoRoom(t *testing.T) {
 
 // An answer that is no score of each document is not used, and paid for.
 func TestGradeLies(t *testing.T) {
-	for name, a := range map[string]api{"too many": judges(2), "none": judges(0), "prose": answers("They are all fine."), "no completion": fails(llm.ErrNoCompletion)} {
+	for name, a := range map[string]api{"too many": judges(2), "none": judges(0), "prose": answers("They are all fine."), "no completion": fails(services.ErrNoCompletion)} {
 		l, m := ledger(t)
 		got, err := graders(m, a).Grader(graded(1e6)).Rerank(t.Context(), "q", []string{"a"})
 		if !errors.Is(err, retrieval.ErrBadScores) || got != nil || kind(t, l, budget.Grade).Tokens == 0 {

@@ -19,14 +19,13 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/meter"
 	"sidenote/retrieval"
-	"sidenote/retrieval/llm"
-	"sidenote/retrieval/plan"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 )
 
-// An API asks models: a llm.Client.
+// An API asks models: a services.LLM.
 type API interface {
-	Ask(ctx context.Context, to llm.Call, p llm.Prompt) (llm.Answer, error)
+	Ask(ctx context.Context, to services.LLMCall, p services.Prompt) (services.LLMAnswer, error)
 }
 
 // Plans remembers plans: a cache.Plans.
@@ -142,7 +141,7 @@ func (p *Planner) Plan(ctx context.Context, q retrieval.Question) (retrieval.Pla
 
 func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Plan, error) {
 	name := p.of.Settings.Upstream
-	to := llm.Call{}
+	to := services.LLMCall{}
 	if name == "" {
 		name, to.Path, to.Header = p.of.Upstream, p.of.Path, p.of.Credentials
 	}
@@ -158,7 +157,7 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 		to.Header, to.Own = u.Own, true
 	}
 	key := append([]string{
-		plan.Version, name, u.Base, to.Path, fingerprint(to.Header), model,
+		services.PlanVersion, name, u.Base, to.Path, fingerprint(to.Header), model,
 		strconv.Itoa(q.MaxQueries), strconv.FormatBool(q.MaySkip), q.Text,
 	}, q.Earlier...)
 	// Who waits has Settings.Timeout, a call has the time of a flight: a late plan is there for the next.
@@ -172,9 +171,9 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 }
 
 // ask asks the model, and pays for it; waiting ends when nobody waits for the plan any more.
-func (p *Planner) ask(ctx, waiting context.Context, api API, to llm.Call, model string, q retrieval.Question) (retrieval.Plan, error) {
+func (p *Planner) ask(ctx, waiting context.Context, api API, to services.LLMCall, model string, q retrieval.Question) (retrieval.Plan, error) {
 	m := p.all.Models.Model(model)
-	prompt, err := plan.NewPrompt(modelOf(model, &m), q)
+	prompt, err := services.PlanPrompt(modelOf(model, &m), q)
 	if err != nil {
 		return retrieval.Plan{}, err
 	}
@@ -187,17 +186,17 @@ func (p *Planner) ask(ctx, waiting context.Context, api API, to llm.Call, model 
 	answer, err := api.Ask(ctx, to, prompt)
 	b.ended(0, answer, err)
 	switch {
-	case errors.Is(err, llm.ErrNoCompletion):
+	case errors.Is(err, services.ErrNoCompletion):
 		return retrieval.Plan{}, fmt.Errorf("%w: %w", retrieval.ErrBadPlan, err)
 	case err != nil:
 		return retrieval.Plan{}, err
 	}
-	return plan.Read(answer.Text)
+	return services.ReadPlan(answer.Text)
 }
 
 // modelOf returns what a prompt depends on of a model.
-func modelOf(name string, m *rewrite.Model) llm.Model {
-	return llm.Model{
+func modelOf(name string, m *rewrite.Model) services.LLMModel {
+	return services.LLMModel{
 		Name: name, CompletionCap: m.CompletionCap, FixedTemperature: m.FixedTemperature,
 		Reasoning: m.ReasoningTokens(), Effort: m.LowEffort(),
 	}

@@ -17,16 +17,15 @@ import (
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
-	"sidenote/retrieval/llm"
-	"sidenote/retrieval/remote"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
 )
 
 // An api answers each call by a function.
-type api func(ctx context.Context, to llm.Call) (llm.Answer, error)
+type api func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error)
 
-func (a api) Ask(ctx context.Context, to llm.Call, _ llm.Prompt) (llm.Answer, error) {
+func (a api) Ask(ctx context.Context, to services.LLMCall, _ services.Prompt) (services.LLMAnswer, error) {
 	return a(ctx, to)
 }
 
@@ -58,13 +57,13 @@ const good = `{"queries": ["a"]}`
 
 // answers is an api that answers with a text and tells what it used.
 func answers(text string) api {
-	return func(context.Context, llm.Call) (llm.Answer, error) {
-		return llm.Answer{Text: text, Usage: llm.Usage{Input: 900, Output: 50, Known: true}}, nil
+	return func(context.Context, services.LLMCall) (services.LLMAnswer, error) {
+		return services.LLMAnswer{Text: text, Usage: services.LLMUsage{Input: 900, Output: 50, Known: true}}, nil
 	}
 }
 
 func fails(err error) api {
-	return func(context.Context, llm.Call) (llm.Answer, error) { return llm.Answer{}, err }
+	return func(context.Context, services.LLMCall) (services.LLMAnswer, error) { return services.LLMAnswer{}, err }
 }
 
 // request is one of tenant acme for model m, under limits of a day; 0 is no limit.
@@ -122,18 +121,20 @@ func TestCharges(t *testing.T) {
 		tokens  int64
 		counted int64 // for the metric
 	}{
-		"told":     {answers(good), 950, 950},
-		"no plan":  {answers("prose"), 950, 950},
-		"not told": {func(context.Context, llm.Call) (llm.Answer, error) { return llm.Answer{Text: good}, nil }, estimate, estimate},
-		"lies": {func(context.Context, llm.Call) (llm.Answer, error) {
-			return llm.Answer{Text: good, Usage: llm.Usage{Input: 1e9, Output: 1, Known: true}}, nil
+		"told":    {answers(good), 950, 950},
+		"no plan": {answers("prose"), 950, 950},
+		"not told": {func(context.Context, services.LLMCall) (services.LLMAnswer, error) {
+			return services.LLMAnswer{Text: good}, nil
+		}, estimate, estimate},
+		"lies": {func(context.Context, services.LLMCall) (services.LLMAnswer, error) {
+			return services.LLMAnswer{Text: good, Usage: services.LLMUsage{Input: 1e9, Output: 1, Known: true}}, nil
 		}, estimate, estimate},
 		"hangs":           {fails(context.DeadlineExceeded), estimate, 0},
-		"gateway in vain": {fails(&remote.StatusError{Status: 504}), estimate, 0},
-		"refused":         {fails(&remote.StatusError{Status: 401}), 0, 0},
-		"failed":          {fails(&remote.StatusError{Status: 500}), 0, 0},
-		"left alone":      {fails(remote.ErrDown), 0, 0},
-		"panics":          {func(context.Context, llm.Call) (llm.Answer, error) { panic("index out of range") }, estimate, 0},
+		"gateway in vain": {fails(&services.StatusError{Status: 504}), estimate, 0},
+		"refused":         {fails(&services.StatusError{Status: 401}), 0, 0},
+		"failed":          {fails(&services.StatusError{Status: 500}), 0, 0},
+		"left alone":      {fails(services.ErrDown), 0, 0},
+		"panics":          {func(context.Context, services.LLMCall) (services.LLMAnswer, error) { panic("index out of range") }, estimate, 0},
 		"not reached":     {fails(syscall.ECONNREFUSED), 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestNoRoom(t *testing.T) {
 			l, m := ledger(t)
 			r, asked := request(c.limit, c.ladder...), 0
 			r.Bare = budget.Amount{Requests: 1, Tokens: 2000, Injected: 5}
-			p := planners(m, api(func(ctx context.Context, to llm.Call) (llm.Answer, error) {
+			p := planners(m, api(func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) {
 				asked++
 				return answers(good)(ctx, to)
 			})).For(r)
@@ -218,9 +219,9 @@ func TestNoRoom(t *testing.T) {
 // However often a request is rewritten, its model is asked once.
 func TestOnce(t *testing.T) {
 	asked := 0
-	p := planners(nil, api(func(ctx context.Context, to llm.Call) (llm.Answer, error) {
+	p := planners(nil, api(func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) {
 		asked++
-		return llm.Answer{}, context.DeadlineExceeded
+		return services.LLMAnswer{}, context.DeadlineExceeded
 	})).For(request(0))
 	for range 3 {
 		if _, err := p.Plan(t.Context(), retrieval.Question{Text: "q"}); !errors.Is(err, context.DeadlineExceeded) {
@@ -250,8 +251,8 @@ func TestKeptPlan(t *testing.T) {
 // key for it; never to another one. Without a model nobody is asked.
 func TestCredentials(t *testing.T) {
 	theirs, ours := http.Header{"Authorization": {"Bearer theirs"}}, http.Header{"Api-Key": {"ours"}}
-	var got *llm.Call
-	record := api(func(ctx context.Context, to llm.Call) (llm.Answer, error) {
+	var got *services.LLMCall
+	record := api(func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) {
 		got = &to
 		return answers(good)(ctx, to)
 	})
@@ -261,13 +262,13 @@ func TestCredentials(t *testing.T) {
 	for name, c := range map[string]struct {
 		upstream, planner string
 		model             string
-		want              *llm.Call
+		want              *services.LLMCall
 	}{
-		"own upstream":               {"openai", "", "m", &llm.Call{Path: "/x", Header: theirs}},
-		"own upstream, our key":      {"keyed", "", "m", &llm.Call{Path: "/x", Header: ours, Own: true}},
-		"another upstream":           {"openai", "keyed", "m", &llm.Call{Header: ours, Own: true}},
-		"another upstream, no key":   {"openai", "keyless", "m", &llm.Call{}},
-		"another upstream, same one": {"openai", "openai", "m", &llm.Call{}},
+		"own upstream":               {"openai", "", "m", &services.LLMCall{Path: "/x", Header: theirs}},
+		"own upstream, our key":      {"keyed", "", "m", &services.LLMCall{Path: "/x", Header: ours, Own: true}},
+		"another upstream":           {"openai", "keyed", "m", &services.LLMCall{Header: ours, Own: true}},
+		"another upstream, no key":   {"openai", "keyless", "m", &services.LLMCall{}},
+		"another upstream, same one": {"openai", "openai", "m", &services.LLMCall{}},
 		"no model":                   {"openai", "", "", nil},
 		"unknown upstream":           {"openai", "gone", "m", nil},
 	} {

@@ -13,11 +13,10 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/retrieval"
-	"sidenote/retrieval/llm"
-	"sidenote/retrieval/rerank"
+	"sidenote/retrieval/services"
 )
 
-// A Scorer scores documents: a rerank.Client.
+// A Scorer scores documents: a services.Reranker.
 type Scorer interface {
 	Scores(ctx context.Context, model, query string, documents []string) ([]float64, error)
 }
@@ -25,7 +24,7 @@ type Scorer interface {
 // A Service is an upstream that reranks, in a dialect.
 type Service struct {
 	Upstream string
-	Dialect  rerank.Dialect
+	Dialect  services.RerankDialect
 }
 
 // A Reranker reranks, or grades, for one request. However often it is asked the same, the service is
@@ -58,7 +57,7 @@ func (p *Planners) Reranker(of Request) *Reranker {
 
 // Grader returns the grader of a request, by the scores of a chat model.
 func (p *Planners) Grader(of Request) *Reranker {
-	by := retrieval.RerankSettings{Upstream: of.Grade.Upstream, Address: of.Grade.Address, Model: of.Grade.Model, Dialect: string(rerank.LLM)}
+	by := retrieval.RerankSettings{Upstream: of.Grade.Upstream, Address: of.Grade.Address, Model: of.Grade.Model, Dialect: string(services.RerankLLM)}
 	return &Reranker{all: p, of: of, kind: budget.Grade, settings: by, judges: p.Graders}
 }
 
@@ -87,12 +86,12 @@ func (r *Reranker) Kept() bool {
 
 func (r *Reranker) find(ctx context.Context, query string, documents []string) (found []float64, kept bool, err error) {
 	s := &r.settings
-	scorer, scores := r.all.Scorers[Service{s.Upstream, rerank.Dialect(s.Dialect)}]
+	scorer, scores := r.all.Scorers[Service{s.Upstream, services.RerankDialect(s.Dialect)}]
 	u, judges := r.judges[s.Upstream]
-	if !scores && !(judges && s.Dialect == string(rerank.LLM)) {
+	if !scores && !(judges && s.Dialect == string(services.RerankLLM)) {
 		return nil, false, fmt.Errorf("no service: %w", retrieval.ErrNotAsked)
 	}
-	key := []string{rerank.Version, s.Upstream, s.Address, s.Dialect, s.Model, query, digest(documents)}
+	key := []string{services.RerankVersion, s.Upstream, s.Address, s.Dialect, s.Model, query, digest(documents)}
 	before := len(r.asked) // a flight may outlive its caller
 	var asked atomic.Bool  // likewise
 	found, err = r.all.Scores.Scores(ctx, r.of.Tenant, key, func(flight context.Context) ([]float64, error) {
@@ -120,7 +119,7 @@ func digest(documents []string) string {
 func (r *Reranker) judge(ctx, waiting context.Context, u Upstream, before int, query string, documents []string) ([]float64, error) {
 	model := r.settings.Model
 	m := r.all.Models.Model(model)
-	prompts, parts, err := rerank.Prompts(modelOf(model, &m), query, documents)
+	prompts, parts, err := services.RerankPrompts(modelOf(model, &m), query, documents)
 	if err != nil {
 		return nil, err
 	}
@@ -131,16 +130,16 @@ func (r *Reranker) judge(ctx, waiting context.Context, u Upstream, before int, q
 	defer b.settle()
 	defer b.settleAfter(waiting)()
 	scores := make([][]float64, len(parts))
-	err = rerank.Each(ctx, len(prompts), func(ctx context.Context, i int) error {
-		answer, err := u.API.Ask(ctx, llm.Call{Header: u.Own, Own: true}, prompts[i])
+	err = services.Each(ctx, len(prompts), func(ctx context.Context, i int) error {
+		answer, err := u.API.Ask(ctx, services.LLMCall{Header: u.Own, Own: true}, prompts[i])
 		b.ended(i, answer, err)
 		switch {
-		case errors.Is(err, llm.ErrNoCompletion):
+		case errors.Is(err, services.ErrNoCompletion):
 			return fmt.Errorf("%w: %w", retrieval.ErrBadScores, err)
 		case err != nil:
 			return err
 		}
-		scores[i], err = rerank.Read(answer.Text, len(parts[i]))
+		scores[i], err = services.ReadScores(answer.Text, len(parts[i]))
 		return err
 	})
 	if err != nil {

@@ -16,9 +16,7 @@ import (
 	"sidenote/proxy/meter"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
-	"sidenote/retrieval/llm"
-	"sidenote/retrieval/remote"
-	"sidenote/retrieval/rerank"
+	"sidenote/retrieval/services"
 )
 
 // A store keeps everything.
@@ -54,13 +52,13 @@ func (s scorer) Scores(ctx context.Context, _, query string, documents []string)
 // rerankers have the chat model of an api and a scorer, on an upstream of one name.
 func rerankers(m *meter.Meter, a planning.API, s planning.Scorer) *planning.Planners {
 	return &planning.Planners{
-		Judges: map[string]planning.Upstream{"scores": {API: a}}, Scorers: map[planning.Service]planning.Scorer{{Upstream: "scores", Dialect: rerank.TEI}: s},
+		Judges: map[string]planning.Upstream{"scores": {API: a}}, Scorers: map[planning.Service]planning.Scorer{{Upstream: "scores", Dialect: services.RerankTEI}: s},
 		Scores: cache.NewScores(tier(), nil), Models: models{}, Meter: m,
 	}
 }
 
 // reranking is request with a reranker.
-func reranking(tokens int64, dialect rerank.Dialect) planning.Request {
+func reranking(tokens int64, dialect services.RerankDialect) planning.Request {
 	r := request(tokens, meter.Rungs()...)
 	r.Rerank = retrieval.RerankSettings{Upstream: "scores", Address: "http://scores.test", Model: "m", Dialect: string(dialect), Documents: 50, Timeout: time.Minute}
 	return r
@@ -99,9 +97,9 @@ func TestRerankCharges(t *testing.T) {
 		"told":       {judges(2), 4 * 950, 4 * 950, nil},
 		"no scores":  {answers("prose"), -1, -1, retrieval.ErrBadScores},
 		"hangs":      {fails(context.DeadlineExceeded), 4 * each, 0, context.DeadlineExceeded},
-		"refused":    {fails(&remote.StatusError{Status: 401}), 0, 0, &remote.StatusError{}},
-		"left alone": {fails(remote.ErrDown), 0, 0, remote.ErrDown},
-		"panics":     {func(context.Context, llm.Call) (llm.Answer, error) { panic("index out of range") }, 4 * each, 0, errPanics},
+		"refused":    {fails(&services.StatusError{Status: 401}), 0, 0, &services.StatusError{}},
+		"left alone": {fails(services.ErrDown), 0, 0, services.ErrDown},
+		"panics":     {func(context.Context, services.LLMCall) (services.LLMAnswer, error) { panic("index out of range") }, 4 * each, 0, errPanics},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, m := ledger(t)
@@ -112,8 +110,8 @@ func TestRerankCharges(t *testing.T) {
 				}
 				used += tokens
 			}
-			scores, err := p.Reranker(reranking(1e6, rerank.LLM)).Rerank(t.Context(), "q", eight)
-			status := new(remote.StatusError)
+			scores, err := p.Reranker(reranking(1e6, services.RerankLLM)).Rerank(t.Context(), "q", eight)
+			status := new(services.StatusError)
 			switch {
 			case c.err == nil:
 				if err != nil || !slices.Equal(scores, slices.Repeat([]float64{.5}, 8)) {
@@ -154,9 +152,9 @@ func TestRerankNoRoom(t *testing.T) {
 		for limit, room := range map[int64]bool{4*each + 2000: true, 4*each + 1999: false, 100: false} {
 			l, m := ledger(t)
 			var asked atomic.Int64
-			r := reranking(limit, rerank.LLM)
+			r := reranking(limit, services.RerankLLM)
 			r.Terms.Ladder, r.Bare = ladder, budget.Amount{Requests: 1, Tokens: 2000, Injected: 5}
-			_, err := rerankers(m, api(func(ctx context.Context, to llm.Call) (llm.Answer, error) {
+			_, err := rerankers(m, api(func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) {
 				asked.Add(1)
 				return judges(2)(ctx, to)
 			}), nil).Reranker(r).Rerank(t.Context(), "q", eight)
@@ -183,12 +181,12 @@ func TestRerankNoRoom(t *testing.T) {
 func TestLateAnswersAreKept(t *testing.T) {
 	const timeout, late = 4 * time.Second, 6 * time.Second
 	slow := func(a api) api {
-		return func(ctx context.Context, to llm.Call) (llm.Answer, error) {
+		return func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) {
 			select {
 			case <-time.After(late):
 				return a(ctx, to)
 			case <-ctx.Done():
-				return llm.Answer{}, ctx.Err()
+				return services.LLMAnswer{}, ctx.Err()
 			}
 		}
 	}
@@ -203,7 +201,7 @@ func TestLateAnswersAreKept(t *testing.T) {
 		}
 	})
 	once := func(a api) api {
-		return func(ctx context.Context, to llm.Call) (llm.Answer, error) { asked++; return a(ctx, to) }
+		return func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) { asked++; return a(ctx, to) }
 	}
 	for name, c := range map[string]struct {
 		charged int64
@@ -218,11 +216,11 @@ func TestLateAnswersAreKept(t *testing.T) {
 			return err
 		}},
 		"scores": {0, 1, budget.Rerank, func(p *planning.Planners, ctx context.Context) error {
-			_, err := p.Reranker(reranking(1e6, rerank.TEI)).Rerank(ctx, "q", eight)
+			_, err := p.Reranker(reranking(1e6, services.RerankTEI)).Rerank(ctx, "q", eight)
 			return err
 		}},
 		"judge": {1000 + 16 + 64 + 24, 1, budget.Rerank, func(p *planning.Planners, ctx context.Context) error {
-			_, err := p.Reranker(reranking(1e6, rerank.LLM)).Rerank(ctx, "q", []string{"a"})
+			_, err := p.Reranker(reranking(1e6, services.RerankLLM)).Rerank(ctx, "q", []string{"a"})
 			return err
 		}},
 	} {
@@ -262,13 +260,13 @@ func TestKeysOfScores(t *testing.T) {
 		asked++
 		return make([]float64, len(documents)), nil
 	}))
-	p.Scorers[planning.Service{Upstream: "scores", Dialect: rerank.Cohere}] = p.Scorers[planning.Service{Upstream: "scores", Dialect: rerank.TEI}]
+	p.Scorers[planning.Service{Upstream: "scores", Dialect: services.RerankCohere}] = p.Scorers[planning.Service{Upstream: "scores", Dialect: services.RerankTEI}]
 	changes := []func(r *planning.Request, query *string, documents *[]string){
 		func(*planning.Request, *string, *[]string) {},
 		func(r *planning.Request, _ *string, _ *[]string) { r.Tenant = "umbrella" },
 		func(r *planning.Request, _ *string, _ *[]string) { r.Rerank.Address = "http://elsewhere.test" },
 		func(r *planning.Request, _ *string, _ *[]string) { r.Rerank.Model = "n" },
-		func(r *planning.Request, _ *string, _ *[]string) { r.Rerank.Dialect = string(rerank.Cohere) },
+		func(r *planning.Request, _ *string, _ *[]string) { r.Rerank.Dialect = string(services.RerankCohere) },
 		func(_ *planning.Request, query *string, _ *[]string) { *query = "Q" },
 		func(_ *planning.Request, _ *string, documents *[]string) { *documents = []string{"b", "ab"} },
 		func(_ *planning.Request, _ *string, documents *[]string) { *documents = []string{"ab1:b"} },
@@ -277,7 +275,7 @@ func TestKeysOfScores(t *testing.T) {
 	}
 	for round := range 2 {
 		for i, change := range changes {
-			r, query, documents := reranking(0, rerank.TEI), "q", []string{"ab", "b"}
+			r, query, documents := reranking(0, services.RerankTEI), "q", []string{"ab", "b"}
 			change(&r, &query, &documents)
 			before := asked
 			by := p.Reranker(r)

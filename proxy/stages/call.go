@@ -16,7 +16,7 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
-	"sidenote/retrieval/llm"
+	"sidenote/retrieval/services"
 )
 
 // A flight is a stage while it is called.
@@ -211,7 +211,7 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 
 // said returns the output of a stage that later ones read: what its model thought is no part of it.
 func said(turn *loop.Turn) string {
-	output := llm.WithoutThinking(turn.Says())
+	output := services.WithoutThinking(turn.Says())
 	if strings.TrimSpace(output) == "" {
 		return ""
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sidenote/retrieval/badparam"
+	"sidenote/retrieval/services"
 )
 
 // Edits is a set of kinds of edits that an app did not ask for.
@@ -77,7 +77,7 @@ var (
 
 // Read reads an error answer, whose body is not compressed.
 func Read(status int, body []byte) (e Error) {
-	said := badparam.Parse(body)
+	said := services.Parse(body)
 	params := strings.Join(said.Params, "\n")
 	e.text = said.Text
 	all := e.text + "\n" + params
@@ -95,7 +95,7 @@ func Read(status int, body []byte) (e Error) {
 		}
 	}
 	e.Reasoning, e.Unknown = reasoning.MatchString(all), unknown.MatchString(e.text)
-	_, theirs := badparam.Read(400, body, appParams...)
+	_, theirs := services.Read(400, body, appParams...)
 	e.Theirs = e.Named == 0 && (theirs || len(said.Params) > 0 || status == 404 && noModel.MatchString(e.text))
 	return e
 }

@@ -15,10 +15,10 @@ import (
 
 	"sidenote/cache"
 	"sidenote/retrieval"
-	"sidenote/retrieval/embed/embedtest"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/chunk"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // A questionFunc embeds questions.
@@ -35,7 +35,7 @@ func (f questionFunc) Embed(ctx context.Context, texts []string) ([][]float32, e
 }
 
 func byWords(_ context.Context, text string) ([]float32, error) {
-	return embedtest.Vector(text, embedtest.Dimensions), nil
+	return servicestest.Vector(text, servicestest.Dimensions), nil
 }
 
 // withVectors returns a group of bases all of whose chunks have vectors but for those that contain a
@@ -48,7 +48,7 @@ func withVectors(t fatal, without string, bases map[string][]chunk.Document) *kn
 			if without != "" && strings.Contains(passage, without) {
 				return nil
 			}
-			return embedtest.Vector(passage, embedtest.Dimensions)
+			return servicestest.Vector(passage, servicestest.Dimensions)
 		}, documents)
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestArms(t *testing.T) {
 func TestDenseWeight(t *testing.T) {
 	g := withVectors(t, "", map[string][]chunk.Document{"a": staff()})
 	g.Questions = questionFunc(func(context.Context, string) ([]float32, error) {
-		return embedtest.Vector("The office in Lisbon opens at seven.", embedtest.Dimensions), nil
+		return servicestest.Vector("The office in Lisbon opens at seven.", servicestest.Dimensions), nil
 	})
 	for weight, want := range map[float64]string{0.05: "d3", 0: "d3", 0.5: "d3", 1: "d6"} {
 		q := questionOf("E0382", "a")
@@ -275,7 +275,7 @@ func TestWrongVectors(t *testing.T) {
 	for name, f := range map[string]questionFunc{
 		"down":  func(context.Context, string) ([]float32, error) { return nil, errors.New("down") },
 		"short": func(context.Context, string) ([]float32, error) { return []float32{1, 2}, nil },
-		"zero":  func(context.Context, string) ([]float32, error) { return make([]float32, embedtest.Dimensions), nil },
+		"zero":  func(context.Context, string) ([]float32, error) { return make([]float32, servicestest.Dimensions), nil },
 		"panic": func(context.Context, string) ([]float32, error) { panic("broken") },
 	} {
 		g.Questions = f
@@ -318,7 +318,7 @@ func TestFloorOfCosines(t *testing.T) {
 		documents = append(documents, chunk.Document{ID: fmt.Sprintf("d%03d", i), Text: text})
 	}
 	vector := func(text string) []float32 { // a synonym is embedded as the word
-		return embedtest.Vector(strings.ReplaceAll(text, "vacation", "holiday"), embedtest.Dimensions)
+		return servicestest.Vector(strings.ReplaceAll(text, "vacation", "holiday"), servicestest.Dimensions)
 	}
 	c, err := knowledge.Embed(t.Context(), deps(), vector, documents)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/embed/embedtest"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/chunk"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // articles are documents of three sentences, each with words of its own that begin with letters.
@@ -29,13 +29,13 @@ func articles(letters string, n int) (list []chunk.Document) {
 // vectors say no more than that they are such.
 func english(text string) []float32 {
 	if strings.Contains(text, "xy") {
-		v := embedtest.Vector(fmt.Sprintf("digest%d", len(text)*31+int(text[len(text)/2])*7+int(text[len(text)/3])), embedtest.Dimensions)
-		for i, x := range embedtest.Vector("xy", embedtest.Dimensions) {
+		v := servicestest.Vector(fmt.Sprintf("digest%d", len(text)*31+int(text[len(text)/2])*7+int(text[len(text)/3])), servicestest.Dimensions)
+		for i, x := range servicestest.Vector("xy", servicestest.Dimensions) {
 			v[i] += 4 * x
 		}
 		return v
 	}
-	return embedtest.Vector(text, embedtest.Dimensions)
+	return servicestest.Vector(text, servicestest.Dimensions)
 }
 
 // spoken returns a group of bases with vectors of a model that knows English.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/remote"
+	"sidenote/retrieval/services"
 )
 
 // A fake is the transport of an API that can hang, be slow or fail, in fake time.
@@ -119,7 +119,7 @@ func TestM12HangingStore(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			pending--
-			if errors.Is(err, remote.ErrBusy) {
+			if errors.Is(err, services.ErrBusy) {
 				busy++
 			}
 			if !errors.Is(err, retrieval.ErrUnavailable) {
@@ -133,7 +133,7 @@ func TestM12HangingStore(t *testing.T) {
 		}
 		synctest.Wait()
 		mu.Lock()
-		if _, most, _ := f.counts(); most > remote.MaxCalls+2 || mostPending > remote.MaxWaiting+remote.MaxCalls || busy == 0 {
+		if _, most, _ := f.counts(); most > services.MaxCalls+2 || mostPending > services.MaxWaiting+services.MaxCalls || busy == 0 {
 			t.Errorf("%d calls at a time, %d callers, %d turned away", most, mostPending, busy)
 		}
 		mu.Unlock()
@@ -143,7 +143,7 @@ func TestM12HangingStore(t *testing.T) {
 		f.set(func() { f.searches = 0 })
 		for range 5000 {
 			asked := time.Now()
-			if res, err := search(b); !errors.Is(err, remote.ErrDown) || res.Reason != retrieval.ReasonError || time.Since(asked) > 0 {
+			if res, err := search(b); !errors.Is(err, services.ErrDown) || res.Reason != retrieval.ReasonError || time.Since(asked) > 0 {
 				t.Errorf("%q, %v after %v", res.Reason, err, time.Since(asked))
 				break
 			}
@@ -161,7 +161,7 @@ func TestM12HangingStore(t *testing.T) {
 		if took := time.Since(back); took > 2*time.Second || b.Skips() || b.Trouble() != nil {
 			t.Errorf("used again after %v, skips %v, trouble %q", took, b.Skips(), b.Trouble())
 		}
-		for range 2 * remote.MaxCalls { // all of them are free again
+		for range 2 * services.MaxCalls { // all of them are free again
 			if _, err := search(b); err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func TestM12StoreThatDoesNotSearch(t *testing.T) {
 			go func() { _, _ = search(b) }()
 			<-time.After(10 * time.Millisecond)
 		}
-		if _, _, n := f.counts(); n > remote.MaxCalls+20 { // and then about one a second
+		if _, _, n := f.counts(); n > services.MaxCalls+20 { // and then about one a second
 			t.Errorf("%d searches in 20 s", n)
 		}
 		f.set(func() { f.hangs = nil })
@@ -280,7 +280,7 @@ func TestM12SlowStoreIsUsed(t *testing.T) {
 		}
 		for range 5 {
 			var all sync.WaitGroup
-			for range remote.MaxCalls {
+			for range services.MaxCalls {
 				all.Go(func() {
 					if _, err := search(b); err != nil {
 						t.Error(err)

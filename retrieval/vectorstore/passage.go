@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/remote"
+	"sidenote/retrieval/services"
 )
 
 // How much of a document is read.
@@ -80,7 +80,7 @@ func segment(id string) bool {
 
 // unreadable is the error of a read that failed with err: missing, where there is no such file.
 func (b *Base) unreadable(err, missing error) error {
-	if status, ok := errors.AsType[*remote.StatusError](err); ok {
+	if status, ok := errors.AsType[*services.StatusError](err); ok {
 		switch status.Status {
 		case http.StatusMethodNotAllowed, http.StatusNotImplemented:
 			b.health.Cannot(unread)
@@ -89,7 +89,7 @@ func (b *Base) unreadable(err, missing error) error {
 			return missing
 		}
 	}
-	if !errors.Is(err, remote.ErrDown) && !errors.Is(err, remote.ErrBusy) { // else nothing was asked
+	if !errors.Is(err, services.ErrDown) && !errors.Is(err, services.ErrBusy) { // else nothing was asked
 		b.health.Called(err)
 	}
 	return fmt.Errorf("read vector store %s: %w: %w", b.options.Store, retrieval.ErrUnavailable, err)

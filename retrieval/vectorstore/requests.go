@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/remote"
+	"sidenote/retrieval/services"
 )
 
 // apiURL is where the API of a store begins, up to /v1.
@@ -25,11 +25,11 @@ func apiURL(base *url.URL) string {
 
 // An api sends the requests that this package knows.
 type api struct {
-	*remote.Client
+	*services.Remote
 	path string // of the store, escaped
 }
 
-func newAPI(client *remote.Client, store string) api {
+func newAPI(client *services.Remote, store string) api {
 	return api{client, "/vector_stores/" + url.PathEscape(store)}
 }
 
@@ -76,7 +76,7 @@ func (a api) content(ctx context.Context, id, page string) ([]byte, error) {
 
 // badRequest tells that an API takes no such request.
 func badRequest(err error) bool {
-	var e *remote.StatusError
+	var e *services.StatusError
 	return errors.As(err, &e) && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
 }
 

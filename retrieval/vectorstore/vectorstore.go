@@ -25,7 +25,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
-	"sidenote/retrieval/remote"
+	"sidenote/retrieval/services"
 )
 
 // DefaultTimeout is what the zero value of Options.Timeout means.
@@ -45,7 +45,7 @@ type Options struct {
 	BaseURL   *url.URL      // where the API begins; a missing /v1 is added
 	Key       func() string // the API key; nil or "" sends none
 
-	// Dial and TLS are those of remote.Options.
+	// Dial and TLS are those of services.RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
@@ -68,7 +68,7 @@ type Options struct {
 type Base struct {
 	options Options
 	api     api
-	health  remote.Health
+	health  services.Health
 
 	mu    sync.Mutex
 	known state // of the store
@@ -95,7 +95,7 @@ func newBase(o Options) (b *Base, ctx context.Context) {
 	b.asked = sync.OnceFunc(func() { close(b.first) })
 	b.health.Subject = fmt.Sprintf("knowledge %s: vector store %s at %s", o.Knowledge, o.Store, o.BaseURL.Host)
 	b.health.Every, b.health.Changed = lookEvery, o.Changed
-	b.api = newAPI(remote.New(remote.Options{
+	b.api = newAPI(services.NewRemote(services.RemoteOptions{
 		BaseURL: apiURL(o.BaseURL), Key: o.Key, Dial: o.Dial, TLS: o.TLS, Silent: b.health.Called,
 		Probe: func(ctx context.Context) error { _, err := b.api.state(ctx); return err },
 	}), o.Store)
@@ -175,7 +175,7 @@ func (b *Base) search(ctx context.Context, text string, limit int, filter *filte
 	defer cancel()
 	body, err := b.api.search(ctx, text, limit, filter)
 	var f found
-	if errors.Is(err, remote.ErrDown) || errors.Is(err, remote.ErrBusy) {
+	if errors.Is(err, services.ErrDown) || errors.Is(err, services.ErrBusy) {
 		return f, err // nothing was asked
 	}
 	if err == nil {

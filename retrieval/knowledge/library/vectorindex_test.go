@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/embed/embedtest"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index/dense"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // space is that of the vectors in tests.
@@ -51,7 +51,7 @@ func (e *embedder) Embed(_ context.Context, texts []string) (vectors [][]float32
 	defer e.mu.Unlock()
 	e.embed = append(e.embed, texts...)
 	for _, text := range texts {
-		vectors = append(vectors, embedtest.Vector(text, embedtest.Dimensions))
+		vectors = append(vectors, servicestest.Vector(text, servicestest.Dimensions))
 	}
 	return vectors, nil
 }
@@ -77,7 +77,7 @@ func keep(t *testing.T, l *library.Library, without string) (embedded, of int) {
 		if without != "" && strings.Contains(passage, without) {
 			return nil
 		}
-		return embedtest.Vector(passage, embedtest.Dimensions)
+		return servicestest.Vector(passage, servicestest.Dimensions)
 	})
 }
 

@@ -24,7 +24,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/transport/outbound"
-	"sidenote/retrieval/embed"
+	"sidenote/retrieval/services"
 )
 
 // A Config is a whole configuration, checked, with defaults filled in.
@@ -258,7 +258,7 @@ func Default() Config {
 		MCP:           MCP{Listen: Off},
 		Cache:         Cache{Memory: 64 << 20, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second},
 		Explain:       Explain{Keep: 1000, Bodies: explain.BodiesOff},
-		Embeddings:    Embeddings{QueryPrefix: prefixAuto, PassagePrefix: prefixAuto, Batch: embed.DefaultBatch},
+		Embeddings:    Embeddings{QueryPrefix: prefixAuto, PassagePrefix: prefixAuto, Batch: services.DefaultEmbedBatch},
 		Redis:         Redis{Timeout: redis.DefaultTimeout, Prefix: redis.DefaultPrefix, TTL: time.Hour},
 		Budgets:       Budgets{Budgets: limits.Budgets{Store: "auto", OnFailure: "fail_closed", OnRollback: "correct", Replicas: 1}, Redis: BudgetsRedis{Timeout: time.Second}},
 		Concurrency:   1024,

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"sidenote/retrieval/embed"
+	"sidenote/retrieval/services"
 )
 
 // Embeddings says which service turns texts into vectors. Only texts of bases that say embed
@@ -130,15 +130,15 @@ func Embedded(c *Config) (names []Name) {
 
 // Embedder has the options of the client of embeddings, without the counter and the callbacks.
 // Its BaseURL is nil where there is none.
-func Embedder(c *Config) embed.Options {
+func Embedder(c *Config) services.EmbedOptions {
 	if !embeds(c) {
-		return embed.Options{}
+		return services.EmbedOptions{}
 	}
 	e, u := c.Embeddings, c.service
 	if u.BaseURL.URL == nil {
 		u = c.upstreams()[cmp.Or(e.Upstream.Name, defaultName)]
 	}
-	return embed.Options{
+	return services.EmbedOptions{
 		BaseURL: u.BaseURL.URL, Key: u.APIKey.Value.Reveal, Dial: u.Dial.Context, TLS: u.Dial.TLS(u.BaseURL.Hostname()),
 		Model: e.Model, Dimensions: int(e.Dimensions), QueryPrefix: e.QueryPrefix.text(), PassagePrefix: e.PassagePrefix.text(),
 		InputTokens: int(e.InputTokens), Batch: int(e.Batch),

@@ -2,7 +2,7 @@ package config
 
 import (
 	"sidenote/retrieval"
-	"sidenote/retrieval/rerank"
+	"sidenote/retrieval/services"
 )
 
 // checkGrade refuses what cannot grade.
@@ -43,7 +43,7 @@ func checkGradeByRerank(c checker, policy string, t Treatment) {
 			c.problem(key+of, "is of by: llm only; the scores are those of rerank")
 		}
 	}
-	if t.Rerank.Dialect == rerank.LLM {
+	if t.Rerank.Dialect == services.RerankLLM {
 		return
 	}
 	const missing = "is missing; what reranks scores on a scale of its own, see rerank_score of a dry run"

@@ -2,7 +2,7 @@ package config
 
 import (
 	"sidenote/proxy/planning"
-	"sidenote/retrieval/rerank"
+	"sidenote/retrieval/services"
 )
 
 // checkRerank refuses a reranker that cannot be asked.
@@ -17,11 +17,11 @@ func checkRerank(c checker, key string, r Rerank) {
 	default:
 		known(c.Config, key+".upstream", "upstream", r.Upstream, c.upstreams())
 	}
-	if r.Upstream != Off && r.Model == "" && r.Dialect != rerank.TEI {
+	if r.Upstream != Off && r.Model == "" && r.Dialect != services.RerankTEI {
 		c.problem(key+".model", "is missing; name the model of upstream %q that reranks", r.Upstream)
 	}
-	if r.Dialect == rerank.LLM && r.NumCandidates > rerank.MaxScored {
-		c.problem(key+".num_candidates", "%d is more than a chat model is asked to score, %d", r.NumCandidates, rerank.MaxScored)
+	if r.Dialect == services.RerankLLM && r.NumCandidates > services.MaxScored {
+		c.problem(key+".num_candidates", "%d is more than a chat model is asked to score, %d", r.NumCandidates, services.MaxScored)
 	}
 }
 
@@ -31,7 +31,7 @@ func RerankServices(c *Config) map[planning.Service]bool {
 	for _, tenant := range c.tenants {
 		for p := range tenant.All {
 			if s := p.Rewrite.Rerank; s.Documents > 0 {
-				asked[planning.Service{Upstream: s.Upstream, Dialect: rerank.Dialect(s.Dialect)}] = true
+				asked[planning.Service{Upstream: s.Upstream, Dialect: services.RerankDialect(s.Dialect)}] = true
 			}
 		}
 	}

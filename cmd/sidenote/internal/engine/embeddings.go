@@ -3,8 +3,8 @@ package engine
 import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/services"
 )
 
 // A Use is what a service was sent tokens for.
@@ -12,8 +12,8 @@ type Use string
 
 // The uses.
 const (
-	Passages  = Use(embed.Passage)
-	Questions = Use(embed.Query)
+	Passages  = Use(services.Passage)
+	Questions = Use(services.Query)
 	Planning  = Use(budget.Planner)
 	Reranking = Use(budget.Rerank)
 	Grading   = Use(budget.Grade)
@@ -21,7 +21,7 @@ const (
 
 // Vectors returns what makes vectors of texts and the library that keeps them; nil where nothing
 // is embedded.
-func Vectors(e *Engine) (*embed.Client, *library.Library) {
+func Vectors(e *Engine) (*services.Embedder, *library.Library) {
 	if e.embedding == nil {
 		return nil, nil
 	}

@@ -11,8 +11,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/engine/embedding"
-	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/services"
 )
 
 // An Embedded is a base whose chunks were embedded.
@@ -25,7 +25,7 @@ type Embedded struct {
 }
 
 // newClient returns that of the service for embeddings; nil if no base is embedded.
-func newClient(r *Run) (*embed.Client, error) {
+func newClient(r *Run) (*services.Embedder, error) {
 	if len(config.Embedded(r.Config)) == 0 {
 		return nil, nil
 	}
@@ -41,7 +41,7 @@ func newClient(r *Run) (*embed.Client, error) {
 
 // embedAll embeds what the bases lack that were read, and those without a folder. Where the
 // service fails, the bases after are left too.
-func embedAll(ctx context.Context, r *Run, client *embed.Client, kept *library.Library) error {
+func embedAll(ctx context.Context, r *Run, client *services.Embedder, kept *library.Library) error {
 	maker := embedding.NewMaker(client, kept, int(r.Config.Embeddings.TokensPerDay))
 	for _, name := range config.Embedded(r.Config) {
 		id := string(name)

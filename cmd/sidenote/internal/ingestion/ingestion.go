@@ -22,10 +22,10 @@ import (
 	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/engine/embedding"
 	"sidenote/proxy/admin"
-	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/services"
 )
 
 // A Run is one run of ingest.
@@ -140,7 +140,7 @@ func (r *Run) say(format string, args ...any) {
 }
 
 // fill reads the pending folders in this process, and embeds what is to be.
-func (r *Run) fill(ctx context.Context, client *embed.Client, kept *library.Library) (err error) {
+func (r *Run) fill(ctx context.Context, client *services.Embedder, kept *library.Library) (err error) {
 	defer func() { err = cmp.Or(err, kept.Close()) }()
 	if err := r.readAll(ctx, kept); err != nil || client == nil {
 		return err

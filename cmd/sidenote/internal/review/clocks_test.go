@@ -19,9 +19,7 @@ import (
 	"sidenote/cmd/sidenote/internal/review"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
-	"sidenote/retrieval/embed"
-	"sidenote/retrieval/llm"
-	"sidenote/retrieval/rerank"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 )
 
@@ -86,7 +84,7 @@ func (countless) Count(string) (int, bool) { return 10, true }
 //
 // Row K2 of deploy/CONTRIBUTING.md.
 func TestHangingServicesCostWhatCheckPrints(t *testing.T) {
-	for _, dialect := range []rerank.Dialect{rerank.Cohere, rerank.TEI, rerank.LLM} {
+	for _, dialect := range []services.RerankDialect{services.RerankCohere, services.RerankTEI, services.RerankLLM} {
 		t.Run(string(dialect), func(t *testing.T) {
 			cfg, err := config.Load(config.Source{Path: "c.yaml", Read: func(string) ([]byte, error) {
 				return fmt.Appendf(nil, hangingServices, dialect), nil
@@ -134,12 +132,12 @@ type silentStack struct {
 	search   retrieval.Retriever
 }
 
-func newSilentStack(t *testing.T, cfg *config.Config, dialect rerank.Dialect) *silentStack {
+func newSilentStack(t *testing.T, cfg *config.Config, dialect services.RerankDialect) *silentStack {
 	t.Helper()
 	at := &url.URL{Scheme: "http", Host: "silent.test"}
-	chats := llm.New(llm.Options{Use: "planner", Name: "silent", BaseURL: at, Dial: silent})
-	vectors := embed.New(embed.Options{BaseURL: at, Dial: silent, Model: "m", Counter: countless{}})
-	grades := llm.New(llm.Options{Use: "grade", Name: "silent", BaseURL: at, Dial: silent})
+	chats := services.NewLLM(services.LLMOptions{Use: "planner", Name: "silent", BaseURL: at, Dial: silent})
+	vectors := services.NewEmbedder(services.EmbedOptions{BaseURL: at, Dial: silent, Model: "m", Counter: countless{}})
+	grades := services.NewLLM(services.LLMOptions{Use: "grade", Name: "silent", BaseURL: at, Dial: silent})
 	stop := []func(){chats.Close, grades.Close, vectors.Close}
 	memory := cache.Tier{Name: "memory", Store: new(near), TTL: time.Hour, EmptyTTL: time.Hour}
 	p, _ := cfg.Tenant("default")
@@ -148,10 +146,10 @@ func newSilentStack(t *testing.T, cfg *config.Config, dialect rerank.Dialect) *s
 		Scorers: map[planning.Service]planning.Scorer{}, Judges: map[string]planning.Upstream{}, Scores: cache.NewScores(memory, nil),
 		Graders: map[string]planning.Upstream{"silent": {API: grades}},
 	}}
-	if dialect == rerank.LLM {
+	if dialect == services.RerankLLM {
 		s.planners.Judges["silent"] = planning.Upstream{API: chats}
 	} else {
-		scores := rerank.New(rerank.Options{Name: "silent", BaseURL: at, Dialect: dialect, Dial: silent})
+		scores := services.NewReranker(services.RerankOptions{Name: "silent", BaseURL: at, Dialect: dialect, Dial: silent})
 		stop = append(stop, scores.Close)
 		s.planners.Scorers[planning.Service{Upstream: "silent", Dialect: dialect}] = scores
 	}

@@ -2,7 +2,7 @@ package review
 
 import (
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/retrieval/rerank"
+	"sidenote/retrieval/services"
 )
 
 // PricesOfNothing lists tenants whose money is limited although no model has a price: each
@@ -37,7 +37,7 @@ func HelpersWithoutPrice(cfg *config.Config) (list config.Problems) {
 				string(name) + " is limited and " + model + " has no price, so nothing is " + outcome + "; give it one in prices"})
 		}
 		lacks(p.Rewrite.Planner.Model, "planner.model", "planned")
-		if p.Rewrite.Rerank.Dialect == string(rerank.LLM) {
+		if p.Rewrite.Rerank.Dialect == string(services.RerankLLM) {
 			lacks(p.Rewrite.Rerank.Model, "rerank.model", "reranked")
 		}
 		lacks(p.Rewrite.Grade.Model, "grade.model", "graded")

@@ -7,7 +7,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/port"
 	"sidenote/cmd/sidenote/internal/config/value"
 	"sidenote/retrieval"
-	"sidenote/retrieval/rerank"
+	"sidenote/retrieval/services"
 )
 
 // What becomes of a search whose sources are ambiguous.
@@ -69,17 +69,17 @@ func (g Grade) Settings(address string) retrieval.GradeSettings {
 
 // Rerank is the service that orders what was found.
 type Rerank struct {
-	Upstream       value.Name      `yaml:"upstream"`                          // port.Off, or a name
-	Dialect        rerank.Dialect  `yaml:"dialect" of:"cohere|tei|llm"`       // that it speaks
-	Model          value.Model     `yaml:"model,omitempty"`                   // absent: the only one that it has
-	NumCandidates  value.Count     `yaml:"num_candidates" min:"1" max:"1000"` // whose texts it gets
-	ScoreThreshold value.Threshold `yaml:"score_threshold"`                   // of its scores, in place of those of bases
-	Timeout        time.Duration   `yaml:"timeout" min:"1ms" max:"5s"`        // of the scores, after the search
+	Upstream       value.Name             `yaml:"upstream"`                          // port.Off, or a name
+	Dialect        services.RerankDialect `yaml:"dialect" of:"cohere|tei|llm"`       // that it speaks
+	Model          value.Model            `yaml:"model,omitempty"`                   // absent: the only one that it has
+	NumCandidates  value.Count            `yaml:"num_candidates" min:"1" max:"1000"` // whose texts it gets
+	ScoreThreshold value.Threshold        `yaml:"score_threshold"`                   // of its scores, in place of those of bases
+	Timeout        time.Duration          `yaml:"timeout" min:"1ms" max:"5s"`        // of the scores, after the search
 }
 
 // DefaultRerank is off.
 func DefaultRerank() Rerank {
-	return Rerank{Upstream: port.Off, Dialect: rerank.Cohere, NumCandidates: 50, ScoreThreshold: retrieval.AutoThreshold, Timeout: 2 * time.Second}
+	return Rerank{Upstream: port.Off, Dialect: services.RerankCohere, NumCandidates: 50, ScoreThreshold: retrieval.AutoThreshold, Timeout: 2 * time.Second}
 }
 
 // Settings are what package retrieval reads; address is that of the upstream.

@@ -14,7 +14,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/retrieval"
-	"sidenote/retrieval/embed"
+	"sidenote/retrieval/services"
 )
 
 // Caches are the caches of this process, and those on Redis that replicas share.
@@ -85,7 +85,7 @@ func (c *Caches) Before(next retrieval.Retriever, kind cache.Kind) retrieval.Ret
 }
 
 // Questions keeps the vectors of questions that a client makes.
-func (c *Caches) Questions(client *embed.Client) (*cache.Questions, error) {
+func (c *Caches) Questions(client *services.Embedder) (*cache.Questions, error) {
 	store, err := c.open(cache.Embedded, int64(c.cfg.Cache.Memory)/16)
 	if err != nil {
 		return nil, err

@@ -14,11 +14,11 @@ import (
 
 	"sidenote/cmd/internal/console"
 	"sidenote/retrieval"
-	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/index/dense"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/services"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 // A Maker makes vectors of the chunks of bases. One batch is under way at a time, whoever asks: a
 // process that is killed loses no more than that.
 type Maker struct {
-	client  *embed.Client
+	client  *services.Embedder
 	library *library.Library
 	perDay  int // tokens; 0: no limit
 	now     func() time.Time
@@ -44,7 +44,7 @@ type Maker struct {
 
 // NewMaker returns a Maker for the bases of a library that is open for writing. perDay is how
 // many tokens may be sent on a day of UTC; 0 is no limit.
-func NewMaker(client *embed.Client, l *library.Library, perDay int) *Maker {
+func NewMaker(client *services.Embedder, l *library.Library, perDay int) *Maker {
 	return &Maker{client: client, library: l, perDay: perDay, now: time.Now, turn: make(chan struct{}, 1), refused: map[store.VectorKey]bool{}}
 }
 
@@ -305,7 +305,7 @@ func (p *pass) send(ctx context.Context) error {
 
 // refuse notes what the service did not take, so that it is not sent again and again, unless it may
 // take it another time.
-func (p *pass) refuse(taken map[store.VectorKey][]byte, sent []store.VectorKey, made embed.Passages) {
+func (p *pass) refuse(taken map[store.VectorKey][]byte, sent []store.VectorKey, made services.Passages) {
 	for i, key := range sent {
 		chunks := 1 + p.twice[key]
 		switch {
@@ -352,5 +352,5 @@ func sizeError(err error) error {
 	if !errors.As(err, &size) {
 		return err
 	}
-	return &embed.DimensionError{Got: dense.Dimensions(make([]byte, size.Got)), Want: dense.Dimensions(make([]byte, size.Want))}
+	return &services.DimensionError{Got: dense.Dimensions(make([]byte, size.Got)), Want: dense.Dimensions(make([]byte, size.Want))}
 }

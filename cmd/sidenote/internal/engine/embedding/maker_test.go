@@ -15,11 +15,11 @@ import (
 
 	"sidenote/cmd/sidenote/internal/engine/embedding"
 	"sidenote/retrieval"
-	"sidenote/retrieval/embed"
-	"sidenote/retrieval/embed/embedtest"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/services"
+	"sidenote/retrieval/services/servicestest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,20 +33,20 @@ func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), 
 type rig struct {
 	t       *testing.T
 	dir     string
-	service *embedtest.Service
-	client  *embed.Client
+	service *servicestest.Service
+	client  *services.Embedder
 	library *library.Library
 	maker   *embedding.Maker
 }
 
 // newRig opens a folder. Each batch has four chunks.
-func newRig(t *testing.T, dir string, service *embedtest.Service, perDay int) *rig {
+func newRig(t *testing.T, dir string, service *servicestest.Service, perDay int) *rig {
 	t.Helper()
 	u, err := url.Parse(service.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: dir, service: service, client: embed.New(embed.Options{BaseURL: u, Model: "stub", Counter: words{}, Batch: 4})}
+	r := &rig{t: t, dir: dir, service: service, client: services.NewEmbedder(services.EmbedOptions{BaseURL: u, Model: "stub", Counter: words{}, Batch: 4})}
 	space := func(string) (retrieval.Space, bool) { return r.client.Space(), true }
 	if r.library, err = library.Open(t.Context(), dir, knowledge.Deps{Counter: words{}, Version: "words"}, library.Options{Space: space}); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func (r *rig) sent(what string, want ...string) {
 // No text is sent twice: not after it was read again, nor under another name, nor when it comes
 // back, nor by another process, nor because two documents have it.
 func TestNothingIsSentTwice(t *testing.T) {
-	dir, service := t.TempDir(), embedtest.Start(t)
+	dir, service := t.TempDir(), servicestest.Start(t)
 	r := newRig(t, dir, service, 0)
 	r.put("a=ant", "b=bee", "c=cat", "d=dog", "e=elk", "f=fox")
 	if got := r.embed("at first", "ant", "bee", "cat", "dog", "elk", "fox"); got.Made != 6 || got.Tokens != 6 || got.Had != 0 {
@@ -156,12 +156,12 @@ func TestNothingIsSentTwice(t *testing.T) {
 
 // What was made before a failure stays, and the next attempt goes on from there.
 func TestFailureKeepsWhatWasMade(t *testing.T) {
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
 	r.put(numbered(10)...)
-	service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
+	service.Break(func(n int, _ servicestest.Request) servicestest.Fault {
 		if n == 3 {
-			return embedtest.Status(401, "")
+			return servicestest.Status(401, "")
 		}
 		return nil
 	})
@@ -182,11 +182,11 @@ func TestFailureKeepsWhatWasMade(t *testing.T) {
 
 // A caller that leaves while a batch is under way loses that batch at most.
 func TestStopped(t *testing.T) {
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
 	r.put(numbered(10)...)
 	ctx, cancel := context.WithCancel(t.Context())
-	service.Break(func(n int, _ embedtest.Request) embedtest.Fault {
+	service.Break(func(n int, _ servicestest.Request) servicestest.Fault {
 		if n == 2 {
 			cancel()
 		}
@@ -207,7 +207,7 @@ func TestStopped(t *testing.T) {
 
 // When the tokens of a day are used up the rest waits for the next day.
 func TestTokensPerDay(t *testing.T) {
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 13)
 	now := time.Date(2026, 3, 1, 22, 30, 0, 0, time.UTC)
 	embedding.SetClock(r.maker, func() time.Time { return now })
@@ -236,20 +236,20 @@ func TestTokensPerDay(t *testing.T) {
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestOtherDimensions(t *testing.T) {
-	dir, service := t.TempDir(), embedtest.Start(t)
+	dir, service := t.TempDir(), servicestest.Start(t)
 	r := newRig(t, dir, service, 0)
 	r.put("a=ant")
 	r.embed("at first", "ant")
 	r.close()
-	service.Break(func(_ int, q embedtest.Request) embedtest.Fault {
+	service.Break(func(_ int, q servicestest.Request) servicestest.Fault {
 		q.Dimensions = 32
-		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(q)) }
+		return func(w http.ResponseWriter, _ servicestest.Request) { servicestest.Write(w, servicestest.AnswerTo(q)) }
 	})
 	r = newRig(t, dir, service, 0)
 	r.put("b=bee")
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
-	other := (*embed.DimensionError)(nil)
-	if !errors.As(err, &other) || *other != (embed.DimensionError{Got: 32, Want: embedtest.Dimensions}) || report.Made != 0 {
+	other := (*services.DimensionError)(nil)
+	if !errors.As(err, &other) || *other != (services.DimensionError{Got: 32, Want: servicestest.Dimensions}) || report.Made != 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 	if n, of := r.library.Base("kb").Content().Embedded(); n != 1 || of != 2 {
@@ -259,12 +259,12 @@ func TestOtherDimensions(t *testing.T) {
 
 // A text that the service does not take is not sent again and again.
 func TestRefusedOnce(t *testing.T) {
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
 	r.put("a=ant", "b=poison", "c=cat")
-	refusing := func(_ int, q embedtest.Request) embedtest.Fault {
+	refusing := func(_ int, q servicestest.Request) servicestest.Fault {
 		if slices.Contains(q.Input, "poison") {
-			return embedtest.Status(400, "")
+			return servicestest.Status(400, "")
 		}
 		return nil
 	}
@@ -282,7 +282,7 @@ func TestRefusedOnce(t *testing.T) {
 
 // Vectors of chunks stay for as long as the chunks do, and those of no chunk for thirty days.
 func TestForget(t *testing.T) {
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	embedding.SetClock(r.maker, func() time.Time { return now })
@@ -315,7 +315,7 @@ func TestForget(t *testing.T) {
 
 // A plan counts what Embed then sends.
 func TestPlan(t *testing.T) {
-	service := embedtest.Start(t)
+	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
 	r.put("a=ant bee", "b=cat")
 	r.embed("at first", "ant bee", "cat")
@@ -345,14 +345,14 @@ func TestAnswersThatMayPass(t *testing.T) {
 		"no data": `{"object": "list"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			service := embedtest.Start(t)
+			service := servicestest.Start(t)
 			r := newRig(t, t.TempDir(), service, 0)
 			r.put("a=ant", "b=unlucky", "c=cat", "d=unlucky")
-			service.Break(func(_ int, q embedtest.Request) embedtest.Fault {
+			service.Break(func(_ int, q servicestest.Request) servicestest.Fault {
 				if !slices.Contains(q.Input, "unlucky") {
 					return nil
 				}
-				return func(w http.ResponseWriter, _ embedtest.Request) { _, _ = w.Write([]byte(body)) }
+				return func(w http.ResponseWriter, _ servicestest.Request) { _, _ = w.Write([]byte(body)) }
 			})
 			report, err := r.maker.Embed(t.Context(), "kb", nil)
 			later := (*embedding.LaterError)(nil)
@@ -371,19 +371,19 @@ func TestAnswersThatMayPass(t *testing.T) {
 // What was sent counts for the day, though the answer cannot be kept beside the vectors that are
 // there.
 func TestUselessAnswersCount(t *testing.T) {
-	dir, service := t.TempDir(), embedtest.Start(t)
+	dir, service := t.TempDir(), servicestest.Start(t)
 	r := newRig(t, dir, service, 0)
 	r.put("a=ant")
 	r.embed("at first", "ant")
 	r.close()
-	service.Break(func(_ int, q embedtest.Request) embedtest.Fault {
+	service.Break(func(_ int, q servicestest.Request) servicestest.Fault {
 		q.Dimensions = 32
-		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(q)) }
+		return func(w http.ResponseWriter, _ servicestest.Request) { servicestest.Write(w, servicestest.AnswerTo(q)) }
 	})
 	r = newRig(t, dir, service, 6) // a token is spent
 	r.put(numbered(2)...)
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
-	if other := (*embed.DimensionError)(nil); !errors.As(err, &other) || report.Tokens != 4 || report.Made != 0 {
+	if other := (*services.DimensionError)(nil); !errors.As(err, &other) || report.Tokens != 4 || report.Made != 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	asked := len(service.Asked())

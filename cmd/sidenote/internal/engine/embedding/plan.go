@@ -3,9 +3,9 @@ package embedding
 import (
 	"context"
 
-	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/services"
 )
 
 // An Estimate is what the embedding of a base would take.
@@ -18,7 +18,7 @@ type Estimate struct {
 
 // A Planner estimates what it takes to embed bases, one after the other. It sends nothing.
 type Planner struct {
-	Client *embed.Client
+	Client *services.Embedder
 	Kept   *store.Vectors // in the state folder; nil: there is none
 
 	seen map[store.VectorKey]bool // in the bases before

@@ -11,9 +11,9 @@ import (
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/retrieval"
-	"sidenote/retrieval/embed"
 	"sidenote/retrieval/knowledge/index/dense"
 	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/services"
 )
 
 const (
@@ -36,7 +36,7 @@ type Options struct {
 // A Service keeps the chunks of the embedded bases of a process embedded, beside the requests. A
 // nil Service is one without a configuration for it.
 type Service struct {
-	Client *embed.Client
+	Client *services.Embedder
 
 	config  func() *config.Config // that is in force
 	options Options
@@ -58,13 +58,15 @@ type state struct {
 }
 
 // NewClient returns the client of a configuration, nil where it has no embeddings.
-func NewClient(cfg *config.Config, counter retrieval.Counter, o Options) *embed.Client {
+func NewClient(cfg *config.Config, counter retrieval.Counter, o Options) *services.Embedder {
 	options := config.Embedder(cfg)
 	if options.BaseURL == nil {
 		return nil
 	}
 	options.Counter = counter
-	options.Told = func(use embed.Use, result embed.Result, tokens int) { o.Counted(string(use), string(result), tokens) }
+	options.Told = func(use services.Use, result services.EmbedResult, tokens int) {
+		o.Counted(string(use), string(result), tokens)
+	}
 	options.Changed = func(line string, bad bool) {
 		if bad {
 			o.Tell(slog.LevelWarn, line)
@@ -72,7 +74,7 @@ func NewClient(cfg *config.Config, counter retrieval.Counter, o Options) *embed.
 		}
 		o.Tell(slog.LevelInfo, "over: "+line)
 	}
-	return embed.New(options)
+	return services.NewEmbedder(options)
 }
 
 // New returns the service of a configuration, nil where it has no embeddings. Call Close when
@@ -101,7 +103,7 @@ func (s *Service) Space(base string) (retrieval.Space, bool) {
 }
 
 // SpaceOf tells what the chunks of a base of cfg are embedded in, if they are.
-func SpaceOf(cfg *config.Config, client *embed.Client) func(base string) (retrieval.Space, bool) {
+func SpaceOf(cfg *config.Config, client *services.Embedder) func(base string) (retrieval.Space, bool) {
 	return func(base string) (retrieval.Space, bool) {
 		if !cfg.Knowledge[config.Name(base)].Embed {
 			return retrieval.Space{}, false

@@ -15,7 +15,7 @@ import (
 	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/planning"
-	"sidenote/retrieval/llm"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 )
 
@@ -51,7 +51,7 @@ type client struct {
 	service
 }
 
-// A service is asked by planners, rerankers or graders: a llm.Client or a rerank.Client.
+// A service is asked by planners, rerankers or graders: a services.LLM or a services.Reranker.
 type service interface {
 	Skips() bool
 	Trouble() []string
@@ -97,9 +97,9 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *planning
 }
 
 // chats returns the client of an upstream's models for a use, and adds it to next.
-func (p *Planners) chats(use string, u proxy.Upstream, next map[string]client) *llm.Client {
-	return clientOf(p, use, u, next, func() *llm.Client {
-		return llm.New(llm.Options{
+func (p *Planners) chats(use string, u proxy.Upstream, next map[string]client) *services.LLM {
+	return clientOf(p, use, u, next, func() *services.LLM {
+		return services.NewLLM(services.LLMOptions{
 			Use: use, Name: u.Name, BaseURL: u.BaseURL, Dial: u.Dial.Context, TLS: u.Dial.TLS(u.BaseURL.Hostname()), Changed: p.options.Changed,
 		})
 	})

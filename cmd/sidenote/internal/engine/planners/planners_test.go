@@ -12,7 +12,7 @@ import (
 	"sidenote/cmd/sidenote/internal/engine/planners"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/planning"
-	"sidenote/retrieval/llm"
+	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 )
 
@@ -70,7 +70,7 @@ func TestReload(t *testing.T) {
 	}
 	down.Store(true)
 	for range 5 {
-		_, _ = first.Upstreams["default"].API.Ask(context.Background(), llm.Call{}, llm.Prompt{})
+		_, _ = first.Upstreams["default"].API.Ask(context.Background(), services.LLMCall{}, services.Prompt{})
 	}
 	if !shown["planner/default"]() || len(p.Trouble()) != 1 {
 		t.Errorf("after failures: open %v, trouble %v", shown["planner/default"](), p.Trouble())

@@ -1,4 +1,4 @@
-package embed_test
+package services_test
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 	"go.uber.org/goleak"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/embed"
-	"sidenote/retrieval/embed/embedtest"
+	"sidenote/retrieval/services"
+	"sidenote/retrieval/services/servicestest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var _ retrieval.Embedder = (*embed.Client)(nil)
+var _ retrieval.Embedder = (*services.Embedder)(nil)
 
 // words counts words, in place of tokens.
 type words struct{}
@@ -36,7 +36,7 @@ type log struct {
 	lines []string
 }
 
-func (l *log) told(use embed.Use, result embed.Result, tokens int) {
+func (l *log) told(use services.Use, result services.EmbedResult, tokens int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = append(l.lines, fmt.Sprint(use, " ", result, " ", tokens))
@@ -51,18 +51,18 @@ func (l *log) take() []string {
 }
 
 // open returns a client of a service, closed at the test's end.
-func open(t *testing.T, s *embedtest.Service, change func(*embed.Options)) (*embed.Client, *log) {
+func open(t *testing.T, s *servicestest.Service, change func(*services.EmbedOptions)) (*services.Embedder, *log) {
 	t.Helper()
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &log{}
-	o := embed.Options{BaseURL: u, Model: "stub", Counter: words{}, Told: l.told}
+	o := services.EmbedOptions{BaseURL: u, Model: "stub", Counter: words{}, Told: l.told}
 	if change != nil {
 		change(&o)
 	}
-	c := embed.New(o)
+	c := services.NewEmbedder(o)
 	t.Cleanup(func() {
 		c.Close()
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
@@ -72,18 +72,18 @@ func open(t *testing.T, s *embedtest.Service, change func(*embed.Options)) (*emb
 
 // A question and passages are asked for as they should be, and both forms of a vector are read.
 func TestRequests(t *testing.T) {
-	s := embedtest.Start(t)
-	c, told := open(t, s, func(o *embed.Options) {
+	s := servicestest.Start(t)
+	c, told := open(t, s, func(o *services.EmbedOptions) {
 		o.Model, o.Dimensions, o.Key = "intfloat/multilingual-e5-small", 16, func() string { return "sk-1" }
 	})
 	if _, err := c.Embed(t.Context(), []string{"how long is leave"}); err != nil {
 		t.Fatal(err)
 	}
-	floats := func(_ int, r embedtest.Request) embedtest.Fault {
+	floats := func(_ int, r servicestest.Request) servicestest.Fault {
 		r.Encoding = "float"
-		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(r)) }
+		return func(w http.ResponseWriter, _ servicestest.Request) { servicestest.Write(w, servicestest.AnswerTo(r)) }
 	}
-	want := []embedtest.Request{{
+	want := []servicestest.Request{{
 		Model: "intfloat/multilingual-e5-small", Input: []string{"query: how long is leave"}, Encoding: "base64", Dimensions: 16, Key: "sk-1",
 	}}
 	if got := s.Asked(); !reflect.DeepEqual(got, want) {
@@ -100,7 +100,7 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, text := range passages {
-		want := embedtest.Vector("passage: "+text, 16)
+		want := servicestest.Vector("passage: "+text, 16)
 		if !slices.Equal(packed.Vectors[i], want) || !slices.Equal(listed.Vectors[i], want) {
 			t.Errorf("%q: %v in base64, %v as a list, want %v", text, packed.Vectors[i], listed.Vectors[i], want)
 		}
@@ -115,42 +115,42 @@ func TestRequests(t *testing.T) {
 
 // Without a configured number of dimensions none is asked for.
 func TestDimensionsAreSentWhereConfigured(t *testing.T) {
-	s := embedtest.Start(t)
+	s := servicestest.Start(t)
 	c, _ := open(t, s, nil)
 	vectors, err := c.Embed(t.Context(), []string{"a"})
-	if err != nil || len(vectors[0]) != embedtest.Dimensions || s.Asked()[0].Dimensions != 0 {
+	if err != nil || len(vectors[0]) != servicestest.Dimensions || s.Asked()[0].Dimensions != 0 {
 		t.Errorf("%v, %v, asked %+v", vectors, err, s.Asked())
 	}
 }
 
 // answering answers each request with a text.
-func answering(text string) func(int, embedtest.Request) embedtest.Fault {
-	return func(int, embedtest.Request) embedtest.Fault {
-		return func(w http.ResponseWriter, _ embedtest.Request) { _, _ = w.Write([]byte(text)) }
+func answering(text string) func(int, servicestest.Request) servicestest.Fault {
+	return func(int, servicestest.Request) servicestest.Fault {
+		return func(w http.ResponseWriter, _ servicestest.Request) { _, _ = w.Write([]byte(text)) }
 	}
 }
 
 // changed answers with what change makes of the right answer.
-func changed(change func(a *embedtest.Answer)) func(int, embedtest.Request) embedtest.Fault {
-	return func(_ int, r embedtest.Request) embedtest.Fault {
-		a := embedtest.AnswerTo(r)
+func changed(change func(a *servicestest.Answer)) func(int, servicestest.Request) servicestest.Fault {
+	return func(_ int, r servicestest.Request) servicestest.Fault {
+		a := servicestest.AnswerTo(r)
 		change(&a)
-		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, a) }
+		return func(w http.ResponseWriter, _ servicestest.Request) { servicestest.Write(w, a) }
 	}
 }
 
 // The vectors come in the order of the inputs, in whatever order they are answered.
 func TestReorderedAnswer(t *testing.T) {
-	s := embedtest.Start(t)
+	s := servicestest.Start(t)
 	c, _ := open(t, s, nil)
-	s.Break(changed(func(a *embedtest.Answer) { slices.Reverse(a.Data) }))
+	s.Break(changed(func(a *servicestest.Answer) { slices.Reverse(a.Data) }))
 	texts := []string{"a", "b", "c"}
 	vectors, err := c.Embed(t.Context(), texts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, text := range texts {
-		if !slices.Equal(vectors[i], embedtest.Vector(text, embedtest.Dimensions)) {
+		if !slices.Equal(vectors[i], servicestest.Vector(text, servicestest.Dimensions)) {
 			t.Errorf("vector %d is not that of %q", i, text)
 		}
 	}
@@ -160,34 +160,34 @@ func TestReorderedAnswer(t *testing.T) {
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestAnswersAreChecked(t *testing.T) {
-	with := func(change func(v []float32)) func(*embedtest.Answer) {
-		return func(a *embedtest.Answer) {
-			v := embedtest.Vector("b", embedtest.Dimensions)
+	with := func(change func(v []float32)) func(*servicestest.Answer) {
+		return func(a *servicestest.Answer) {
+			v := servicestest.Vector("b", servicestest.Dimensions)
 			change(v)
-			a.Data[1].Embedding = embedtest.Packed(v)
+			a.Data[1].Embedding = servicestest.Packed(v)
 		}
 	}
 	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
 	for name, c := range map[string]struct {
-		fault func(int, embedtest.Request) embedtest.Fault
+		fault func(int, servicestest.Request) servicestest.Fault
 		want  string
 	}{
-		"one too few":    {changed(func(a *embedtest.Answer) { a.Data = a.Data[:1] }), "1 vectors for 2 inputs"},
-		"one too many":   {changed(func(a *embedtest.Answer) { a.Data = append(a.Data, a.Data[0]) }), "3 vectors for 2 inputs"},
-		"twice":          {changed(func(a *embedtest.Answer) { a.Data[1].Index = 0 }), "index 0 comes twice"},
-		"out of range":   {changed(func(a *embedtest.Answer) { a.Data[1].Index = 2 }), "index 2 of 2 inputs"},
-		"below":          {changed(func(a *embedtest.Answer) { a.Data[0].Index = -1 }), "index -1 of 2 inputs"},
+		"one too few":    {changed(func(a *servicestest.Answer) { a.Data = a.Data[:1] }), "1 vectors for 2 inputs"},
+		"one too many":   {changed(func(a *servicestest.Answer) { a.Data = append(a.Data, a.Data[0]) }), "3 vectors for 2 inputs"},
+		"twice":          {changed(func(a *servicestest.Answer) { a.Data[1].Index = 0 }), "index 0 comes twice"},
+		"out of range":   {changed(func(a *servicestest.Answer) { a.Data[1].Index = 2 }), "index 2 of 2 inputs"},
+		"below":          {changed(func(a *servicestest.Answer) { a.Data[0].Index = -1 }), "index -1 of 2 inputs"},
 		"no index":       {answering(`{"data": [{"embedding": [1]}, {"embedding": [2]}]}`), "data[0] has no index"},
-		"shorter":        {changed(func(a *embedtest.Answer) { a.Data[1].Embedding = []float32{1, 2} }), "vectors of 2 dimensions, not 64"},
-		"empty":          {changed(func(a *embedtest.Answer) { a.Data[1].Embedding = []float32{} }), "all of its 0 numbers are 0"},
+		"shorter":        {changed(func(a *servicestest.Answer) { a.Data[1].Embedding = []float32{1, 2} }), "vectors of 2 dimensions, not 64"},
+		"empty":          {changed(func(a *servicestest.Answer) { a.Data[1].Embedding = []float32{} }), "all of its 0 numbers are 0"},
 		"NaN":            {changed(with(func(v []float32) { v[3] = nan })), "vector 1: number 3 of 64 is NaN"},
 		"infinite":       {changed(with(func(v []float32) { v[0] = inf })), "vector 1: number 0 of 64 is -Inf"},
 		"zero":           {changed(with(func(v []float32) { clear(v) })), "vector 1: all of its 64 numbers are 0"},
 		"beyond float32": {answering(`{"data": [{"index": 0, "embedding": [1e300]}, {"index": 1, "embedding": [1]}]}`), "no list of float32s"},
 		"null":           {answering(`{"data": [{"index": 0, "embedding": [1, null]}, {"index": 1, "embedding": [1, 2]}]}`), "neither a list of numbers nor base64"},
 		"no vector":      {answering(`{"data": [{"index": 0}, {"index": 1}]}`), "neither a list of numbers nor base64"},
-		"not base64":     {changed(func(a *embedtest.Answer) { a.Data[0].Embedding = "%%%" }), "no base64 of float32s"},
-		"odd base64":     {changed(func(a *embedtest.Answer) { a.Data[0].Embedding = "AAAAAAA=" }), "no base64 of float32s"},
+		"not base64":     {changed(func(a *servicestest.Answer) { a.Data[0].Embedding = "%%%" }), "no base64 of float32s"},
+		"odd base64":     {changed(func(a *servicestest.Answer) { a.Data[0].Embedding = "AAAAAAA=" }), "no base64 of float32s"},
 		"an error":       {answering(`{"error": {"message": "key sk-secret is bad", "code": "bad_key"}}`), "it is an error (bad_key), with status 200"},
 		"its key":        {answering(`{"error": {"code": "sk-secret-1"}}`), "it is an error, with status 200"},
 		"no data":        {answering(`{"object": "list"}`), "it has no data"},
@@ -196,8 +196,8 @@ func TestAnswersAreChecked(t *testing.T) {
 		"a word":         {answering(`"ok"`), "it is no list of vectors"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := embedtest.Start(t)
-			client, told := open(t, s, func(o *embed.Options) { o.Key = func() string { return "sk-secret-1" } })
+			s := servicestest.Start(t)
+			client, told := open(t, s, func(o *services.EmbedOptions) { o.Key = func() string { return "sk-secret-1" } })
 			if _, err := client.Passages(t.Context(), []string{"first"}); err != nil { // teaches it the dimensions
 				t.Fatal(err)
 			}
@@ -228,12 +228,12 @@ func TestAnswersAreChecked(t *testing.T) {
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestHugeAnswer(t *testing.T) {
-	s := embedtest.Start(t)
+	s := servicestest.Start(t)
 	c, _ := open(t, s, nil)
 	var written int
 	done := make(chan struct{})
-	s.Break(func(int, embedtest.Request) embedtest.Fault {
-		return func(w http.ResponseWriter, r embedtest.Request) {
+	s.Break(func(int, servicestest.Request) servicestest.Fault {
+		return func(w http.ResponseWriter, r servicestest.Request) {
 			defer close(done)
 			page := []byte(strings.Repeat("1,", 1<<19))
 			_, _ = w.Write([]byte(`{"data": [{"index": 0, "embedding": [`))
@@ -256,10 +256,10 @@ func TestHugeAnswer(t *testing.T) {
 
 // A question is asked once, and no longer than it has time.
 func TestQuestionsAreAskedOnce(t *testing.T) {
-	s := embedtest.Start(t)
+	s := servicestest.Start(t)
 	c, told := open(t, s, nil)
 	for _, status := range []int{429, 500, 503, 400} {
-		s.Break(func(int, embedtest.Request) embedtest.Fault { return embedtest.Status(status, "") })
+		s.Break(func(int, servicestest.Request) servicestest.Fault { return servicestest.Status(status, "") })
 		if _, err := c.Embed(t.Context(), []string{"a"}); err == nil || !strings.Contains(err.Error(), fmt.Sprint("answered ", status, " (stub_error)")) {
 			t.Errorf("%d: %v", status, err)
 		}
@@ -272,9 +272,9 @@ func TestQuestionsAreAskedOnce(t *testing.T) {
 		t.Errorf("told %q, want %q", got, want)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	s.Break(func(int, embedtest.Request) embedtest.Fault {
+	s.Break(func(int, servicestest.Request) servicestest.Fault {
 		cancel()
-		return embedtest.Status(500, "")
+		return servicestest.Status(500, "")
 	})
 	_, err := c.Embed(ctx, []string{"a"})
 	if got := told.take(); err == nil || len(got) > 0 && !errors.Is(err, context.Canceled) && got[0] != "query error 0" {
@@ -284,10 +284,10 @@ func TestQuestionsAreAskedOnce(t *testing.T) {
 
 // What the service says of tokens is believed within reason.
 func TestTokens(t *testing.T) {
-	s := embedtest.Start(t)
+	s := servicestest.Start(t)
 	c, told := open(t, s, nil)
 	for said, want := range map[int]string{3: "query ok 3", 0: "query ok 2", -5: "query ok 2", 1 << 40: "query ok 2"} {
-		s.Break(changed(func(a *embedtest.Answer) { a.Usage.PromptTokens, a.Usage.TotalTokens = said, said }))
+		s.Break(changed(func(a *servicestest.Answer) { a.Usage.PromptTokens, a.Usage.TotalTokens = said, said }))
 		if _, err := c.Embed(t.Context(), []string{"two words"}); err != nil {
 			t.Fatal(err)
 		}
@@ -299,8 +299,8 @@ func TestTokens(t *testing.T) {
 
 // The space of passages names what changes their vectors, and nothing else.
 func TestSpace(t *testing.T) {
-	s := embedtest.Start(t)
-	space := func(change func(*embed.Options)) string {
+	s := servicestest.Start(t)
+	space := func(change func(*services.EmbedOptions)) string {
 		c, _ := open(t, s, change)
 		text, err := json.Marshal(c.Space())
 		if err != nil {
@@ -310,12 +310,12 @@ func TestSpace(t *testing.T) {
 	}
 	own := ""
 	seen := map[string]string{}
-	for name, change := range map[string]func(*embed.Options){
+	for name, change := range map[string]func(*services.EmbedOptions){
 		"as it is":       nil,
-		"model":          func(o *embed.Options) { o.Model = "other" },
-		"dimensions":     func(o *embed.Options) { o.Dimensions = 32 },
-		"passage prefix": func(o *embed.Options) { p := "p: "; o.PassagePrefix = &p },
-		"input tokens":   func(o *embed.Options) { o.InputTokens = 100 },
+		"model":          func(o *services.EmbedOptions) { o.Model = "other" },
+		"dimensions":     func(o *services.EmbedOptions) { o.Dimensions = 32 },
+		"passage prefix": func(o *services.EmbedOptions) { p := "p: "; o.PassagePrefix = &p },
+		"input tokens":   func(o *services.EmbedOptions) { o.InputTokens = 100 },
 	} {
 		text := space(change)
 		if before, twice := seen[text]; twice {
@@ -323,7 +323,7 @@ func TestSpace(t *testing.T) {
 		}
 		seen[text] = name
 	}
-	if space(func(o *embed.Options) { o.QueryPrefix, o.PassagePrefix, o.Batch = &own, &own, 3 }) != space(nil) {
+	if space(func(o *services.EmbedOptions) { o.QueryPrefix, o.PassagePrefix, o.Batch = &own, &own, 3 }) != space(nil) {
 		t.Error("what changes no passage is in the space")
 	}
 }
@@ -331,11 +331,11 @@ func TestSpace(t *testing.T) {
 // A question that is answered by another model does not spoil the answers after it, and is known
 // for what it is where the dimensions of passages are.
 func TestQuestionsTeachNothing(t *testing.T) {
-	s := embedtest.Start(t)
+	s := servicestest.Start(t)
 	c, _ := open(t, s, nil)
-	other := func(_ int, r embedtest.Request) embedtest.Fault {
+	other := func(_ int, r servicestest.Request) servicestest.Fault {
 		r.Dimensions = 32
-		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(r)) }
+		return func(w http.ResponseWriter, _ servicestest.Request) { servicestest.Write(w, servicestest.AnswerTo(r)) }
 	}
 	s.Break(other)
 	if _, err := c.Embed(t.Context(), []string{"a"}); err != nil {
@@ -345,13 +345,13 @@ func TestQuestionsTeachNothing(t *testing.T) {
 	if _, err := c.Embed(t.Context(), []string{"a"}); err != nil {
 		t.Error(err)
 	}
-	c.Expect(embedtest.Dimensions)
+	c.Expect(servicestest.Dimensions)
 	s.Break(other)
-	wrong := (*embed.DimensionError)(nil)
-	if _, err := c.Embed(t.Context(), []string{"a"}); !errors.As(err, &wrong) || wrong.Want != embedtest.Dimensions {
+	wrong := (*services.DimensionError)(nil)
+	if _, err := c.Embed(t.Context(), []string{"a"}); !errors.As(err, &wrong) || wrong.Want != servicestest.Dimensions {
 		t.Error(err)
 	}
-	if _, err := c.Passages(t.Context(), []string{"a"}); !errors.As(err, &wrong) || wrong.Want != embedtest.Dimensions {
+	if _, err := c.Passages(t.Context(), []string{"a"}); !errors.As(err, &wrong) || wrong.Want != servicestest.Dimensions {
 		t.Error(err)
 	}
 }

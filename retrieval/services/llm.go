@@ -1,7 +1,4 @@
-// Package llm asks small models that help a search, by the chat completions that OpenAI's API has.
-// What it sends and what comes back is text of users and models: both are quoted, bounded and never
-// obeyed.
-package llm
+package services
 
 import (
 	"context"
@@ -14,24 +11,21 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"sidenote/retrieval/badparam"
-	"sidenote/retrieval/remote"
 )
 
 const (
-	patience  = 5 * time.Second // models take a second or two
-	maxCalls  = 256             // at a time
-	maxAnswer = 1 << 20         // bytes
+	llmPatience  = 5 * time.Second // models take a second or two
+	maxLLMCalls  = 256             // at a time
+	maxLLMAnswer = 1 << 20         // bytes
 )
 
-// Options say which API a Client asks. BaseURL is required.
-type Options struct {
+// LLMOptions say which API a Client asks. BaseURL is required.
+type LLMOptions struct {
 	Use     string   // what its models are asked for, for people: "planner"
 	Name    string   // of the upstream, likewise
 	BaseURL *url.URL // where the API begins; one without a path has /v1
 
-	// Dial and TLS are those of remote.Options.
+	// Dial and TLS are those of RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
@@ -40,27 +34,27 @@ type Options struct {
 	Changed func(line string, bad bool)
 }
 
-// A Client asks the models of one API. It has no key: each call brings its own.
-type Client struct {
-	remote *remote.Client
-	health remote.Health
+// A LLM asks the models of one API. It has no key: each call brings its own.
+type LLM struct {
+	remote *Remote
+	health Health
 	use    string
 	path   string // of the API, without a slash at its end
 
-	refused badparam.Memory // by path and model
+	refused Memory // by path and model
 }
 
-// New returns a client. Call Close when done with it.
-func New(o Options) *Client {
-	c := &Client{use: o.Use, path: strings.TrimRight(o.BaseURL.EscapedPath(), "/")}
+// NewLLM returns a client. Call Close when done with it.
+func NewLLM(o LLMOptions) *LLM {
+	c := &LLM{use: o.Use, path: strings.TrimRight(o.BaseURL.EscapedPath(), "/")}
 	if c.path == "" {
 		c.path = "/v1"
 	}
 	c.health.Subject = fmt.Sprintf("%s: upstream %s at %s", o.Use, o.Name, o.BaseURL.Host)
 	c.health.Changed = o.Changed
-	c.remote = remote.New(remote.Options{
+	c.remote = NewRemote(RemoteOptions{
 		BaseURL: o.BaseURL.Scheme + "://" + o.BaseURL.Host, Dial: o.Dial, TLS: o.TLS,
-		MaxAnswer: maxAnswer, Calls: maxCalls, Patience: patience, Silent: c.health.Called,
+		MaxAnswer: maxLLMAnswer, Calls: maxLLMCalls, Patience: llmPatience, Silent: c.health.Called,
 		Probe: func(ctx context.Context) error {
 			_, err := c.remote.Ask(ctx, http.MethodGet, c.path+"/models", nil) // a refusal is an answer, too
 			return err
@@ -70,31 +64,31 @@ func New(o Options) *Client {
 }
 
 // Close ends what runs in the background, and closes idle connections.
-func (c *Client) Close() { c.remote.Close() }
+func (c *LLM) Close() { c.remote.Close() }
 
 // Skips tells whether nobody is asked because the API does not answer.
-func (c *Client) Skips() bool { return c.remote.Skips() }
+func (c *LLM) Skips() bool { return c.remote.Skips() }
 
 // Trouble says in one line what does not work at present; nil is all well.
-func (c *Client) Trouble() []string { return c.health.Lines() }
+func (c *LLM) Trouble() []string { return c.health.Lines() }
 
-// A Call says whom a Prompt is sent to, and in whose name.
-type Call struct {
+// A LLMCall says whom a Prompt is sent to, and in whose name.
+type LLMCall struct {
 	Path   string      // with its query; "": that of chat completions
 	Header http.Header // credentials
 	Own    bool        // they are Sidenote's, so a refusal is trouble of its own
 }
 
-// A Usage is what an answer used, in tokens.
-type Usage struct {
+// A LLMUsage is what an answer used, in tokens.
+type LLMUsage struct {
 	Input, Output int64
 	Known         bool // the API told it
 }
 
-// An Answer is what a model answered.
-type Answer struct {
+// An LLMAnswer is what a model answered.
+type LLMAnswer struct {
 	Text  string
-	Usage Usage
+	Usage LLMUsage
 }
 
 // ErrNoCompletion is wrapped by the error of a call that is answered with something else than a
@@ -103,8 +97,8 @@ var ErrNoCompletion = errors.New("the answer is no completion")
 
 // Ask sends a prompt. Where the API answers that the model refuses one of its parameters, the prompt is
 // sent once more without it, and later ones are sent without it from the start. The error is that of
-// remote.Client.CallAs, or wraps ErrNoCompletion.
-func (c *Client) Ask(ctx context.Context, to Call, p Prompt) (Answer, error) {
+// Remote.CallAs, or wraps ErrNoCompletion.
+func (c *LLM) Ask(ctx context.Context, to LLMCall, p Prompt) (LLMAnswer, error) {
 	path := to.Path
 	if path == "" {
 		path = c.path + "/chat/completions"
@@ -121,15 +115,15 @@ func (c *Client) Ask(ctx context.Context, to Call, p Prompt) (Answer, error) {
 		c.health.Called(err)
 	}
 	if err != nil {
-		return Answer{}, fmt.Errorf("%s: %w", c.use, err)
+		return LLMAnswer{}, fmt.Errorf("%s: %w", c.use, err)
 	}
 	return read(body)
 }
 
 // learn remembers the parameter of a request that the error of its call refuses. ok is false if it
 // refuses none that can be left out.
-func (c *Client) learn(key string, err error, r *request) (refusal badparam.Refusal, ok bool) {
-	e, isStatus := errors.AsType[*remote.StatusError](err)
+func (c *LLM) learn(key string, err error, r *request) (refusal Refusal, ok bool) {
+	e, isStatus := errors.AsType[*StatusError](err)
 	if !isStatus {
 		return refusal, false
 	}
@@ -141,14 +135,14 @@ func (c *Client) learn(key string, err error, r *request) (refusal badparam.Refu
 
 // notes tells whether the end of a call says something of the API rather than of who asked.
 func notes(err error, own bool) bool {
-	if e, ok := errors.AsType[*remote.StatusError](err); ok {
+	if e, ok := errors.AsType[*StatusError](err); ok {
 		return own || e.Status >= http.StatusInternalServerError
 	}
-	return !errors.Is(err, remote.ErrDown) && !errors.Is(err, remote.ErrBusy)
+	return !errors.Is(err, ErrDown) && !errors.Is(err, ErrBusy)
 }
 
 // read returns the text of the first choice of a completion.
-func read(body []byte) (a Answer, err error) {
+func read(body []byte) (a LLMAnswer, err error) {
 	var c struct {
 		Choices []struct {
 			Message struct {
@@ -164,7 +158,7 @@ func read(body []byte) (a Answer, err error) {
 		return a, ErrNoCompletion
 	}
 	if u := c.Usage; u != nil && u.Prompt > 0 && u.Completion >= 0 {
-		a.Usage = Usage{Input: u.Prompt, Output: u.Completion, Known: true}
+		a.Usage = LLMUsage{Input: u.Prompt, Output: u.Completion, Known: true}
 	}
 	if len(c.Choices) == 0 || c.Choices[0].Message.Content == nil || c.Choices[0].Message.Content.none {
 		return a, fmt.Errorf("%w: it has no text", ErrNoCompletion)

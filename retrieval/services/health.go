@@ -1,4 +1,4 @@
-package remote
+package services
 
 import (
 	"context"

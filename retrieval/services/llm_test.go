@@ -1,4 +1,4 @@
-package llm_test
+package services_test
 
 import (
 	"context"
@@ -15,8 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sidenote/retrieval/llm"
-	"sidenote/retrieval/remote"
+	"sidenote/retrieval/services"
 )
 
 func completion(text string) string {
@@ -27,7 +26,7 @@ func completion(text string) string {
 	return `{"choices":[{"message":{"role":"assistant","content":` + string(content) + `}}],"usage":{"prompt_tokens":90,"completion_tokens":7}}`
 }
 
-func serve(t *testing.T, handle http.HandlerFunc) *llm.Client {
+func serve(t *testing.T, handle http.HandlerFunc) *services.LLM {
 	t.Helper()
 	server := httptest.NewServer(handle)
 	t.Cleanup(server.Close)
@@ -35,7 +34,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *llm.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := llm.New(llm.Options{Use: "planner", Name: "small", BaseURL: base})
+	c := services.NewLLM(services.LLMOptions{Use: "planner", Name: "small", BaseURL: base})
 	t.Cleanup(c.Close)
 	return c
 }
@@ -48,13 +47,13 @@ func TestAsk(t *testing.T) {
 		seen <- [2]string{r.RequestURI, r.Header.Get("Authorization")}
 		_, _ = io.WriteString(w, completion("- a"))
 	})
-	p, err := llm.NewPrompt(llm.Model{Name: "small"}, "rules", "q", 10)
+	p, err := services.NewPrompt(services.LLMModel{Name: "small"}, "rules", "q", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := llm.Answer{Text: "- a", Usage: llm.Usage{Input: 90, Output: 7, Known: true}}
+	want := services.LLMAnswer{Text: "- a", Usage: services.LLMUsage{Input: 90, Output: 7, Known: true}}
 	for to, wantPath := range map[string]string{"": "/v1/chat/completions", "/openai/x/chat/completions?api-version=1": "/openai/x/chat/completions?api-version=1"} {
-		got, err := api.Ask(t.Context(), llm.Call{Path: to, Header: http.Header{"Authorization": {"Bearer theirs"}}}, p)
+		got, err := api.Ask(t.Context(), services.LLMCall{Path: to, Header: http.Header{"Authorization": {"Bearer theirs"}}}, p)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%q: %v (-want +got):\n%s", to, err, diff)
 		}
@@ -62,7 +61,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%q: sent %q", to, sent)
 		}
 	}
-	if _, err := api.Ask(t.Context(), llm.Call{}, p); err != nil {
+	if _, err := api.Ask(t.Context(), services.LLMCall{}, p); err != nil {
 		t.Error(err)
 	}
 	if sent := <-seen; sent[1] != "" {
@@ -87,12 +86,12 @@ func TestAskFails(t *testing.T) {
 		"refused":          {says(401, `{"error":{"message":"sk-secret","code":"invalid_api_key"}}`), nil, "401 (invalid_api_key)", false},
 		"down":             {says(500, "oops"), nil, "answered 500", true},
 		"not JSON":         {says(200, "<html>"), nil, "not JSON", true},
-		"an error in 200":  {says(200, `{"error":{"message":"overloaded"}}`), llm.ErrNoCompletion, "no text", false},
-		"no choices":       {says(200, `{"choices":[]}`), llm.ErrNoCompletion, "no text", false},
-		"content null":     {says(200, `{"choices":[{"message":{"content":null}}]}`), llm.ErrNoCompletion, "no text", false},
-		"content of parts": {says(200, `{"choices":[{"message":{"content":[]}}]}`), llm.ErrNoCompletion, "no text", false},
-		"only thoughts":    {says(200, `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`), llm.ErrNoCompletion, "no text", false},
-		"a number":         {says(200, `{"choices":[{"message":{"content":1}}]}`), llm.ErrNoCompletion, "no completion", false},
+		"an error in 200":  {says(200, `{"error":{"message":"overloaded"}}`), services.ErrNoCompletion, "no text", false},
+		"no choices":       {says(200, `{"choices":[]}`), services.ErrNoCompletion, "no text", false},
+		"content null":     {says(200, `{"choices":[{"message":{"content":null}}]}`), services.ErrNoCompletion, "no text", false},
+		"content of parts": {says(200, `{"choices":[{"message":{"content":[]}}]}`), services.ErrNoCompletion, "no text", false},
+		"only thoughts":    {says(200, `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]}}]}`), services.ErrNoCompletion, "no text", false},
+		"a number":         {says(200, `{"choices":[{"message":{"content":1}}]}`), services.ErrNoCompletion, "no completion", false},
 		"hangs": {func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
@@ -108,7 +107,7 @@ func TestAskFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := serve(t, c.api)
-			p, err := llm.NewPrompt(llm.Model{Name: "small"}, "rules", "q", 10)
+			p, err := services.NewPrompt(services.LLMModel{Name: "small"}, "rules", "q", 10)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +116,7 @@ func TestAskFails(t *testing.T) {
 				ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
 			}
 			defer cancel()
-			_, err = api.Ask(ctx, llm.Call{}, p)
+			_, err = api.Ask(ctx, services.LLMCall{}, p)
 			if err == nil || !strings.Contains(err.Error(), c.text) || c.is != nil && !errors.Is(err, c.is) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("error %v, want %q", err, c.text)
 			}
@@ -137,19 +136,19 @@ func TestAskBreaks(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusBadGateway)
 	})
-	p, err := llm.NewPrompt(llm.Model{Name: "small"}, "rules", "q", 10)
+	p, err := services.NewPrompt(services.LLMModel{Name: "small"}, "rules", "q", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		_, err = api.Ask(t.Context(), llm.Call{}, p)
+		_, err = api.Ask(t.Context(), services.LLMCall{}, p)
 	}
-	if !errors.Is(err, remote.ErrDown) || asked.Load() != 5 || !api.Skips() {
+	if !errors.Is(err, services.ErrDown) || asked.Load() != 5 || !api.Skips() {
 		t.Errorf("%v after %d calls", err, asked.Load())
 	}
 	for own, want := range map[bool]int{true: 1, false: 0} {
 		api := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-		_, err := api.Ask(t.Context(), llm.Call{Own: own}, p)
+		_, err := api.Ask(t.Context(), services.LLMCall{Own: own}, p)
 		if lines := api.Trouble(); err == nil || len(lines) != want || api.Skips() {
 			t.Errorf("own %v: %v, trouble %v", own, err, lines)
 		}
@@ -167,28 +166,28 @@ func TestAskLeavesOutWhatModelRefuses(t *testing.T) {
 		return string(body)
 	}
 	for name, c := range map[string]struct {
-		model   llm.Model
+		model   services.LLMModel
 		refuses map[string]string // answers by parameter
 		status  int
 		calls   []int          // of Asks, one after the other
 		want    map[string]any // the last request has, beside what all have
 	}{
-		"a temperature": {llm.Model{}, map[string]string{"temperature": says("", "`temperature` is deprecated for this model.")}, 400, []int{2, 1, 1},
+		"a temperature": {services.LLMModel{}, map[string]string{"temperature": says("", "`temperature` is deprecated for this model.")}, 400, []int{2, 1, 1},
 			map[string]any{"max_tokens": 10.}},
-		"an effort": {llm.Model{Effort: "low", Reasoning: 90}, map[string]string{"reasoning_effort": says("", "Model x does not support parameter reasoningEffort.")}, 400, []int{2, 1},
+		"an effort": {services.LLMModel{Effort: "low", Reasoning: 90}, map[string]string{"reasoning_effort": says("", "Model x does not support parameter reasoningEffort.")}, 400, []int{2, 1},
 			map[string]any{"max_tokens": 100., "temperature": 0.}},
-		"an unknown member": {llm.Model{Effort: "low", FixedTemperature: true}, map[string]string{"reasoning_effort": `{"detail":[{"loc":["body","reasoning_effort"],"msg":"Extra inputs are not permitted"}]}`}, 422, []int{2, 1},
+		"an unknown member": {services.LLMModel{Effort: "low", FixedTemperature: true}, map[string]string{"reasoning_effort": `{"detail":[{"loc":["body","reasoning_effort"],"msg":"Extra inputs are not permitted"}]}`}, 422, []int{2, 1},
 			map[string]any{"max_tokens": 10.}},
-		"the name of the limit": {llm.Model{}, map[string]string{
+		"the name of the limit": {services.LLMModel{}, map[string]string{
 			"max_tokens":  says("max_tokens", "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."),
 			"temperature": says("temperature", "Unsupported value"),
 		}, 400, []int{2, 1}, map[string]any{"max_completion_tokens": 10.}},
-		"a limit": {llm.Model{CompletionCap: true}, map[string]string{"max_completion_tokens": says("", "'max_completion_tokens' is too large: 10.")}, 400, []int{2, 1},
+		"a limit": {services.LLMModel{CompletionCap: true}, map[string]string{"max_completion_tokens": says("", "'max_completion_tokens' is too large: 10.")}, 400, []int{2, 1},
 			map[string]any{}},
-		"two": {llm.Model{Effort: "low"}, map[string]string{
+		"two": {services.LLMModel{Effort: "low"}, map[string]string{
 			"temperature": says("temperature", "No."), "reasoning_effort": says("reasoning_effort", "No."),
 		}, 400, []int{-2, 1, 1}, map[string]any{"max_tokens": 10.}},
-		"its messages": {llm.Model{}, map[string]string{"messages": says("messages", "temperature")}, 400, []int{-1, -1}, nil},
+		"its messages": {services.LLMModel{}, map[string]string{"messages": says("messages", "temperature")}, 400, []int{-1, -1}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls atomic.Int32
@@ -210,13 +209,13 @@ func TestAskLeavesOutWhatModelRefuses(t *testing.T) {
 				_, _ = io.WriteString(w, completion("- a"))
 			})
 			c.model.Name = "m"
-			p, err := llm.NewPrompt(c.model, "rules", "q", 10)
+			p, err := services.NewPrompt(c.model, "rules", "q", 10)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, want := range c.calls {
 				calls.Store(0)
-				a, err := api.Ask(t.Context(), llm.Call{Own: true}, p)
+				a, err := api.Ask(t.Context(), services.LLMCall{Own: true}, p)
 				if works := want > 0; works != (err == nil && a.Text == "- a") || int(calls.Load()) != max(want, -want) {
 					t.Errorf("ask %d: %v, %v after %d calls, want %d", i, a, err, calls.Load(), want)
 				}

@@ -1,4 +1,4 @@
-package plan
+package services
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/llm"
 )
 
 // maxListed is how many queries an answer may have: one with more was not written to the
@@ -15,19 +14,19 @@ import (
 const maxListed = 20
 
 var (
-	fence = regexp.MustCompile("(?s)```[a-zA-Z]*[ \t]*\r?\n(.*?)```")
-	item  = regexp.MustCompile(`^\s*(?:[-*•]|\d{1,2}[.)])\s+(.*?)\s*$`)
+	planFence = regexp.MustCompile("(?s)```[a-zA-Z]*[ \t]*\r?\n(.*?)```")
+	item      = regexp.MustCompile(`^\s*(?:[-*•]|\d{1,2}[.)])\s+(.*?)\s*$`)
 )
 
-// Read returns the plan that an answer holds: a JSON object, one in a fence, or a list with a
+// ReadPlan returns the plan that an answer holds: a JSON object, one in a fence, or a list with a
 // line an item. All else, such as prose, is an error that wraps retrieval.ErrBadPlan.
-func Read(answer string) (retrieval.Plan, error) {
-	answer = llm.WithoutThinking(answer)
+func ReadPlan(answer string) (retrieval.Plan, error) {
+	answer = WithoutThinking(answer)
 	if _, after, thought := strings.Cut(answer, "</think>"); thought {
 		answer = after
 	}
 	answer = strings.TrimSpace(strings.TrimPrefix(answer, "\ufeff"))
-	if m := fence.FindStringSubmatch(answer); m != nil {
+	if m := planFence.FindStringSubmatch(answer); m != nil {
 		answer = strings.TrimSpace(m[1])
 	}
 	plan, ok := ofJSON(answer)

@@ -1,14 +1,12 @@
-package llm
+package services
 
 import (
 	"encoding/json"
 	"fmt"
-
-	"sidenote/retrieval/badparam"
 )
 
-// A Model is what a prompt depends on of a model.
-type Model struct {
+// A LLMModel is what a prompt depends on of a model.
+type LLMModel struct {
 	Name             string
 	CompletionCap    bool   // takes max_completion_tokens and refuses max_tokens
 	FixedTemperature bool   // refuses a temperature
@@ -62,7 +60,7 @@ func (r *request) optional() (names []string) {
 
 // without leaves out what the model refuses. Models that take only max_completion_tokens reason, and
 // refuse a temperature, too.
-func (r request) without(refused ...badparam.Refusal) request {
+func (r request) without(refused ...Refusal) request {
 	for _, refusal := range refused {
 		switch refusal.Param {
 		case paramMaxTokens:
@@ -95,7 +93,7 @@ func (r *request) body() []byte {
 
 // NewPrompt asks a model for an answer of at most so many tokens to data, a value that is written
 // as JSON behind the rules: a string in it cannot end before its end.
-func NewPrompt(m Model, rules string, data any, output int) (Prompt, error) {
+func NewPrompt(m LLMModel, rules string, data any, output int) (Prompt, error) {
 	quoted, err := json.Marshal(data)
 	if err != nil {
 		return Prompt{}, fmt.Errorf("encode the data of a prompt: %w", err)

@@ -1,7 +1,4 @@
-// Package remote is the client of services outside: JSON over HTTP, with bounds on answers,
-// calls and connections, a breaker that leaves a service alone that does not answer, and
-// an account of what does not work.
-package remote
+package services
 
 import (
 	"bytes"
@@ -21,8 +18,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"sidenote/retrieval/badparam"
 )
 
 const (
@@ -35,8 +30,8 @@ const (
 	maxRetryAfter = time.Minute
 )
 
-// Options say which service a Client calls. BaseURL and Probe are required.
-type Options struct {
+// RemoteOptions say which service a Client calls. BaseURL and Probe are required.
+type RemoteOptions struct {
 	BaseURL string        // stands before the path of each call
 	Key     func() string // the API key; nil or "" sends none
 
@@ -58,9 +53,9 @@ type Options struct {
 	Patience time.Duration // how long any call may take before it counts as hanging; 0: a second
 }
 
-// A Client calls one service. The key goes to the service's own address and nowhere else:
+// A Remote calls one service. The key goes to the service's own address and nowhere else:
 // redirects are not followed.
-type Client struct {
+type Remote struct {
 	HTTP *http.Client // sends the calls; its Transport bounds the connections
 
 	base    string
@@ -72,10 +67,10 @@ type Client struct {
 	waiting chan struct{}      // and for each one that waits or is under way
 }
 
-// New returns a client. Call Close when done with it.
-func New(o Options) *Client {
+// NewRemote returns a client. Call Close when done with it.
+func NewRemote(o RemoteOptions) *Remote {
 	calls := cmp.Or(o.Calls, MaxCalls)
-	c := &Client{
+	c := &Remote{
 		base: o.BaseURL, key: o.Key, most: cmp.Or(o.MaxAnswer, maxBody),
 		calls: make(chan struct{}, calls), waiting: make(chan struct{}, calls-MaxCalls+MaxWaiting),
 	}
@@ -103,7 +98,7 @@ func New(o Options) *Client {
 		probe: o.Probe,
 		silent: func() {
 			if o.Silent != nil {
-				o.Silent(Plain(context.DeadlineExceeded))
+				o.Silent(plain(context.DeadlineExceeded))
 			}
 		},
 	}
@@ -123,17 +118,17 @@ func dial(open func(context.Context, string, string) (net.Conn, error)) func(con
 }
 
 // Close ends the probes and closes idle connections.
-func (c *Client) Close() {
+func (c *Remote) Close() {
 	c.breaker.close(c.stop)
 	c.HTTP.CloseIdleConnections()
 }
 
 // Skips tells whether calls are skipped because the service does not answer.
-func (c *Client) Skips() bool { return c.breaker.isOpen() }
+func (c *Remote) Skips() bool { return c.breaker.isOpen() }
 
 // Ask is Call without the bounds on calls and without the breaker: for what is asked
 // rarely, such as the state of a service.
-func (c *Client) Ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+func (c *Remote) Ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	header := http.Header{}
 	if key := c.key(); key != "" {
 		header.Set("Authorization", "Bearer "+key)
@@ -142,10 +137,10 @@ func (c *Client) Ask(ctx context.Context, method, path string, body []byte) ([]b
 }
 
 // send sends a request with the header lines of whoever asks.
-func (c *Client) send(ctx context.Context, header http.Header, method, path string, body []byte) ([]byte, error) {
+func (c *Remote) send(ctx context.Context, header http.Header, method, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, Plain(err)
+		return nil, plain(err)
 	}
 	maps.Copy(req.Header, header)
 	req.Header.Set("Accept", "application/json")
@@ -188,8 +183,8 @@ type StatusError struct {
 }
 
 // Refuses returns the parameter of the call that the answer refuses, of those whose names are given.
-func (e *StatusError) Refuses(names ...string) (badparam.Refusal, bool) {
-	return badparam.Read(e.Status, e.body, names...)
+func (e *StatusError) Refuses(names ...string) (Refusal, bool) {
+	return Read(e.Status, e.body, names...)
 }
 
 // Error tells status and code. The message of the answer stays out: it is
@@ -205,7 +200,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-var codes = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+var statusCodes = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 func statusOf(resp *http.Response, sent http.Header) error {
 	e := &StatusError{Status: resp.StatusCode}
@@ -223,7 +218,7 @@ func statusOf(resp *http.Response, sent http.Header) error {
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(body, &answer); err == nil {
-		if code, ok := answer.Error.Code.(string); ok && codes.MatchString(code) && !quotesAny(code, sent) {
+		if code, ok := answer.Error.Code.(string); ok && statusCodes.MatchString(code) && !quotesAny(code, sent) {
 			e.Code = code
 		}
 	}
@@ -238,7 +233,7 @@ func quotesAny(word string, sent http.Header) bool {
 			if !schemed {
 				secret = value
 			}
-			if Quotes(word, secret) {
+			if quotes(word, secret) {
 				return true
 			}
 		}
@@ -249,9 +244,9 @@ func quotesAny(word string, sent http.Header) bool {
 // shortQuote is how many bytes a part of a secret has that is no chance.
 const shortQuote = 6
 
-// Quotes tells whether a word of an answer is a secret, a part of it, or holds it: some services
+// quotes tells whether a word of an answer is a secret, a part of it, or holds it: some services
 // echo what they refuse.
-func Quotes(word, secret string) bool {
+func quotes(word, secret string) bool {
 	word, secret = strings.ToLower(word), strings.ToLower(strings.TrimSpace(secret))
 	return secret != "" && (strings.Contains(word, secret) || len(word) >= shortQuote && strings.Contains(secret, word))
 }
@@ -294,14 +289,14 @@ func kind(resp *http.Response, sent http.Header) string {
 // the error of a call beside it, which says nothing of the service.
 func ended(ctx context.Context, err error) error {
 	if end := ctx.Err(); end != nil {
-		return Plain(end)
+		return plain(end)
 	}
-	return Plain(err)
+	return plain(err)
 }
 
-// Plain returns an error of the network without addresses that are other ones each
+// plain returns an error of the network without addresses that are other ones each
 // time, so that the same trouble is the same line.
-func Plain(err error) error {
+func plain(err error) error {
 	var op *net.OpError
 	var wrapped *url.Error
 	switch {

@@ -1,4 +1,4 @@
-package embed_test
+package services_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sidenote/retrieval/embed"
-	"sidenote/retrieval/embed/embedtest"
+	"sidenote/retrieval/services"
+	"sidenote/retrieval/services/servicestest"
 )
 
 // Passages are asked for again after what passes, when the service wants it.
@@ -37,10 +37,10 @@ func TestPassagesAreAskedForAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				asked := 0
-				client := inMemory(t, nil, func(_ int, r embedtest.Request) embedtest.Fault {
+				client := inMemory(t, nil, func(_ int, r servicestest.Request) servicestest.Fault {
 					asked++
 					if status, after := c.fault(asked); status > 0 {
-						return embedtest.Status(status, after)
+						return servicestest.Status(status, after)
 					}
 					return nil
 				})
@@ -65,16 +65,16 @@ func b2i(b bool) int {
 }
 
 // inMemory returns a client of a service without a network, for tests whose time is not real.
-func inMemory(t *testing.T, change func(*embed.Options), fault func(n int, r embedtest.Request) embedtest.Fault) *embed.Client {
+func inMemory(t *testing.T, change func(*services.EmbedOptions), fault func(n int, r servicestest.Request) servicestest.Fault) *services.Embedder {
 	t.Helper()
-	s := embedtest.New()
+	s := servicestest.New()
 	s.Break(fault)
-	o := embed.Options{BaseURL: &url.URL{Scheme: "http", Host: "stub.test"}, Model: "stub", Counter: words{}}
+	o := services.EmbedOptions{BaseURL: &url.URL{Scheme: "http", Host: "stub.test"}, Model: "stub", Counter: words{}}
 	if change != nil {
 		change(&o)
 	}
-	c := embed.New(o)
-	embed.SetTransport(c, roundTrip(func(r *http.Request) (*http.Response, error) {
+	c := services.NewEmbedder(o)
+	services.SetTransport(c, roundTrip(func(r *http.Request) (*http.Response, error) {
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		return w.Result(), r.Context().Err()
@@ -93,7 +93,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func TestHungService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := inMemory(t, nil, nil)
-		embed.SetTransport(client, roundTrip(func(r *http.Request) (*http.Response, error) {
+		services.SetTransport(client, roundTrip(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
 		}))
@@ -117,7 +117,7 @@ func TestHungService(t *testing.T) {
 // The end of the context ends a pause.
 func TestPauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := inMemory(t, nil, func(int, embedtest.Request) embedtest.Fault { return embedtest.Status(429, "30") })
+		client := inMemory(t, nil, func(int, servicestest.Request) servicestest.Fault { return servicestest.Status(429, "30") })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -128,10 +128,10 @@ func TestPauseEnds(t *testing.T) {
 }
 
 // refusing answers with an error where an input is refused.
-func refusing(status int, refused func(input string) bool) func(int, embedtest.Request) embedtest.Fault {
-	return func(_ int, r embedtest.Request) embedtest.Fault {
+func refusing(status int, refused func(input string) bool) func(int, servicestest.Request) servicestest.Fault {
+	return func(_ int, r servicestest.Request) servicestest.Fault {
 		if slices.ContainsFunc(r.Input, refused) {
-			return embedtest.Status(status, "")
+			return servicestest.Status(status, "")
 		}
 		return nil
 	}
@@ -140,7 +140,7 @@ func refusing(status int, refused func(input string) bool) func(int, embedtest.R
 // One passage that the service does not take costs no other its vector; one that is too long is
 // shortened.
 func TestRefusedPassages(t *testing.T) {
-	s := embedtest.Start(t)
+	s := servicestest.Start(t)
 	c, told := open(t, s, nil)
 	passages := make([]string, 16)
 	for i := range passages {
@@ -169,12 +169,12 @@ func TestRefusedPassages(t *testing.T) {
 
 // Where all are refused, the fault is not theirs, and few requests find that out.
 func TestAllPassagesRefused(t *testing.T) {
-	for name, fault := range map[string]func(int, embedtest.Request) embedtest.Fault{
+	for name, fault := range map[string]func(int, servicestest.Request) servicestest.Fault{
 		"refused": refusing(400, func(string) bool { return true }),
-		"zero":    changed(func(a *embedtest.Answer) { a.Data[0].Embedding = make([]float32, embedtest.Dimensions) }),
+		"zero":    changed(func(a *servicestest.Answer) { a.Data[0].Embedding = make([]float32, servicestest.Dimensions) }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := embedtest.Start(t)
+			s := servicestest.Start(t)
 			c, _ := open(t, s, nil)
 			s.Break(fault)
 			got, err := c.Passages(t.Context(), strings.Fields(strings.Repeat("word ", 64)))
@@ -192,18 +192,18 @@ func TestAllPassagesRefused(t *testing.T) {
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestOtherDimensions(t *testing.T) {
-	s := embedtest.Start(t)
+	s := servicestest.Start(t)
 	c, _ := open(t, s, nil)
 	if _, err := c.Passages(t.Context(), []string{"a"}); err != nil {
 		t.Fatal(err)
 	}
-	s.Break(func(_ int, r embedtest.Request) embedtest.Fault {
+	s.Break(func(_ int, r servicestest.Request) servicestest.Fault {
 		r.Dimensions = 32
-		return func(w http.ResponseWriter, _ embedtest.Request) { embedtest.Write(w, embedtest.AnswerTo(r)) }
+		return func(w http.ResponseWriter, _ servicestest.Request) { servicestest.Write(w, servicestest.AnswerTo(r)) }
 	})
 	_, err := c.Passages(t.Context(), []string{"a", "b", "c", "d"})
-	other := (*embed.DimensionError)(nil)
-	if !errors.As(err, &other) || *other != (embed.DimensionError{Got: 32, Want: embedtest.Dimensions}) || len(s.Asked()) != 1 {
+	other := (*services.DimensionError)(nil)
+	if !errors.As(err, &other) || *other != (services.DimensionError{Got: 32, Want: servicestest.Dimensions}) || len(s.Asked()) != 1 {
 		t.Errorf("%v after %d requests", err, len(s.Asked()))
 	}
 	if want := "set embeddings.dimensions to 32"; !strings.Contains(err.Error(), want) {
@@ -213,9 +213,9 @@ func TestOtherDimensions(t *testing.T) {
 
 // Inputs are no longer than the model reads, and requests no larger than services take.
 func TestCut(t *testing.T) {
-	s := embedtest.Start(t)
+	s := servicestest.Start(t)
 	prefix := "é "
-	c, _ := open(t, s, func(o *embed.Options) { o.InputTokens, o.PassagePrefix, o.Batch = 10, &prefix, 3 })
+	c, _ := open(t, s, func(o *services.EmbedOptions) { o.InputTokens, o.PassagePrefix, o.Batch = 10, &prefix, 3 })
 	long := strings.Repeat("wörd ", 50)
 	if _, err := c.Passages(t.Context(), []string{long, "short"}); err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestCut(t *testing.T) {
 	if n, tokens := c.Fit([]string{"a b", "a", "a", "a"}); n != 3 || tokens != 3+2+2 {
 		t.Errorf("%d passages of %d tokens fit", n, tokens)
 	}
-	wide, _ := open(t, s, func(o *embed.Options) { o.InputTokens = 90_000; o.Batch = 100 })
+	wide, _ := open(t, s, func(o *services.EmbedOptions) { o.InputTokens = 90_000; o.Batch = 100 })
 	huge := strings.Repeat("w ", 60_000)
 	if n, tokens := wide.Fit([]string{huge, huge, huge}); n != 1 || tokens != 60_000 {
 		t.Errorf("%d huge passages of %d tokens fit", n, tokens)
@@ -237,7 +237,7 @@ func TestCut(t *testing.T) {
 // Names of models say how they were trained, whoever serves them.
 func TestTraits(t *testing.T) {
 	const represent = "Represent this sentence for searching relevant passages: "
-	for name, want := range map[string]embed.Traits{
+	for name, want := range map[string]services.EmbedTraits{
 		"text-embedding-3-small":                 {InputTokens: 8191},
 		"openai/text-embedding-ada-002":          {InputTokens: 8191},
 		"intfloat/multilingual-e5-small":         {Query: "query: ", Passage: "passage: ", InputTokens: 512},
@@ -249,7 +249,7 @@ func TestTraits(t *testing.T) {
 		"all-minilm":                             {InputTokens: 256},
 		"somebody/else5-model":                   {InputTokens: 512},
 	} {
-		if got := embed.TraitsOf(name); got != want {
+		if got := services.EmbedTraitsOf(name); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package embed
+package services
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/remote"
 )
 
 const (
@@ -45,8 +44,8 @@ type Passages struct {
 // Passages returns the vectors of passages that fit into one request, see Fit. What fails is sent
 // again within bounds. Where passages are refused, it finds out which; if all of them are, that
 // is an error. What an error leaves has used its tokens all the same.
-func (c *Client) Passages(ctx context.Context, passages []string) (Passages, error) {
-	b := batch{Client: c, Passages: Passages{Vectors: make([][]float32, len(passages)), Later: make([]bool, len(passages))}}
+func (c *Embedder) Passages(ctx context.Context, passages []string) (Passages, error) {
+	b := batch{Embedder: c, Passages: Passages{Vectors: make([][]float32, len(passages)), Later: make([]bool, len(passages))}}
 	if err := b.fill(ctx, c.inputs(Passage, passages), b.Vectors, b.Later); err != nil {
 		return b.Passages, fmt.Errorf("embed passages: %w", err)
 	}
@@ -58,7 +57,7 @@ func (c *Client) Passages(ctx context.Context, passages []string) (Passages, err
 
 // Fit returns how many of some passages fit into one request, and how many tokens those have,
 // about.
-func (c *Client) Fit(passages []string) (n, tokens int) {
+func (c *Embedder) Fit(passages []string) (n, tokens int) {
 	for _, text := range c.inputs(Passage, passages[:min(len(passages), c.options.Batch)]) {
 		one := c.count([]string{text})
 		if n > 0 && tokens+one > batchTokens {
@@ -70,13 +69,13 @@ func (c *Client) Fit(passages []string) (n, tokens int) {
 }
 
 // PassageTokens is how many tokens a passage has as it is sent, about.
-func (c *Client) PassageTokens(passage string) int {
+func (c *Embedder) PassageTokens(passage string) int {
 	return c.count(c.inputs(Passage, []string{passage}))
 }
 
 // A batch is one call of Passages.
 type batch struct {
-	*Client
+	*Embedder
 	Passages
 	useless int // inputs that were refused since the last that was not
 }
@@ -133,7 +132,7 @@ func (b *batch) insist(ctx context.Context, inputs []string) ([][]float32, error
 			return vectors, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case attempt == maxAttempts || !passing(err), attempt == maxTimeouts && resultOf(err) == Timeout:
+		case attempt == maxAttempts || !passing(err), attempt == maxTimeouts && resultOf(err) == EmbedTimeout:
 			return nil, err
 		}
 		if err := b.pause(ctx, pauseAfter(err, attempt)); err != nil {
@@ -145,7 +144,7 @@ func (b *batch) insist(ctx context.Context, inputs []string) ([][]float32, error
 // passing tells whether a request may work the next time that ended with err.
 func passing(err error) bool {
 	switch resultOf(err) {
-	case Timeout, Limited, Failed:
+	case EmbedTimeout, EmbedLimited, EmbedFailed:
 		return true
 	}
 	return false
@@ -153,7 +152,7 @@ func passing(err error) bool {
 
 // pauseAfter is how long to wait before another attempt. Replicas must not come back in step.
 func pauseAfter(err error, attempt int) time.Duration {
-	var status *remote.StatusError
+	var status *StatusError
 	if errors.As(err, &status) && status.RetryAfter > 0 {
 		return status.RetryAfter
 	}
@@ -169,7 +168,7 @@ func ofInputs(err error) bool {
 
 // tooLong tells whether an error may say that an input is too long.
 func tooLong(err error) bool {
-	var status *remote.StatusError
+	var status *StatusError
 	if !errors.As(err, &status) {
 		return false
 	}
@@ -181,7 +180,7 @@ func tooLong(err error) bool {
 }
 
 // inputs are texts as they are sent: with the prefix, and no longer than the model reads.
-func (c *Client) inputs(use Use, texts []string) []string {
+func (c *Embedder) inputs(use Use, texts []string) []string {
 	limit := cmp.Or(c.options.InputTokens, c.traits.InputTokens)
 	inputs := make([]string, len(texts))
 	for i, text := range texts {
@@ -192,7 +191,7 @@ func (c *Client) inputs(use Use, texts []string) []string {
 
 // cut returns as much of a text as has limit tokens. A count that is not the model's own is
 // taken for a tenth too low.
-func (c *Client) cut(text string, limit int) string {
+func (c *Embedder) cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text // no token is shorter than a byte
 	}

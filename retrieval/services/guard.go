@@ -1,4 +1,4 @@
-package remote
+package services
 
 import (
 	"context"
@@ -27,7 +27,7 @@ var (
 // *StatusError. ErrBusy and ErrDown say that nothing was sent: the calls of a slow service
 // are bounded, those under way and those that wait, and a service that does not answer is
 // left alone.
-func (c *Client) Call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+func (c *Remote) Call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	judge := func(err error, given time.Duration) (verdict, time.Duration) {
 		return verdictOf(err, given), retryAfter(err)
 	}
@@ -36,7 +36,7 @@ func (c *Client) Call(ctx context.Context, method, path string, body []byte) ([]
 
 // CallAs is Call with header lines, such as somebody's credential, in place of the Client's key.
 // That this somebody asks too much says nothing of the service for others.
-func (c *Client) CallAs(ctx context.Context, header http.Header, method, path string, body []byte) ([]byte, error) {
+func (c *Remote) CallAs(ctx context.Context, header http.Header, method, path string, body []byte) ([]byte, error) {
 	judge := func(err error, given time.Duration) (verdict, time.Duration) {
 		if e, ok := errors.AsType[*StatusError](err); ok && e.Status == http.StatusTooManyRequests {
 			return works, 0
@@ -48,7 +48,7 @@ func (c *Client) CallAs(ctx context.Context, header http.Header, method, path st
 
 // guard makes a call within the bounds of the Client. judge says what its end means, and for how
 // long the service wants no other.
-func (c *Client) guard(ctx context.Context, judge func(err error, given time.Duration) (verdict, time.Duration), call func() ([]byte, error)) ([]byte, error) {
+func (c *Remote) guard(ctx context.Context, judge func(err error, given time.Duration) (verdict, time.Duration), call func() ([]byte, error)) ([]byte, error) {
 	if c.breaker.isOpen() {
 		return nil, ErrDown
 	}
@@ -61,7 +61,7 @@ func (c *Client) guard(ctx context.Context, judge func(err error, given time.Dur
 	select {
 	case c.calls <- struct{}{}:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrBusy, Plain(ctx.Err()))
+		return nil, fmt.Errorf("%w: %w", ErrBusy, plain(ctx.Err()))
 	}
 	release := sync.OnceFunc(func() { <-c.calls })
 	defer release()

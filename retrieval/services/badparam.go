@@ -1,6 +1,6 @@
 // Package badparam reads which parameter of a request an API's error refuses, and remembers what
 // models refused.
-package badparam
+package services
 
 import (
 	"bytes"

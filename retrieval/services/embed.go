@@ -1,14 +1,4 @@
-// Package embed is the client of services that turn texts into vectors by OpenAI's
-// POST /embeddings (https://platform.openai.com/docs/api-reference/embeddings): OpenAI, Ollama,
-// vLLM, Text Embeddings Inference and others.
-//
-// Questions and passages are asked for in two ways. A question has a request waiting for it: it
-// is asked once, behind a breaker. Passages are asked for at ingest: again and again within
-// bounds, and an input that the service does not take costs no other its vector.
-//
-// No answer is trusted: it is bounded, and a vector too few or too many, of another length than
-// the others, without direction or with a number that is none is an error.
-package embed
+package services
 
 import (
 	"cmp"
@@ -26,33 +16,32 @@ import (
 	"time"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/remote"
 )
 
 const (
-	// DefaultBatch is how many inputs go into one request.
-	DefaultBatch = 64
-	// MaxBatch is how many OpenAI takes.
-	MaxBatch = 2048
+	// DefaultEmbedBatch is how many inputs go into one request.
+	DefaultEmbedBatch = 64
+	// MaxEmbedBatch is how many OpenAI takes.
+	MaxEmbedBatch = 2048
 	// batchTokens bounds the inputs of a request together: OpenAI takes 300,000.
 	batchTokens = 100_000
 
 	// numberBytes is what a number of a vector takes at most where it is written as text, and
 	// maxDimensions how many there are; most models have less than half as many.
 	numberBytes, maxDimensions = 24, 4096
-	minAnswer, maxAnswer       = 8 << 20, 128 << 20
+	minAnswer, maxEmbedAnswer  = 8 << 20, 128 << 20
 
 	passageTimeout = 2 * time.Minute // of a request for passages: on a processor some take long
 	probeInput     = "ready"
 )
 
-// Options say which service a Client asks, and for which vectors. BaseURL, Model and Counter are
+// EmbedOptions say which service a Client asks, and for which vectors. BaseURL, Model and Counter are
 // required.
-type Options struct {
+type EmbedOptions struct {
 	BaseURL *url.URL      // where the API begins; a missing /v1 is added
 	Key     func() string // the API key; nil or "" sends none
 
-	// Dial and TLS are those of remote.Options.
+	// Dial and TLS are those of RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
@@ -69,7 +58,7 @@ type Options struct {
 
 	// Told hears of each request, and Changed when something stops working, with a line that
 	// says what, and when it works again. Both may be nil, and may be called concurrently.
-	Told    func(Use, Result, int)
+	Told    func(Use, EmbedResult, int)
 	Changed func(line string, bad bool)
 }
 
@@ -82,43 +71,43 @@ const (
 	Passage Use = "passage"
 )
 
-// A Result says how a request ended.
-type Result string
+// A EmbedResult says how a request ended.
+type EmbedResult string
 
 // The results.
 const (
-	OK      Result = "ok"
-	Timeout Result = "timeout"
-	Limited Result = "limited" // 429
-	Refused Result = "refused" // another status below 500
-	Failed  Result = "error"   // no answer, or a status from 500 on
-	Invalid Result = "invalid" // an answer that cannot be used
-	Skipped Result = "skipped" // not sent: the service does not answer, or has too many calls
+	EmbedOK      EmbedResult = "ok"
+	EmbedTimeout EmbedResult = "timeout"
+	EmbedLimited EmbedResult = "limited" // 429
+	EmbedRefused EmbedResult = "refused" // another status below 500
+	EmbedFailed  EmbedResult = "error"   // no answer, or a status from 500 on
+	EmbedInvalid EmbedResult = "invalid" // an answer that cannot be used
+	EmbedSkipped EmbedResult = "skipped" // not sent: the service does not answer, or has too many calls
 )
 
-// Results are all of them.
-func Results() []Result {
-	return []Result{OK, Timeout, Limited, Refused, Failed, Invalid, Skipped}
+// EmbedResults are all of them.
+func EmbedResults() []EmbedResult {
+	return []EmbedResult{EmbedOK, EmbedTimeout, EmbedLimited, EmbedRefused, EmbedFailed, EmbedInvalid, EmbedSkipped}
 }
 
-// A Client asks one service for the vectors of one model. It is safe for concurrent use.
-type Client struct {
-	options    Options
-	traits     Traits
+// A Embedder asks one service for the vectors of one model. It is safe for concurrent use.
+type Embedder struct {
+	options    EmbedOptions
+	traits     EmbedTraits
 	prefixes   map[Use]string
-	remote     *remote.Client
-	health     remote.Health
+	remote     *Remote
+	health     Health
 	dimensions atomic.Int64 // of the passages; 0 before the first
 	pause      func(ctx context.Context, d time.Duration) error
 }
 
-// New returns a client. Call Close when done with it.
-func New(o Options) *Client {
-	o.Batch = cmp.Or(o.Batch, DefaultBatch)
+// NewEmbedder returns a client. Call Close when done with it.
+func NewEmbedder(o EmbedOptions) *Embedder {
+	o.Batch = cmp.Or(o.Batch, DefaultEmbedBatch)
 	if o.Key == nil {
 		o.Key = func() string { return "" }
 	}
-	c := &Client{options: o, traits: TraitsOf(o.Model), pause: pause}
+	c := &Embedder{options: o, traits: EmbedTraitsOf(o.Model), pause: pause}
 	c.prefixes = map[Use]string{Query: c.traits.Query, Passage: c.traits.Passage}
 	if o.QueryPrefix != nil {
 		c.prefixes[Query] = *o.QueryPrefix
@@ -133,9 +122,9 @@ func New(o Options) *Client {
 	if !strings.HasSuffix(base, "/v1") {
 		base += "/v1"
 	}
-	c.remote = remote.New(remote.Options{
+	c.remote = NewRemote(RemoteOptions{
 		BaseURL: base, Key: o.Key, Dial: o.Dial, TLS: o.TLS, Silent: c.health.Called,
-		MaxAnswer: min(max(minAnswer, o.Batch*cmp.Or(o.Dimensions, maxDimensions)*numberBytes), maxAnswer),
+		MaxAnswer: min(max(minAnswer, o.Batch*cmp.Or(o.Dimensions, maxDimensions)*numberBytes), maxEmbedAnswer),
 		Probe: func(ctx context.Context) error {
 			_, _, err := c.ask(ctx, c.remote.Ask, []string{probeInput})
 			return err
@@ -145,17 +134,17 @@ func New(o Options) *Client {
 }
 
 // Close ends the probes and closes idle connections.
-func (c *Client) Close() { c.remote.Close() }
+func (c *Embedder) Close() { c.remote.Close() }
 
 // Trouble says in one line what does not work at present; nil is all well.
-func (c *Client) Trouble() []string { return c.health.Lines() }
+func (c *Embedder) Trouble() []string { return c.health.Lines() }
 
 // Skips tells whether questions are skipped because the service does not answer.
-func (c *Client) Skips() bool { return c.remote.Skips() }
+func (c *Embedder) Skips() bool { return c.remote.Skips() }
 
 // Space names the vectors of passages. The limit of the model is no part of it, unless it is
 // configured: a release that knows the model better embeds nothing anew.
-func (c *Client) Space() retrieval.Space {
+func (c *Embedder) Space() retrieval.Space {
 	input := c.prefixes[Passage]
 	if n := c.options.InputTokens; n > 0 {
 		input += "|" + strconv.Itoa(n)
@@ -164,7 +153,7 @@ func (c *Client) Space() retrieval.Space {
 }
 
 // Embed returns the vectors of questions. It asks once.
-func (c *Client) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+func (c *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors, tokens, err := c.ask(ctx, c.remote.Call, c.inputs(Query, texts))
 	c.note(Query, tokens, err)
 	if err != nil {
@@ -174,12 +163,12 @@ func (c *Client) Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
 // note counts a request and how it ended.
-func (c *Client) note(use Use, tokens int, err error) {
+func (c *Embedder) note(use Use, tokens int, err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the caller left
 	}
 	result := resultOf(err)
-	if result != Skipped {
+	if result != EmbedSkipped {
 		c.health.Called(err)
 	}
 	if c.options.Told != nil {
@@ -188,30 +177,30 @@ func (c *Client) note(use Use, tokens int, err error) {
 }
 
 // resultOf says how a request ended that ended with err.
-func resultOf(err error) Result {
-	var status *remote.StatusError
+func resultOf(err error) EmbedResult {
+	var status *StatusError
 	switch {
 	case err == nil:
-		return OK
-	case errors.Is(err, remote.ErrBusy), errors.Is(err, remote.ErrDown):
-		return Skipped
+		return EmbedOK
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrDown):
+		return EmbedSkipped
 	case errors.Is(err, context.DeadlineExceeded):
-		return Timeout
+		return EmbedTimeout
 	case errors.Is(err, retrieval.ErrBadVectors):
-		return Invalid
+		return EmbedInvalid
 	case !errors.As(err, &status) || status.Status >= 500:
-		return Failed
+		return EmbedFailed
 	case status.Status == http.StatusTooManyRequests:
-		return Limited
+		return EmbedLimited
 	}
-	return Refused
+	return EmbedRefused
 }
 
-// A call is Call or Ask of a remote.Client.
+// A call is Call or Ask of a Remote.
 type call func(ctx context.Context, method, path string, body []byte) ([]byte, error)
 
 // ask sends one request and checks the answer.
-func (c *Client) ask(ctx context.Context, call call, inputs []string) (vectors [][]float32, tokens int, err error) {
+func (c *Embedder) ask(ctx context.Context, call call, inputs []string) (vectors [][]float32, tokens int, err error) {
 	body, err := json.Marshal(struct {
 		Model      string   `json:"model"`
 		Input      []string `json:"input"`
@@ -234,11 +223,11 @@ func (c *Client) ask(ctx context.Context, call call, inputs []string) (vectors [
 
 // Expect says how many dimensions the vectors of passages have that are kept already; 0 says
 // nothing. A number that is configured or known stays.
-func (c *Client) Expect(dimensions int) { c.dimensions.CompareAndSwap(0, int64(dimensions)) }
+func (c *Embedder) Expect(dimensions int) { c.dimensions.CompareAndSwap(0, int64(dimensions)) }
 
 // sameLength refuses vectors of another length than is asked for or passages have: they cannot be
 // compared.
-func (c *Client) sameLength(vectors [][]float32) error {
+func (c *Embedder) sameLength(vectors [][]float32) error {
 	want := int(c.dimensions.Load())
 	if want == 0 && len(vectors) > 0 {
 		want = len(vectors[0])
@@ -263,7 +252,7 @@ func (e *DimensionError) Is(err error) bool { return err == retrieval.ErrBadVect
 
 // used is how many tokens a request took: what the service says, if that is possible, else what
 // the inputs are here.
-func (c *Client) used(said int, inputs []string) int {
+func (c *Embedder) used(said int, inputs []string) int {
 	most := 0
 	for _, text := range inputs {
 		most += len(text) + 16
@@ -274,7 +263,7 @@ func (c *Client) used(said int, inputs []string) int {
 	return c.count(inputs)
 }
 
-func (c *Client) count(inputs []string) (sum int) {
+func (c *Embedder) count(inputs []string) (sum int) {
 	for _, text := range inputs {
 		n, _ := c.options.Counter.Count(text)
 		sum += n

@@ -1,4 +1,4 @@
-package llm_test
+package services_test
 
 import (
 	"encoding/json"
@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/retrieval/llm"
-	"sidenote/retrieval/plan"
-	"sidenote/retrieval/rerank"
+	"sidenote/retrieval/services"
 )
 
 // What a model thinks before it answers is no part of its answer, in whatever tags; what it says of such tags is.
@@ -33,7 +31,7 @@ func TestWithoutThinking(t *testing.T) {
 		"<thinker>a</thinker>":                      "<thinker>a</thinker>",
 		"<think>it writes </think>\n</think> again": "</think> again",
 	} {
-		if got := llm.WithoutThinking(answer); got != want {
+		if got := services.WithoutThinking(answer); got != want {
 			t.Errorf("%q is read as %q, want %q", answer, got, want)
 		}
 	}
@@ -48,20 +46,20 @@ func TestAnswersBehindThoughts(t *testing.T) {
 	} {
 		ask := func(a string) string {
 			api := serve(t, func(w http.ResponseWriter, _ *http.Request) { answerIn(w, content, a) })
-			p, err := llm.NewPrompt(llm.Model{Name: "small"}, "rules", "q", 10)
+			p, err := services.NewPrompt(services.LLMModel{Name: "small"}, "rules", "q", 10)
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer, err := api.Ask(t.Context(), llm.Call{}, p)
+			answer, err := api.Ask(t.Context(), services.LLMCall{}, p)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			return answer.Text
 		}
-		if p, err := plan.Read(ask(`{"queries":["leave"]}`)); err != nil || len(p.Queries) != 1 || p.Queries[0] != "leave" {
+		if p, err := services.ReadPlan(ask(`{"queries":["leave"]}`)); err != nil || len(p.Queries) != 1 || p.Queries[0] != "leave" {
 			t.Errorf("%s: planned %v, %v", name, p, err)
 		}
-		if s, err := rerank.Read(ask(`{"scores":[{"index":0,"score":5}]}`), 1); err != nil || s[0] != .5 {
+		if s, err := services.ReadScores(ask(`{"scores":[{"index":0,"score":5}]}`), 1); err != nil || s[0] != .5 {
 			t.Errorf("%s: scored %v, %v", name, s, err)
 		}
 	}

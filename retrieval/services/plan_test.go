@@ -1,4 +1,4 @@
-package plan_test
+package services_test
 
 import (
 	"encoding/json"
@@ -12,15 +12,14 @@ import (
 	"testing"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/llm"
-	"sidenote/retrieval/plan"
+	"sidenote/retrieval/services"
 )
 
 // Plans are understood in the forms in which models write them; everything else is none.
 func TestRead(t *testing.T) {
 	f := func(answer string, want ...string) {
 		t.Helper()
-		got, err := plan.Read(answer)
+		got, err := services.ReadPlan(answer)
 		if err != nil || got.Skip || !slices.Equal(got.Queries, want) {
 			t.Errorf("%q: %+v, %v, want %q", answer, got, err, want)
 		}
@@ -40,7 +39,7 @@ func TestRead(t *testing.T) {
 
 	skip := func(answer string) {
 		t.Helper()
-		if got, err := plan.Read(answer); err != nil || !got.Skip || len(got.Queries) > 0 {
+		if got, err := services.ReadPlan(answer); err != nil || !got.Skip || len(got.Queries) > 0 {
 			t.Errorf("%q: %+v, %v, want no search", answer, got, err)
 		}
 	}
@@ -50,7 +49,7 @@ func TestRead(t *testing.T) {
 
 	none := func(answer string) {
 		t.Helper()
-		if got, err := plan.Read(answer); !errors.Is(err, retrieval.ErrBadPlan) || got.Skip || got.Queries != nil {
+		if got, err := services.ReadPlan(answer); !errors.Is(err, retrieval.ErrBadPlan) || got.Skip || got.Queries != nil {
 			t.Errorf("%.80q: %+v, %v, want no plan", answer, got, err)
 		}
 	}
@@ -75,7 +74,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, answer string) {
-		got, err := plan.Read(answer)
+		got, err := services.ReadPlan(answer)
 		if (err == nil) != (got.Skip != (len(got.Queries) > 0)) || len(got.Queries) > 20 {
 			t.Errorf("%q: %+v, %v", answer, got, err)
 		}
@@ -97,27 +96,27 @@ func TestPrompt(t *testing.T) {
 		Temperature   *float64 `json:"temperature"`
 		Stream        *bool    `json:"stream"`
 	}
-	sent := func(m llm.Model, q retrieval.Question) (body, llm.Prompt) {
+	sent := func(m services.LLMModel, q retrieval.Question) (body, services.Prompt) {
 		t.Helper()
-		p, err := plan.NewPrompt(m, q)
+		p, err := services.PlanPrompt(m, q)
 		if err != nil {
 			t.Fatal(err)
 		}
 		came := make(chan body, 1)
-		api := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		api := servePlan(t, func(w http.ResponseWriter, r *http.Request) {
 			var b body
 			if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
 				t.Error(err)
 			}
 			came <- b
-			_, _ = io.WriteString(w, completion("x"))
+			_, _ = io.WriteString(w, completionPlan("x"))
 		})
-		if _, err := api.Ask(t.Context(), llm.Call{}, p); err != nil {
+		if _, err := api.Ask(t.Context(), services.LLMCall{}, p); err != nil {
 			t.Error(err)
 		}
 		return <-came, p
 	}
-	b, p := sent(llm.Model{Name: "small"}, q)
+	b, p := sent(services.LLMModel{Name: "small"}, q)
 	if b.Model != "small" || b.MaxTokens != p.Output || b.MaxCompletion != 0 || b.Temperature == nil || *b.Temperature != 0 || b.Stream == nil || *b.Stream {
 		t.Errorf("sent %+v", b)
 	}
@@ -140,13 +139,13 @@ func TestPrompt(t *testing.T) {
 		t.Error("the text for counting lacks a part")
 	}
 	q.MaySkip = false
-	b, _ = sent(llm.Model{Name: "thinker", CompletionCap: true}, q)
+	b, _ = sent(services.LLMModel{Name: "thinker", CompletionCap: true}, q)
 	if b.MaxTokens != 0 || b.MaxCompletion == 0 || b.Temperature != nil || !strings.Contains(b.Messages[0].Content, "always true") {
 		t.Errorf("to a model that thinks: %+v", b)
 	}
 }
 
-func completion(text string) string {
+func completionPlan(text string) string {
 	content, err := json.Marshal(text)
 	if err != nil {
 		panic(err)
@@ -154,7 +153,7 @@ func completion(text string) string {
 	return `{"choices":[{"message":{"role":"assistant","content":` + string(content) + `}}],"usage":{"prompt_tokens":90,"completion_tokens":7}}`
 }
 
-func serve(t *testing.T, handle http.HandlerFunc) *llm.Client {
+func servePlan(t *testing.T, handle http.HandlerFunc) *services.LLM {
 	t.Helper()
 	server := httptest.NewServer(handle)
 	t.Cleanup(server.Close)
@@ -162,7 +161,7 @@ func serve(t *testing.T, handle http.HandlerFunc) *llm.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := llm.New(llm.Options{Use: "planner", Name: "small", BaseURL: base})
+	c := services.NewLLM(services.LLMOptions{Use: "planner", Name: "small", BaseURL: base})
 	t.Cleanup(c.Close)
 	return c
 }

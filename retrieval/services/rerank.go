@@ -1,7 +1,4 @@
-// Package rerank asks services that say how relevant documents are to a query: those that speak
-// the dialect of Cohere and Jina, or of Hugging Face's Text Embeddings Inference, and chat models.
-// What comes back is checked; texts are data in what is sent.
-package rerank
+package services
 
 import (
 	"context"
@@ -20,34 +17,33 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/remote"
 )
 
-// A Dialect is the form of calls and answers. It is a closed list.
-type Dialect string
+// A RerankDialect is the form of calls and answers. It is a closed list.
+type RerankDialect string
 
 // The dialects.
 const (
-	Cohere Dialect = "cohere" // POST /rerank of Cohere, Jina and others
-	TEI    Dialect = "tei"    // POST /rerank of Text Embeddings Inference
-	LLM    Dialect = "llm"    // chat completions, see NewPrompt
+	RerankCohere RerankDialect = "cohere" // POST /rerank of Cohere, Jina and others
+	RerankTEI    RerankDialect = "tei"    // POST /rerank of Text Embeddings Inference
+	RerankLLM    RerankDialect = "llm"    // chat completions, see NewPrompt
 )
 
 const (
-	patience  = 5 * time.Second
-	maxCalls  = 64      // at a time
-	maxAnswer = 1 << 20 // bytes
-	teiBatch  = 32      // documents of a call: what TEI takes where nothing else is configured
+	rerankPatience  = 5 * time.Second
+	maxRerankCalls  = 64      // at a time
+	maxRerankAnswer = 1 << 20 // bytes
+	teiBatch        = 32      // documents of a call: what TEI takes where nothing else is configured
 )
 
-// Options say which service a Client asks. BaseURL and Dialect, which is not LLM, are required.
-type Options struct {
+// RerankOptions say which service a Client asks. BaseURL and Dialect, which is not LLM, are required.
+type RerankOptions struct {
 	Name    string   // of the upstream, for people
 	BaseURL *url.URL // where the API begins
-	Dialect Dialect
+	Dialect RerankDialect
 	Key     func() string // nil or "" sends none
 
-	// Dial and TLS are those of remote.Options.
+	// Dial and TLS are those of RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
@@ -56,22 +52,22 @@ type Options struct {
 	Changed func(line string, bad bool)
 }
 
-// A Client asks one service.
-type Client struct {
-	remote  *remote.Client
-	health  remote.Health
-	dialect Dialect
+// A Reranker asks one service.
+type Reranker struct {
+	remote  *Remote
+	health  Health
+	dialect RerankDialect
 	path    string
 }
 
-// New returns a client. Call Close when done with it.
-func New(o Options) *Client {
-	c := &Client{dialect: o.Dialect, path: pathOf(o.BaseURL, o.Dialect)}
+// NewReranker returns a client. Call Close when done with it.
+func NewReranker(o RerankOptions) *Reranker {
+	c := &Reranker{dialect: o.Dialect, path: pathOf(o.BaseURL, o.Dialect)}
 	c.health.Subject = fmt.Sprintf("rerank: upstream %s at %s", o.Name, o.BaseURL.Host)
 	c.health.Changed = o.Changed
-	c.remote = remote.New(remote.Options{
+	c.remote = NewRemote(RemoteOptions{
 		BaseURL: o.BaseURL.Scheme + "://" + o.BaseURL.Host, Key: o.Key, Dial: o.Dial, TLS: o.TLS,
-		MaxAnswer: maxAnswer, Calls: maxCalls, Patience: patience, Silent: c.health.Called,
+		MaxAnswer: maxRerankAnswer, Calls: maxRerankCalls, Patience: rerankPatience, Silent: c.health.Called,
 		Probe: func(ctx context.Context) error {
 			_, err := c.remote.Ask(ctx, http.MethodGet, c.path, nil) // a refusal is an answer, too
 			return err
@@ -82,10 +78,10 @@ func New(o Options) *Client {
 
 // pathOf is where a service reranks. TEI has no version in its paths, but an upstream that is used
 // for embeddings, too, may be written with one.
-func pathOf(base *url.URL, d Dialect) string {
+func pathOf(base *url.URL, d RerankDialect) string {
 	path := strings.TrimRight(base.EscapedPath(), "/")
 	switch {
-	case d == TEI:
+	case d == RerankTEI:
 		path = strings.TrimSuffix(path, "/v1")
 	case path == "":
 		path = "/v1"
@@ -94,18 +90,18 @@ func pathOf(base *url.URL, d Dialect) string {
 }
 
 // Close ends what runs in the background, and closes idle connections.
-func (c *Client) Close() { c.remote.Close() }
+func (c *Reranker) Close() { c.remote.Close() }
 
 // Skips tells whether nobody is asked because the service does not answer.
-func (c *Client) Skips() bool { return c.remote.Skips() }
+func (c *Reranker) Skips() bool { return c.remote.Skips() }
 
 // Trouble says in one line what does not work at present; nil is all well.
-func (c *Client) Trouble() []string { return c.health.Lines() }
+func (c *Reranker) Trouble() []string { return c.health.Lines() }
 
 // Scores returns the score of each document by a model; "" is the one that the service has. The
-// error is that of remote.Client.Call, or wraps retrieval.ErrBadScores.
-func (c *Client) Scores(ctx context.Context, model, query string, documents []string) ([]float64, error) {
-	if c.dialect != TEI {
+// error is that of Remote.Call, or wraps retrieval.ErrBadScores.
+func (c *Reranker) Scores(ctx context.Context, model, query string, documents []string) ([]float64, error) {
+	if c.dialect != RerankTEI {
 		return c.scores(ctx, model, query, documents)
 	}
 	batches := slices.Collect(slices.Chunk(documents, teiBatch))
@@ -135,13 +131,13 @@ func Each(ctx context.Context, n int, call func(ctx context.Context, i int) erro
 }
 
 // scores makes one call.
-func (c *Client) scores(ctx context.Context, model, query string, documents []string) ([]float64, error) {
+func (c *Reranker) scores(ctx context.Context, model, query string, documents []string) ([]float64, error) {
 	body, err := c.body(model, query, documents)
 	if err != nil {
 		return nil, fmt.Errorf("encode documents: %w", err)
 	}
 	answer, err := c.remote.Call(ctx, http.MethodPost, c.path, body)
-	if !errors.Is(err, remote.ErrDown) && !errors.Is(err, remote.ErrBusy) {
+	if !errors.Is(err, ErrDown) && !errors.Is(err, ErrBusy) {
 		c.health.Called(err)
 	}
 	if err != nil {
@@ -150,8 +146,8 @@ func (c *Client) scores(ctx context.Context, model, query string, documents []st
 	return c.read(answer, len(documents))
 }
 
-func (c *Client) body(model, query string, documents []string) ([]byte, error) {
-	if c.dialect == TEI {
+func (c *Reranker) body(model, query string, documents []string) ([]byte, error) {
+	if c.dialect == RerankTEI {
 		return json.Marshal(struct {
 			Query    string   `json:"query"`
 			Texts    []string `json:"texts"`
@@ -174,12 +170,12 @@ type result struct {
 }
 
 // read returns the scores of an answer about n documents.
-func (c *Client) read(answer []byte, n int) ([]float64, error) {
+func (c *Reranker) read(answer []byte, n int) ([]float64, error) {
 	var list []result
 	var object struct {
 		Results []result `json:"results"`
 	}
-	if c.dialect == TEI {
+	if c.dialect == RerankTEI {
 		if err := json.Unmarshal(answer, &list); err != nil {
 			return nil, fmt.Errorf("%w: it is no list of scores", retrieval.ErrBadScores)
 		}
@@ -191,7 +187,7 @@ func (c *Client) read(answer []byte, n int) ([]float64, error) {
 	scores := newScores(n)
 	for _, r := range list {
 		score := r.Relevance
-		if c.dialect == TEI {
+		if c.dialect == RerankTEI {
 			score = r.Score
 		}
 		if err := scores.set(r.Index, score); err != nil {

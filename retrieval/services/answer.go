@@ -1,4 +1,4 @@
-package embed
+package services
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"regexp"
 
 	"sidenote/retrieval"
-	"sidenote/retrieval/remote"
 )
 
 func unusable(format string, args ...any) error {
@@ -75,7 +74,7 @@ func codeOf(text json.RawMessage, key string) string {
 	var e struct {
 		Code string `json:"code"`
 	}
-	if err := json.Unmarshal(text, &e); err != nil || !codes.MatchString(e.Code) || remote.Quotes(e.Code, key) {
+	if err := json.Unmarshal(text, &e); err != nil || !codes.MatchString(e.Code) || quotes(e.Code, key) {
 		return ""
 	}
 	return " (" + e.Code + ")"

@@ -1,6 +1,6 @@
 // Package embedtest is a service that turns texts into vectors, for tests: POST /v1/embeddings
 // with vectors that depend on the words of a text alone.
-package embedtest
+package servicestest
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-package remote
+package services
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // Calls that hang, wait or are turned away leave no place taken when they have ended.
 func TestPlacesAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := New(Options{BaseURL: "http://api.test", Probe: func(context.Context) error { return errors.New("down") }})
+		c := NewRemote(RemoteOptions{BaseURL: "http://api.test", Probe: func(context.Context) error { return errors.New("down") }})
 		c.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
@@ -70,8 +70,8 @@ func TestRetryAfter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls, probes := 0, 0
-				var client *Client
-				client = New(Options{BaseURL: "http://api.test", Probe: func(ctx context.Context) error {
+				var client *Remote
+				client = NewRemote(RemoteOptions{BaseURL: "http://api.test", Probe: func(ctx context.Context) error {
 					probes++
 					_, err := client.Ask(ctx, http.MethodGet, "/probe", nil)
 					return err
@@ -115,7 +115,7 @@ func TestRetryAfter(t *testing.T) {
 // for.
 func TestRetryAfterOutlastsLateAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := New(Options{BaseURL: "http://api.test", Probe: func(context.Context) error { return nil }})
+		client := NewRemote(RemoteOptions{BaseURL: "http://api.test", Probe: func(context.Context) error { return nil }})
 		defer client.Close()
 		client.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 			resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}"))}
@@ -149,7 +149,7 @@ func TestRetryAfterOutlastsLateAnswers(t *testing.T) {
 func TestCallAs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		status, sent := http.StatusTooManyRequests, ""
-		c := New(Options{BaseURL: "http://api.test", Key: func() string { return "ours" }, Probe: func(context.Context) error { return errors.New("down") }})
+		c := NewRemote(RemoteOptions{BaseURL: "http://api.test", Key: func() string { return "ours" }, Probe: func(context.Context) error { return errors.New("down") }})
 		c.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 			sent = r.Header.Get("Authorization") + r.Header.Get("Api-Key")
 			return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"60"}}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
@@ -174,7 +174,7 @@ func TestCallAs(t *testing.T) {
 func TestPatience(t *testing.T) {
 	for patience, wantSkips := range map[time.Duration]bool{0: true, 4 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
-			c := New(Options{BaseURL: "http://api.test", Patience: patience, Probe: func(context.Context) error { return errors.New("down") }})
+			c := NewRemote(RemoteOptions{BaseURL: "http://api.test", Patience: patience, Probe: func(context.Context) error { return errors.New("down") }})
 			c.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
 				<-time.After(3 * time.Second) // of the bubble
 				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}"))}, nil
@@ -196,7 +196,7 @@ func TestPatience(t *testing.T) {
 func TestKeyIsNotQuoted(t *testing.T) {
 	f := func(status int, media, body, want string) {
 		t.Helper()
-		c := New(Options{BaseURL: "http://api.test", Probe: func(context.Context) error { return nil }})
+		c := NewRemote(RemoteOptions{BaseURL: "http://api.test", Probe: func(context.Context) error { return nil }})
 		defer c.Close()
 		c.HTTP.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}, nil
@@ -229,7 +229,7 @@ func TestCallsThatAreEnded(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	c := New(Options{BaseURL: server.URL, Probe: func(context.Context) error { return nil }})
+	c := NewRemote(RemoteOptions{BaseURL: server.URL, Probe: func(context.Context) error { return nil }})
 	defer c.Close()
 	for i := range 2 * mostFailures {
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -1,4 +1,4 @@
-package badparam
+package services
 
 import (
 	"slices"

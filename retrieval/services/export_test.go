@@ -1,0 +1,6 @@
+package services
+
+import "net/http"
+
+// SetTransport lets a client send its requests by t.
+func SetTransport(c *Embedder, t http.RoundTripper) { c.remote.HTTP.Transport = t }
