@@ -7,7 +7,6 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/answertext"
 	"sidenote/proxy/cited"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/samples"
@@ -32,7 +31,7 @@ type account struct {
 	counter   usage.Counter      // counts the text of a metered answer that does not tell its usage; nil: it is not counted
 	unread    bool               // reader is not read: it has panicked, or there is no time for it
 	spending  *spend.Spending    // what was reserved of the tenant's budget; nil if nothing is limited
-	terms     *meter.Terms       // of the tenant; nil until it is known
+	terms     *budget.Terms      // of the tenant; nil until it is known
 	model     string             // that a chat names
 	tier      string             // service_tier that it asks for
 	checker   *cited.Checker     // checks the answer's citations; nil if nothing does

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/spend"
@@ -16,12 +15,12 @@ import (
 
 // reserve reserves what the request takes of its tenant's budget, if that is limited. If there
 // is no room cheaper is asked on the rungs of the policy's ladder.
-func reserve(x *exchange, of spend.Demand, cheaper func(meter.Rung) (spend.Demand, bool)) error {
+func reserve(x *exchange, of spend.Demand, cheaper func(budget.Rung) (spend.Demand, bool)) error {
 	return reserveKind(x, "", of, cheaper)
 }
 
 // reserveKind reserves for a call of that kind, "" for that of the route.
-func reserveKind(x *exchange, kind budget.Kind, of spend.Demand, cheaper func(meter.Rung) (spend.Demand, bool)) error {
+func reserveKind(x *exchange, kind budget.Kind, of spend.Demand, cheaper func(budget.Rung) (spend.Demand, bool)) error {
 	terms := &x.policy.Budget
 	if !terms.Limited() {
 		return nil
@@ -33,21 +32,21 @@ func reserveKind(x *exchange, kind budget.Kind, of spend.Demand, cheaper func(me
 	}
 	x.spending = s
 	if rung == "" && x.planner.GaveWay() {
-		rung = meter.NoPlanner
+		rung = budget.NoPlanner
 	}
 	x.report.Budget = report.Budget{Rung: string(rung), Estimate: s.Estimate()}
 	return nil
 }
 
 // asItIs is the cheaper of requests without sources.
-func asItIs(meter.Rung) (spend.Demand, bool) { return spend.Demand{}, false }
+func asItIs(budget.Rung) (spend.Demand, bool) { return spend.Demand{}, false }
 
 // budgetError returns the answer to a request that has no room, or for which that is not known.
 func budgetError(life context.Context, err error) error {
 	if life.Err() != nil {
 		return errClientGone
 	}
-	if refusal, ok := errors.AsType[*meter.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*budget.Refusal](err); ok {
 		reason := report.ReasonRateLimit
 		if refusal.Quota() {
 			reason = report.ReasonQuota
@@ -67,15 +66,15 @@ func reserveRewritten(x *exchange, a *attempt) error {
 }
 
 // cheaperRewrite rewrites a chat again on a rung.
-func cheaperRewrite(x *exchange, a *attempt) func(meter.Rung) (spend.Demand, bool) {
+func cheaperRewrite(x *exchange, a *attempt) func(budget.Rung) (spend.Demand, bool) {
 	res := &x.report.Rewrite
 	added := res.Outcome == rewrite.Injected
-	return func(r meter.Rung) (spend.Demand, bool) {
-		if !added || r == meter.NoPlanner { // the planner has been paid, or has given way
+	return func(r budget.Rung) (spend.Demand, bool) {
+		if !added || r == budget.NoPlanner { // the planner has been paid, or has given way
 			return spend.Demand{}, false
 		}
 		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(a.policy, r), a.req, a.asked)
-		if r == meter.NoSources {
+		if r == budget.NoSources {
 			res.Reason = report.ReasonLimit
 		}
 		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
@@ -141,7 +140,7 @@ func reserveRelayed(x *exchange, body []byte) error {
 }
 
 // checkBudgets refuses limits that nobody counts.
-func checkBudgets(tenants map[string]*Policy, budgets *meter.Meter) error {
+func checkBudgets(tenants map[string]*Policy, budgets *budget.Meter) error {
 	for name, p := range tenants {
 		if p.Budget.Limited() && budgets == nil {
 			return fmt.Errorf("tenant %q has limits, and there is no ledger", name)

@@ -14,7 +14,6 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics/metricstest"
 )
 
@@ -29,7 +28,7 @@ func BenchmarkLimited(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			answer := `{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("an answer ", 60) + `"}}]` + usage + `}`
 			ledger := budget.NewMemory(nil)
-			counted := meter.New(ledger, ledger, settleNow{ledger}, metricstest.New().NewBudgets())
+			counted := budget.NewMeter(ledger, ledger, settleNow{ledger}, metricstest.New().NewBudgets())
 			dial := func(limits budget.Limits) *benchClient {
 				return dialBench(b, benchServerTo(b, answer, func(cfg *proxy.Config) {
 					p := cfg.Tenants.Unknown

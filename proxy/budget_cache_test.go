@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
 	"sidenote/proxy"
 	"sidenote/proxy/metrics/metricstest"
 )
@@ -14,11 +13,11 @@ import (
 // What the upstream had in its cache, or wrote into it, is charged at its own price, whichever way the
 // answer tells it, to tenants with limits and without; and it is counted.
 func TestBudgetOfCachedTokens(t *testing.T) {
-	prices, err := price.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()
+	prices, err := budget.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := price.Parse("5", "0.5", "30")
+	plain, err := budget.ParsePrices("5", "0.5", "30")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,13 +41,13 @@ func TestBudgetOfCachedTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, limits := range []budget.Limits{plenty(), {}} {
-				for _, p := range []price.Prices{prices, plain} {
+				for _, p := range []budget.Prices{prices, plain} {
 					u := newUpstream(t, func(_ seen, w io.Writer) {
 						fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", c.head, len(c.answer), c.answer)
 					})
 					b := newTill(t)
 					tenant := limited(t, limits, func(of *proxy.Policy) {
-						of.Budget.Prices = price.Table{{Match: "m", Prices: p}}
+						of.Budget.Prices = budget.PriceTable{{Match: "m", Prices: p}}
 					})
 					g := openLimited(t, b, u, tenant, nil)
 					body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%4000d"}],"stream":%t}`, 1, c.head == sse)

@@ -9,7 +9,6 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
@@ -20,21 +19,21 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // Each rung of the ladder, and what goes up on it, byte for byte. The limits leave room for
 // just that rung: the rules take 297 tokens, and each source some 380.
 func TestBudgetLadder(t *testing.T) {
-	ladder := meter.Rungs()
+	ladder := budget.Rungs()
 	for name, c := range map[string]struct {
 		injected int64
-		ladder   []meter.Rung
-		rung     meter.Rung // "": none
-		status   string     // the beginning
+		ladder   []budget.Rung
+		rung     budget.Rung // "": none
+		status   string      // the beginning
 		sources  int
 	}{
 		"whole":           {2200, ladder, "", "injected; sources=5;", 5},
-		"fewer_sources":   {1950, ladder, meter.FewerSources, "injected; ladder=fewer_sources; sources=4;", 4},
-		"shorter_sources": {1000, ladder, meter.ShorterSources, "injected; ladder=shorter_sources; sources=1;", 1},
-		"no_sources":      {100, ladder, meter.NoSources, "untouched; reason=limit; ladder=no_sources", 0},
-		"order":           {1400, []meter.Rung{meter.NoSources, meter.FewerSources}, meter.NoSources, "untouched; reason=limit; ladder=no_sources", 0},
-		"no_ladder":       {1400, nil, meter.Refuse, "refused; reason=quota", 0},
-		"not_reached":     {100, []meter.Rung{meter.FewerSources, meter.ShorterSources}, meter.Refuse, "refused; reason=quota", 0},
+		"fewer_sources":   {1950, ladder, budget.FewerSources, "injected; ladder=fewer_sources; sources=4;", 4},
+		"shorter_sources": {1000, ladder, budget.ShorterSources, "injected; ladder=shorter_sources; sources=1;", 1},
+		"no_sources":      {100, ladder, budget.NoSources, "untouched; reason=limit; ladder=no_sources", 0},
+		"order":           {1400, []budget.Rung{budget.NoSources, budget.FewerSources}, budget.NoSources, "untouched; reason=limit; ladder=no_sources", 0},
+		"no_ladder":       {1400, nil, budget.RefuseRung, "refused; reason=quota", 0},
+		"not_reached":     {100, []budget.Rung{budget.FewerSources, budget.ShorterSources}, budget.RefuseRung, "refused; reason=quota", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, answerJSON(`{"usage":{"prompt_tokens":900,"completion_tokens":10}}`))
@@ -47,7 +46,7 @@ func TestBudgetLadder(t *testing.T) {
 				t.Errorf("status %s, want %s", got, c.status)
 			}
 			r := g.reports.next(t)
-			if c.rung == meter.Refuse {
+			if c.rung == budget.RefuseRung {
 				if resp.StatusCode != 429 || len(u.seen) > 0 || r.Budget.Rung != "" {
 					t.Errorf("%d, %+v", resp.StatusCode, r.Budget)
 				}
@@ -56,7 +55,7 @@ func TestBudgetLadder(t *testing.T) {
 			if r.Budget.Rung != string(c.rung) || r.Sources() != c.sources || r.Budget.Estimate.Injected > c.injected {
 				t.Errorf("%+v, %d sources", r.Budget, r.Sources())
 			}
-			for _, rung := range meter.Rungs() {
+			for _, rung := range budget.Rungs() {
 				want := 0.0
 				if rung == c.rung {
 					want = 1

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
 	"sidenote/proxy"
 	"sidenote/proxy/usage"
 )
@@ -25,7 +24,7 @@ func TestBudgetOfMessages(t *testing.T) {
 	)
 	starts := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"content\":[]," + fmt.Sprintf(told, 1) + "}}\n\n"
 	whole := `{"model":"m","content":[{"type":"text","text":"four"}],` + fmt.Sprintf(told, 37) + `}`
-	prices, err := price.Text{Input: "1", CachedInput: "0.50", CacheWrite: "1.25", CacheWrite1h: "3", Output: "2"}.Parse()
+	prices, err := budget.Text{Input: "1", CachedInput: "0.50", CacheWrite: "1.25", CacheWrite1h: "3", Output: "2"}.Parse()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +60,7 @@ func TestBudgetOfMessages(t *testing.T) {
 				})
 				b := newTill(t)
 				g := openLimited(t, b, u, limited(t, limits, func(p *proxy.Policy) {
-					p.Budget.Prices, p.Routes = price.Table{{Match: "m", Prices: prices}}, []string{"/messages"}
+					p.Budget.Prices, p.Routes = budget.PriceTable{{Match: "m", Prices: prices}}, []string{"/messages"}
 				}), nil)
 				resp := g.raw(t, strings.Replace(chat(body), "/v1/chat/completions", "/v1/messages", 1))
 				got, _ := io.ReadAll(resp.Body) // one is cut

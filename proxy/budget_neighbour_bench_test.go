@@ -14,7 +14,6 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics/metricstest"
 )
 
@@ -24,7 +23,7 @@ import (
 // nobody else uses; others lengthen the waits of whoever computes more. (P13)
 func BenchmarkNoisyNeighbour(b *testing.B) {
 	ledger := budget.NewMemory(nil)
-	counted := meter.New(ledger, ledger, settleNow{ledger}, metricstest.New().NewBudgets())
+	counted := budget.NewMeter(ledger, ledger, settleNow{ledger}, metricstest.New().NewBudgets())
 	addr := benchServerTo(b, `{"usage":{"prompt_tokens":1000,"completion_tokens":12,"total_tokens":1012}}`, func(cfg *proxy.Config) {
 		tenant := func(name string, limits budget.Limits) proxy.Key {
 			p := *cfg.Tenants.Unknown

@@ -11,7 +11,6 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 )
@@ -192,7 +191,7 @@ func TestBudgetWithoutALedger(t *testing.T) {
 		settles := &settler{ledger: b.Memory}
 		broken.Ledger = b.Memory
 		ledger := budget.NewFallback(broken, budget.NewMemory(nil), settles.Settle)
-		budgets := meter.New(ledger, b.Memory, settles, watch.NewBudgets())
+		budgets := budget.NewMeter(ledger, b.Memory, settles, watch.NewBudgets())
 		g := openLimited(t, b, u, limited(t, plenty(), nil), nil, func(cfg *proxy.Config) { cfg.Budgets = budgets })
 		resp, body := g.post(t, chatBody)
 		if want := `{"error":{"message":"What you may still use cannot be looked up at the moment; try again.","type":"server_error","param":null,"code":"ledger_unavailable"}}`; resp.StatusCode != 503 || body != want {

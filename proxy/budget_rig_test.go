@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
 	"sidenote/proxy"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/retrieval"
@@ -18,7 +16,7 @@ import (
 // A till counts what the tenant "acme" uses, at a time that stands still, and settles at once.
 type till struct {
 	*budget.Memory
-	meter   *meter.Meter
+	meter   *budget.Meter
 	metrics *metrics.Metrics
 }
 
@@ -52,7 +50,7 @@ func newTill(t *testing.T) *till {
 	t.Helper()
 	b := &till{Memory: budget.NewMemory(func() time.Time { return tillTime }), metrics: metricstest.New()}
 	settles := &settler{ledger: b.Memory}
-	b.meter = meter.New(b.Memory, b.Memory, settles, b.metrics.NewBudgets())
+	b.meter = budget.NewMeter(b.Memory, b.Memory, settles, b.metrics.NewBudgets())
 	t.Cleanup(func() {
 		u := b.usage(t)
 		if u.Day.Held != (budget.Amount{}) || u.Month.Held != (budget.Amount{}) || u.Parallel != 0 || u.Expired != 0 || b.meter.Open() != 0 {
@@ -76,13 +74,13 @@ func (b *till) usage(t *testing.T) budget.Usage {
 
 // perMillion are the prices of model m: a dollar for a million tokens of input is a thousand
 // units for each.
-func perMillion(t *testing.T) price.Table {
+func perMillion(t *testing.T) budget.PriceTable {
 	t.Helper()
-	p, err := price.Parse("1", "0.50", "2")
+	p, err := budget.ParsePrices("1", "0.50", "2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return price.Table{{Match: "m", Prices: p}}
+	return budget.PriceTable{{Match: "m", Prices: p}}
 }
 
 // plenty are limits that no test reaches.
@@ -97,7 +95,7 @@ func plenty() budget.Limits {
 func limited(t *testing.T, limits budget.Limits, change func(*proxy.Policy)) *proxy.Policy {
 	prices := perMillion(t)
 	return policyOf("acme", func(p *proxy.Policy) {
-		p.Budget = meter.Terms{Limits: limits, Prices: prices}
+		p.Budget = budget.Terms{Limits: limits, Prices: prices}
 		p.Metered, p.OutputCap, p.Rewrite.Knowledge = p.Budget.Tokens(), 1000, nil
 		if change != nil {
 			change(p)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
 	"sidenote/proxy"
 )
 
@@ -19,13 +18,13 @@ func TestBudgetOfServiceTiers(t *testing.T) {
 		told  = `"model":"m","usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29}`
 		input = `{"model":"m","input":"abcdefg"}`
 	)
-	usual, err := price.Parse("1", "", "2")
+	usual, err := budget.ParsePrices("1", "", "2")
 	if err != nil {
 		t.Fatal(err)
 	}
 	double, half := usual, usual
 	double.Input, double.Output, half.Input, half.Output = 2*usual.Input, 2*usual.Output, usual.Input/2, usual.Output/2
-	table := price.Table{{Match: "m", Prices: usual, Tiers: map[string]price.Prices{"priority": double, "flex": half}}}
+	table := budget.PriceTable{{Match: "m", Prices: usual, Tiers: map[string]budget.Prices{"priority": double, "flex": half}}}
 	chats := int64(wholeCost(t, chatBody))
 	with := func(fields, body string) string { return "{" + fields + body[1:] }
 	const none = -1

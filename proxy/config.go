@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"time"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/killswitch"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/rounds"
 	"sidenote/proxy/stages"
@@ -23,7 +23,7 @@ type Config struct {
 	Addresses   *inbound.Addresses // counts these by address; nil: nothing does
 	Timeouts    Timeouts
 	Switch      *killswitch.Switch // may lower the modes of policies; nil: nothing does
-	Budgets     *meter.Meter       // counts what tenants use; nil if nothing is limited
+	Budgets     *budget.Meter      // counts what tenants use; nil if nothing is limited
 	Bodies      BodyKeeper         // is shown the bodies of chats; nil: nobody is
 	Documents   cited.Documents    // of which citations are checked
 	Planners    *planning.Planners // plan what is searched, where policies want it; nil: nothing is planned

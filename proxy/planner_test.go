@@ -11,7 +11,6 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
@@ -39,7 +38,7 @@ func plans(text string) planned {
 }
 
 // withPlanner lets policies' planners ask an API, in front of a search that finds five sources.
-func withPlanner(p planned, m *meter.Meter) (func(*proxy.Config), retrieval.Retriever) {
+func withPlanner(p planned, m *budget.Meter) (func(*proxy.Config), retrieval.Retriever) {
 	search := &retrieval.Prepare{
 		Next: retrieval.Func(fiveSources), HasTerms: func(text string) bool { return strings.TrimSpace(text) != "" },
 		Ref:  func(id string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: id, Generation: "g"}, true },
@@ -61,14 +60,14 @@ func TestBudgetNoPlanner(t *testing.T) {
 	const answer = `{"usage":{"prompt_tokens":900,"completion_tokens":10}}`
 	for name, c := range map[string]struct {
 		tokens int64
-		ladder []meter.Rung
+		ladder []budget.Rung
 		status string
 		code   int
 		kinds  int64 // charged as kind planner
 	}{
-		"room":    {1e6, meter.Rungs(), "injected; sources=5;", 200, 110},
-		"no room": {1700, meter.Rungs(), "injected; ladder=no_planner; sources=", 200, 0},
-		"no rung": {1700, []meter.Rung{meter.FewerSources, meter.NoSources}, "refused; reason=quota", 429, 0},
+		"room":    {1e6, budget.Rungs(), "injected; sources=5;", 200, 110},
+		"no room": {1700, budget.Rungs(), "injected; ladder=no_planner; sources=", 200, 0},
+		"no rung": {1700, []budget.Rung{budget.FewerSources, budget.NoSources}, "refused; reason=quota", 429, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, b := newUpstream(t, answerJSON(answer)), newTill(t)
@@ -96,7 +95,7 @@ func TestBudgetNoPlanner(t *testing.T) {
 					t.Errorf("%+v", p)
 				}
 			}
-			if got := metricstest.Count(t, b.metrics, "sidenote_budget_ladder_total", string(meter.NoPlanner)); got != want {
+			if got := metricstest.Count(t, b.metrics, "sidenote_budget_ladder_total", string(budget.NoPlanner)); got != want {
 				t.Errorf("rung counted %v times", got)
 			}
 		})

@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/killswitch"
 	"sidenote/proxy/memory"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -47,7 +47,7 @@ type Server struct {
 	metrics     *metrics.Metrics
 	records     report.Recorder
 	modes       *killswitch.Switch
-	budgets     *meter.Meter
+	budgets     *budget.Meter
 	bodies      BodyKeeper
 	documents   cited.Documents
 	log         *slog.Logger

@@ -8,8 +8,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/cache"
 	"sidenote/cache/budget"
-	"sidenote/cache/outputs"
 	"sidenote/proxy/answers"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/report"
@@ -64,7 +64,7 @@ func answerInStages(x *exchange, req *staged.Request, a *attempt) error {
 	setup := stages.Setup{
 		Host: stageHost{x}, Policy: of, Request: req, Strip: rewrite.StripEdits(req.Request, p.Placement), Sources: res.Block, Models: x.setup.rewriter.Models.Model,
 		Key: func(upstream string, body []byte) string {
-			return outputs.Key(x.policy.Tenant, stageKey(x, upstream), body)
+			return cache.StageOutputKey(x.policy.Tenant, stageKey(x, upstream), body)
 		},
 		Outputs: x.setup.outputs, Memory: x, Keep: x.server.bodies != nil, Buffer: x.stageBody, Life: x.life, Report: x.report.Stages, Panicked: x.panicked,
 		Error: func(err error) []byte {

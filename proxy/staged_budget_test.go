@@ -6,7 +6,6 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -54,12 +53,12 @@ func TestStagedIsSettled(t *testing.T) {
 // Where the limits have no room for a stage, a rung of the ladder leaves stages out, before the first
 // one; else the stage fails. What is sent in its place is reserved for as well.
 func TestStagedLimits(t *testing.T) {
-	rungs := []meter.Rung{meter.NoStages}
+	rungs := []budget.Rung{budget.NoStages}
 	for name, c := range map[string]struct {
 		stage  int // that asks for more than there is, from 1
 		limit  int64
 		refuse bool
-		ladder []meter.Rung
+		ladder []budget.Rung
 		status int
 		told   string
 		text   string
@@ -106,7 +105,7 @@ func TestLoweredIsInjected(t *testing.T) {
 	sent := func(status string, change func(*proxy.Policy)) string {
 		u, b := newUpstream(t, plays(-1, nil)), newTill(t)
 		policy := limited(t, only(budget.TokensPerDay, 10_000), func(p *proxy.Policy) {
-			p.Rewrite.Knowledge, p.OutputCap, p.Budget.Ladder = []string{"kb-acme"}, 0, []meter.Rung{meter.NoStages}
+			p.Rewrite.Knowledge, p.OutputCap, p.Budget.Ladder = []string{"kb-acme"}, 0, []budget.Rung{budget.NoStages}
 			change(p)
 		})
 		g := startWith(t, proxy.Config{

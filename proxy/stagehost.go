@@ -10,7 +10,6 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/apierror"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
 	"sidenote/proxy/spend"
 	"sidenote/proxy/stages"
@@ -85,7 +84,7 @@ func makeReady(x *exchange, c *stages.Call, to *backend) error {
 	if g.made > 0 {
 		err = reserveLater(x, budget.Stage, demandOfStage(x, c))
 	} else {
-		err = reserveKind(x, budget.Stage, demandOfStage(x, c), func(r meter.Rung) (spend.Demand, bool) { return stageOnRung(x, c, to, r) })
+		err = reserveKind(x, budget.Stage, demandOfStage(x, c), func(r budget.Rung) (spend.Demand, bool) { return stageOnRung(x, c, to, r) })
 	}
 	if err != nil {
 		g.lowered = false // no rung had room
@@ -99,20 +98,20 @@ func makeReady(x *exchange, c *stages.Call, to *backend) error {
 }
 
 // stageOnRung makes the first stage's request cheaper, or leaves stages out.
-func stageOnRung(x *exchange, c *stages.Call, to *backend, r meter.Rung) (spend.Demand, bool) {
+func stageOnRung(x *exchange, c *stages.Call, to *backend, r budget.Rung) (spend.Demand, bool) {
 	g, res := x.staging, &x.report.Rewrite
-	if r == meter.NoStages {
+	if r == budget.NoStages {
 		g.lowered, g.policy.Mode = true, rewrite.Inject
 		x.metered = g.metered
 		if x.metered != nil && measure(x, g.body) != nil {
 			return spend.Demand{}, false
 		}
 	} else {
-		if res.Outcome != rewrite.Injected || r == meter.NoPlanner {
+		if res.Outcome != rewrite.Injected || r == budget.NoPlanner {
 			return spend.Demand{}, false
 		}
 		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(g.policy, r), g.req.Request, g.asked)
-		if r == meter.NoSources {
+		if r == budget.NoSources {
 			res.Reason = report.ReasonLimit
 		}
 		x.report.Reason = res.Reason

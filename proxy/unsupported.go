@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"sidenote/proxy/meter"
+	"sidenote/cache/budget"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/spend"
@@ -212,7 +212,7 @@ func (x *exchange) leaveOut(leave unsupported.Edits, limit services.Refusal) (an
 	if leave.Has(unsupported.MaxTokens) {
 		x.limitAnswer(x.metered, limit)
 	}
-	a, of, cheaper := &x.attempt, x.spending.Sent(), (func(meter.Rung) (spend.Demand, bool))(asItIs)
+	a, of, cheaper := &x.attempt, x.spending.Sent(), (func(budget.Rung) (spend.Demand, bool))(asItIs)
 	if leave.Has(unsupported.Tools | unsupported.SystemMessage | unsupported.Sources) {
 		if answered, err := x.rewriteWithout(leave); err != nil || answered {
 			return answered, err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/meter"
+	"sidenote/cache/budget"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
@@ -26,9 +26,9 @@ type Error struct {
 	Message string // for people: what is wrong, naming the value, and what to do
 	Err     error  // the cause, for the log; never sent
 
-	Refusal *meter.Refusal // with ReasonRateLimit and ReasonQuota
-	Final   bool           // another try cannot help, as it could with other errors of this Reason
-	Wait    string         // when one may, as an upstream told it by Retry-After; "" is the usual time
+	Refusal *budget.Refusal // with ReasonRateLimit and ReasonQuota
+	Final   bool            // another try cannot help, as it could with other errors of this Reason
+	Wait    string          // when one may, as an upstream told it by Retry-After; "" is the usual time
 }
 
 // Error returns reason, message and cause.

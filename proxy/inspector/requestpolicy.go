@@ -3,8 +3,8 @@ package inspector
 import (
 	"fmt"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/tenancy"
 )
 
@@ -32,7 +32,7 @@ func requestPolicyOf(d *Data, e *explain.Explanation, left *room) *requestPolicy
 	if d.Policies == nil || e.Tenant == "" || e.Policy == "" {
 		return nil
 	}
-	r := &requestPolicy{Tenant: e.Tenant, Name: e.Policy, Rung: e.Rung, Means: rungs[meter.Rung(e.Rung)], JSON: tenantAddress(e.Tenant) + "/json"}
+	r := &requestPolicy{Tenant: e.Tenant, Name: e.Policy, Rung: e.Rung, Means: rungs[budget.Rung(e.Rung)], JSON: tenantAddress(e.Tenant) + "/json"}
 	var settings []Setting
 	if r.Now, settings = d.Policies.Resolve(e.Tenant, ""); r.Now == nil {
 		return r

@@ -10,7 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/meter"
+	"sidenote/cache/budget"
 	"sidenote/proxy/overview"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenancy"
@@ -65,10 +65,10 @@ type rungRow struct {
 }
 
 // rungs says in words what a request is that is answered on a rung.
-var rungs = map[meter.Rung]string{
-	meter.NoStages: "answered by one call in place of stages", meter.FewerSources: "half as many sources, in half of context_tokens",
-	meter.ShorterSources: "half as many sources, in a quarter of context_tokens", meter.NoPlanner: "nothing was planned",
-	meter.NoSources: "as it came, without sources", meter.Refuse: "refused by a limit",
+var rungs = map[budget.Rung]string{
+	budget.NoStages: "answered by one call in place of stages", budget.FewerSources: "half as many sources, in half of context_tokens",
+	budget.ShorterSources: "half as many sources, in a quarter of context_tokens", budget.NoPlanner: "nothing was planned",
+	budget.NoSources: "as it came, without sources", budget.RefuseRung: "refused by a limit",
 }
 
 func tenantsPage(i *Inspector, v *visit) (any, error) {
@@ -127,7 +127,7 @@ func tenantLadderOf(d *Data, tenant string) *tenantLadder {
 	if d.Requests == nil {
 		return nil
 	}
-	l, times := &tenantLadder{}, map[meter.Rung]int{}
+	l, times := &tenantLadder{}, map[budget.Rung]int{}
 	first, end := d.Requests.Range()
 	for n := end; n > max(first, end-min(end, maxCounted)); n-- {
 		s, ok := d.Requests.Summary(n - 1)
@@ -137,12 +137,12 @@ func tenantLadderOf(d *Data, tenant string) *tenantLadder {
 		l.Requests++
 		switch {
 		case s.Rung != "":
-			times[meter.Rung(s.Rung)]++
+			times[budget.Rung(s.Rung)]++
 		case s.Reason == report.ReasonRateLimit || s.Reason == report.ReasonQuota:
-			times[meter.Refuse]++
+			times[budget.RefuseRung]++
 		}
 	}
-	for _, rung := range append(meter.Rungs(), meter.Refuse) {
+	for _, rung := range append(budget.Rungs(), budget.RefuseRung) {
 		if times[rung] > 0 {
 			l.Rows = append(l.Rows, rungRow{overview.Rung{Rung: rung, Requests: times[rung]}, rungs[rung]})
 		}

@@ -11,7 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"sidenote/proxy/meter"
+	"sidenote/cache/budget"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
@@ -38,7 +38,7 @@ type Knowledge struct {
 // A Caller is in whose name tools are called.
 type Caller struct {
 	Policy rewrite.Policy // its filter has the values of the caller's claims
-	Terms  *meter.Terms   // what it may use; nil: nothing is limited
+	Terms  *budget.Terms  // what it may use; nil: nothing is limited
 	Name   string         // of the policy, for the log
 	By     report.By
 	Key    string // name of the API key; "" if it has none

@@ -8,10 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/meter"
 )
 
-// Budgets are the metrics of what tenants may use. They implement meter.Observer.
+// Budgets are the metrics of what tenants may use. They implement budget.MeterObserver.
 type Budgets struct {
 	tenants          *names
 	refused          *prometheus.CounterVec
@@ -40,7 +39,7 @@ func (m *Metrics) NewBudgets() *Budgets {
 		cost:       f.counters("cost_usd_total", "What was charged, in US dollars.", "tenant"),
 		ratio:      prometheus.NewDesc("sidenote_budget_used_ratio", "Share of a limit that is spent or held, as this process last saw it.", []string{"tenant", "window"}, nil),
 	}
-	for _, rung := range meter.Rungs() {
+	for _, rung := range budget.Rungs() {
 		b.ladder.WithLabelValues(string(rung))
 	}
 	m.registry.MustRegister(b)
@@ -89,7 +88,7 @@ func (b *Budgets) Refused(tenant string, window budget.Window) {
 }
 
 // Stepped counts a request that was made cheaper.
-func (b *Budgets) Stepped(rung meter.Rung) { b.ladder.WithLabelValues(string(rung)).Inc() }
+func (b *Budgets) Stepped(rung budget.Rung) { b.ladder.WithLabelValues(string(rung)).Inc() }
 
 // Expired counts leases that ended.
 func (b *Budgets) Expired(leases int) { b.expired.Add(float64(leases)) }

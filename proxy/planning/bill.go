@@ -11,8 +11,6 @@ import (
 	"syscall"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
@@ -38,8 +36,8 @@ type bill struct {
 	of      *Request
 	kind    budget.Kind
 	counter retrieval.Counter
-	hold    *meter.Hold // nil where no tokens are limited
-	prices  price.Prices
+	hold    *budget.Hold // nil where no tokens are limited
+	prices  budget.Prices
 
 	mu    sync.Mutex
 	parts []part // by prompt; each has failed until it is told how it ended
@@ -50,7 +48,7 @@ var errPanic = errors.New("panic")
 // reserve reserves for calls, and as much as the request itself takes: a helper must not be the
 // reason why the request has no room any more. That part is given back with the rest when the
 // calls have ended. Where there is no room for both, the error wraps retrieval.ErrNotAsked, and the
-// *meter.Refusal where the ladder does not let a planner give way. A reranker or grader always does.
+// *budget.Refusal where the ladder does not let a planner give way. A reranker or grader always does.
 // before is how often calls of this kind were reserved for the request.
 func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, before int, name string, m rewrite.Model, prompts ...services.Prompt) (*bill, error) {
 	b := &bill{all: p, of: of, kind: kind, counter: m.Counter}
@@ -73,27 +71,27 @@ func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, b
 	for i := range b.parts {
 		part := &b.parts[i]
 		with.Tokens = min(with.Tokens+part.prompt+part.longest, budget.MaxAmount)
-		with.Money = min(with.Money+meter.Money(b.prices.Most(part.prompt, part.longest)), budget.MaxAmount)
+		with.Money = min(with.Money+budget.Money(b.prices.Most(part.prompt, part.longest)), budget.MaxAmount)
 	}
-	terms, rung := *of.Terms, meter.NoReranker
+	terms, rung := *of.Terms, budget.NoReranker
 	yields := true
 	if kind == budget.Planner {
-		rung, yields = meter.NoPlanner, slices.Contains(terms.Ladder, meter.NoPlanner)
+		rung, yields = budget.NoPlanner, slices.Contains(terms.Ladder, budget.NoPlanner)
 	}
 	if terms.Ladder = nil; yields {
-		terms.Ladder = []meter.Rung{rung}
+		terms.Ladder = []budget.Rung{rung}
 	}
 	id := of.ID + ":" + string(kind)
 	if before > 0 { // an ID that was settled is not reserved again
 		id += strconv.Itoa(before + 1)
 	}
-	call := meter.Call{Tenant: of.Tenant, ID: id, Kind: kind, Estimate: with}
-	hold, on, err := p.Meter.Reserve(ctx, &terms, call, func(_ meter.Rung, c *meter.Call) bool { c.Estimate = budget.Amount{}; return true })
+	call := budget.MeteredCall{Tenant: of.Tenant, ID: id, Kind: kind, Estimate: with}
+	hold, on, err := p.Meter.Reserve(ctx, &terms, call, func(_ budget.Rung, c *budget.MeteredCall) bool { c.Estimate = budget.Amount{}; return true })
 	switch {
 	case err == nil && on == rung:
 		hold.Settle(budget.Amount{})
 		return nil, errNoRoom
-	case err != nil && yields && errors.As(err, new(*meter.Refusal)):
+	case err != nil && yields && errors.As(err, new(*budget.Refusal)):
 		return nil, errNoRoom
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", retrieval.ErrNotAsked, err)
@@ -154,8 +152,8 @@ func (b *bill) sum() (sum budget.Amount, told int64) {
 			told += used.Input + used.Output
 		}
 		sum.Tokens = min(sum.Tokens+used.Input+used.Output, budget.MaxAmount)
-		cost, err := b.prices.Cost(price.Tokens{Input: used.Input, CachedInput: used.CachedInput, CacheWrite: used.CacheWrite, CacheWrite1h: used.CacheWrite1h, Output: used.Output})
-		sum.Money = min(sum.Money+meter.Money(cost, err), budget.MaxAmount)
+		cost, err := b.prices.Cost(budget.Tokens{Input: used.Input, CachedInput: used.CachedInput, CacheWrite: used.CacheWrite, CacheWrite1h: used.CacheWrite1h, Output: used.Output})
+		sum.Money = min(sum.Money+budget.Money(cost, err), budget.MaxAmount)
 	}
 	return sum, told
 }

@@ -7,7 +7,6 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/budget"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
@@ -20,7 +19,7 @@ func graded(tokens int64) planning.Request {
 	return r
 }
 
-func graders(m *meter.Meter, a planning.API) *planning.Planners {
+func graders(m *budget.Meter, a planning.API) *planning.Planners {
 	return &planning.Planners{Graders: map[string]planning.Upstream{"grades": {API: a}}, Scores: cache.NewScores(tier(), nil), Models: models{}, Meter: m}
 }
 

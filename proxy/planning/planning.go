@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/meter"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -56,7 +55,7 @@ type Planners struct {
 	Graders   map[string]Upstream // whose chat models grade
 	Scores    Scores
 	Models    rewrite.Models
-	Meter     *meter.Meter                                        // nil: nothing is reserved
+	Meter     *budget.Meter                                       // nil: nothing is reserved
 	Used      func(tenant string, kind budget.Kind, tokens int64) // hears of each answer
 }
 
@@ -75,13 +74,13 @@ type Request struct {
 	Settings retrieval.PlanSettings
 	Rerank   retrieval.RerankSettings
 	Grade    retrieval.GradeSettings
-	Terms    *meter.Terms  // of the tenant
+	Terms    *budget.Terms // of the tenant
 	Bare     budget.Amount // what the request takes without any source: a plan must leave room for it
 }
 
 // DryRun is a request of nobody for a model. Helpers are asked in no caller's name, and its tenant
 // pays as for any other.
-func DryRun(p *rewrite.Policy, model string, terms *meter.Terms) Request {
+func DryRun(p *rewrite.Policy, model string, terms *budget.Terms) Request {
 	return Request{Tenant: p.Tenant, ID: rand.Text(), Upstream: p.Upstream, Model: model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: terms}
 }
 
@@ -125,11 +124,11 @@ func (p *Planner) GaveWay() bool { return p != nil && errors.Is(p.err, errNoRoom
 
 // Refusal is why the request itself is to be refused: the budget had no room for planning, and
 // the tenant's ladder does not leave it out. It is nil where it is not.
-func (p *Planner) Refusal() *meter.Refusal {
+func (p *Planner) Refusal() *budget.Refusal {
 	if p == nil {
 		return nil
 	}
-	refusal, _ := errors.AsType[*meter.Refusal](p.err)
+	refusal, _ := errors.AsType[*budget.Refusal](p.err)
 	return refusal
 }
 

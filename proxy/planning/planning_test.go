@@ -12,8 +12,6 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
@@ -67,8 +65,8 @@ func fails(err error) api {
 }
 
 // request is one of tenant acme for model m, under limits of a day; 0 is no limit.
-func request(tokens int64, ladder ...meter.Rung) planning.Request {
-	terms := &meter.Terms{Limits: budget.Limits{budget.TokensPerDay: tokens}, Ladder: ladder}
+func request(tokens int64, ladder ...budget.Rung) planning.Request {
+	terms := &budget.Terms{Limits: budget.Limits{budget.TokensPerDay: tokens}, Ladder: ladder}
 	return planning.Request{
 		Tenant: "acme", ID: "r1", Upstream: "openai", Model: "m", Terms: terms,
 		Settings: retrieval.PlanSettings{MaxQueries: 3, Turns: 3, Timeout: time.Minute},
@@ -76,11 +74,11 @@ func request(tokens int64, ladder ...meter.Rung) planning.Request {
 }
 
 // A ledger counts in memory, at a time that stands still.
-func ledger(t *testing.T) (*budget.Memory, *meter.Meter) {
+func ledger(t *testing.T) (*budget.Memory, *budget.Meter) {
 	t.Helper()
 	now := time.Date(2026, 3, 10, 12, 0, 30, 0, time.UTC)
 	l := budget.NewMemory(func() time.Time { return now })
-	m := meter.New(l, l, settler{t, l}, metricstest.New().NewBudgets())
+	m := budget.NewMeter(l, l, settler{t, l}, metricstest.New().NewBudgets())
 	t.Cleanup(func() {
 		if u, err := l.Usage(context.Background(), "acme", budget.Limits{}); err != nil || u.Day.Held != (budget.Amount{}) || m.Open() != 0 {
 			t.Errorf("held: %+v, %d open, %v", u.Day.Held, m.Open(), err)
@@ -109,7 +107,7 @@ func spent(t *testing.T, l *budget.Memory) budget.Amount {
 	return u.Day.Kinds[budget.Planner]
 }
 
-func planners(m *meter.Meter, a planning.API) *planning.Planners {
+func planners(m *budget.Meter, a planning.API) *planning.Planners {
 	return &planning.Planners{Upstreams: map[string]planning.Upstream{"openai": {API: a}}, Plans: new(keys), Models: models{}, Meter: m}
 }
 
@@ -155,7 +153,7 @@ func TestCharges(t *testing.T) {
 // Money is charged by the prices of the model that plans. Where money is limited a model without a
 // price is not asked.
 func TestMoney(t *testing.T) {
-	prices, err := price.Parse("1", "", "2")
+	prices, err := budget.ParsePrices("1", "", "2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +164,7 @@ func TestMoney(t *testing.T) {
 	}{{"m", (900 + 2*50) * budget.USD / 1e6, nil}, {"other", 0, retrieval.ErrNotAsked}} {
 		l, m := ledger(t)
 		r := request(0)
-		r.Terms.Limits, r.Terms.Prices = budget.Limits{budget.MoneyPerDay: budget.USD}, price.Table{{Match: c.match, Prices: prices}}
+		r.Terms.Limits, r.Terms.Prices = budget.Limits{budget.MoneyPerDay: budget.USD}, budget.PriceTable{{Match: c.match, Prices: prices}}
 		_, err := planners(m, answers(good)).For(r).Plan(t.Context(), retrieval.Question{Text: "q"})
 		if !errors.Is(err, c.want) || spent(t, l).Money != c.money {
 			t.Errorf("%s: %v, charged %+v", c.match, err, spent(t, l))
@@ -179,15 +177,15 @@ func TestMoney(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit    int64
-		ladder   []meter.Rung
+		ladder   []budget.Rung
 		gaveWay  bool
 		refused  bool
 		bareFits bool // what the request itself takes, afterwards
 	}{
-		"room for both":    {1528 + 2000, meter.Rungs(), false, false, true},
-		"no room for both": {1528 + 1999, meter.Rungs(), true, false, true},
-		"none for either":  {100, meter.Rungs(), true, false, false},
-		"no rung":          {1528 + 1999, []meter.Rung{meter.FewerSources}, false, true, true},
+		"room for both":    {1528 + 2000, budget.Rungs(), false, false, true},
+		"no room for both": {1528 + 1999, budget.Rungs(), true, false, true},
+		"none for either":  {100, budget.Rungs(), true, false, false},
+		"no rung":          {1528 + 1999, []budget.Rung{budget.FewerSources}, false, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, m := ledger(t)

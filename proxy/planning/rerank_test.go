@@ -13,7 +13,6 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/budget"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
@@ -50,7 +49,7 @@ func (s scorer) Scores(ctx context.Context, _, query string, documents []string)
 }
 
 // rerankers have the chat model of an api and a scorer, on an upstream of one name.
-func rerankers(m *meter.Meter, a planning.API, s planning.Scorer) *planning.Planners {
+func rerankers(m *budget.Meter, a planning.API, s planning.Scorer) *planning.Planners {
 	return &planning.Planners{
 		Judges: map[string]planning.Upstream{"scores": {API: a}}, Scorers: map[planning.Service]planning.Scorer{{Upstream: "scores", Dialect: services.RerankTEI}: s},
 		Scores: cache.NewScores(tier(), nil), Models: models{}, Meter: m,
@@ -59,7 +58,7 @@ func rerankers(m *meter.Meter, a planning.API, s planning.Scorer) *planning.Plan
 
 // reranking is request with a reranker.
 func reranking(tokens int64, dialect services.RerankDialect) planning.Request {
-	r := request(tokens, meter.Rungs()...)
+	r := request(tokens, budget.Rungs()...)
 	r.Rerank = retrieval.RerankSettings{Upstream: "scores", Address: "http://scores.test", Model: "m", Dialect: string(dialect), Documents: 50, Timeout: time.Minute}
 	return r
 }
@@ -148,7 +147,7 @@ var errPanics = errors.New("any error")
 // nobody is asked.
 func TestRerankNoRoom(t *testing.T) {
 	const each = 1000 + 16 + 64 + 2*24
-	for _, ladder := range [][]meter.Rung{meter.Rungs(), {meter.FewerSources}, nil} {
+	for _, ladder := range [][]budget.Rung{budget.Rungs(), {budget.FewerSources}, nil} {
 		for limit, room := range map[int64]bool{4*each + 2000: true, 4*each + 1999: false, 100: false} {
 			l, m := ledger(t)
 			var asked atomic.Int64

@@ -10,8 +10,6 @@ import (
 	"strconv"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
@@ -46,10 +44,10 @@ type Demand struct {
 
 // A Spending is what a request has reserved. Settle ends it.
 type Spending struct {
-	hold    *meter.Hold
-	terms   *meter.Terms
+	hold    *budget.Hold
+	terms   *budget.Terms
 	ended   usage.Outcome // how far the call came if the upstream did not answer
-	prices  price.Tariff
+	prices  budget.Tariff
 	tier    string // service_tier that the request asks for
 	sent    Demand // of the request, as it was sent
 	later   bool   // it is no request of the client; see Request.Round
@@ -64,9 +62,9 @@ func (e *PriceError) Error() string { return fmt.Sprintf("no price for model %.1
 
 // Reserve reserves what a request takes. If there is no room, cheaper makes it cheaper by a
 // rung of the ladder and returns what it takes then, false where the rung changes nothing. The
-// request is to be sent as cheaper left it. The error is a *PriceError, a *meter.Refusal, or
+// request is to be sent as cheaper left it. The error is a *PriceError, a *budget.Refusal, or
 // that of the ledger.
-func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request, of Demand, cheaper func(meter.Rung) (Demand, bool)) (*Spending, meter.Rung, error) {
+func Reserve(ctx context.Context, m *budget.Meter, terms *budget.Terms, r Request, of Demand, cheaper func(budget.Rung) (Demand, bool)) (*Spending, budget.Rung, error) {
 	s := &Spending{terms: terms, tier: r.Tier}
 	var err error
 	if r.Body != nil {
@@ -76,11 +74,11 @@ func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request,
 		}
 	}
 	s.later = r.Round > 0 && !r.Counts
-	call := meter.Call{Tenant: r.Tenant, ID: r.ID + ":" + strconv.Itoa(r.Round+1), Kind: kindOf(r.Route), Estimate: s.estimate(r.Body, of)}
+	call := budget.MeteredCall{Tenant: r.Tenant, ID: r.ID + ":" + strconv.Itoa(r.Round+1), Kind: kindOf(r.Route), Estimate: s.estimate(r.Body, of)}
 	if r.Kind != "" {
 		call.Kind = r.Kind
 	}
-	hold, rung, err := m.Reserve(ctx, terms, call, func(rung meter.Rung, call *meter.Call) bool {
+	hold, rung, err := m.Reserve(ctx, terms, call, func(rung budget.Rung, call *budget.MeteredCall) bool {
 		of, ok := cheaper(rung)
 		if ok && of.Body != nil {
 			r.Body, call.Kind = of.Body, kindOf(r.Route)
@@ -97,7 +95,7 @@ func Reserve(ctx context.Context, m *meter.Meter, terms *meter.Terms, r Request,
 }
 
 // Estimate returns what a request takes at most; nothing where that is not known.
-func Estimate(terms *meter.Terms, r Request, of Demand) budget.Amount {
+func Estimate(terms *budget.Terms, r Request, of Demand) budget.Amount {
 	s := new(Spending)
 	if r.Body == nil {
 		return budget.Amount{}
@@ -149,7 +147,7 @@ func (s *Spending) estimate(body *metered.Request, of Demand) budget.Amount {
 	s.tier = body.ServiceTier()
 	s.sent, s.longest = of, min(e.Output, budget.MaxAmount/2)
 	a.Tokens, a.Injected = min(e.Input+s.longest, budget.MaxAmount), of.Injected
-	a.Money = meter.Money(s.prices.Most(e.Input, s.longest, s.tier))
+	a.Money = budget.Money(s.prices.Most(e.Input, s.longest, s.tier))
 	return a
 }
 
@@ -244,18 +242,18 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 	if by == usage.AsNothing {
 		return budget.Amount{}
 	}
-	cost, tier, err := s.prices.Cost(tokensOf(used), price.Tier{Asked: s.tier, Told: r.Answered.Tier})
+	cost, tier, err := s.prices.Cost(tokensOf(used), budget.Tier{Asked: s.tier, Told: r.Answered.Tier})
 	r.Budget.Tier = tier
 	return budget.Amount{
 		Requests: e.Requests, Tokens: min(used.Input+used.Output, budget.MaxAmount), Injected: min(s.sent.Injected, used.Input),
-		Money: meter.Money(cost, err),
+		Money: budget.Money(cost, err),
 	}
 }
 
 // Taken returns what a call took for which no tokens were reserved, and notes in the Report what
 // that rests on: what its answer tells, or else the text that came and our count of the prompt, if
 // there is one. model and tier are those that the request names, as far as is known.
-func Taken(terms *meter.Terms, r *report.Report, model, tier string) budget.Amount {
+func Taken(terms *budget.Terms, r *report.Report, model, tier string) budget.Amount {
 	known := usage.Settlement{Outcome: usage.NotSent, Told: r.Usage, Found: r.UsageFound, Refers: true, Counted: r.Generated}
 	if status := r.UpstreamStatus(); status > 0 {
 		known.Outcome = outcomeOf(r)
@@ -271,7 +269,7 @@ func Taken(terms *meter.Terms, r *report.Report, model, tier string) budget.Amou
 	return taken(terms, r, known, model, tier)
 }
 
-func taken(terms *meter.Terms, r *report.Report, known usage.Settlement, model, asked string) budget.Amount {
+func taken(terms *budget.Terms, r *report.Report, known usage.Settlement, model, asked string) budget.Amount {
 	used, by, _ := known.Settle()
 	r.Budget.By = by
 	if by == usage.AsNothing {
@@ -291,15 +289,15 @@ func taken(terms *meter.Terms, r *report.Report, known usage.Settlement, model, 
 	if err != nil { // of a route on which nothing is reserved, so that its models need no price
 		return a
 	}
-	cost, tier, err := prices.Cost(tokensOf(used), price.Tier{Asked: asked, Told: r.Answered.Tier})
+	cost, tier, err := prices.Cost(tokensOf(used), budget.Tier{Asked: asked, Told: r.Answered.Tier})
 	r.Budget.Tier = tier
-	a.Money = meter.Money(cost, err)
+	a.Money = budget.Money(cost, err)
 	return a
 }
 
 // tokensOf returns what an answer used as prices take it.
-func tokensOf(u usage.Usage) price.Tokens {
-	return price.Tokens{Input: u.Input, CachedInput: u.CachedInput, CacheWrite: u.CacheWrite, CacheWrite1h: u.CacheWrite1h, Output: u.Output}
+func tokensOf(u usage.Usage) budget.Tokens {
+	return budget.Tokens{Input: u.Input, CachedInput: u.CachedInput, CacheWrite: u.CacheWrite, CacheWrite1h: u.CacheWrite1h, Output: u.Output}
 }
 
 // KindOf returns what the last call of a request is counted as.
@@ -330,14 +328,14 @@ func sentOf(err error) usage.Outcome {
 }
 
 // OnRung is a policy with less to add to a request.
-func OnRung(p rewrite.Policy, r meter.Rung) rewrite.Policy {
+func OnRung(p rewrite.Policy, r budget.Rung) rewrite.Policy {
 	half := func(n int) int { return max(1, (n+1)/2) }
 	switch r {
-	case meter.FewerSources:
+	case budget.FewerSources:
 		p.Search.TopK, p.ContextTokens = half(p.Search.TopK), half(p.ContextTokens)
-	case meter.ShorterSources:
+	case budget.ShorterSources:
 		p.Search.TopK, p.ContextTokens = half(p.Search.TopK), half(half(p.ContextTokens))
-	case meter.NoSources:
+	case budget.NoSources:
 		p.Knowledge = nil
 	}
 	return p

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
@@ -27,12 +26,12 @@ func (s settler) Settle(one budget.Settlement) {
 // BenchmarkSpend reserves and settles one request in process: at most 5 µs are wanted.
 func BenchmarkSpend(b *testing.B) {
 	ledger := budget.NewMemory(nil)
-	m := meter.New(ledger, ledger, settler{ledger}, metricstest.New().NewBudgets())
+	m := budget.NewMeter(ledger, ledger, settler{ledger}, metricstest.New().NewBudgets())
 	body, err := metered.Read(metered.Chat, []byte(`{"model":"m","max_tokens":10,"messages":[]}`))
 	if err != nil {
 		b.Fatal(err)
 	}
-	terms := &meter.Terms{Limits: budget.Limits{budget.RequestsPerMinute: budget.MaxPerMinute, budget.TokensPerDay: budget.MaxCount, budget.ParallelRequests: 10}}
+	terms := &budget.Terms{Limits: budget.Limits{budget.RequestsPerMinute: budget.MaxPerMinute, budget.TokensPerDay: budget.MaxCount, budget.ParallelRequests: 10}}
 	ended := &report.Report{
 		Client: report.ClientCompleted, Calls: []report.Call{{Status: 200}},
 		Usage: usage.Usage{Input: 5, Output: 5, Known: true}, UsageFound: usage.Found,
@@ -50,8 +49,8 @@ func BenchmarkSpend(b *testing.B) {
 
 // A rung takes from a policy what its name says, and never the last source.
 func TestOnRung(t *testing.T) {
-	for rung, want := range map[meter.Rung][3]int{
-		meter.FewerSources: {4, 1001, 1}, meter.ShorterSources: {4, 501, 1}, meter.NoSources: {7, 2001, 0}, meter.Refuse: {7, 2001, 1},
+	for rung, want := range map[budget.Rung][3]int{
+		budget.FewerSources: {4, 1001, 1}, budget.ShorterSources: {4, 501, 1}, budget.NoSources: {7, 2001, 0}, budget.RefuseRung: {7, 2001, 1},
 	} {
 		p := rewrite.Policy{ContextTokens: 2001, Knowledge: []string{"a"}}
 		p.Search.TopK = 7
@@ -62,7 +61,7 @@ func TestOnRung(t *testing.T) {
 	}
 	one := rewrite.Policy{ContextTokens: 1}
 	one.Search.TopK = 1
-	if p := spend.OnRung(one, meter.ShorterSources); p.Search.TopK != 1 || p.ContextTokens != 1 {
+	if p := spend.OnRung(one, budget.ShorterSources); p.Search.TopK != 1 || p.ContextTokens != 1 {
 		t.Errorf("%+v", p)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"net/netip"
 	"time"
 
+	"sidenote/cache/budget"
 	"sidenote/proxy/apierror"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/identity"
 	"sidenote/proxy/keyuse"
 	"sidenote/proxy/killswitch"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/report"
 	"sidenote/proxy/toolbox"
 	"sidenote/rewrite"
@@ -30,12 +30,12 @@ type Policy struct {
 	Routes          []string // such as "/chat/completions"; with Sidenote's own upstream key, or with Models, only these are relayed
 	Models          Models   // that requests may name; nil: all
 	Expose          report.Expose
-	Overrides       []Override  // the first one that fits a chat takes the place of this policy
-	MaxRewriteBytes int         // a larger body is not rewritten
-	Metered         bool        // what answers use is settled: their length is capped, and streams are asked to tell it
-	OutputCap       int         // tokens of one answer of a metered request at most; 0: what its model can write
-	RetryTooLong    bool        // send a request that the upstream finds too long once more, with fewer sources
-	Budget          meter.Terms // what the tenant may use
+	Overrides       []Override   // the first one that fits a chat takes the place of this policy
+	MaxRewriteBytes int          // a larger body is not rewritten
+	Metered         bool         // what answers use is settled: their length is capped, and streams are asked to tell it
+	OutputCap       int          // tokens of one answer of a metered request at most; 0: what its model can write
+	RetryTooLong    bool         // send a request that the upstream finds too long once more, with fewer sources
+	Budget          budget.Terms // what the tenant may use
 	Rewrite         rewrite.Policy
 	Tools           toolbox.Policy `json:",omitzero"` // zero unless the mode is tools or above; a request or the kill switch may lower the mode
 	Citations       cited.Policy   `json:",omitzero"` // what becomes of them in answers

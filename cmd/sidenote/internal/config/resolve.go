@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/proxy"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
 	"sidenote/rewrite/block"
@@ -62,8 +62,8 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 		p.Ladder = limits.Grounded(p.Ladder)
 	}
 	out.Budget = p.Terms(c.Budgets.Budgets, limits.Table(c.Prices))
-	out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r meter.Rung) bool { // where there is nothing to leave out
-		return r == meter.NoPlanner && out.Rewrite.Planner.MaxQueries == 0 || r == meter.NoStages && out.Rewrite.Mode != rewrite.Staged
+	out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r budget.Rung) bool { // where there is nothing to leave out
+		return r == budget.NoPlanner && out.Rewrite.Planner.MaxQueries == 0 || r == budget.NoStages && out.Rewrite.Mode != rewrite.Staged
 	})
 	out.Metered, out.OutputCap = out.Budget.Tokens(), int(p.MaxOutput)
 	out.Rewrite.Rerank = p.Rerank.Settings(addressOf(c, p.Rerank.Upstream))

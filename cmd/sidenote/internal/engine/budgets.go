@@ -11,12 +11,11 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/engine/background"
 	"sidenote/cmd/sidenote/internal/engine/caching"
-	"sidenote/proxy/meter"
 )
 
 // budgets count what tenants use: in Redis where there is one, else in this process.
 type budgets struct {
-	meter    *meter.Meter
+	meter    *budget.Meter
 	reporter budget.Reporter
 	queue    *budget.Queue
 	charges  *budget.Charges // of tenants without limits
@@ -81,7 +80,7 @@ func openBudgets(running func() *config.Config, changed func(string, bool), keep
 		watchSafe(m, func() bool { return shared.Safety().Safe() || !limited() })
 		fallback := budget.NewFallback(shared, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })
 		b.queue = budget.NewQueue(fallback, options)
-		b.meter, b.reporter = meter.New(fallback, shared, b.queue, watch), shared
+		b.meter, b.reporter = budget.NewMeter(fallback, shared, b.queue, watch), shared
 		b.charges = budget.NewCharges(shared)
 	} else if err := b.openLocal(keep, m, options, watch); err != nil {
 		return nil, err
@@ -118,7 +117,7 @@ type atOnce struct {
 	later    *budget.Queue
 }
 
-// Settle implements meter.Settler.
+// Settle implements budget.Settler.
 func (a atOnce) Settle(s budget.Settlement) {
 	var err error
 	if s.Local {
@@ -134,7 +133,7 @@ func (a atOnce) Settle(s budget.Settlement) {
 // openLocal opens the ledger of this process. Where another process keeps the state folder's,
 // or nothing is kept there, it ends with this process. While the folder cannot be used, tenants
 // with limits get what budgets.on_failure says.
-func (b *budgets) openLocal(keep bool, m background.Monitor, options budget.QueueOptions, watch meter.Observer) error {
+func (b *budgets) openLocal(keep bool, m background.Monitor, options budget.QueueOptions, watch budget.MeterObserver) error {
 	cfg, ledger := b.running(), localLedger(budget.NewMemory(nil))
 	if keep && cfg.State.Path != config.StateMemory && !cfg.State.Follow {
 		file, err := budget.NewFile(filepath.Join(cfg.State.Path, budgetsFolder), budget.FileOptions{
@@ -153,7 +152,7 @@ func (b *budgets) openLocal(keep bool, m background.Monitor, options budget.Queu
 	}
 	fallback := budget.NewFallback(ledger, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })
 	b.queue = budget.NewQueue(fallback, options)
-	b.reporter, b.meter = ledger, meter.New(fallback, ledger, atOnce{ledger, fallback, b.queue}, watch)
+	b.reporter, b.meter = ledger, budget.NewMeter(fallback, ledger, atOnce{ledger, fallback, b.queue}, watch)
 	b.charges = budget.NewCharges(ledger)
 	return nil
 }

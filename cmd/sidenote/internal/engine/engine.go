@@ -17,7 +17,6 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/budget"
-	"sidenote/cache/outputs"
 	"sidenote/cache/turns"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/callers"
@@ -84,7 +83,7 @@ type Engine struct {
 	// first call makes: before the first request, since Redis is used from when it has answered.
 	Turns func() *turns.Store
 	// Outputs returns what remembers outputs of stages. It is one memory, made as that of Turns.
-	Outputs func() *outputs.Memory
+	Outputs func() *cache.StageOutputs
 
 	catalogue *catalogue
 	view      *storeView

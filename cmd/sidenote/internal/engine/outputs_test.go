@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"sidenote/cache"
-	"sidenote/cache/outputs"
 	"sidenote/cache/redis/redistest"
 	"sidenote/proxy/metrics/metricstest"
 )
@@ -31,13 +30,13 @@ func outputsOn(t *testing.T, url, more string) *Engine {
 // putOutput remembers an output for a tenant.
 func putOutput(t *testing.T, e *Engine, tenant, text string, ttl time.Duration) {
 	t.Helper()
-	e.Outputs().Put(t.Context(), outputs.Key(tenant, "api", asked), []byte(text), ttl)
+	e.Outputs().Put(t.Context(), cache.StageOutputKey(tenant, "api", asked), []byte(text), ttl)
 }
 
 // getOutput returns what is remembered for a tenant, and "" if that is nothing.
 func getOutput(t *testing.T, e *Engine, tenant string) string {
 	t.Helper()
-	text, ok := e.Outputs().Get(t.Context(), outputs.Key(tenant, "api", asked))
+	text, ok := e.Outputs().Get(t.Context(), cache.StageOutputKey(tenant, "api", asked))
 	if ok != (len(text) > 0) {
 		t.Fatalf("found %q, %t", text, ok)
 	}
@@ -183,12 +182,12 @@ func TestOutputsInMemory(t *testing.T) {
 	}
 	for n := range 10 {
 		tenant := fmt.Sprint("tenant-", n)
-		putOutput(t, e, tenant, string(make([]byte, outputs.MaxSize)), time.Hour)
+		putOutput(t, e, tenant, string(make([]byte, cache.MaxStageOutput)), time.Hour)
 		if getOutput(t, e, tenant) == "" {
 			t.Error("not found")
 		}
 	}
-	if n, _ := held(); n <= outputs.MaxSize || n > 1<<20 {
+	if n, _ := held(); n <= cache.MaxStageOutput || n > 1<<20 {
 		t.Errorf("%v bytes are held", n)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"io/fs"
 
-	"sidenote/cache/budget/price"
+	"sidenote/cache/budget"
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/limits"
@@ -116,7 +116,7 @@ func cost(cfg *config.Config, tokens int) string {
 	if !ok {
 		return ""
 	}
-	usd, err := prices.Prices.Cost(price.Tokens{Input: int64(tokens)})
+	usd, err := prices.Prices.Cost(budget.Tokens{Input: int64(tokens)})
 	if err != nil {
 		return ""
 	}
@@ -124,8 +124,8 @@ func cost(cfg *config.Config, tokens int) string {
 }
 
 // rounded is an amount in dollars and hundredths of a cent, rounded up: it is an estimate.
-func rounded(usd price.USD) string {
-	const unit = price.Dollar / 10_000
+func rounded(usd budget.PicoDollars) string {
+	const unit = budget.Dollar / 10_000
 	return fmt.Sprintf("%.4f", float64((usd+unit-1)/unit)/10_000)
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
 	"sidenote/cmd/sidenote/internal/logreport"
 	"sidenote/proxy/report"
 	"sidenote/proxy/requestlog"
@@ -115,9 +114,9 @@ func logOf(list ...*report.Report) []byte {
 	return b.Bytes()
 }
 
-var prices = price.Table{{Match: "gpt-5*", Prices: must(price.Parse("0.25", "0.025", "2"))}}
+var prices = budget.PriceTable{{Match: "gpt-5*", Prices: must(budget.ParsePrices("0.25", "0.025", "2"))}}
 
-func must(p price.Prices, err error) price.Prices {
+func must(p budget.Prices, err error) budget.Prices {
 	if err != nil {
 		panic(err)
 	}
@@ -321,10 +320,10 @@ func BenchmarkAdd(b *testing.B) {
 
 // Requests are priced by what they wrote into the upstream's cache, and by their service tier.
 func TestCostOfCacheWritesAndTiers(t *testing.T) {
-	table := price.Table{{
+	table := budget.PriceTable{{
 		Match:  "gpt-5*",
-		Prices: must(price.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()),
-		Tiers:  map[string]price.Prices{"priority": must(price.Parse("10", "", "60"))},
+		Prices: must(budget.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()),
+		Tiers:  map[string]budget.Prices{"priority": must(budget.ParsePrices("10", "", "60"))},
 	}}
 	r := chat(1, "sales", rewrite.Injected, "", 0)
 	r.Usage = usage.Usage{Input: 6185, CacheWrite: 6000, CacheWrite1h: 1000, Output: 10, Known: true}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cache/budget/price"
+	"sidenote/cache/budget"
 	"sidenote/proxy/durations"
 )
 
@@ -20,8 +20,8 @@ const (
 
 // A Tally counts lines. It is for one goroutine.
 type Tally struct {
-	Since  time.Time   // lines that are older are not counted; zero: all are
-	Prices price.Table // of models; nil: nothing is priced
+	Since  time.Time         // lines that are older are not counted; zero: all are
+	Prices budget.PriceTable // of models; nil: nothing is priced
 
 	first, last time.Time
 	lines       Lines
@@ -173,13 +173,13 @@ func (t *Tally) costOf(l *line) *cost {
 		return nil
 	}
 	prices := p.Of(l.Tier)
-	usd, err := prices.Cost(price.Tokens{Input: l.Input, CachedInput: l.CachedInput, CacheWrite: l.CacheWrite, CacheWrite1h: l.CacheWrite1h, Output: l.Output})
+	usd, err := prices.Cost(budget.Tokens{Input: l.Input, CachedInput: l.CachedInput, CacheWrite: l.CacheWrite, CacheWrite1h: l.CacheWrite1h, Output: l.Output})
 	if err != nil {
 		return nil
 	}
-	c := &cost{usd: float64(usd) / float64(price.Dollar)}
+	c := &cost{usd: float64(usd) / float64(budget.Dollar)}
 	if !l.shadow() {
-		c.context = float64(l.ContextTokens) * float64(prices.Input) / float64(price.Dollar)
+		c.context = float64(l.ContextTokens) * float64(prices.Input) / float64(budget.Dollar)
 	}
 	return c
 }

@@ -16,7 +16,6 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/proxy"
-	"sidenote/proxy/meter"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -190,11 +189,11 @@ func waits(cfg *config.Config) string {
 }
 
 // limits are those of a tenant in words; "" if it has none.
-func limits(t *meter.Terms) string {
+func limits(t *budget.Terms) string {
 	var parts []string
 	for w, limit := range t.Limits {
 		if limit > 0 {
-			parts = append(parts, meter.Shown(budget.Window(w), limit))
+			parts = append(parts, budget.ShownLimit(budget.Window(w), limit))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -9,10 +9,8 @@ import (
 	"strings"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
 	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/cmd/sidenote/internal/config/value"
-	"sidenote/proxy/meter"
 )
 
 // Limits are the most that a tenant may use, by the window. A key that is absent sets none.
@@ -113,30 +111,30 @@ type Spending struct {
 
 // DefaultLadder is that of a policy that has none.
 func DefaultLadder() []string {
-	ladder := make([]string, 0, len(meter.Rungs())+1)
-	for _, rung := range meter.Rungs() {
+	ladder := make([]string, 0, len(budget.Rungs())+1)
+	for _, rung := range budget.Rungs() {
 		ladder = append(ladder, string(rung))
 	}
-	return append(ladder, string(meter.Refuse))
+	return append(ladder, string(budget.RefuseRung))
 }
 
 // Grounded is a ladder for answers that rest on sources: without the rung that leaves them out.
 func Grounded(ladder []string) []string {
-	return slices.DeleteFunc(slices.Clone(ladder), func(r string) bool { return r == string(meter.NoSources) })
+	return slices.DeleteFunc(slices.Clone(ladder), func(r string) bool { return r == string(budget.NoSources) })
 }
 
 // Counted tells whether tokens or money are limited.
-func (l Limits) Counted() bool { return (&meter.Terms{Limits: l.Budget()}).Tokens() }
+func (l Limits) Counted() bool { return (&budget.Terms{Limits: l.Budget()}).Tokens() }
 
 // Terms returns what requests of a tenant with limits are held to.
-func (s Spending) Terms(b Budgets, table price.Table) meter.Terms {
-	t := meter.Terms{Limits: s.Limits.Budget(), Prices: table}
+func (s Spending) Terms(b Budgets, table budget.PriceTable) budget.Terms {
+	t := budget.Terms{Limits: s.Limits.Budget(), Prices: table}
 	if t.Limited() && b.OnFailure == "allowance" {
 		t.Allowance = b.Allowance.Budget()
 	}
 	for _, rung := range s.Ladder {
-		if t.Limited() && meter.Rung(rung) != meter.Refuse {
-			t.Ladder = append(t.Ladder, meter.Rung(rung))
+		if t.Limited() && budget.Rung(rung) != budget.RefuseRung {
+			t.Ladder = append(t.Ladder, budget.Rung(rung))
 		}
 	}
 	if s.DefaultPrice != (Prices{}) {
@@ -150,14 +148,14 @@ func (s Spending) Terms(b Budgets, table price.Table) meter.Terms {
 // answers are to rest on sources.
 func (s Spending) Check(key string, grounded bool, report Report) {
 	for i, r := range s.Ladder {
-		if grounded && r == string(meter.NoSources) {
+		if grounded && r == string(budget.NoSources) {
 			report(key+".ladder["+strconv.Itoa(i)+"]", "no_sources would answer without the sources that grounding: strict rests on; leave it out")
 		}
-		if r == string(meter.Refuse) && i < len(s.Ladder)-1 {
+		if r == string(budget.RefuseRung) && i < len(s.Ladder)-1 {
 			report(key+".ladder["+strconv.Itoa(i)+"]", "refuse ends the ladder, so nothing may follow it")
 		}
 	}
-	if n := len(s.Ladder); n > 0 && s.Ladder[n-1] != string(meter.Refuse) {
+	if n := len(s.Ladder); n > 0 && s.Ladder[n-1] != string(budget.RefuseRung) {
 		report(key+".ladder", "must end with refuse, as limits hold")
 	}
 }
@@ -204,7 +202,7 @@ type Price string
 
 // UnmarshalText refuses what is no price.
 func (p *Price) UnmarshalText(text []byte) error {
-	if _, err := price.ParsePrice(string(text)); err != nil {
+	if _, err := budget.ParsePrice(string(text)); err != nil {
 		return err
 	}
 	*p = Price(text)
@@ -220,8 +218,8 @@ type Prices struct {
 	Output       Price `yaml:"output" need:"true"`
 }
 
-func (p Prices) parsed() price.Prices {
-	out, err := price.Text{
+func (p Prices) parsed() budget.Prices {
+	out, err := budget.Text{
 		Input: string(p.Input), CachedInput: string(p.CachedInput), CacheWrite: string(p.CacheWrite), CacheWrite1h: string(p.CacheWrite1h),
 		Output: string(p.Output),
 	}.Parse()
@@ -254,12 +252,12 @@ func (t *Tier) UnmarshalText(text []byte) error {
 }
 
 // Table returns prices as the proxy takes them.
-func Table(rows []PriceRow) (t price.Table) {
+func Table(rows []PriceRow) (t budget.PriceTable) {
 	for _, r := range rows {
-		row := price.Row{Match: string(r.Match), Prices: r.parsed()}
+		row := budget.PriceRow{Match: string(r.Match), Prices: r.parsed()}
 		for tier, p := range r.Tiers {
 			if row.Tiers == nil {
-				row.Tiers = make(map[string]price.Prices, len(r.Tiers))
+				row.Tiers = make(map[string]budget.Prices, len(r.Tiers))
 			}
 			row.Tiers[string(tier)] = p.parsed()
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sidenote/cache"
-	"sidenote/cache/outputs"
 	"sidenote/cache/redis"
 	"sidenote/cache/turns"
 	"sidenote/cmd/sidenote/internal/config"
@@ -103,8 +102,8 @@ func (c *Caches) Turns() *turns.Store {
 
 // Outputs remembers what stages before the last one said. It is called once, where some policy wants
 // that.
-func (c *Caches) Outputs() *outputs.Memory {
-	return outputs.New(c.latest(cache.Outputs, 0), c.monitor.Cached) // each has a lifetime of its own
+func (c *Caches) Outputs() *cache.StageOutputs {
+	return cache.NewStageOutputs(c.latest(cache.Outputs, 0), c.monitor.Cached) // each has a lifetime of its own
 }
 
 // latest makes the tiers of a kind, of which the latest are kept in memory. What is set is on Redis

@@ -12,7 +12,6 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
-	"sidenote/proxy/meter"
 	"sidenote/proxy/metrics"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval/services"
@@ -25,7 +24,7 @@ const memoryShare = 32
 // Options are what planners are made of. All fields but Meter are required.
 type Options struct {
 	Cache   config.Cache
-	Meter   *meter.Meter // nil: nothing is reserved
+	Meter   *budget.Meter // nil: nothing is reserved
 	Metrics *metrics.Metrics
 	Cached  func(cache.Event)
 	Changed func(line string, bad bool)         // is told when an upstream stops answering, and when that is over

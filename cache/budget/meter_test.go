@@ -1,4 +1,4 @@
-package meter_test
+package budget_test
 
 import (
 	"context"
@@ -12,15 +12,13 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/budget/price"
-	"sidenote/proxy/meter"
 )
 
 // A watch notes what a Meter tells.
 type watch struct{ told []string }
 
 func (w *watch) Refused(_ string, window budget.Window)           { w.note("refused " + window.String()) }
-func (w *watch) Stepped(r meter.Rung)                             { w.note("stepped " + string(r)) }
+func (w *watch) Stepped(r budget.Rung)                            { w.note("stepped " + string(r)) }
 func (w *watch) Seen(string, budget.Levels)                       {}
 func (w *watch) Expired(int)                                      { w.note("expired") }
 func (w *watch) RolledBack(string)                                { w.note("rolled back") }
@@ -38,38 +36,38 @@ func tokens(all, injected int64) budget.Amount {
 // cannot help, is not asked for; the last one always is. Where requests themselves are
 // limited, no rung helps.
 func TestLadder(t *testing.T) {
-	ladder := []meter.Rung{meter.FewerSources, meter.ShorterSources, meter.NoSources}
-	takes := map[meter.Rung]int64{meter.FewerSources: 80, meter.ShorterSources: 60, meter.NoSources: 40}
+	ladder := []budget.Rung{budget.FewerSources, budget.ShorterSources, budget.NoSources}
+	takes := map[budget.Rung]int64{budget.FewerSources: 80, budget.ShorterSources: 60, budget.NoSources: 40}
 	for name, c := range map[string]struct {
 		limits  budget.Limits
-		unknown meter.Rung // changes nothing
-		tried   []meter.Rung
+		unknown budget.Rung // changes nothing
+		tried   []budget.Rung
 		asked   int // calls of the ledger
-		rung    meter.Rung
+		rung    budget.Rung
 		told    []string
 	}{
 		"room":       {budget.Limits{budget.TokensPerDay: 100}, "", nil, 1, "", nil},
-		"first":      {budget.Limits{budget.TokensPerDay: 80}, "", ladder[:1], 2, meter.FewerSources, []string{"stepped fewer_sources"}},
-		"second":     {budget.Limits{budget.TokensPerMinute: 60}, "", ladder[:2], 2, meter.ShorterSources, []string{"stepped shorter_sources"}},
-		"third":      {budget.Limits{budget.TokensPerDay: 59}, "", ladder, 2, meter.NoSources, []string{"stepped no_sources"}},
-		"none":       {budget.Limits{budget.TokensPerDay: 39}, "", ladder, 2, meter.Refuse, []string{"refused tokens_per_day"}},
-		"no such":    {budget.Limits{budget.TokensPerDay: 80}, meter.FewerSources, ladder[:2], 2, meter.ShorterSources, []string{"stepped shorter_sources"}},
-		"no last":    {budget.Limits{budget.TokensPerDay: 59}, meter.NoSources, ladder, 1, meter.Refuse, []string{"refused tokens_per_day"}},
-		"injected":   {budget.Limits{budget.InjectedPerDay: 30}, "", ladder[:2], 2, meter.ShorterSources, []string{"stepped shorter_sources"}},
-		"by request": {budget.Limits{budget.ParallelRequests: 1}, "", nil, 1, meter.Refuse, []string{"refused max_parallel_requests"}},
+		"first":      {budget.Limits{budget.TokensPerDay: 80}, "", ladder[:1], 2, budget.FewerSources, []string{"stepped fewer_sources"}},
+		"second":     {budget.Limits{budget.TokensPerMinute: 60}, "", ladder[:2], 2, budget.ShorterSources, []string{"stepped shorter_sources"}},
+		"third":      {budget.Limits{budget.TokensPerDay: 59}, "", ladder, 2, budget.NoSources, []string{"stepped no_sources"}},
+		"none":       {budget.Limits{budget.TokensPerDay: 39}, "", ladder, 2, budget.RefuseRung, []string{"refused tokens_per_day"}},
+		"no such":    {budget.Limits{budget.TokensPerDay: 80}, budget.FewerSources, ladder[:2], 2, budget.ShorterSources, []string{"stepped shorter_sources"}},
+		"no last":    {budget.Limits{budget.TokensPerDay: 59}, budget.NoSources, ladder, 1, budget.RefuseRung, []string{"refused tokens_per_day"}},
+		"injected":   {budget.Limits{budget.InjectedPerDay: 30}, "", ladder[:2], 2, budget.ShorterSources, []string{"stepped shorter_sources"}},
+		"by request": {budget.Limits{budget.ParallelRequests: 1}, "", nil, 1, budget.RefuseRung, []string{"refused max_parallel_requests"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ledger, w := &counting{Memory: budget.NewMemory(nil)}, new(watch)
-			m := meter.New(ledger, ledger, w, w)
+			m := budget.NewMeter(ledger, ledger, w, w)
 			if c.limits[budget.ParallelRequests] > 0 {
-				if _, _, err := m.Reserve(t.Context(), &meter.Terms{}, meter.Call{Tenant: "t", ID: "other", Kind: budget.Chat, Estimate: tokens(1, 0)}, nil); err != nil {
+				if _, _, err := m.Reserve(t.Context(), &budget.Terms{}, budget.MeteredCall{Tenant: "t", ID: "other", Kind: budget.Chat, Estimate: tokens(1, 0)}, nil); err != nil {
 					t.Fatal(err)
 				}
 				ledger.asked = 0
 			}
-			var tried []meter.Rung
-			terms := &meter.Terms{Limits: c.limits, Ladder: ladder}
-			hold, rung, err := m.Reserve(t.Context(), terms, meter.Call{Tenant: "t", ID: "a:1", Kind: budget.Chat, Estimate: tokens(100, 60)}, func(r meter.Rung, call *meter.Call) bool {
+			var tried []budget.Rung
+			terms := &budget.Terms{Limits: c.limits, Ladder: ladder}
+			hold, rung, err := m.Reserve(t.Context(), terms, budget.MeteredCall{Tenant: "t", ID: "a:1", Kind: budget.Chat, Estimate: tokens(100, 60)}, func(r budget.Rung, call *budget.MeteredCall) bool {
 				tried = append(tried, r)
 				call.Estimate = tokens(takes[r], takes[r]-40)
 				return r != c.unknown
@@ -77,8 +75,8 @@ func TestLadder(t *testing.T) {
 			if rung != c.rung || !slices.Equal(tried, c.tried) || ledger.asked != c.asked || !slices.Equal(w.told, c.told) {
 				t.Errorf("%q, tried %v, asked %d times, told %v", rung, tried, ledger.asked, w.told)
 			}
-			refusal, refused := errors.AsType[*meter.Refusal](err)
-			if refused != (c.rung == meter.Refuse) || (hold == nil) != refused || refused && refusal.Levels == (budget.Levels{}) {
+			refusal, refused := errors.AsType[*budget.Refusal](err)
+			if refused != (c.rung == budget.RefuseRung) || (hold == nil) != refused || refused && refusal.Levels == (budget.Levels{}) {
 				t.Errorf("%v, %v", hold, err)
 			}
 			if want := takes[rung]; hold != nil && want > 0 && hold.Estimate().Tokens != want {
@@ -115,11 +113,11 @@ func TestRenewal(t *testing.T) {
 				t.Errorf("settled: %v, %v", got, err)
 			}
 		})
-		m := meter.New(ledger, ledger, settles, w)
+		m := budget.NewMeter(ledger, ledger, settles, w)
 		ctx, stop := context.WithCancel(t.Context())
 		go m.Run(ctx)
-		terms := &meter.Terms{Limits: budget.Limits{budget.TokensPerDay: 1000}}
-		hold, _, err := m.Reserve(t.Context(), terms, meter.Call{Tenant: "t", ID: "a:1", Kind: budget.Chat, Estimate: tokens(100, 0)}, nil)
+		terms := &budget.Terms{Limits: budget.Limits{budget.TokensPerDay: 1000}}
+		hold, _, err := m.Reserve(t.Context(), terms, budget.MeteredCall{Tenant: "t", ID: "a:1", Kind: budget.Chat, Estimate: tokens(100, 0)}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,19 +149,19 @@ func TestRefusal(t *testing.T) {
 		return out
 	}
 	for want, c := range map[string]struct {
-		r       meter.Refusal
+		r       budget.Refusal
 		headers map[string]string
 	}{
 		"Your limit tokens_per_minute, 500, is reached; try again in 1.5s.": {
-			meter.Refusal{Window: budget.TokensPerMinute, Wait: 1500 * time.Millisecond, Levels: level(budget.TokensPerMinute, budget.Level{Limit: 500, Left: 3, Reset: 59 * time.Second})},
+			budget.Refusal{Window: budget.TokensPerMinute, Wait: 1500 * time.Millisecond, Levels: level(budget.TokensPerMinute, budget.Level{Limit: 500, Left: 3, Reset: 59 * time.Second})},
 			map[string]string{"Retry-After": "2", "Retry-After-Ms": "1500", "X-Ratelimit-Limit-Tokens": "500", "X-Ratelimit-Remaining-Tokens": "3", "X-Ratelimit-Reset-Tokens": "59s"},
 		},
 		"This request alone may take more than your limit usd_per_month, $1500.5; make it shorter, or set a lower limit for its answer.": {
-			meter.Refusal{Window: budget.MoneyPerMonth, Never: true, Levels: level(budget.MoneyPerMonth, budget.Level{Limit: 1500_500_000_000})},
+			budget.Refusal{Window: budget.MoneyPerMonth, Never: true, Levels: level(budget.MoneyPerMonth, budget.Level{Limit: 1500_500_000_000})},
 			map[string]string{"X-Should-Retry": "false"},
 		},
 		"Your limit injected_tokens_per_day, 9, is reached; try again in 1s.": { // until others have ended
-			meter.Refusal{Window: budget.InjectedPerDay, Wait: time.Second, Levels: level(budget.InjectedPerDay, budget.Level{Limit: 9})},
+			budget.Refusal{Window: budget.InjectedPerDay, Wait: time.Second, Levels: level(budget.InjectedPerDay, budget.Level{Limit: 9})},
 			map[string]string{"Retry-After": "1", "Retry-After-Ms": "1000"},
 		},
 	} {
@@ -177,13 +175,13 @@ func TestRefusal(t *testing.T) {
 
 // A cost is rounded up to the unit of budgets, and bounded.
 func TestMoney(t *testing.T) {
-	const unit = price.USD(price.Dollar / budget.USD)
-	for cost, want := range map[price.USD]int64{0: 0, 1: 1, unit: 1, unit + 1: 2, price.Dollar: budget.USD, math.MaxInt64: budget.MaxAmount} {
-		if got := meter.Money(cost, nil); got != want {
+	const unit = budget.PicoDollars(budget.Dollar / budget.USD)
+	for cost, want := range map[budget.PicoDollars]int64{0: 0, 1: 1, unit: 1, unit + 1: 2, budget.Dollar: budget.USD, math.MaxInt64: budget.MaxAmount} {
+		if got := budget.Money(cost, nil); got != want {
 			t.Errorf("%d: %d, want %d", cost, got, want)
 		}
 	}
-	if got := meter.Money(0, price.ErrOverflow); got != budget.MaxAmount {
+	if got := budget.Money(0, budget.ErrPriceOverflow); got != budget.MaxAmount {
 		t.Errorf("overflow: %d", got)
 	}
 }

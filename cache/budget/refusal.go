@@ -1,19 +1,17 @@
-package meter
+package budget
 
 import (
 	"fmt"
 	"strconv"
 	"time"
-
-	"sidenote/cache/budget"
 )
 
 // A Refusal says why a call may not be made.
 type Refusal struct {
-	Window budget.Window
-	Wait   time.Duration // after which it may be made; see budget.Decision
+	Window Window
+	Wait   time.Duration // after which it may be made; see Decision
 	Never  bool          // it is larger than the whole limit
-	Levels budget.Levels
+	Levels Levels
 }
 
 // Error says for the caller which limit is reached, and what helps.
@@ -22,7 +20,7 @@ func (r *Refusal) Error() string {
 	switch {
 	case r.Never:
 		return fmt.Sprintf("This request alone may take more than your limit %s, %s; make it shorter, or set a lower limit for its answer.", r.Window, limit)
-	case r.Window == budget.ParallelRequests:
+	case r.Window == ParallelRequests:
 		return fmt.Sprintf("You have as many requests at once as your limit %s allows, %s; try again when one has ended.", r.Window, limit)
 	case r.Hopeless():
 		return fmt.Sprintf("Your limit %s, %s, is reached; it is free again at %s UTC.", r.Window, limit,
@@ -31,12 +29,12 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("Your limit %s, %s, is reached; try again in %s.", r.Window, limit, r.Wait.Round(time.Millisecond))
 }
 
-// Shown is a window with its limit, for people: "usd_per_month $1500".
-func Shown(w budget.Window, limit int64) string { return w.String() + " " + amount(w, limit) }
+// ShownLimit is a window with its limit, for people: "usd_per_month $1500".
+func ShownLimit(w Window, limit int64) string { return w.String() + " " + amount(w, limit) }
 
-func amount(w budget.Window, n int64) string {
-	if w == budget.MoneyPerDay || w == budget.MoneyPerMonth {
-		return "$" + strconv.FormatFloat(float64(n)/budget.USD, 'f', -1, 64)
+func amount(w Window, n int64) string {
+	if w == MoneyPerDay || w == MoneyPerMonth {
+		return "$" + strconv.FormatFloat(float64(n)/USD, 'f', -1, 64)
 	}
 	return strconv.FormatInt(n, 10)
 }
@@ -51,7 +49,7 @@ func (r *Refusal) Hopeless() bool { return r.Never || r.Wait > maxWait }
 // Quota tells whether the limit is one by the day or month.
 func (r *Refusal) Quota() bool {
 	switch r.Window {
-	case budget.TokensPerDay, budget.InjectedPerDay, budget.MoneyPerDay, budget.MoneyPerMonth:
+	case TokensPerDay, InjectedPerDay, MoneyPerDay, MoneyPerMonth:
 		return true
 	}
 	return false
@@ -60,9 +58,9 @@ func (r *Refusal) Quota() bool {
 // Kind returns error.type and error.code as OpenAI has them for such a refusal.
 func (r *Refusal) Kind() (kind, code string) {
 	switch r.Window {
-	case budget.RequestsPerMinute, budget.ParallelRequests:
+	case RequestsPerMinute, ParallelRequests:
 		return "requests", "rate_limit_exceeded"
-	case budget.TokensPerMinute, budget.InjectedPerMinute:
+	case TokensPerMinute, InjectedPerMinute:
 		return "tokens", "rate_limit_exceeded"
 	}
 	return "insufficient_quota", "insufficient_quota"
@@ -80,7 +78,7 @@ func (r *Refusal) Headers(set func(name, value string)) {
 	if !r.Never {
 		set("Retry-After", up(r.Wait, time.Second))
 	}
-	for name, w := range map[string]budget.Window{"Requests": budget.RequestsPerMinute, "Tokens": budget.TokensPerMinute} {
+	for name, w := range map[string]Window{"Requests": RequestsPerMinute, "Tokens": TokensPerMinute} {
 		if l := r.Levels[w]; l.Limit > 0 {
 			set("X-Ratelimit-Limit-"+name, strconv.FormatInt(l.Limit, 10))
 			set("X-Ratelimit-Remaining-"+name, strconv.FormatInt(l.Left, 10))

@@ -1,4 +1,4 @@
-package price
+package budget
 
 import (
 	"errors"
@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// ErrNone: no row of the table has a price for a model. It is for the policy to refuse the
+// ErrNoPrice: no row of the table has a price for a model. It is for the policy to refuse the
 // request, or to take a price that its owner states.
-var ErrNone = errors.New("no price")
+var ErrNoPrice = errors.New("no price")
 
-// A Row has the prices of the models that a pattern matches: a name, or a prefix that ends
+// A PriceRow has the prices of the models that a pattern matches: a name, or a prefix that ends
 // in '*'. Letter case does not count.
-type Row struct {
+type PriceRow struct {
 	Match string
 	Prices
 	Tiers map[string]Prices // of requests that the upstream serves at other prices, by service_tier
@@ -43,8 +43,8 @@ type Tier struct{ Asked, Told string }
 // ones. The tier that the answer tells counts. Where it tells none, the one that was asked for
 // counts if it is dearer than usual: the upstream may not know it. A tier without prices costs
 // what is usual.
-func (t *Tariff) Cost(n Tokens, tier Tier) (cost USD, by string, err error) {
-	if cost, err = t.Prices.Cost(n); err != nil && !errors.Is(err, ErrOverflow) {
+func (t *Tariff) Cost(n Tokens, tier Tier) (cost PicoDollars, by string, err error) {
+	if cost, err = t.Prices.Cost(n); err != nil && !errors.Is(err, ErrPriceOverflow) {
 		return 0, "", err
 	}
 	told := tier.Told != "" && tier.Told != auto
@@ -64,11 +64,11 @@ func (t *Tariff) Cost(n Tokens, tier Tier) (cost USD, by string, err error) {
 // Most returns what an answer costs at most that takes up to so many tokens, whatever the
 // upstream's cache has: at the usual prices, or those of the tier that was asked for. If none was,
 // it may be any.
-func (t *Tariff) Most(input, output int64, asked string) (USD, error) {
+func (t *Tariff) Most(input, output int64, asked string) (PicoDollars, error) {
 	most, err := t.Prices.Most(input, output)
 	for tier, p := range t.Tiers {
 		if err == nil && (tier == asked || asked == "" || asked == auto) {
-			var of USD
+			var of PicoDollars
 			of, err = p.Most(input, output)
 			most = max(most, of)
 		}
@@ -79,14 +79,14 @@ func (t *Tariff) Most(input, output int64, asked string) (USD, error) {
 	return most, nil
 }
 
-// A Table has the prices of models; the first row that matches counts. Nil has none: prices
+// A PriceTable has the prices of models; the first row that matches counts. Nil has none: prices
 // change, so none are built in.
-type Table []Row
+type PriceTable []PriceRow
 
 // Of returns the prices of a model, or an error that wraps ErrNone and names it. A model may
 // have several names, such as those with and without its vendor's: the first that any row
 // matches counts.
-func (t Table) Of(names ...string) (Tariff, error) {
+func (t PriceTable) Of(names ...string) (Tariff, error) {
 	if p, ok := t.Find(names...); ok {
 		return p, nil
 	}
@@ -94,11 +94,11 @@ func (t Table) Of(names ...string) (Tariff, error) {
 	if len(names) > 0 {
 		shown = names[0]
 	}
-	return Tariff{}, fmt.Errorf("model %.128q: %w", shown, ErrNone)
+	return Tariff{}, fmt.Errorf("model %.128q: %w", shown, ErrNoPrice)
 }
 
 // Find is Of for those who can do without a price: ok is false if there is none.
-func (t Table) Find(names ...string) (p Tariff, ok bool) {
+func (t PriceTable) Find(names ...string) (p Tariff, ok bool) {
 	for _, name := range names {
 		for i := range t {
 			if t[i].matches(name) {
@@ -109,7 +109,7 @@ func (t Table) Find(names ...string) (p Tariff, ok bool) {
 	return Tariff{}, false
 }
 
-func (r *Row) matches(name string) bool {
+func (r *PriceRow) matches(name string) bool {
 	prefix, open := strings.CutSuffix(r.Match, "*")
 	return len(name) >= len(prefix) && (open || len(name) == len(prefix)) && strings.EqualFold(name[:len(prefix)], prefix)
 }

@@ -1,71 +1,69 @@
-package meter
+package budget
 
 import (
 	"context"
 	"fmt"
 	"sync"
 	"time"
-
-	"sidenote/cache/budget"
 )
 
 // A Settler takes the settlements of calls that have ended. It does not wait.
 type Settler interface {
-	Settle(s budget.Settlement)
+	Settle(s Settlement)
 }
 
-// An Observer hears what becomes of budgets, for metrics. Its calls return at once.
-type Observer interface {
-	Refused(tenant string, window budget.Window)
+// An MeterObserver hears what becomes of budgets, for metrics. Its calls return at once.
+type MeterObserver interface {
+	Refused(tenant string, window Window)
 	Stepped(rung Rung)
-	Seen(tenant string, levels budget.Levels)
+	Seen(tenant string, levels Levels)
 	Expired(leases int)
 	RolledBack(tenant string)
 	LedgerFailed()
-	Settled(tenant string, kind budget.Kind, actual budget.Amount)
+	Settled(tenant string, kind Kind, actual Amount)
 }
 
 // A Meter reserves for the calls of one server and settles them. It is safe for concurrent
 // use.
 type Meter struct {
-	ledger  budget.Ledger
-	renewer budget.Renewer
+	ledger  Ledger
+	renewer Renewer
 	settler Settler
-	watch   Observer
+	watch   MeterObserver
 
 	// Charges take what calls took for which nothing was reserved; nil: they are in no ledger.
 	// It is set before the first call.
-	Charges *budget.Charges
+	Charges *Charges
 
 	mu   sync.Mutex
 	last *Hold // of the list of those that are open
 	open int   // how many
 }
 
-// New returns a Meter on a ledger, which settler settles. Of a Reserve that fails the ledger
-// must let nothing be held, as budget.Fallback and budget.Memory do. Run renews what is held.
-func New(ledger budget.Ledger, renewer budget.Renewer, settler Settler, watch Observer) *Meter {
+// NewMeter returns a Meter on a ledger, which settler settles. Of a Reserve that fails the ledger
+// must let nothing be held, as Fallback and Memory do. Run renews what is held.
+func NewMeter(ledger Ledger, renewer Renewer, settler Settler, watch MeterObserver) *Meter {
 	return &Meter{ledger: ledger, renewer: renewer, settler: settler, watch: watch}
 }
 
-// lease is how long a reservation is held without news of its call, after which its estimate
+// meterLease is how long a reservation is held without news of its call, after which its estimate
 // is charged; a call that goes on renews it.
-const lease = 2 * time.Minute
+const meterLease = 2 * time.Minute
 
-// A Call is one that is about to be made for a tenant.
-type Call struct {
+// A MeteredCall is one that is about to be made for a tenant.
+type MeteredCall struct {
 	Tenant   string
 	ID       string // "request:attempt"; unique
-	Kind     budget.Kind
-	Estimate budget.Amount // the most that it takes
+	Kind     Kind
+	Estimate Amount // the most that it takes
 }
 
 // A Hold is a reservation that was granted. Settle ends it; a Hold that nobody settles is
 // charged its estimate at the end of its lease, as after a crash.
 type Hold struct {
 	meter  *Meter
-	ticket budget.Ticket
-	call   Call
+	ticket Ticket
+	call   MeteredCall
 	looks  int // of renew
 
 	before, after *Hold // in the Meter's list
@@ -76,10 +74,10 @@ type Hold struct {
 // kind and estimate those of the call on a rung, and returns false where the rung changes
 // nothing of it. It is not called again after the rung that Reserve returns; that is "" where
 // the call has room as it is. The error is a *Refusal, or says that the ledger cannot be reached.
-func (m *Meter) Reserve(ctx context.Context, t *Terms, c Call, cheaper func(Rung, *Call) bool) (*Hold, Rung, error) {
-	r := budget.Reservation{
+func (m *Meter) Reserve(ctx context.Context, t *Terms, c MeteredCall, cheaper func(Rung, *MeteredCall) bool) (*Hold, Rung, error) {
+	r := Reservation{
 		Tenant: c.Tenant, ID: c.ID, Kind: c.Kind, Estimate: c.Estimate,
-		Limits: t.Limits, Allowance: t.Allowance, Lease: lease,
+		Limits: t.Limits, Allowance: t.Allowance, Lease: meterLease,
 	}
 	d, err := m.ask(ctx, r)
 	if err != nil || d.Granted {
@@ -104,11 +102,11 @@ func (m *Meter) Reserve(ctx context.Context, t *Terms, c Call, cheaper func(Rung
 		}
 	}
 	m.watch.Refused(c.Tenant, d.Window)
-	return nil, Refuse, &Refusal{Window: d.Window, Wait: d.Wait, Never: d.Never, Levels: d.Levels}
+	return nil, RefuseRung, &Refusal{Window: d.Window, Wait: d.Wait, Never: d.Never, Levels: d.Levels}
 }
 
 // ask asks the ledger.
-func (m *Meter) ask(ctx context.Context, r budget.Reservation) (budget.Decision, error) {
+func (m *Meter) ask(ctx context.Context, r Reservation) (Decision, error) {
 	d, err := m.ledger.Reserve(ctx, r)
 	if d.Expired > 0 {
 		m.watch.Expired(d.Expired)
@@ -124,7 +122,7 @@ func (m *Meter) ask(ctx context.Context, r budget.Reservation) (budget.Decision,
 	return d, nil
 }
 
-func (m *Meter) hold(d budget.Decision, c Call) *Hold {
+func (m *Meter) hold(d Decision, c MeteredCall) *Hold {
 	if !d.Granted {
 		return nil
 	}
@@ -140,16 +138,16 @@ func (m *Meter) hold(d budget.Decision, c Call) *Hold {
 }
 
 // helps tells whether a call that takes less may have room in a window.
-func helps(w budget.Window) bool {
-	return w != budget.RequestsPerMinute && w != budget.ParallelRequests
+func helps(w Window) bool {
+	return w != RequestsPerMinute && w != ParallelRequests
 }
 
 // fits tells whether the levels had room for an estimate.
-func fits(levels budget.Levels, e budget.Amount) bool {
-	for w, takes := range map[budget.Window]int64{
-		budget.TokensPerMinute: e.Tokens, budget.TokensPerDay: e.Tokens,
-		budget.InjectedPerMinute: e.Injected, budget.InjectedPerDay: e.Injected,
-		budget.MoneyPerDay: e.Money, budget.MoneyPerMonth: e.Money,
+func fits(levels Levels, e Amount) bool {
+	for w, takes := range map[Window]int64{
+		TokensPerMinute: e.Tokens, TokensPerDay: e.Tokens,
+		InjectedPerMinute: e.Injected, InjectedPerDay: e.Injected,
+		MoneyPerDay: e.Money, MoneyPerMonth: e.Money,
 	} {
 		if l := levels[w]; l.Limit > 0 && takes > l.Left {
 			return false
@@ -159,22 +157,22 @@ func fits(levels budget.Levels, e budget.Amount) bool {
 }
 
 // Estimate returns what was reserved.
-func (h *Hold) Estimate() budget.Amount { return h.call.Estimate }
+func (h *Hold) Estimate() Amount { return h.call.Estimate }
 
 // Settle ends the reservation by what the call took. Only the first call counts.
-func (h *Hold) Settle(actual budget.Amount) {
+func (h *Hold) Settle(actual Amount) {
 	m := h.meter
 	if !m.forget(h) {
 		return
 	}
-	m.settler.Settle(budget.Settlement{Ticket: h.ticket, Actual: actual})
+	m.settler.Settle(Settlement{Ticket: h.ticket, Actual: actual})
 	m.watch.Settled(h.call.Tenant, h.call.Kind, actual)
 }
 
 // Add charges what a call took for which nothing was reserved, since its tenant has no limits of
 // what it takes. It does nothing if m is nil.
-func (m *Meter) Add(tenant string, kind budget.Kind, actual budget.Amount) {
-	if m == nil || actual == (budget.Amount{}) {
+func (m *Meter) Add(tenant string, kind Kind, actual Amount) {
+	if m == nil || actual == (Amount{}) {
 		return
 	}
 	if m.Charges != nil {
@@ -213,7 +211,7 @@ func (m *Meter) Open() int {
 
 // Run renews what is held, until the context ends.
 func (m *Meter) Run(ctx context.Context) {
-	tick := time.NewTicker(lease / 4)
+	tick := time.NewTicker(meterLease / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -229,7 +227,7 @@ func (m *Meter) Run(ctx context.Context) {
 // left then at least. One that cannot be renewed is charged its estimate, which is what is
 // known of it.
 func (m *Meter) renew(ctx context.Context) {
-	var old []budget.Ticket
+	var old []Ticket
 	m.mu.Lock()
 	for h := m.last; h != nil; h = h.before {
 		if h.looks++; h.looks%2 == 0 {
@@ -238,7 +236,7 @@ func (m *Meter) renew(ctx context.Context) {
 	}
 	m.mu.Unlock()
 	for _, t := range old {
-		if _, err := m.renewer.Renew(ctx, t, lease); err != nil {
+		if _, err := m.renewer.Renew(ctx, t, meterLease); err != nil {
 			m.watch.LedgerFailed()
 		}
 	}

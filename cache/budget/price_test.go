@@ -1,4 +1,4 @@
-package price_test
+package budget_test
 
 import (
 	"errors"
@@ -10,14 +10,14 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sidenote/cache/budget/price"
+	"sidenote/cache/budget"
 )
 
 func TestParsePrice(t *testing.T) {
-	for text, want := range map[string]price.USD{
+	for text, want := range map[string]budget.PicoDollars{
 		"0": 0, "0.0": 0, "1": 1e6, "1.25": 125e4, "0.125": 125e3, "10": 10e6, "0.000001": 1, "00.5": 5e5, "10000": 10_000e6, "10000.000000": 10_000e6,
 	} {
-		if got, err := price.ParsePrice(text); got != want || err != nil {
+		if got, err := budget.ParsePrice(text); got != want || err != nil {
 			t.Errorf("%s: got %d, %v; want %d", text, got, err, want)
 		}
 	}
@@ -27,26 +27,26 @@ func TestParsePrice(t *testing.T) {
 		"1.2.3": "not an amount", " 1": "not an amount", "٣": "not an amount", "1.0000001": "more than 6 digits", "0.00000000": "more than 6 digits",
 		"10000.000001": "more than 10000", "1000000000000000000": "more than 10000", strings.Repeat("9", 99): "more than 10000",
 	} {
-		if got, err := price.ParsePrice(text); err == nil || !strings.Contains(err.Error(), want) || got != 0 {
+		if got, err := budget.ParsePrice(text); err == nil || !strings.Contains(err.Error(), want) || got != 0 {
 			t.Errorf("%q: got %d, %v; want %q", text, got, err, want)
 		}
 	}
 }
 
 func TestParse(t *testing.T) {
-	p, err := price.Parse("1.25", "0.125", "10")
-	if want := (price.Prices{Input: 125e4, CachedInput: 125e3, CacheWrite: 125e4, CacheWrite1h: 125e4, Output: 10e6}); p != want || err != nil {
+	p, err := budget.ParsePrices("1.25", "0.125", "10")
+	if want := (budget.Prices{Input: 125e4, CachedInput: 125e3, CacheWrite: 125e4, CacheWrite1h: 125e4, Output: 10e6}); p != want || err != nil {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	p, err = price.Parse("1.25", "", "10")
-	if want := (price.Prices{Input: 125e4, CachedInput: 125e4, CacheWrite: 125e4, CacheWrite1h: 125e4, Output: 10e6}); p != want || err != nil {
+	p, err = budget.ParsePrices("1.25", "", "10")
+	if want := (budget.Prices{Input: 125e4, CachedInput: 125e4, CacheWrite: 125e4, CacheWrite1h: 125e4, Output: 10e6}); p != want || err != nil {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	p, err = price.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", Output: "30"}.Parse()
-	if want := (price.Prices{Input: 5e6, CachedInput: 5e5, CacheWrite: 625e4, CacheWrite1h: 625e4, Output: 30e6}); p != want || err != nil {
+	p, err = budget.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", Output: "30"}.Parse()
+	if want := (budget.Prices{Input: 5e6, CachedInput: 5e5, CacheWrite: 625e4, CacheWrite1h: 625e4, Output: 30e6}); p != want || err != nil {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	if _, err = (price.Text{Input: "5", CacheWrite1h: "-1", Output: "30"}).Parse(); err == nil || !strings.HasPrefix(err.Error(), `cache_write_1h: "-1" is not an amount`) {
+	if _, err = (budget.Text{Input: "5", CacheWrite1h: "-1", Output: "30"}).Parse(); err == nil || !strings.HasPrefix(err.Error(), `cache_write_1h: "-1" is not an amount`) {
 		t.Errorf("got %v", err)
 	}
 	for want, c := range map[string][3]string{
@@ -54,26 +54,26 @@ func TestParse(t *testing.T) {
 		`cached_input: "x" is not`:     {"1", "x", "1"},
 		`output: "-1" is not an amoun`: {"1", "", "-1"},
 	} {
-		if p, err := price.Parse(c[0], c[1], c[2]); err == nil || !strings.HasPrefix(err.Error(), want) || p != (price.Prices{}) {
+		if p, err := budget.ParsePrices(c[0], c[1], c[2]); err == nil || !strings.HasPrefix(err.Error(), want) || p != (budget.Prices{}) {
 			t.Errorf("%q: got %+v, %v", c, p, err)
 		}
 	}
 }
 
 func TestAmounts(t *testing.T) {
-	for text, want := range map[string]price.USD{
-		"0": 0, "1": price.Dollar, "0.000000000001": 1, "1500": 1500 * price.Dollar, "9223372.036854775807": math.MaxInt64, "0.25": price.Dollar / 4,
+	for text, want := range map[string]budget.PicoDollars{
+		"0": 0, "1": budget.Dollar, "0.000000000001": 1, "1500": 1500 * budget.Dollar, "9223372.036854775807": math.MaxInt64, "0.25": budget.Dollar / 4,
 	} {
-		if got, err := price.ParseUSD(text); got != want || err != nil || got.String() != text {
+		if got, err := budget.ParseUSD(text); got != want || err != nil || got.String() != text {
 			t.Errorf("%s: got %d, %v, shown as %s", text, got, err, got)
 		}
 	}
 	for _, text := range []string{"", "-1", "9223372.036854775808", "0.0000000000001", "1 USD", "$1"} {
-		if got, err := price.ParseUSD(text); err == nil {
+		if got, err := budget.ParseUSD(text); err == nil {
 			t.Errorf("%q: got %d", text, got)
 		}
 	}
-	for amount, want := range map[price.USD]string{-price.Dollar / 2: "-0.5", math.MinInt64: "-9223372.036854775808"} {
+	for amount, want := range map[budget.PicoDollars]string{-budget.Dollar / 2: "-0.5", math.MinInt64: "-9223372.036854775808"} {
 		if got := amount.String(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -83,10 +83,10 @@ func TestAmounts(t *testing.T) {
 // A cost is exact, or an error. (U14)
 func TestCost(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		of := func(name string) price.USD {
-			return price.USD(rapid.Int64Range(0, int64(price.MaxPrice)).Draw(r, name))
+		of := func(name string) budget.PicoDollars {
+			return budget.PicoDollars(rapid.Int64Range(0, int64(budget.MaxPrice)).Draw(r, name))
 		}
-		p := price.Prices{Input: of("input price"), CachedInput: of("cached price"), CacheWrite: of("write price"), CacheWrite1h: of("hour price"), Output: of("output price")}
+		p := budget.Prices{Input: of("input price"), CachedInput: of("cached price"), CacheWrite: of("write price"), CacheWrite1h: of("hour price"), Output: of("output price")}
 		var n [5]int64
 		small := rapid.Bool().Draw(r, "small")
 		for i := range n {
@@ -102,20 +102,20 @@ func TestCost(t *testing.T) {
 			n[0] = max(n[0], n[1]+n[2])
 		}
 		in, cached, written, hour, out := n[0], n[1], n[2], n[3], n[4]
-		got, err := p.Cost(price.Tokens{Input: in, CachedInput: cached, CacheWrite: written, CacheWrite1h: hour, Output: out})
+		got, err := p.Cost(budget.Tokens{Input: in, CachedInput: cached, CacheWrite: written, CacheWrite1h: hour, Output: out})
 		total := new(big.Int).Add(big.NewInt(cached), big.NewInt(written))
 		if min(in, cached, written, hour, out) < 0 || hour > written || total.Cmp(big.NewInt(in)) > 0 {
-			if !errors.Is(err, price.ErrTokens) || got != 0 {
+			if !errors.Is(err, budget.ErrPriceTokens) || got != 0 {
 				r.Fatalf("got %d, %v", got, err)
 			}
 			return
 		}
 		want := new(big.Int)
-		for tokens, each := range map[*int64]price.USD{new(in - cached - written): p.Input, &cached: p.CachedInput, new(written - hour): p.CacheWrite, &hour: p.CacheWrite1h, &out: p.Output} {
+		for tokens, each := range map[*int64]budget.PicoDollars{new(in - cached - written): p.Input, &cached: p.CachedInput, new(written - hour): p.CacheWrite, &hour: p.CacheWrite1h, &out: p.Output} {
 			want.Add(want, new(big.Int).Mul(big.NewInt(*tokens), big.NewInt(int64(each))))
 		}
 		if !want.IsInt64() {
-			if !errors.Is(err, price.ErrOverflow) || got != 0 {
+			if !errors.Is(err, budget.ErrPriceOverflow) || got != 0 {
 				r.Fatalf("got %d, %v, want %s", got, err, want)
 			}
 			return
@@ -130,22 +130,22 @@ func TestCost(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	table := price.Table{
-		{Match: "gpt-5-mini*", Prices: price.Prices{Input: 1}}, {Match: "gpt-5*", Prices: price.Prices{Input: 2}},
-		{Match: "House", Prices: price.Prices{Input: 3}},
+	table := budget.PriceTable{
+		{Match: "gpt-5-mini*", Prices: budget.Prices{Input: 1}}, {Match: "gpt-5*", Prices: budget.Prices{Input: 2}},
+		{Match: "House", Prices: budget.Prices{Input: 3}},
 	}
-	for name, want := range map[string]price.USD{"gpt-5-mini-2025": 1, "GPT-5-MINI": 1, "gpt-5": 2, "gpt-5-nano": 2, "house": 3} {
+	for name, want := range map[string]budget.PicoDollars{"gpt-5-mini-2025": 1, "GPT-5-MINI": 1, "gpt-5": 2, "gpt-5-nano": 2, "house": 3} {
 		if p, err := table.Of("openai/"+name, name); p.Input != want || err != nil {
 			t.Errorf("%s: got %d, %v", name, p.Input, err)
 		}
 	}
 	for _, name := range []string{"", "gpt-4o", "house-2", "hous", strings.Repeat("x", 1000)} {
 		p, err := table.Of(name)
-		if !errors.Is(err, price.ErrNone) || p.Prices != (price.Prices{}) || len(fmt.Sprint(err)) > 200 {
+		if !errors.Is(err, budget.ErrNoPrice) || p.Prices != (budget.Prices{}) || len(fmt.Sprint(err)) > 200 {
 			t.Errorf("%s: got %+v, %v", name, p, err)
 		}
 	}
-	if _, err := price.Table(nil).Of(); !errors.Is(err, price.ErrNone) {
+	if _, err := budget.PriceTable(nil).Of(); !errors.Is(err, budget.ErrNoPrice) {
 		t.Error(err)
 	}
 }
@@ -153,16 +153,16 @@ func TestTable(t *testing.T) {
 // The tier that an answer tells counts. One that is only asked for never makes it cheaper, and one
 // without prices costs what is usual.
 func TestTiers(t *testing.T) {
-	table := price.Table{{Match: "m", Prices: price.Prices{Input: 10, Output: 1}, Tiers: map[string]price.Prices{
-		"priority": {Input: 20, Output: 1}, "flex": {Input: 5, Output: 1}, "vast": {Input: price.MaxPrice},
+	table := budget.PriceTable{{Match: "m", Prices: budget.Prices{Input: 10, Output: 1}, Tiers: map[string]budget.Prices{
+		"priority": {Input: 20, Output: 1}, "flex": {Input: 5, Output: 1}, "vast": {Input: budget.MaxPrice},
 	}}}
 	tariff, ok := table.Find("m")
 	if !ok {
 		t.Fatal("no row matches")
 	}
-	n := price.Tokens{Input: 3}
-	for tier, want := range map[price.Tier]struct {
-		cost price.USD
+	n := budget.Tokens{Input: 3}
+	for tier, want := range map[budget.Tier]struct {
+		cost budget.PicoDollars
 		by   string
 	}{
 		{}:                                     {30, ""},
@@ -183,18 +183,18 @@ func TestTiers(t *testing.T) {
 			t.Errorf("%+v: got %d by %q, %v; want %d by %q", tier, cost, by, err, want.cost, want.by)
 		}
 	}
-	for asked, want := range map[string]price.USD{"": 3 * price.MaxPrice, "auto": 3 * price.MaxPrice, "priority": 61, "flex": 31, "default": 31} {
+	for asked, want := range map[string]budget.PicoDollars{"": 3 * budget.MaxPrice, "auto": 3 * budget.MaxPrice, "priority": 61, "flex": 31, "default": 31} {
 		if most, err := tariff.Most(3, 1, asked); most != want || err != nil {
 			t.Errorf("%q: at most %d, %v; want %d", asked, most, err, want)
 		}
 	}
-	if cost, by, err := tariff.Cost(price.Tokens{Input: math.MaxInt64 / 2}, price.Tier{Asked: "vast"}); !errors.Is(err, price.ErrOverflow) || cost != 0 {
+	if cost, by, err := tariff.Cost(budget.Tokens{Input: math.MaxInt64 / 2}, budget.Tier{Asked: "vast"}); !errors.Is(err, budget.ErrPriceOverflow) || cost != 0 {
 		t.Errorf("got %d by %q, %v", cost, by, err)
 	}
-	if _, err := tariff.Most(math.MaxInt64/2, 0, ""); !errors.Is(err, price.ErrOverflow) {
+	if _, err := tariff.Most(math.MaxInt64/2, 0, ""); !errors.Is(err, budget.ErrPriceOverflow) {
 		t.Error(err)
 	}
-	if cost, _, err := tariff.Cost(price.Tokens{Input: 1, CacheWrite: 2}, price.Tier{Told: "flex"}); !errors.Is(err, price.ErrTokens) || cost != 0 {
+	if cost, _, err := tariff.Cost(budget.Tokens{Input: 1, CacheWrite: 2}, budget.Tier{Told: "flex"}); !errors.Is(err, budget.ErrPriceTokens) || cost != 0 {
 		t.Errorf("got %d, %v", cost, err)
 	}
 }
@@ -205,11 +205,11 @@ func FuzzParseUSD(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		amount, err := price.ParseUSD(text)
+		amount, err := budget.ParseUSD(text)
 		if err != nil {
 			return
 		}
-		if again, err := price.ParseUSD(amount.String()); again != amount || err != nil || amount < 0 {
+		if again, err := budget.ParseUSD(amount.String()); again != amount || err != nil || amount < 0 {
 			t.Errorf("%q is %d, shown as %s", text, amount, amount)
 		}
 	})

@@ -1,4 +1,4 @@
-package outputs_test
+package cache_test
 
 import (
 	"bytes"
@@ -13,12 +13,11 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/cachetest"
-	"sidenote/cache/outputs"
 	"sidenote/cache/turns"
 )
 
-// near is the tier of this process.
-func near() cache.Tier { return cache.Tier{Name: "memory", Store: turns.NewMemory(1 << 20)} }
+// nearOutputs is the tier of this process.
+func nearOutputs() cache.Tier { return cache.Tier{Name: "memory", Store: turns.NewMemory(1 << 20)} }
 
 // far is the tier that replicas share.
 func far(s cache.Store, wait time.Duration) cache.Tier {
@@ -26,51 +25,51 @@ func far(s cache.Store, wait time.Duration) cache.Tier {
 }
 
 // replica returns a memory with a tier of its own before one that others share.
-func replica(shared cache.Store) *outputs.Memory {
-	return outputs.New([]cache.Tier{near(), far(shared, time.Minute)}, nil)
+func replica(shared cache.Store) *cache.StageOutputs {
+	return cache.NewStageOutputs([]cache.Tier{nearOutputs(), far(shared, time.Minute)}, nil)
 }
 
 // finds fails unless a memory has exactly that under a key; "" is nothing.
-func finds(t *testing.T, m *outputs.Memory, key, want string) {
+func finds(t *testing.T, m *cache.StageOutputs, key, want string) {
 	t.Helper()
 	if got, ok := m.Get(t.Context(), key); string(got) != want || ok != (want != "") {
 		t.Errorf("found %q, %t, want %q", got, ok, want)
 	}
 }
 
-var key = outputs.Key("acme", "api", []byte(`{"model":"m"}`))
+var key = cache.StageOutputKey("acme", "api", []byte(`{"model":"m"}`))
 
 // The last output of a key counts. What is empty or too large changes nothing.
 func TestPutAndGet(t *testing.T) {
-	m := outputs.New([]cache.Tier{near()}, nil)
+	m := cache.NewStageOutputs([]cache.Tier{nearOutputs()}, nil)
 	finds(t, m, key, "")
-	for _, answer := range []string{"one", "two", string(make([]byte, outputs.MaxSize))} {
+	for _, answer := range []string{"one", "two", string(make([]byte, cache.MaxStageOutput))} {
 		m.Put(t.Context(), key, []byte(answer), time.Minute)
 		finds(t, m, key, answer)
 		finds(t, m, key, answer)
 	}
 	m.Put(t.Context(), key, []byte("kept"), time.Minute)
 	m.Put(t.Context(), key, nil, time.Minute)
-	m.Put(t.Context(), key, make([]byte, outputs.MaxSize+1), time.Minute)
+	m.Put(t.Context(), key, make([]byte, cache.MaxStageOutput+1), time.Minute)
 	m.Put(t.Context(), key, []byte("no time"), 0)
 	finds(t, m, key, "kept")
 }
 
 // Outputs meet only where everything they depend on is the same, wherever its parts end.
 func TestKeysDoNotMeet(t *testing.T) {
-	m := outputs.New([]cache.Tier{near()}, nil)
+	m := cache.NewStageOutputs([]cache.Tier{nearOutputs()}, nil)
 	body := `{"model":"m","temperature":0}`
 	all := [][3]string{
 		{"acme", "api", body}, {"umbrella", "api", body}, {"acme", "other", body}, {"acme", "api", body + " "},
 		{"acme", "ap", "i" + body}, {"acmea", "pi", body}, {"", "acmeapi", body}, {"acme", "", "api" + body},
 	}
 	for i, of := range all {
-		k := outputs.Key(of[0], of[1], []byte(of[2]))
+		k := cache.StageOutputKey(of[0], of[1], []byte(of[2]))
 		finds(t, m, k, "")
 		m.Put(t.Context(), k, fmt.Append(nil, i), time.Minute)
 	}
 	for i, of := range all {
-		finds(t, m, outputs.Key(of[0], of[1], []byte(of[2])), fmt.Sprint(i))
+		finds(t, m, cache.StageOutputKey(of[0], of[1], []byte(of[2])), fmt.Sprint(i))
 	}
 }
 
@@ -90,7 +89,7 @@ func TestExpiry(t *testing.T) {
 		finds(t, a, key, "")
 		finds(t, b, key, "")
 
-		c := outputs.New([]cache.Tier{near(), far(forever{shared}, time.Minute)}, nil)
+		c := cache.NewStageOutputs([]cache.Tier{nearOutputs(), far(forever{shared}, time.Minute)}, nil)
 		b.Put(t.Context(), key, []byte("two"), time.Minute)
 		<-time.After(time.Minute)
 		finds(t, c, key, "")
@@ -146,7 +145,7 @@ var hanging = cachetest.Faulty{Before: func(ctx context.Context, _ cachetest.Op,
 func TestSharedStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 50 * time.Millisecond
-		m := outputs.New([]cache.Tier{near(), far(hanging, wait)}, nil)
+		m := cache.NewStageOutputs([]cache.Tier{nearOutputs(), far(hanging, wait)}, nil)
 		takes := func(what string, want time.Duration, do func()) {
 			start := time.Now()
 			if do(); time.Since(start) != want {
@@ -164,10 +163,10 @@ func TestSharedStoreHangs(t *testing.T) {
 func TestCallerLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	m := outputs.New([]cache.Tier{near(), far(hanging, time.Hour)}, nil)
+	m := cache.NewStageOutputs([]cache.Tier{nearOutputs(), far(hanging, time.Hour)}, nil)
 	m.Put(ctx, key, []byte("one"), time.Minute)
 	finds(t, m, key, "one")
-	if got, ok := m.Get(ctx, outputs.Key("acme", "api", nil)); ok {
+	if got, ok := m.Get(ctx, cache.StageOutputKey("acme", "api", nil)); ok {
 		t.Errorf("found %q", got)
 	}
 }
@@ -184,7 +183,7 @@ func TestValuesThatAreNotTheKeys(t *testing.T) {
 		"damaged":            func(value, _ []byte) []byte { return append(slices.Clone(value[:len(value)-1]), value[len(value)-1]^1) },
 		"no end":             func(value, _ []byte) []byte { return sealed(value, "") },
 		"no text":            func(value, _ []byte) []byte { return sealed(value, "12345678") },
-		"larger than is put": func(value, _ []byte) []byte { return sealed(value, string(make([]byte, outputs.MaxSize+9))) },
+		"larger than is put": func(value, _ []byte) []byte { return sealed(value, string(make([]byte, cache.MaxStageOutput+9))) },
 		"huge":               func(_, _ []byte) []byte { return make([]byte, 64<<20) },
 	} {
 		var mu sync.Mutex
@@ -197,10 +196,10 @@ func TestValuesThatAreNotTheKeys(t *testing.T) {
 			}
 		}
 		values := &lying{values: map[string][]byte{}}
-		other := func() *outputs.Memory {
-			return outputs.New([]cache.Tier{near(), far(cache.NewCodecStore(values, nil), time.Minute)}, observe)
+		other := func() *cache.StageOutputs {
+			return cache.NewStageOutputs([]cache.Tier{nearOutputs(), far(cache.NewCodecStore(values, nil), time.Minute)}, observe)
 		}
-		other().Put(t.Context(), outputs.Key("umbrella", "api", []byte(`{"model":"m"}`)), []byte("theirs"), time.Minute)
+		other().Put(t.Context(), cache.StageOutputKey("umbrella", "api", []byte(`{"model":"m"}`)), []byte("theirs"), time.Minute)
 		theirs := values.values[values.last]
 		other().Put(t.Context(), key, []byte("ours"), time.Minute)
 		finds(t, other(), key, "ours")
@@ -229,13 +228,13 @@ func (l *lying) Set(_ context.Context, key string, val []byte, _ time.Duration) 
 func TestMemoryIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	held := turns.NewMemory(limit)
-	m := outputs.New([]cache.Tier{{Name: "memory", Store: held}}, nil)
-	text := bytes.Repeat([]byte("x"), outputs.MaxSize)
+	m := cache.NewStageOutputs([]cache.Tier{{Name: "memory", Store: held}}, nil)
+	text := bytes.Repeat([]byte("x"), cache.MaxStageOutput)
 	last := ""
 	for n := range 20 {
-		last = outputs.Key("acme", "api", fmt.Append(nil, n))
+		last = cache.StageOutputKey("acme", "api", fmt.Append(nil, n))
 		m.Put(t.Context(), last, text, time.Hour)
-		if n := held.Bytes(); n <= outputs.MaxSize || n > limit {
+		if n := held.Bytes(); n <= cache.MaxStageOutput || n > limit {
 			t.Fatalf("%d bytes are held of %d", n, limit)
 		}
 	}
