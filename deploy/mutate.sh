@@ -21,9 +21,9 @@ proxy/route;  route.go; .; ^$
 retrieval;    select.go answer.go answertexts.go; .; ^$
 retrieval; fallen.go pack.go unpack.go; .; ^$
 retrieval/filter; filter.go parse.go value.go; .; ^$
-rewrite/options; options.go; .; ^$
+rewrite; options.go; .; ^$
 rewrite;      plan.go element.go sources.go place.go; .; RewriteHolds|AssembliesCounted|StoredCounts|Remembers|Linear|CostsAre
-rewrite/block; block.go rules.go safe.go; .; ^$
+rewrite; block.go rules.go safe.go; .; ^$
 rewrite/chat; request.go; .; Inside|LongQuestion|ParserKeeps
 rewrite/tags; ended.go fold.go neutralise.go reference.go render.go skip.go tags.go; .; ^$
 cache;        key.go keys.go codec.go envelope.go; Key|CodecStore|Value|Zero|M31; Concurrent|Lies|OfAnything

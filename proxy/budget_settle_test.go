@@ -11,7 +11,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/usage"
 	"sidenote/rewrite"
-	"sidenote/rewrite/cost"
+	"sidenote/rewrite/model"
 )
 
 // spentAs is the amount of a call of model m.
@@ -30,7 +30,7 @@ func TestBudgetIsSettled(t *testing.T) {
 		input = `{"model":"m","input":"abcdefg"}`
 		file  = `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`
 	)
-	fileTokens := int64(wholeCost(t, file) + cost.FileTokens + 16) // 16 for errors of formulas
+	fileTokens := int64(wholeCost(t, file) + model.FileTokens + 16) // 16 for errors of formulas
 	prompt := int64(wholeCost(t, chatBody))
 	with := func(fields string) string { return "{" + fields + chatBody[1:] }
 	lie := func(fields string) string { return `{` + text + `,"usage":{` + fields + `}}` }

@@ -12,28 +12,26 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
-	"sidenote/rewrite/metered"
-	"sidenote/rewrite/options"
 )
 
 // A chat is what a chat request has beside other requests, while it is made ready.
 type chat struct {
-	compressed []byte            // the body as it came, if it was compressed
-	parser     *rewrite.Parser   // holds the parsed body; nil without one, and once that is sent
-	outgoing   [][]byte          // the pieces of the body for the upstream; empty once they are sent
-	attempt    attempt           // what the request is made of
-	edits      []rewrite.Edit    // of the rewrite that was sent; see allEdits
-	again      bool              // a shorter one may be sent if the upstream finds it too long
-	sentAgain  bool              // without edits that the upstream refuses
-	metered    *metered.Request  // makes the request ready to be metered; nil if it is not
-	limits     metered.Request   // the memory for metered
-	row        string            // of the model table, for the model of metered
-	window     int               // of that model, in tokens; 0 is unknown
-	planner    *planning.Planner // plans what is searched; nil if nothing is planned
-	chunks     *rewrite.Chunks   // what became of typed chunks; nil without any
-	tools      *tooling          // of a chat whose model is offered tools of ours; else nil
-	staging    *staging          // of a chat that is answered in stages; else nil
-	sampled    bool              // the upstream's token count of this request is compared with ours
+	compressed []byte                  // the body as it came, if it was compressed
+	parser     *rewrite.Parser         // holds the parsed body; nil without one, and once that is sent
+	outgoing   [][]byte                // the pieces of the body for the upstream; empty once they are sent
+	attempt    attempt                 // what the request is made of
+	edits      []rewrite.Edit          // of the rewrite that was sent; see allEdits
+	again      bool                    // a shorter one may be sent if the upstream finds it too long
+	sentAgain  bool                    // without edits that the upstream refuses
+	metered    *rewrite.MeteredRequest // makes the request ready to be metered; nil if it is not
+	limits     rewrite.MeteredRequest  // the memory for metered
+	row        string                  // of the model table, for the model of metered
+	window     int                     // of that model, in tokens; 0 is unknown
+	planner    *planning.Planner       // plans what is searched; nil if nothing is planned
+	chunks     *rewrite.Chunks         // what became of typed chunks; nil without any
+	tools      *tooling                // of a chat whose model is offered tools of ours; else nil
+	staging    *staging                // of a chat that is answered in stages; else nil
+	sampled    bool                    // the upstream's token count of this request is compared with ours
 }
 
 // An attempt is a chat to be rewritten, and by what.
@@ -94,11 +92,11 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	x.parser = x.server.parsers.Get().(*rewrite.Parser)
 	req, bodyErr := x.parser.Parse(body)
 	if req != nil {
-		field, err := options.Read(req)
+		field, err := rewrite.ReadOptions(req)
 		if err != nil {
 			return err
 		}
-		asked = options.Merge(asked, field)
+		asked = rewrite.MergeOptions(asked, field)
 		if asked.Chunks != nil && req.Empty {
 			bodyErr = nil // its chunks are its messages
 		}
@@ -226,7 +224,7 @@ func (x *exchange) afterRewrite(a *attempt) (answered bool, err error) {
 // narrow takes the rewriting of a policy as headers and fields narrow it, with what the caller's
 // token says in its filter.
 func (a *attempt) narrow(p *Policy, claims map[string][]string) error {
-	if err := options.Mistyped(a.asked, p.Rewrite.Knowledge); err != nil {
+	if err := rewrite.MistypedBase(a.asked, p.Rewrite.Knowledge); err != nil {
 		return err
 	}
 	a.policy = p.Rewrite
@@ -300,7 +298,7 @@ func chatAsItIs(x *exchange, a *attempt, err error) error {
 func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
 	x.edits, x.attempt.body = edits, body
 	edits = allEdits(x, edits)
-	x.outgoing = rewrite.Pieces(x.outgoing[:0], body, edits)
+	x.outgoing = rewrite.EditPieces(x.outgoing[:0], body, edits)
 	x.keepBody(nil, x.outgoing)
 	r := transport.Call{Body: x.outgoing, Whole: true, Replace: plainStreams(x, x.replacements()), NoUpgrade: true}
 	r.Same = len(edits) == 0 && x.chunks == nil

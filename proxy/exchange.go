@@ -16,7 +16,6 @@ import (
 	"sidenote/proxy/spend"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
-	"sidenote/rewrite/metered"
 )
 
 const statusClientGone = 499 // nginx's code for a client that left before the answer
@@ -126,7 +125,7 @@ func (x *exchange) relay() error {
 	if x.target.Route.Generates() {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
 	}
-	if x.policy.Metered && spend.RouteOf(x.target.Route) != metered.Other {
+	if x.policy.Metered && spend.RouteOf(x.target.Route) != rewrite.MeteredOther {
 		return relayMetered(x)
 	}
 	call := transport.Call{Replace: x.replacements()}

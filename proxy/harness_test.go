@@ -28,7 +28,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/model"
 )
 
 func TestMain(m *testing.M) {
@@ -247,7 +247,7 @@ type rig struct {
 	reports     reports
 	metrics     *metrics.Metrics
 	log         *lockedBuffer
-	calibration *calibration.Tracker
+	calibration *model.Tracker
 }
 
 // policyOf returns a tenant's policy in these tests.
@@ -276,7 +276,7 @@ func start(t *testing.T, cfg proxy.Config, r retrieval.Retriever) *rig {
 
 func startWith(t *testing.T, cfg proxy.Config, rw *rewrite.Rewriter) *rig {
 	t.Helper()
-	g := &rig{reports: make(reports, 1000), metrics: metricstest.New(), log: &lockedBuffer{}, calibration: calibration.New()}
+	g := &rig{reports: make(reports, 1000), metrics: metricstest.New(), log: &lockedBuffer{}, calibration: model.NewTracker()}
 	rw.Calibration = g.calibration
 	s, err := proxy.New(cfg, rw, g.metrics, slog.New(slog.NewTextHandler(g.log, nil)), g.reports)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/tenancy"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 // A key is found among other headers, including those with similar names.
@@ -130,7 +129,7 @@ func TestM31LowerOfTwoLimits(t *testing.T) {
 			if a != nil && (b == nil || *a < *b) {
 				want = text(a)
 			}
-			got := options.Merge(rewrite.Options{ContextTokens: a, Mode: mode(a)}, rewrite.Options{ContextTokens: b, Mode: mode(b)})
+			got := rewrite.MergeOptions(rewrite.Options{ContextTokens: a, Mode: mode(a)}, rewrite.Options{ContextTokens: b, Mode: mode(b)})
 			if text(got.ContextTokens) != want || text((*int)(got.Mode)) != want {
 				t.Errorf("header %s, body %s: %s tokens, mode %s", text(a), text(b), text(got.ContextTokens), text((*int)(got.Mode)))
 			}

@@ -18,7 +18,6 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenancy"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 // head parses lines as the server does: names keep their letter case, duplicates stay.
@@ -118,16 +117,16 @@ func TestMergeTakesTheNarrower(t *testing.T) {
 	a := rewrite.Options{Mode: &off, ContextTokens: &many, Knowledge: []string{"x", "y"}, Query: "header"}
 	b := rewrite.Options{Mode: &inject, ContextTokens: &few, Knowledge: []string{"y", "z"}, Query: "body"}
 	want := rewrite.Options{Mode: &off, ContextTokens: &few, Knowledge: []string{"y"}, Query: "body"}
-	if diff := cmp.Diff(want, options.Merge(a, b), cmpopts.IgnoreFields(a, "Named")); diff != "" {
+	if diff := cmp.Diff(want, rewrite.MergeOptions(a, b), cmpopts.IgnoreFields(a, "Named")); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(a, options.Merge(a, rewrite.Options{}), cmpopts.IgnoreFields(a, "Named")); diff != "" {
+	if diff := cmp.Diff(a, rewrite.MergeOptions(a, rewrite.Options{}), cmpopts.IgnoreFields(a, "Named")); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(b, options.Merge(rewrite.Options{}, b), cmpopts.IgnoreFields(b, "Named")); diff != "" {
+	if diff := cmp.Diff(b, rewrite.MergeOptions(rewrite.Options{}, b), cmpopts.IgnoreFields(b, "Named")); diff != "" {
 		t.Error(diff)
 	}
-	none := options.Merge(rewrite.Options{Knowledge: []string{"x"}}, rewrite.Options{Knowledge: []string{"y"}})
+	none := rewrite.MergeOptions(rewrite.Options{Knowledge: []string{"x"}}, rewrite.Options{Knowledge: []string{"y"}})
 	if none.Knowledge == nil || len(none.Knowledge) > 0 {
 		t.Errorf("disjoint bases ask for %v, not for none", none.Knowledge)
 	}

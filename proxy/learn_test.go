@@ -13,13 +13,12 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
-	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/model"
 )
 
 // sendSampled sends the same request n times to an upstream that gives this answer, and returns
 // what was learnt when all samples have been read. Each answer must be relayed as it is.
-func sendSampled(t *testing.T, n int, request, head, answer string) (*rig, []calibration.Entry) {
+func sendSampled(t *testing.T, n int, request, head, answer string) (*rig, []model.CalibrationEntry) {
 	t.Helper()
 	u := newUpstream(t, func(_ seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(answer), answer)
@@ -74,8 +73,8 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 			if len(all) != 1 || all[0].Samples != 32 {
 				t.Fatalf("%+v, %v shed", all, metricstest.Count(t, g.metrics, "sidenote_shed_total", "calibration"))
 			}
-			k := calibration.Key{Tenant: "acme", Upstream: "stub", Row: "test", Name: "m"}
-			if e := all[0]; e.Key != k || e.Value.Ratio <= 1 || e.Value.Offset <= 0 {
+			k := model.CalibrationKey{Tenant: "acme", Upstream: "stub", Row: "test", Name: "m"}
+			if e := all[0]; e.CalibrationKey != k || e.Value.Ratio <= 1 || e.Value.Offset <= 0 {
 				t.Errorf("learnt %+v", e)
 			}
 		})
@@ -134,7 +133,7 @@ func TestServedWindowIsUsed(t *testing.T) {
 	long := strings.Repeat("All parents may take ten weeks of leave, and more if the office agrees. ", 400)
 	request := fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":"How long is parental leave?"}]}`, long)
 	g, all := sendSampled(t, 6, request, okJSON, `{"object":"chat.completion","usage":{"prompt_tokens":2048,"completion_tokens":3}}`)
-	if len(all) != 1 || g.calibration.Window(all[0].Key) != 2048 {
+	if len(all) != 1 || g.calibration.Window(all[0].CalibrationKey) != 2048 {
 		t.Fatalf("learnt %+v", all)
 	}
 	families, err := g.metrics.Registry().Gather()

@@ -13,7 +13,6 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
 	"sidenote/rewrite"
-	"sidenote/rewrite/metered"
 )
 
 // measure makes a request ready to be metered, if its policy asks for that. body is whole, and
@@ -29,12 +28,12 @@ func measure(x *exchange, body []byte) error {
 }
 
 // meterBody makes a body that goes to an upstream ready to be metered in r, which p reads.
-func meterBody(x *exchange, r *metered.Request, p *rewrite.Parser, body []byte, to *backend) error {
+func meterBody(x *exchange, r *rewrite.MeteredRequest, p *rewrite.Parser, body []byte, to *backend) error {
 	if err := r.ReadBy(p, spend.RouteOf(x.target.Route), body); err != nil {
 		return err
 	}
 	m := x.setup.rewriter.Models.Model(r.ModelName())
-	r.Caps = metered.Caps{Tenant: x.policy.OutputCap, Model: cmp.Or(m.MaxOutput, m.ReservedOutput()), Default: int(x.policy.Budget.DefaultOutput()), Completion: m.CompletionCap}
+	r.OutputCaps = rewrite.OutputCaps{Tenant: x.policy.OutputCap, Model: cmp.Or(m.MaxOutput, m.ReservedOutput()), Default: int(x.policy.Budget.DefaultOutput()), Completion: m.CompletionCap}
 	r.IncludeUsage = !to.noUsage
 	x.avoidRefused(r, to)
 	x.metered, x.row, x.window = r, m.Row, m.Window
@@ -88,7 +87,7 @@ func allEdits(x *exchange, edits []rewrite.Edit) []rewrite.Edit {
 	}
 	if x.metered != nil {
 		if mine := x.metered.Edits(); len(mine) > 0 {
-			edits = metered.Merge(edits, mine)
+			edits = rewrite.MergeEdits(edits, mine)
 		}
 	}
 	x.report.Rewrite.Ledger.Edits = edits

@@ -31,7 +31,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	if x.tools == nil {
 		x.report.Outcome = res.Outcome
 	}
-	x.outgoing = rewrite.Pieces(x.outgoing[:0], x.attempt.body, allEdits(x, res.Edits))
+	x.outgoing = rewrite.EditPieces(x.outgoing[:0], x.attempt.body, allEdits(x, res.Edits))
 	x.keepBody(nil, x.outgoing)
 	x.spending.SentAgain(func() spend.Demand { return demandOf(x, &x.attempt.policy, x.attempt.req) })
 	r.Body, r.Same = x.outgoing, false

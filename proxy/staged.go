@@ -18,7 +18,6 @@ import (
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/metered"
 	"sidenote/rewrite/staged"
 )
 
@@ -29,9 +28,9 @@ type staging struct {
 	req     *staged.Request
 	policy  rewrite.Policy
 	asked   rewrite.Options
-	metered *metered.Request // of the client's request
-	made    int              // calls that were reserved for
-	lowered bool             // what is reserved is for the request without stages
+	metered *rewrite.MeteredRequest // of the client's request
+	made    int                     // calls that were reserved for
+	lowered bool                    // what is reserved is for the request without stages
 }
 
 // tellsUsage tells whether the client's stream is to tell what was used.

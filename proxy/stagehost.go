@@ -16,7 +16,6 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
-	"sidenote/rewrite/metered"
 )
 
 // A stageHost is the stages.Host of an exchange.
@@ -30,7 +29,7 @@ func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer,
 		if err != nil {
 			return nil, err
 		}
-		x.outgoing = rewrite.Pieces(x.outgoing[:0], g.body, allEdits(x.exchange, edits))
+		x.outgoing = rewrite.EditPieces(x.outgoing[:0], g.body, allEdits(x.exchange, edits))
 	} else {
 		if c.Stage.Upstream != "" {
 			to = x.setup.upstreams[c.Stage.Upstream]
@@ -43,7 +42,7 @@ func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer,
 		if x.metered != nil {
 			edits = x.metered.Edits()
 		}
-		x.outgoing = rewrite.Pieces(x.outgoing[:0], c.Body, edits)
+		x.outgoing = rewrite.EditPieces(x.outgoing[:0], c.Body, edits)
 	}
 	x.keepBody(nil, x.outgoing)
 	why, began := report.ToStage, time.Now()
@@ -70,11 +69,11 @@ func makeReady(x *exchange, c *stages.Call, to *backend) error {
 		settleStage(x)
 	}
 	if g.metered != nil {
-		r := new(metered.Request)
+		r := new(rewrite.MeteredRequest)
 		if err := meterBody(x, r, new(rewrite.Parser), c.Body, to); err != nil {
 			return unmade(err)
 		}
-		r.Caps.Completion = r.Caps.Completion || c.Model.CompletionCap
+		r.OutputCaps.Completion = r.OutputCaps.Completion || c.Model.CompletionCap
 	}
 	if c.Again {
 		x.spending.SentAgain(func() spend.Demand { return demandOfStage(x, c) })

@@ -107,7 +107,7 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 	if err := reserveRound(x.exchange, of); err != nil {
 		return nil, err
 	}
-	x.outgoing = rewrite.Pieces(nil, t.body, allEdits(x.exchange, edits))
+	x.outgoing = rewrite.EditPieces(nil, t.body, allEdits(x.exchange, edits))
 	x.keepBody(nil, x.outgoing)
 	call := t.call
 	call.Body, call.Whole, call.Same, call.Interim = x.outgoing, true, false, false

@@ -13,8 +13,6 @@ import (
 	"sidenote/proxy/unsupported"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
-	"sidenote/rewrite/metered"
 	"sidenote/rewrite/offer"
 )
 
@@ -156,7 +154,7 @@ func (x *exchange) editsToLeave(carried unsupported.Edits, e *unsupported.Error,
 func (x *exchange) mayLeaveSources() bool {
 	p := &x.attempt.policy
 	return !p.RefuseOnFailure && !p.RefuseOnPartial && p.Empty() != rewrite.EmptyRefuse &&
-		p.Grounding != block.GroundingStrict && len(p.Components) == 0
+		p.Grounding != rewrite.GroundingStrict && len(p.Components) == 0
 }
 
 // changeLimit finds what the upstream may take in place of the limit that Sidenote gave the answer:
@@ -178,19 +176,19 @@ func (x *exchange) changeLimit(e *unsupported.Error, limit *services.Refusal) bo
 	return x.mayUncap(m)
 }
 
-func otherLimit(m *metered.Request) string {
+func otherLimit(m *rewrite.MeteredRequest) string {
 	if m.Completion {
 		return maxTokens
 	}
 	return maxCompletion
 }
 
-func (x *exchange) mayUncap(m *metered.Request) bool {
+func (x *exchange) mayUncap(m *rewrite.MeteredRequest) bool {
 	return m.Tenant == 0 && x.setup.rewriter.Models.Model(m.ModelName()).MaxOutput > 0
 }
 
 // limitAnswer makes m give its answer the limit that the upstream takes.
-func (x *exchange) limitAnswer(m *metered.Request, limit services.Refusal) {
+func (x *exchange) limitAnswer(m *rewrite.MeteredRequest, limit services.Refusal) {
 	switch n, err := strconv.Atoi(limit.Instead); {
 	case limit.Instead == maxTokens || limit.Instead == maxCompletion:
 		m.Completion = limit.Instead == maxCompletion
@@ -232,7 +230,7 @@ func (x *exchange) leaveOut(leave unsupported.Edits, limit services.Refusal) (an
 	}
 	x.report.Rewrite.Ledger.Edits = x.edits
 	x.chunks.Tell(&x.report.Rewrite.Ledger)
-	x.outgoing = rewrite.Pieces(x.outgoing[:0], a.body, allEdits(x, x.edits))
+	x.outgoing = rewrite.EditPieces(x.outgoing[:0], a.body, allEdits(x, x.edits))
 	x.keepBody(nil, x.outgoing)
 	return false, nil
 }
@@ -307,7 +305,7 @@ func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*tra
 	if err := reserveRound(x, demandOf(x, &a.policy, a.req)); err != nil {
 		return nil, err
 	}
-	x.outgoing = rewrite.Pieces(nil, a.body, allEdits(x, x.edits))
+	x.outgoing = rewrite.EditPieces(nil, a.body, allEdits(x, x.edits))
 	x.keepBody(nil, x.outgoing)
 	call.Body = x.outgoing
 	answer, err := x.call(call, report.ToRetryEdits, time.Now())
@@ -363,7 +361,7 @@ func withEffort(key string, req *rewrite.Request) string {
 }
 
 // model returns the model that the request names.
-func (a *attempt) model(m *metered.Request) string {
+func (a *attempt) model(m *rewrite.MeteredRequest) string {
 	switch {
 	case a.req != nil:
 		return a.req.Model
@@ -409,7 +407,7 @@ func (x *exchange) avoidSystem(a *attempt) {
 }
 
 // avoidRefused leaves out of a metered request what its upstream has refused.
-func (x *exchange) avoidRefused(m *metered.Request, to *backend) {
+func (x *exchange) avoidRefused(m *rewrite.MeteredRequest, to *backend) {
 	for _, refusal := range x.server.refusedEdits(to, m.ModelName()) {
 		switch refusal.Param {
 		case refusedUsage:

@@ -18,7 +18,6 @@ import (
 	"sidenote/proxy/unsupported"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 )
 
 // A picky upstream answers a request with an error if refuses says so, else with a chat that used 19
@@ -266,7 +265,7 @@ func TestRefusedEdits(t *testing.T) {
 		"sources, unnamed": {"", plain, canary, `{"error":{"message":"Bad request"}}`, func(p *proxy.Policy) { p.Rewrite.Placement = rewrite.PlaceLastUser },
 			"untouched; reason=edit-refused; retry=sources", plain, canary, 2},
 		"sources, demanded": {"", plain, canary, `{"error":{"message":"Bad request"}}`, func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure, p.Rewrite.Placement = true, rewrite.PlaceLastUser }, "", "", "", 1},
-		"sources, strict":   {"", plain, canary, `{"error":{"param":"messages"}}`, func(p *proxy.Policy) { p.Rewrite.Grounding = block.GroundingStrict }, "", "", "", 1},
+		"sources, strict":   {"", plain, canary, `{"error":{"param":"messages"}}`, func(p *proxy.Policy) { p.Rewrite.Grounding = rewrite.GroundingStrict }, "", "", "", 1},
 		"components, the policy's": {"", plain, "Be kind.", `{"error":{"param":"messages"}}`, func(p *proxy.Policy) {
 			p.Rewrite.Components = []rewrite.Component{{Name: "a", Text: "Be kind.", Priority: 100}}
 		}, "", "", "", 1},

@@ -10,7 +10,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 // garbledTexts are insides of JSON strings that parsers read differently.
@@ -26,7 +25,7 @@ func toldOf(t *testing.T, p rewrite.Policy, o rewrite.Options, body string) (out
 	}
 	rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{rewrite.Model{Counter: words{}}}}
 	res := rw.Rewrite(t.Context(), p, req, o)
-	return res.Outcome, string(rewrite.Apply(nil, req.Body, res.Edits)), res.Ambiguity
+	return res.Outcome, string(rewrite.ApplyEdits(nil, req.Body, res.Edits)), res.Ambiguity
 }
 
 func placed(t *testing.T, p rewrite.Placement) rewrite.Policy {
@@ -216,11 +215,11 @@ func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s and a request", body, req, err, reason)
 			continue
 		}
-		o, err := options.Read(req)
+		o, err := rewrite.ReadOptions(req)
 		if err != nil || o.Mode == nil || *o.Mode != rewrite.Off {
 			t.Errorf("%s: options %+v, %v", body, o, err)
 		}
-		out := rewrite.Apply(nil, req.Body, rewrite.StripEdits(req, ""))
+		out := rewrite.ApplyEdits(nil, req.Body, rewrite.StripEdits(req, ""))
 		if bytes.Contains(out, []byte("sidenote")) || !json.Valid(out) || len(out) < len(body)-len(field)-1 {
 			t.Errorf("%s became %s", body, out)
 		}
@@ -250,7 +249,7 @@ func TestM10AmbiguousOptions(t *testing.T) {
 			continue
 		}
 		var bad *rewrite.OptionError
-		if _, err := options.Read(req); !errors.As(err, &bad) || !strings.HasPrefix(bad.Param, "sidenote") {
+		if _, err := rewrite.ReadOptions(req); !errors.As(err, &bad) || !strings.HasPrefix(bad.Param, "sidenote") {
 			t.Errorf("%q: %v", field, err)
 		}
 	}

@@ -64,7 +64,7 @@ func BenchmarkRewrite(b *testing.B) {
 				if res.Outcome != rewrite.Injected || len(res.Ledger.Sources) != 6 {
 					b.Fatalf("%s %s", res.Outcome, res.Reason)
 				}
-				out = rewrite.Apply(out[:0], body, res.Edits)
+				out = rewrite.ApplyEdits(out[:0], body, res.Edits)
 			}
 		})
 	}

@@ -137,7 +137,7 @@ func TestM31SeamsToTheApplicationsText(t *testing.T) {
 			var sent struct {
 				Messages []struct{ Content json.RawMessage }
 			}
-			if err := json.Unmarshal(rewrite.Apply(nil, body, res.Edits), &sent); err != nil {
+			if err := json.Unmarshal(rewrite.ApplyEdits(nil, body, res.Edits), &sent); err != nil {
 				t.Fatal(err)
 			}
 			after := textOf(t, sent.Messages[0].Content)

@@ -8,7 +8,6 @@ import (
 
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/chunks"
-	"sidenote/rewrite/edit"
 	"sidenote/rewrite/tokens"
 )
 
@@ -67,7 +66,7 @@ func (rw *Rewriter) TakeChunks(p Policy, req *Request, o Options) (Policy, *Requ
 	if err != nil {
 		return p, req, o, err
 	}
-	whole, err := Parse(Apply(nil, req.Body, taken.edits))
+	whole, err := Parse(ApplyEdits(nil, req.Body, taken.edits))
 	if err != nil {
 		if o.Taken = taken; req.Empty && len(o.Chunks) > 0 {
 			err = &OptionError{"sidenote.chunks", "none of them is in a message, and there are no messages"}
@@ -150,7 +149,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 		}
 	}
 	c.insert(j.req, j.policy.Chunks.Placement, first, others)
-	c.edits = edit.Sort(append(c.edits, StripEdits(j.req, "")...))
+	c.edits = SortEdits(append(c.edits, StripEdits(j.req, "")...))
 	return c, nil
 }
 
@@ -174,7 +173,7 @@ func (c *Chunks) insert(req *Request, p ChunkPlacement, first, others []chat.New
 }
 
 func (c *Chunks) add(offset, remove int, text []byte) {
-	c.edits = append(c.edits, Edit{Name: editChunks, Offset: offset, Delete: remove, Insert: edit.Text{text}})
+	c.edits = append(c.edits, Edit{Name: editChunks, Offset: offset, Delete: remove, Insert: EditText{text}})
 }
 
 // builder returns the Builder for a policy and a model.
@@ -234,7 +233,7 @@ func (c *Chunks) Tell(l *Ledger) {
 		e.Offset = c.cameFrom(e.Offset)
 		edits = append(edits, e)
 	}
-	l.Edits = edit.Sort(edits)
+	l.Edits = SortEdits(edits)
 }
 
 // cameFrom returns the offset in the body as it came of an offset in the body with chunks.

@@ -12,7 +12,6 @@ import (
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chunks"
-	"sidenote/rewrite/options"
 	"sidenote/rewrite/tokens"
 )
 
@@ -56,11 +55,11 @@ func TestChunksProperties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		came, err := rewrite.Parse(rewrite.Apply(nil, body, rewrite.StripEdits(req, "")))
+		came, err := rewrite.Parse(rewrite.ApplyEdits(nil, body, rewrite.StripEdits(req, "")))
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := options.Read(req)
+		o, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Skip(err) // a lone surrogate, for example
 		}
@@ -69,7 +68,7 @@ func TestChunksProperties(t *testing.T) {
 			t.Fatal(err)
 		}
 		res := rw.Rewrite(t.Context(), p, whole, o)
-		out := rewrite.Apply(nil, whole.Body, res.Edits)
+		out := rewrite.ApplyEdits(nil, whole.Body, res.Edits)
 		goes, err := rewrite.Parse(out)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -131,7 +130,7 @@ func TestChunksWidenTheVocabulary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := options.Read(req)
+		o, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +138,7 @@ func TestChunksWidenTheVocabulary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(rewrite.Apply(nil, req.Body, rw.Rewrite(t.Context(), p, req, o).Edits))
+		return string(rewrite.ApplyEdits(nil, req.Body, rw.Rewrite(t.Context(), p, req, o).Edits))
 	}
 	const chunk = `,"sidenote":{"chunks":[{"id":"e","type":"environment","content":"x"}]}`
 	for range 2 {
@@ -161,7 +160,7 @@ func TestChunksOfJSONHoldSources(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := options.Read(req)
+		o, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +200,7 @@ func TestReducedMaxTokensIsNoted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := options.Read(req)
+		o, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}

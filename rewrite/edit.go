@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/edit"
 )
 
 // The names of edits in the ledger.
@@ -12,15 +11,6 @@ const (
 	editMarker = "marker"
 	editChunks = "chunks"
 )
-
-// An Edit is one of a body.
-type Edit = edit.Edit
-
-// Apply makes edits; see edit.Apply.
-func Apply(dst, body []byte, edits []Edit) []byte { return edit.Apply(dst, body, edits) }
-
-// Pieces makes them without copying; see edit.Pieces.
-func Pieces(dst [][]byte, body []byte, edits []Edit) [][]byte { return edit.Pieces(dst, body, edits) }
 
 // StripEdits returns the edits that are made in every mode: the body field "sidenote"
 // is removed and, under PlaceMarker, so are the markers.
@@ -34,5 +24,5 @@ func StripEdits(r *Request, p Placement) []Edit {
 			edits = append(edits, Edit{Name: editMarker, Offset: at.Start, Delete: at.End - at.Start})
 		}
 	}
-	return edit.Sort(edits)
+	return SortEdits(edits)
 }

@@ -3,7 +3,7 @@ package rewrite
 import (
 	"context"
 
-	"sidenote/rewrite/cost"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tokens"
 )
 
@@ -25,5 +25,5 @@ func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *Request) (Resu
 
 // AppTags returns the number of our tags in the messages.
 func AppTags(r *Request) int {
-	return appTags(r, (&cost.Counter{Cache: tokens.NewCache(1)}).Of(r))
+	return appTags(r, (&model.CostCounter{Cache: tokens.NewCache(1)}).Of(r))
 }

@@ -12,7 +12,6 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 func comparison(kind filter.Type, key string, value any) *filter.Filter {
@@ -45,7 +44,7 @@ func TestFilterReachesSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := options.Read(req)
+		o, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +90,7 @@ func TestFilterNeverWidens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := options.Read(req)
+		o, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 	"sidenote/rewrite/tags"
 )
 
@@ -113,7 +112,7 @@ func TestNeighboursCountedOnce(t *testing.T) {
 	for budget := used - 4; budget < used+4; budget++ {
 		p.ContextTokens = budget
 		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
-		there := strings.Count(string(rewrite.Apply(nil, req.Body, res.Edits)), "Adoption")
+		there := strings.Count(string(rewrite.ApplyEdits(nil, req.Body, res.Edits)), "Adoption")
 		if got := res.Ledger.Sources[0].Neighbours; got != there {
 			t.Errorf("budget %d: %d neighbours in the ledger, %d in the prompt", budget, got, there)
 		}
@@ -141,7 +140,7 @@ func TestNeighbourAlreadyThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
-		out := string(rewrite.Apply(nil, req.Body, res.Edits))
+		out := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 		if n := strings.Count(out, "Adoption"); n != 1 {
 			t.Errorf("%q: %d times in %s", c.system, n, out)
 		}
@@ -181,7 +180,7 @@ func TestFeedsOfTemplate(t *testing.T) {
 	}
 	rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Text.")}), Models: models{rewrite.Model{Counter: words{}}}}
 	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
-	if out := string(rewrite.Apply(nil, req.Body, res.Edits)); !strings.Contains(out, `</sources>\n\nB.`) {
+	if out := string(rewrite.ApplyEdits(nil, req.Body, res.Edits)); !strings.Contains(out, `</sources>\n\nB.`) {
 		t.Error(out)
 	}
 }
@@ -218,7 +217,7 @@ func TestLinear(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if req, err := rewrite.Parse(body); err == nil {
-			if o, err := options.Read(req); err == nil {
+			if o, err := rewrite.ReadOptions(req); err == nil {
 				rw.Rewrite(t.Context(), p, req, o)
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"sidenote/retrieval"
-	"sidenote/rewrite/block"
 	"sidenote/rewrite/chat"
 )
 
@@ -100,7 +99,7 @@ func newFixedTexts(j *job, k fixedKey) *fixedTexts {
 		inBlock, inElement = inElement, ""
 	}
 	if k.notice {
-		inElement = block.NoticeEmpty
+		inElement = noticeEmpty
 	}
 	f := &fixedTexts{
 		fixedKey: k,

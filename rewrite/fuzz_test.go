@@ -9,7 +9,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 func seeds(f *testing.F) {
@@ -49,11 +48,11 @@ func FuzzParse(f *testing.F) {
 		if req == nil {
 			return
 		}
-		left := rewrite.Apply(nil, body, rewrite.StripEdits(req, rewrite.PlaceMarker))
+		left := rewrite.ApplyEdits(nil, body, rewrite.StripEdits(req, rewrite.PlaceMarker))
 		if !json.Valid(body) || !json.Valid(left) {
 			t.Fatalf("accepted: %q, without the field %q", body, left)
 		}
-		_, _ = options.Read(req)
+		_, _ = rewrite.ReadOptions(req)
 	})
 }
 
@@ -71,7 +70,7 @@ func FuzzRewrite(f *testing.F) {
 			p := rewrite.DefaultPolicy()
 			p.Knowledge, p.Placement = []string{"kb"}, place
 			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{Query: "q"})
-			out := rewrite.Apply(nil, body, res.Edits)
+			out := rewrite.ApplyEdits(nil, body, res.Edits)
 			if !json.Valid(out) {
 				t.Fatalf("%s: %q became %q", place, body, out)
 			}

@@ -17,7 +17,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 	"sidenote/rewrite/tokens"
 )
 
@@ -161,7 +160,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 		fmt.Fprintf(&l, "untouched %s param=%q %s\n", bad.Reason, bad.Param, bad.Message)
 		return append(bytes.Clone(body), '\n'), l.String()
 	}
-	options, err := options.Read(req)
+	options, err := rewrite.ReadOptions(req)
 	if err != nil {
 		var bad *rewrite.OptionError
 		if !errors.As(err, &bad) {
@@ -181,7 +180,7 @@ func run(t *testing.T, rw *rewrite.Rewriter, p rewrite.Policy, body []byte) (out
 	} else {
 		options.Taken.Tell(&res.Ledger)
 	}
-	out = rewrite.Apply(nil, req.Body, res.Edits)
+	out = rewrite.ApplyEdits(nil, req.Body, res.Edits)
 	if json.Valid(body) && !json.Valid(out) {
 		t.Errorf("rewritten body is not JSON: %s", out)
 	}

@@ -3,8 +3,7 @@ package rewrite
 import (
 	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/cost"
-	"sidenote/rewrite/present"
+	"sidenote/rewrite/model"
 )
 
 // A job is the state of one rewrite. Its memory is used again for another, so nothing of it may be
@@ -13,7 +12,7 @@ type job struct {
 	policy   *Policy
 	req      *Request
 	model    Model
-	messages cost.Messages
+	messages model.MessageCosts
 	window   Window
 	query    string
 	asked    retrieval.Query  // of knowledge
@@ -22,8 +21,8 @@ type job struct {
 	last     int              // index of the last user message, -1 without one
 
 	taken        *Chunks                                                   // whose messages the request holds; nil without any
-	patterns     *present.Texts                                            // of sources that are not remembered
-	presence     present.Messages                                          // finds texts in the messages
+	patterns     *PresentTexts                                             // of sources that are not remembered
+	presence     presentMessages                                           // finds texts in the messages
 	skipped      []SourceEntry                                             // sources left out because the messages hold them already or they have no text
 	beside       func(src *retrieval.Source, n int) (text string, ok bool) // reads the n-th chunk of its document, if that is in its section
 	placement    Placement                                                 // in force
@@ -38,7 +37,7 @@ type job struct {
 func (rw *Rewriter) begin(p *Policy, req *Request) *job {
 	j, ok := rw.jobs.Get().(*job)
 	if !ok {
-		j = &job{patterns: new(present.Texts)}
+		j = &job{patterns: new(PresentTexts)}
 	}
 	j.policy, j.req, j.model = p, req, rw.model(p, req.Model)
 	rw.costs.Read(&j.messages, req)
@@ -73,7 +72,7 @@ func emptied[T any](list []T) []T {
 }
 
 // utf8In returns the chat.Validity of the messages: each is read when it is seen first.
-func utf8In(messages *cost.Messages) chat.Validity {
+func utf8In(messages *model.MessageCosts) chat.Validity {
 	return func(n int, read func() bool) bool {
 		return messages.Remember(n, badUTF8, func() int {
 			if read() {

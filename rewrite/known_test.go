@@ -10,8 +10,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
-	"sidenote/rewrite/options"
 	"sidenote/rewrite/tokens"
 )
 
@@ -39,7 +37,7 @@ func TestStoredCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		options, err := options.Read(req)
+		options, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +67,7 @@ func TestStoredCountOfAnotherText(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	source := sixSources()[0]
 	source.Text = "How <b>system</b> prompts work.\n" + strings.TrimSpace(source.Text)
-	used := func(escape block.Escape, tokens int) int {
+	used := func(escape rewrite.Escape, tokens int) int {
 		source := source
 		source.Tokens = tokens
 		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{source}), Models: models{rewrite.Model{Row: "test", Encoding: "o200k_base", Counter: e}}}
@@ -81,14 +79,14 @@ func TestStoredCountOfAnotherText(t *testing.T) {
 		}
 		return rw.Rewrite(t.Context(), p, req, rewrite.Options{}).Ledger.Used
 	}
-	if with, without := used(block.EscapeAll, 1), used(block.EscapeAll, 0); with != without {
+	if with, without := used(rewrite.EscapeAll, 1), used(rewrite.EscapeAll, 0); with != without {
 		t.Errorf("%d tokens of an escaped text, want %d", with, without)
 	}
 	n, _ := e.Count(source.Text)
 	if rewrite.Debug {
 		return // a wrong count would be noticed
 	}
-	if lie, truth := used(block.EscapeTags, n-7), used(block.EscapeTags, n); lie != truth-7 || truth != used(block.EscapeTags, 0) {
+	if lie, truth := used(rewrite.EscapeTags, n-7), used(rewrite.EscapeTags, n); lie != truth-7 || truth != used(rewrite.EscapeTags, 0) {
 		t.Errorf("%d and %d tokens: the count was not used", lie, truth)
 	}
 }

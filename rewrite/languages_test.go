@@ -155,7 +155,7 @@ func rewriting(b *testing.B, sources []retrieval.Source) (once func(body []byte)
 		if res.Outcome == rewrite.Refused {
 			b.Fatalf("%s %s", res.Outcome, res.Reason)
 		}
-		out = rewrite.Apply(out[:0], body, res.Edits)
+		out = rewrite.ApplyEdits(out[:0], body, res.Edits)
 	}
 }
 

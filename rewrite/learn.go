@@ -1,6 +1,6 @@
 package rewrite
 
-import "sidenote/rewrite/calibration"
+import "sidenote/rewrite/model"
 
 // model looks up a model's name, narrows its window to the policy's and to the one that the
 // upstream was seen to serve, and adds what is known of the upstream's billing.
@@ -11,7 +11,7 @@ func (rw *Rewriter) model(p *Policy, name string) Model {
 		m.Window = p.Window
 	}
 	if rw.Calibration != nil {
-		k := calibration.Key{Tenant: p.Tenant, Upstream: p.Upstream, Row: m.Row, Name: name}
+		k := model.CalibrationKey{Tenant: p.Tenant, Upstream: p.Upstream, Row: m.Row, Name: name}
 		m.Calibration = rw.Calibration.Of(k)
 		if served := rw.Calibration.Window(k); served > 0 && (m.Window == 0 || served < m.Window) {
 			m.Window = served
@@ -38,12 +38,12 @@ func (rw *Rewriter) Sample() bool {
 
 // Calibrated is the result of Learn.
 type Calibrated struct {
-	Row     string            // row of the model table
-	Counted int               // our count of the whole request; 0 if nothing was learnt: the request holds more than text
-	Value   calibration.Value // the correction now in force
-	Absurd  bool              // the bill is impossible for that count and was ignored
-	Model   string            // as the request names it
-	Window  int               // that the upstream was seen to serve; 0 is unknown
+	Row     string                 // row of the model table
+	Counted int                    // our count of the whole request; 0 if nothing was learnt: the request holds more than text
+	Value   model.CalibrationValue // the correction now in force
+	Absurd  bool                   // the bill is impossible for that count and was ignored
+	Model   string                 // as the request names it
+	Window  int                    // that the upstream was seen to serve; 0 is unknown
 }
 
 // Learn counts a request as it was sent from a tenant to an upstream and compares the
@@ -59,7 +59,7 @@ func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Cal
 	if rw.Calibration == nil || c.Images > 0 {
 		return Calibrated{Row: m.Row}, nil
 	}
-	k := calibration.Key{Tenant: tenant, Upstream: upstream, Row: m.Row, Name: req.Model}
+	k := model.CalibrationKey{Tenant: tenant, Upstream: upstream, Row: m.Row, Name: req.Model}
 	taken := rw.Calibration.Observe(k, c.Sum(), billed)
 	return Calibrated{Row: m.Row, Counted: c.Sum(), Value: rw.Calibration.Of(k), Absurd: !taken, Model: req.Model, Window: rw.Calibration.Window(k)}, nil
 }

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"sidenote/rewrite"
-	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/model"
 )
 
 // What an upstream bills one tenant narrows no other tenant's window, and never narrows
 // a window by more than a quarter.
 func TestM20WhatIsLearntIsBounded(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"one two three"}]}`
-	rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "test", Window: 8000, Counter: words{}}}, Calibration: calibration.New()}
+	rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "test", Window: 8000, Counter: words{}}}, Calibration: model.NewTracker()}
 	request := func(tenant string) int {
 		t.Helper()
 		req, err := rewrite.Parse([]byte(body))
@@ -40,7 +40,7 @@ func TestM20WhatIsLearntIsBounded(t *testing.T) {
 // unknown one, for the tenant that saw it.
 func TestServedWindowLimitsRequests(t *testing.T) {
 	for name, own := range map[string]int{"larger": 131_072, "unknown": 0, "smaller": 1_500} {
-		rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "llama3.1*", Window: own, Counter: words{}}}, Calibration: calibration.New()}
+		rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "llama3.1*", Window: own, Counter: words{}}}, Calibration: model.NewTracker()}
 		body := fmt.Sprintf(`{"model":"llama3.1:8b","messages":[{"role":"user","content":%q}]}`, strings.Repeat("word ", 6000))
 		for range 6 {
 			if l, err := rw.Learn("acme", "local", []byte(body), 2048); err != nil || l.Model != "llama3.1:8b" {

@@ -6,9 +6,9 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
-	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
 	"sidenote/rewrite/chunks"
+	"sidenote/rewrite/model"
 )
 
 // Exactness says how reliable a token count is.
@@ -159,8 +159,8 @@ type Ledger struct {
 	Text     int `json:"text"`     // of Used: the texts of sources and components
 	Overflow int `json:"overflow"` // demand - budget where positive
 
-	Window      Window             `json:"window"`
-	Calibration *calibration.Value `json:"calibration,omitempty"` // the correction applied to the counts
+	Window      Window                  `json:"window"`
+	Calibration *model.CalibrationValue `json:"calibration,omitempty"` // the correction applied to the counts
 
 	Filter *filter.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together; claims of a token by name
 
@@ -226,7 +226,7 @@ func (j *job) account(res *Result, f *fitResult) {
 		Budget: max(j.budget(), 0), Window: j.window, Filter: j.policy.shownFilter(), Notes: j.policy.Notes, AppTags: appTags(j.req, &j.messages),
 		TotalChunksRetrieved: res.Retrieval.Retrieved, UniqueChunksAfterDedup: res.Retrieval.Unique,
 	}
-	if j.model.Calibration != (calibration.Value{}) {
+	if j.model.Calibration != (model.CalibrationValue{}) {
 		v := j.model.Calibration
 		l.Calibration = &v
 	}

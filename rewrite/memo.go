@@ -4,15 +4,13 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/followup"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/edit"
-	"sidenote/rewrite/present"
 )
 
 // A fitResult is the outcome of fitting: the JSON to insert and its entries for the
 // ledger. Requests with the same key share it, so it is never changed.
 type fitResult struct {
-	adds       bool                 // something goes in
-	insertions [maxPlaces]edit.Text // JSON to insert at each place, nil for nothing
+	adds       bool                // something goes in
+	insertions [maxPlaces]EditText // JSON to insert at each place, nil for nothing
 
 	components []ComponentEntry
 	sources    []SourceEntry // what was retrieved and selected
@@ -22,8 +20,8 @@ type fitResult struct {
 	used, rules, text, overflow int
 	exact                       bool
 
-	neighbours      *present.Texts // texts of the neighbours added in this fit or an attempt before it; nil without any
-	requestSpecific bool           // it depends on texts in the request's own messages
+	neighbours      *PresentTexts // texts of the neighbours added in this fit or an attempt before it; nil without any
+	requestSpecific bool          // it depends on texts in the request's own messages
 }
 
 // A fitKey holds everything that a fitResult depends on. Sources are compared by identity,
@@ -85,7 +83,7 @@ type memoEntry struct {
 
 type sourcePatterns struct {
 	first *retrieval.Source
-	*present.Texts
+	*PresentTexts
 }
 
 // hash takes only the fields that usually differ between requests, because hashing all
@@ -105,18 +103,18 @@ func returns(found *retrieval.Result) bool { return found.Cache != retrieval.Cac
 
 // patternsOf returns the patterns of the texts of the sources of found, which are not empty, as long
 // as the job lives. Like a fitKey, it compares lists of sources by identity.
-func (m *memo) patternsOf(j *job, found *retrieval.Result) *present.Texts {
+func (m *memo) patternsOf(j *job, found *retrieval.Result) *PresentTexts {
 	sources := found.Sources
 	hash := retrieval.Hash(&sources[0])
 	if s := m.patterns.At(hash); s != nil && s.first == &sources[0] && s.Len() == len(sources) {
-		return s.Texts
+		return s.PresentTexts
 	}
 	text := func(i int) string { return sources[i].Text }
 	if !returns(found) {
 		j.patterns.Set(len(sources), text)
 		return j.patterns
 	}
-	n := present.New(len(sources), text)
+	n := newTexts(len(sources), text)
 	m.patterns.Put(hash, &sourcePatterns{&sources[0], n})
 	return n
 }

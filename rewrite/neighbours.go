@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"sidenote/retrieval"
-	"sidenote/rewrite/block"
-	"sidenote/rewrite/present"
 )
 
 // maxNeighbours is how many chunks of a section go in on each side of a source at most.
@@ -29,7 +27,7 @@ type chunkID struct {
 // left: best source first, the following chunk before the preceding one. It returns no parts if it
 // adds none.
 func (s *sourceList) addNeighbours(room int) taken {
-	if s.policy.Neighbours == block.NeighboursAdjacent && !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
+	if s.policy.Neighbours == NeighboursAdjacent && !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
 		return taken{}
 	}
 	h := neighbourhood{sourceList: s, room: room, there: make(map[chunkID]bool, 2*len(s.blocks))}
@@ -37,12 +35,12 @@ func (s *sourceList) addNeighbours(room int) taken {
 		h.there[chunkID{b.source.Knowledge, b.source.Doc, b.source.Chunk}] = true
 	}
 	switch s.policy.Neighbours {
-	case block.NeighboursAdjacent:
+	case NeighboursAdjacent:
 		for i := range s.blocks {
 			h.add(i, +1, s.blocks[i].source.After)
 			h.add(i, -1, s.blocks[i].source.Before)
 		}
-	case block.NeighboursSection:
+	case NeighboursSection:
 		h.addSections()
 	}
 	if !h.grown {
@@ -74,7 +72,7 @@ func (h *neighbourhood) addSections() {
 func (h *neighbourhood) add(i, next int, text string) bool {
 	src := h.blocks[i].source
 	at := chunkID{src.Knowledge, src.Doc, src.Chunk + next}
-	if !present.Visible(text) || h.there[at] {
+	if !hasVisible(text) || h.there[at] {
 		return false
 	}
 	b := h.blocks[i]

@@ -10,7 +10,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 )
 
 // A kept base finds sources and keeps the chunks of their document, in sections.
@@ -73,7 +72,7 @@ func section(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in str
 	}
 	rw := &rewrite.Rewriter{Retriever: k, Models: models{rewrite.Model{Counter: words{}}}}
 	res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
-	_, block, _ := strings.Cut(string(rewrite.Apply(nil, body, res.Edits)), "<sources>")
+	_, block, _ := strings.Cut(string(rewrite.ApplyEdits(nil, body, res.Edits)), "<sources>")
 	for _, m := range regexp.MustCompile(`chunk(\d+)\.|</source>`).FindAllStringSubmatch(block, -1) {
 		in += " " + cmp.Or(m[1], "|")
 	}
@@ -84,7 +83,7 @@ func section(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in str
 // four, until the section ends or another source begins. What stands in the messages ends it, too.
 func TestNeighboursOfTheSection(t *testing.T) {
 	p := testPolicy(t, nil)
-	p.Neighbours = block.NeighboursSection
+	p.Neighbours = rewrite.NeighboursSection
 	for name, c := range map[string]struct {
 		base   *keptBase
 		system string
@@ -114,7 +113,7 @@ func TestNeighboursOfTheSection(t *testing.T) {
 	if got, l := section(t, gone, p, "You are HR."); got != " 4 |" || len(l.Sources) != 1 {
 		t.Errorf("what cannot be read: %q", got)
 	}
-	p.Neighbours = block.NeighboursOff
+	p.Neighbours = rewrite.NeighboursOff
 	if got, _ := section(t, base([]int{4}, 9), p, "You are HR."); got != " 4 |" {
 		t.Errorf("off: %q", got)
 	}
@@ -123,7 +122,7 @@ func TestNeighboursOfTheSection(t *testing.T) {
 // Without room nothing is read; with a little, no more than what first does not fit on each side.
 func TestNeighboursAreReadWhereRoomIs(t *testing.T) {
 	p := testPolicy(t, nil)
-	p.Neighbours = block.NeighboursSection
+	p.Neighbours = rewrite.NeighboursSection
 	k := base([]int{4}, 9)
 	_, l := section(t, k, p, "You are HR.")
 	if k.read != 8 || l.Sources[0].Neighbours != 8 {

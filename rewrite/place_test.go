@@ -25,7 +25,7 @@ func TestM09NoPlaceForTheBlock(t *testing.T) {
 			if res.Outcome != want || (res.Reason == rewrite.ReasonNoPlace) != noSystem || (res.Ledger.Placement == "") != noSystem {
 				t.Errorf("%s, system messages refused: %v: %s %s in %q", placement, noSystem, res.Outcome, res.Reason, res.Ledger.Placement)
 			}
-			if out := string(rewrite.Apply(nil, req.Body, res.Edits)); strings.Contains(out, "sidenote") || strings.Contains(out, "sources") == noSystem {
+			if out := string(rewrite.ApplyEdits(nil, req.Body, res.Edits)); strings.Contains(out, "sidenote") || strings.Contains(out, "sources") == noSystem {
 				t.Errorf("%s: %s", placement, out)
 			}
 		}
@@ -97,7 +97,7 @@ func TestM31BeforeTheUsersFirstMessage(t *testing.T) {
 		}
 		rw := &rewrite.Rewriter{Retriever: answering(manySources(1)), Models: models{rewrite.Model{Counter: words{}}}}
 		res := rw.Rewrite(t.Context(), placed(t, placement), req, rewrite.Options{Query: "How long?"})
-		out := string(rewrite.Apply(nil, req.Body, res.Edits))
+		out := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 		if !strings.HasPrefix(out, `{"messages":[{"role":"system","content":"A {{sidenote}} b.\n\n<sources>`) {
 			t.Errorf("%s: %s, %s", placement, res.Outcome, out)
 		}

@@ -6,8 +6,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/edit"
-	"sidenote/rewrite/present"
 	"sidenote/rewrite/tokens"
 )
 
@@ -221,8 +219,8 @@ func (i *insertion) weigh(c retrieval.Counter) (n int, exact bool) {
 }
 
 // json returns what is inserted.
-func (i *insertion) json() edit.Text {
-	text := append(make(edit.Text, 0, len(i.parts)+2), i.Begin(i.lead))
+func (i *insertion) json() EditText {
+	text := append(make(EditText, 0, len(i.parts)+2), i.Begin(i.lead))
 	for k := range i.parts {
 		if p := &i.parts[k]; p.text != "" {
 			text = append(text, p.inJSON())
@@ -266,7 +264,7 @@ func (p *plan) result(out *fitResult) {
 	}
 	out.overflow = max(0, p.model.Billed(demand)-p.budget)
 	if texts := s.neighbourTexts; len(texts) > 0 {
-		out.neighbours = present.New(len(texts), func(i int) string { return texts[i] })
+		out.neighbours = newTexts(len(texts), func(i int) string { return texts[i] })
 	}
 	if !in {
 		return

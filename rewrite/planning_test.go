@@ -10,7 +10,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 )
 
 // rewritten rewrites a conversation under a policy; the result of the search is found, and asked
@@ -52,7 +51,7 @@ func TestPlanning(t *testing.T) {
 		"named":          {func(p *rewrite.Policy) { p.Planner.Model = "small" }, rewrite.Options{}, "small", []string{"third", "second"}, true},
 		"no turns":       {func(p *rewrite.Policy) { p.Planner.Turns = 0 }, rewrite.Options{}, "large", nil, true},
 		"query replaced": {func(*rewrite.Policy) {}, rewrite.Options{Query: "x"}, "large", nil, true},
-		"strict":         {func(p *rewrite.Policy) { p.Grounding = block.GroundingStrict }, rewrite.Options{}, "large", []string{"third", "second"}, false},
+		"strict":         {func(p *rewrite.Policy) { p.Grounding = rewrite.GroundingStrict }, rewrite.Options{}, "large", []string{"third", "second"}, false},
 		"refuse":         {func(p *rewrite.Policy) { p.OnEmpty = rewrite.EmptyRefuse }, rewrite.Options{}, "large", []string{"third", "second"}, false},
 	} {
 		_, asked := rewritten(t, chatOfFour, retrieval.Result{}, c.options, func(p *rewrite.Policy) { planning(p); c.change(p) })

@@ -8,9 +8,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
-	"sidenote/rewrite/block"
 	"sidenote/rewrite/chunks"
-	"sidenote/rewrite/template"
 )
 
 // Mode says how much Sidenote does with a chat request. Each mode includes the ones
@@ -44,7 +42,7 @@ const (
 type OnEmpty string
 
 // The actions on an empty search result. The empty string stands for EmptyPass or,
-// under block.GroundingStrict, for EmptyNotice.
+// under GroundingStrict, for EmptyNotice.
 const (
 	EmptyPass   OnEmpty = "pass"
 	EmptyNotice OnEmpty = "notice"
@@ -60,10 +58,6 @@ const (
 	OrderDeclared Order = "declared" // first the policy's, then the request's, as listed
 	OrderEdges    Order = "edges"    // best at both ends, least in the middle
 )
-
-// SourcesName is the name of the component that holds the sources. No other component
-// may have it.
-const SourcesName = block.SourcesName
 
 // A Component is one named text that competes for the token budget.
 type Component struct {
@@ -95,9 +89,6 @@ func NamedPriority(name string) (priority int, ok bool) {
 	}[name]
 	return priority, ok
 }
-
-// A Template is the text around what is added; see package template.
-type Template = template.Template
 
 // A Policy says what is done with one tenant's requests. It is a value: resolved once
 // per request, passed down, never looked up again. The zero Policy is off.
@@ -131,7 +122,7 @@ type Policy struct {
 	Sources             Component // priority and truncatable of the sources component; name and text unused
 	Order               Order
 
-	block.Style // of sources and components
+	Style // of sources and components
 
 	MinTruncatedTokens int // a cut that leaves less is not made
 	OnEmpty            OnEmpty
@@ -160,7 +151,7 @@ func DefaultPolicy() Policy {
 		ContextTokens:      2000,
 		Sources:            Component{Name: SourcesName, Priority: PriorityHigh, Truncatable: true},
 		Order:              OrderPriority,
-		Style:              block.DefaultStyle(),
+		Style:              DefaultStyle(),
 		MinTruncatedTokens: 100,
 		EmptyAnswer:        "The documents do not cover this question.",
 	}
@@ -177,7 +168,7 @@ func (p Policy) Empty() OnEmpty {
 	switch {
 	case p.OnEmpty != "":
 		return p.OnEmpty
-	case p.Grounding == block.GroundingStrict:
+	case p.Grounding == GroundingStrict:
 		return EmptyNotice
 	}
 	return EmptyPass
@@ -201,7 +192,7 @@ func (p *Policy) Planning(model string, earlier []string) *retrieval.Planning {
 	settings.Model = cmp.Or(settings.Model, model)
 	return &retrieval.Planning{
 		PlanSettings: settings, Planner: p.PlannedBy, Earlier: earlier[:min(len(earlier), settings.Turns)],
-		MaySkip: p.Grounding != block.GroundingStrict && p.Empty() != EmptyRefuse && !p.Planner.Replan, // then it was searched
+		MaySkip: p.Grounding != GroundingStrict && p.Empty() != EmptyRefuse && !p.Planner.Replan, // then it was searched
 	}
 }
 

@@ -3,8 +3,7 @@ package rewrite
 import (
 	"sidenote/retrieval"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/cost"
-	"sidenote/rewrite/present"
+	"sidenote/rewrite/model"
 	"sidenote/rewrite/tags"
 )
 
@@ -15,7 +14,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 	sources := found.Sources
 	// What follows the last user message, the rounds of a tool loop, must not change what is
 	// added: each round then sends the same prefix, which upstream prompt caches need.
-	j.presence = present.Messages{Request: j.req, Last: j.last, Messages: &j.messages}
+	j.presence = presentMessages{Request: j.req, Last: j.last, Messages: &j.messages}
 	if len(sources) == 0 {
 		return sources, 0
 	}
@@ -44,7 +43,7 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 // appTags counts tags of our vocabulary in the application's messages: somebody may try
 // to forge a source. In most requests in English no byte can begin a tag, and nothing is
 // scanned; elsewhere a message is scanned when it is seen first.
-func appTags(r *Request, messages *cost.Messages) (n int) {
+func appTags(r *Request, messages *model.MessageCosts) (n int) {
 	if !r.MayHoldTags() {
 		return 0
 	}

@@ -22,9 +22,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 	"sidenote/rewrite/model"
-	"sidenote/rewrite/options"
 	"sidenote/rewrite/tags"
 	"sidenote/rewrite/tags/tagstest"
 	"sidenote/rewrite/tokens"
@@ -127,13 +125,13 @@ func policyGen() *rapid.Generator[rewrite.Policy] {
 		p.ContextTokens = rapid.SampledFrom([]int{0, 10, 80, 120, 200, 400, 2000, 9000}).Draw(t, "budget")
 		p.MinTruncatedTokens = rapid.SampledFrom([]int{1, 10, 100}).Draw(t, "least")
 		p.Template = template(rapid.SampledFrom([]string{"", "", "{{CONTEXT}}", "Asked: {{QUERY}}\n\n{{CONTEXT}}\n/end", "pre {{CONTEXT}}post", "\n{{CONTEXT}}{{QUERY}}"}).Draw(t, "template"))
-		p.Grounding = rapid.SampledFrom([]block.Grounding{block.GroundingDefault, block.GroundingStrict}).Draw(t, "grounding")
-		p.SourceOrder = rapid.SampledFrom([]block.SourceOrder{block.SourcesByRelevance, block.SourcesAtEdges, block.SourcesByDocument}).Draw(t, "source order")
-		p.Neighbours = rapid.SampledFrom([]block.Neighbours{block.NeighboursAdjacent, block.NeighboursSection, block.NeighboursOff}).Draw(t, "neighbours")
+		p.Grounding = rapid.SampledFrom([]rewrite.Grounding{rewrite.GroundingDefault, rewrite.GroundingStrict}).Draw(t, "grounding")
+		p.SourceOrder = rapid.SampledFrom([]rewrite.SourceOrder{rewrite.SourcesByRelevance, rewrite.SourcesAtEdges, rewrite.SourcesByDocument}).Draw(t, "source order")
+		p.Neighbours = rapid.SampledFrom([]rewrite.Neighbours{rewrite.NeighboursAdjacent, rewrite.NeighboursSection, rewrite.NeighboursOff}).Draw(t, "neighbours")
 		p.Order = rapid.SampledFrom([]rewrite.Order{rewrite.OrderPriority, rewrite.OrderDeclared, rewrite.OrderEdges}).Draw(t, "order")
-		p.Escape = rapid.SampledFrom([]block.Escape{block.EscapeTags, block.EscapeAll}).Draw(t, "escape")
-		p.ComponentsFormat = rapid.SampledFrom([]block.ComponentsFormat{block.ComponentsTags, block.ComponentsHeadings}).Draw(t, "components format")
-		p.SourcesFormat = rapid.SampledFrom([]block.SourcesFormat{block.SourcesTags, block.SourcesTags, block.SourcesPlain}).Draw(t, "sources format")
+		p.Escape = rapid.SampledFrom([]rewrite.Escape{rewrite.EscapeTags, rewrite.EscapeAll}).Draw(t, "escape")
+		p.ComponentsFormat = rapid.SampledFrom([]rewrite.ComponentsFormat{rewrite.ComponentsTags, rewrite.ComponentsHeadings}).Draw(t, "components format")
+		p.SourcesFormat = rapid.SampledFrom([]rewrite.SourcesFormat{rewrite.SourcesTags, rewrite.SourcesTags, rewrite.SourcesPlain}).Draw(t, "sources format")
 		for i := range rapid.IntRange(0, 2).Draw(t, "components") {
 			p.Components = append(p.Components, rewrite.Component{
 				Name: fmt.Sprintf("c%d", i), Text: "x" + textGen(20).Draw(t, "component"),
@@ -187,7 +185,7 @@ func TestRewriteHolds(t *testing.T) {
 		if err != nil {
 			t.Fatalf("Parse(%s): %v", body, err)
 		}
-		options, err := options.Read(req)
+		options, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,8 +201,8 @@ func TestRewriteHolds(t *testing.T) {
 		if !bytes.Equal(before, body) {
 			t.Fatal("the body was changed in place")
 		}
-		out := rewrite.Apply(nil, body, res.Edits)
-		pieces := rewrite.Pieces(nil, body, res.Edits)
+		out := rewrite.ApplyEdits(nil, body, res.Edits)
+		pieces := rewrite.EditPieces(nil, body, res.Edits)
 		if !bytes.Equal(bytes.Join(pieces, nil), out) || slices.ContainsFunc(pieces, func(p []byte) bool { return len(p) == 0 }) {
 			t.Fatalf("Apply made %q, Pieces %q", out, pieces)
 		}
@@ -337,7 +335,7 @@ func editsAreSound(t *rapid.T, body []byte, edits []rewrite.Edit) {
 	}
 }
 
-type chat struct {
+type chatRequest struct {
 	Messages []struct {
 		Role    string
 		Content json.RawMessage
@@ -345,7 +343,7 @@ type chat struct {
 	Sidenote json.RawMessage
 }
 
-func read(t *rapid.T, body []byte) (texts []string, c chat) {
+func read(t *rapid.T, body []byte) (texts []string, c chatRequest) {
 	if err := json.Unmarshal(body, &c); err != nil {
 		t.Fatalf("%v in %s", err, body)
 	}
@@ -407,7 +405,7 @@ func plainParsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result) {
 // of the ledger, in order, and nothing else in the inserted text may look like a tag of
 // ours.
 func parsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result, out []byte) {
-	if p.SourcesFormat == block.SourcesPlain {
+	if p.SourcesFormat == rewrite.SourcesPlain {
 		plainParsesBack(t, p, res)
 		return
 	}

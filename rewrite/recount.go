@@ -20,11 +20,11 @@ func (rw *Rewriter) recount(j *job, res *Result) error {
 	if res.Outcome != Injected || res.Ledger.Exactness == Bound {
 		return nil
 	}
-	came, err := Parse(Apply(nil, j.req.Body, StripEdits(j.req, j.policy.Placement)))
+	came, err := Parse(ApplyEdits(nil, j.req.Body, StripEdits(j.req, j.policy.Placement)))
 	if err != nil && (came == nil || !came.Empty) { // components and sources may be all that there is
 		return fmt.Errorf("request without what was removed: %w", err)
 	}
-	goes, err := Parse(Apply(nil, j.req.Body, res.Edits))
+	goes, err := Parse(ApplyEdits(nil, j.req.Body, res.Edits))
 	if err != nil {
 		return fmt.Errorf("rewritten request: %w", err)
 	}

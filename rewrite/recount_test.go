@@ -9,7 +9,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 )
 
 // A draw makes cases from a seed: rapid would take minutes for as many.
@@ -57,9 +56,9 @@ func (d draw) policy() rewrite.Policy {
 	p.ContextTokens = pick(d, 120, 250, 2000)
 	p.MinTruncatedTokens = pick(d, 1, 10)
 	p.Template = template(pick(d, "", "", "Asked: {{QUERY}}\n\n{{CONTEXT}}\n/end", "pre {{CONTEXT}}post"))
-	p.Escape = pick(d, block.EscapeTags, block.EscapeAll)
-	p.ComponentsFormat = pick(d, block.ComponentsTags, block.ComponentsHeadings)
-	p.SourcesFormat = pick(d, block.SourcesTags, block.SourcesPlain)
+	p.Escape = pick(d, rewrite.EscapeTags, rewrite.EscapeAll)
+	p.ComponentsFormat = pick(d, rewrite.ComponentsTags, rewrite.ComponentsHeadings)
+	p.SourcesFormat = pick(d, rewrite.SourcesTags, rewrite.SourcesPlain)
 	if d.IntN(3) == 0 {
 		p.Components = []rewrite.Component{{Name: "c", Text: "x" + d.text(12), Priority: d.IntN(101), Truncatable: d.IntN(2) == 0}}
 	}
@@ -98,7 +97,7 @@ func TestAssembliesCountedWhole(t *testing.T) {
 		}
 		res, err := rw.Recounted(t.Context(), d.policy(), req)
 		if err != nil {
-			t.Fatalf("seed %d, case %d: %v\nbody %s\nout  %s", seed, i, err, req.Body, rewrite.Apply(nil, req.Body, res.Edits))
+			t.Fatalf("seed %d, case %d: %v\nbody %s\nout  %s", seed, i, err, req.Body, rewrite.ApplyEdits(nil, req.Body, res.Edits))
 		}
 		if res.Outcome == rewrite.Injected {
 			injected++

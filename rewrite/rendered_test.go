@@ -7,7 +7,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 )
 
 // A source that was rendered for another question stands in the prompt as it would without
@@ -28,7 +27,7 @@ func TestRenderedAgain(t *testing.T) {
 		"stored tokens": func(_ *rewrite.Policy, src *retrieval.Source) { src.Tokens, _ = words{}.Count(src.Text) },
 		"neighbour":     func(_ *rewrite.Policy, src *retrieval.Source) { src.After = "And then?" },
 		"policy": func(p *rewrite.Policy, _ *retrieval.Source) {
-			p.Digest, p.Escape = "another policy", block.EscapeAll
+			p.Digest, p.Escape = "another policy", rewrite.EscapeAll
 		},
 	}
 	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))
@@ -50,7 +49,7 @@ func TestRenderedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(rewrite.Apply(nil, req.Body, res.Edits)) + string(ledger)
+		return string(rewrite.ApplyEdits(nil, req.Body, res.Edits)) + string(ledger)
 	}
 	model := models{rewrite.Model{Counter: words{}}}
 	for name, change := range changes {
@@ -97,11 +96,11 @@ func TestFixedTextsAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(rewrite.Apply(nil, req.Body, res.Edits)) + string(ledger)
+		return string(rewrite.ApplyEdits(nil, req.Body, res.Edits)) + string(ledger)
 	}
 	for _, place := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceSplit} {
 		p := testPolicy(t, nil)
-		p.Digest, p.Placement, p.Grounding, p.ContextTokens = "some policy", place, block.GroundingStrict, 20_000
+		p.Digest, p.Placement, p.Grounding, p.ContextTokens = "some policy", place, rewrite.GroundingStrict, 20_000
 		for _, first := range requests {
 			for _, second := range requests {
 				rw := new(rewrite.Rewriter)

@@ -14,11 +14,7 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/retrieval/followup"
-	"sidenote/rewrite/block"
-	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/cost"
-	"sidenote/rewrite/edit"
 	"sidenote/rewrite/model"
 )
 
@@ -40,10 +36,10 @@ func NamedModels(body []byte) ([]string, error) { return chat.Models(body) }
 type Rewriter struct {
 	Retriever   retrieval.Retriever
 	Models      Models
-	Calibration *calibration.Tracker // learns what upstreams bill; nil for not at all
+	Calibration *model.Tracker // learns what upstreams bill; nil for not at all
 
 	memo    memo
-	costs   cost.Counter
+	costs   model.CostCounter
 	counts  sync.Map // of chunks: encoding → *tokens.Cache
 	samples atomic.Uint64
 	jobs    sync.Pool // of *job
@@ -117,7 +113,7 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 	if j.window = (Window{Size: j.model.Window, Check: model.CheckNone}); p.CountWhole {
 		j.measureWindow()
 	}
-	if p.Neighbours == block.NeighboursSection {
+	if p.Neighbours == NeighboursSection {
 		j.beside = rw.besides(ctx, res.Retrieval.Bases, j.model.Encoding)
 	}
 	in := j.decide(res, &rw.memo)
@@ -319,5 +315,5 @@ func (j *job) edits(o Outcome, in *fitResult) []Edit {
 			edits = append(edits, e)
 		}
 	}
-	return edit.Sort(edits)
+	return SortEdits(edits)
 }

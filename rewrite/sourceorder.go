@@ -5,19 +5,18 @@ import (
 	"slices"
 
 	"sidenote/retrieval"
-	"sidenote/rewrite/block"
 )
 
 // inOrder are sources' numbers by relevance, from 0, in their order in the prompt.
-func inOrder(o block.SourceOrder, blocks []sourceBlock) []int {
+func inOrder(o SourceOrder, blocks []sourceBlock) []int {
 	order := make([]int, len(blocks))
 	for i := range order {
 		order[i] = i
 	}
 	switch o {
-	case block.SourcesAtEdges:
+	case SourcesAtEdges:
 		return atEdges(order)
-	case block.SourcesByDocument:
+	case SourcesByDocument:
 		best := func(i int) int {
 			return slices.IndexFunc(blocks, func(b sourceBlock) bool { return sameDocument(b.source, blocks[i].source) })
 		}
@@ -61,7 +60,7 @@ func (s *sourceList) arranged(n int) (blocks []sourceBlock, order []int) {
 
 // size is the count of an element with the first n blocks.
 func (s *sourceList) size(n int) int {
-	if s.policy.SourceOrder == block.SourcesByRelevance {
+	if s.policy.SourceOrder == SourcesByRelevance {
 		return s.element(s.blocks[:n]).tokens
 	}
 	blocks, _ := s.arranged(n)
@@ -70,7 +69,7 @@ func (s *sourceList) size(n int) int {
 
 // show renders an element with the first n blocks, and notes their ids.
 func (s *sourceList) show(n int) taken {
-	if s.policy.SourceOrder == block.SourcesByRelevance {
+	if s.policy.SourceOrder == SourcesByRelevance {
 		return s.render(s.blocks[:n])
 	}
 	blocks, order := s.arranged(n)
@@ -85,7 +84,7 @@ func (s *sourceList) inPromptOrder() []SourceEntry {
 	if s.ledger == nil { // in JSON an empty list is [], not null
 		return []SourceEntry{}
 	}
-	if s.policy.SourceOrder == block.SourcesByRelevance {
+	if s.policy.SourceOrder == SourcesByRelevance {
 		return s.ledger
 	}
 	in := slices.IndexFunc(s.ledger, func(e SourceEntry) bool { return e.ID == 0 })

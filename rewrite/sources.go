@@ -2,8 +2,6 @@ package rewrite
 
 import (
 	"sidenote/retrieval"
-	"sidenote/rewrite/block"
-	"sidenote/rewrite/present"
 	"sidenote/rewrite/tokens"
 )
 
@@ -13,13 +11,13 @@ type sourceList struct {
 	fixed *fixedTexts
 	known retrieval.Counter // the meter's, with the counts that the engine stored for sources; nil until it is needed
 
-	presence       present.Messages // finds texts in the request's own messages
-	bare           []sourceBlock    // rendered sources by relevance, under ids 1…n, without neighbours
-	blocks         []sourceBlock    // the same, some with neighbours
-	parts          []part           // what was rendered last
-	ledger         []SourceEntry    // parallel to blocks
-	neighbourTexts []string         // texts of neighbours added in this fit or an earlier one
-	skippedPresent bool             // a neighbour was left out because the messages hold its text
+	presence       presentMessages // finds texts in the request's own messages
+	bare           []sourceBlock   // rendered sources by relevance, under ids 1…n, without neighbours
+	blocks         []sourceBlock   // the same, some with neighbours
+	parts          []part          // what was rendered last
+	ledger         []SourceEntry   // parallel to blocks
+	neighbourTexts []string        // texts of neighbours added in this fit or an earlier one
+	skippedPresent bool            // a neighbour was left out because the messages hold its text
 
 	beside func(src *retrieval.Source, n int) (text string, ok bool) // reads another chunk of a source's section
 }
@@ -170,7 +168,7 @@ func (s *sourceList) element(blocks []sourceBlock) taken {
 		t.tokens += blocks[i].tokens
 		t.text += blocks[i].ofBody
 	}
-	if t.tokens > block.ClosingAbove {
+	if t.tokens > closingAbove {
 		t.tokens += f.closing.tokens
 		t.rules += f.closing.tokens
 	}

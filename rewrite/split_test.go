@@ -9,7 +9,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 	"sidenote/rewrite/model"
 )
 
@@ -60,7 +59,7 @@ func (s splitTurn) rewritten(t *testing.T) (rewrite.Result, []string) {
 		}
 	}
 	var sent struct{ Messages []struct{ Content any } }
-	if err := json.Unmarshal(rewrite.Apply(nil, body, res.Edits), &sent); err != nil {
+	if err := json.Unmarshal(rewrite.ApplyEdits(nil, body, res.Edits), &sent); err != nil {
 		t.Fatal(err)
 	}
 	var texts []string
@@ -136,7 +135,7 @@ func TestM17RulesWithoutASystemMessage(t *testing.T) {
 // Under split the policy still decides about an empty result and a failure.
 func TestM17OnEmptyAndOnFailure(t *testing.T) {
 	s := newSplitTurn(t)
-	s.policy.Grounding = block.GroundingStrict
+	s.policy.Grounding = rewrite.GroundingStrict
 	s.found.Reason = retrieval.ReasonNoMatch
 	res, texts := s.rewritten(t)
 	const grounding = " Where they are given, answer only from them; if they do not contain the answer, say that the documents do not cover it."

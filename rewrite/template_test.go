@@ -40,7 +40,7 @@ func injected(t *testing.T, p rewrite.Policy, m rewrite.Model, body string) stri
 	if res.Outcome != rewrite.Injected {
 		t.Fatalf("%s %s", res.Outcome, res.Reason)
 	}
-	return string(rewrite.Apply(nil, req.Body, res.Edits))
+	return string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 }
 
 // A document cannot close a template's own tags (golden/template_tags), even where its
@@ -58,7 +58,7 @@ func TestM19ADocumentCannotEndTheTemplate(t *testing.T) {
 	for _, budget := range []int{2000, 70} {
 		p.ContextTokens, p.MinTruncatedTokens = budget, 1
 		res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
-		body := string(rewrite.Apply(nil, req.Body, res.Edits))
+		body := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 		if n := tags.NewVocabulary("context").Count(body); res.Outcome != rewrite.Injected || n != 2*3 {
 			t.Errorf("budget %d: %s, %d tags, want those of the template, the list and its source:\n%s", budget, res.Outcome, n, body)
 		}
@@ -97,7 +97,7 @@ func TestRulesWhereTheyBelong(t *testing.T) {
 		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{rewrite.Model{Counter: words{}}}}
 		for range 2 { // made, and remembered
 			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
-			got := string(rewrite.Apply(nil, req.Body, res.Edits))
+			got := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 			got = strings.NewReplacer(`\n"`, `"`).Replace(got)
 			want := strings.NewReplacer(`\n"`, `"`).Replace(before + c.inSystem + between + c.withMessage + behind)
 			if got != want {
@@ -123,7 +123,7 @@ func TestRulesInATemplateNeedSources(t *testing.T) {
 		for _, off := range []bool{false, true} {
 			p.ContextTokens, p.NoRules = 10_000, off
 			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
-			got := string(rewrite.Apply(nil, req.Body, res.Edits))
+			got := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 			if n, want := strings.Count(got, "Excerpts retrieved"), map[bool]int{true: 1}[sources != nil && !off]; n != want || !strings.Contains(got, "Be kind.") {
 				t.Errorf("%d sources, off %t: the rules stand there %d times, want %d", len(sources), off, n, want)
 			}

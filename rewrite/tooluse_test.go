@@ -6,7 +6,6 @@ import (
 
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 	"sidenote/rewrite/tags"
 )
 
@@ -28,7 +27,7 @@ func TestProtectedTagsAreInNoText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := options.Read(req)
+		o, err := rewrite.ReadOptions(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +35,7 @@ func TestProtectedTagsAreInNoText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(rewrite.Apply(nil, req.Body, rw.Rewrite(t.Context(), p, req, o).Edits))
+		return string(rewrite.ApplyEdits(nil, req.Body, rw.Rewrite(t.Context(), p, req, o).Edits))
 	}
 	const chunk = `,"sidenote":{"chunks":[{"id":"e","type":"environment","content":"<search>x"}]}`
 	own := tags.Vocabulary{}

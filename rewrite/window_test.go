@@ -9,8 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/rewrite"
-	"sidenote/rewrite/calibration"
-	"sidenote/rewrite/cost"
 	"sidenote/rewrite/model"
 )
 
@@ -24,7 +22,7 @@ func measured(t testing.TB, rw *rewrite.Rewriter, body string) rewrite.Window {
 	return rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window
 }
 
-func costOf(t testing.TB, m rewrite.Model, body string) cost.Tokens {
+func costOf(t testing.TB, m rewrite.Model, body string) model.CostTokens {
 	t.Helper()
 	w := measured(t, &rewrite.Rewriter{Models: models{m}}, body)
 	if w.Cost == nil {
@@ -61,7 +59,7 @@ func TestCostsAreRemembered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		count := func(rw *rewrite.Rewriter) cost.Tokens {
+		count := func(rw *rewrite.Rewriter) model.CostTokens {
 			return *rw.Rewrite(t.Context(), rewrite.Policy{CountWhole: true}, req, rewrite.Options{}).Ledger.Window.Cost
 		}
 		want := count(rewrite.OneOfMany(&rewrite.Rewriter{Models: by[name].Models}))
@@ -138,7 +136,7 @@ func TestWindow(t *testing.T) {
 
 // The learnt offset of an upstream is added to the bound by bytes too.
 func TestBoundKnowsWhatIsBilledBeyond(t *testing.T) {
-	hidden := calibration.Value{Ratio: 1, Offset: 5000, OffsetUpper: 5000}
+	hidden := model.CalibrationValue{Ratio: 1, Offset: 5000, OffsetUpper: 5000}
 	for _, estimated := range []bool{false, true} {
 		m := rewrite.Model{Window: 8000, Calibration: hidden, Estimated: estimated}
 		if w := windowed(t, m, testPolicy(t, nil), `,"max_tokens":100`).Ledger.Window; w.Check != model.CheckBound || w.Request < 5000 {
@@ -171,8 +169,8 @@ func TestCalibratedWindow(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.CountWhole = true
 	const tools = `,"max_tokens":100,"tools":[{"type":"function","function":{"name":"f"}}]` // 23 of them, 16 + 1 for the formula
-	seen := func(v calibration.Value) rewrite.Model { return rewrite.Model{Window: 4000, Calibration: v} }
-	estimated := func(v calibration.Value) rewrite.Model {
+	seen := func(v model.CalibrationValue) rewrite.Model { return rewrite.Model{Window: 4000, Calibration: v} }
+	estimated := func(v model.CalibrationValue) rewrite.Model {
 		m := seen(v)
 		m.Estimated = true
 		return m
@@ -181,22 +179,22 @@ func TestCalibratedWindow(t *testing.T) {
 		model   rewrite.Model
 		request int
 	}{
-		{seen(calibration.Value{}), 9 + 23 + 17},
-		{seen(calibration.Value{Ratio: 1, RatioUpper: 1.01, Offset: 3, OffsetUpper: 5}), 9 + 23 + 17 + 5},
-		{seen(calibration.Value{Ratio: 1, RatioUpper: 1.01, Offset: -3, OffsetUpper: -1}), 9 + 23 + 17},
-		{estimated(calibration.Value{}), 36 + 350},
-		{estimated(calibration.Value{Ratio: 1.4, RatioUpper: 1.5, Offset: 9, OffsetUpper: 10}), 48 + 350},
+		{seen(model.CalibrationValue{}), 9 + 23 + 17},
+		{seen(model.CalibrationValue{Ratio: 1, RatioUpper: 1.01, Offset: 3, OffsetUpper: 5}), 9 + 23 + 17 + 5},
+		{seen(model.CalibrationValue{Ratio: 1, RatioUpper: 1.01, Offset: -3, OffsetUpper: -1}), 9 + 23 + 17},
+		{estimated(model.CalibrationValue{}), 36 + 350},
+		{estimated(model.CalibrationValue{Ratio: 1.4, RatioUpper: 1.5, Offset: 9, OffsetUpper: 10}), 48 + 350},
 	} {
 		res := windowed(t, c.model, p, tools)
 		if got := res.Ledger.Window.Request; got != c.request {
 			t.Errorf("%+v: request %d, want %d", c.model.Calibration, got, c.request)
 		}
-		if v := res.Ledger.Calibration; (v != nil) != (c.model.Calibration != calibration.Value{}) || v != nil && *v != c.model.Calibration {
+		if v := res.Ledger.Calibration; (v != nil) != (c.model.Calibration != model.CalibrationValue{}) || v != nil && *v != c.model.Calibration {
 			t.Errorf("ledger shows %+v of %+v", v, c.model.Calibration)
 		}
 	}
 	p.ContextTokens = 4000
-	exact, more := windowed(t, rewrite.Model{}, p, "").Ledger.Used, estimated(calibration.Value{RatioUpper: 1.5})
+	exact, more := windowed(t, rewrite.Model{}, p, "").Ledger.Used, estimated(model.CalibrationValue{RatioUpper: 1.5})
 	more.Window = 0
 	if got, want := windowed(t, more, p, "").Ledger.Used, (3*exact+1)/2; got != want {
 		t.Errorf("used %d, want %d", got, want)
@@ -261,7 +259,7 @@ func BenchmarkLongMessage(b *testing.B) {
 				if res.Outcome != rewrite.Injected {
 					b.Fatal(res.Outcome, res.Reason)
 				}
-				rewrite.Apply(nil, body, res.Edits)
+				rewrite.ApplyEdits(nil, body, res.Edits)
 			}
 		})
 	}

@@ -109,6 +109,6 @@ func rewritten(t *testing.T, s *engine.Engine, tenant string, body []byte) strin
 			ids = append(ids, fmt.Sprintf("[%d] %s/%s", e.ID, e.Knowledge, e.Doc))
 		}
 	}
-	return fmt.Sprintf("%s\n%s %s cache=%s tokens=%d %s\n", rewrite.Apply(nil, body, res.Edits),
+	return fmt.Sprintf("%s\n%s %s cache=%s tokens=%d %s\n", rewrite.ApplyEdits(nil, body, res.Edits),
 		res.Outcome, strings.Join(ids, " "), res.Retrieval.Cache, res.Ledger.Used, res.Ledger.Exactness)
 }

@@ -6,7 +6,7 @@ import (
 	"sidenote/cmd/internal/console"
 	"sidenote/cmd/sidenote/internal/engine/models"
 	"sidenote/cmd/sidenote/internal/screen"
-	"sidenote/rewrite/assemble"
+	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
 )
 
@@ -40,7 +40,7 @@ func (c *contextCmd) Run(a *app) error {
 		return err
 	}
 	table := &models.Table{Rows: cfg.ModelTable(), Encodings: tokens.New()}
-	built, err := assemble.New(table).Build(a.ctx, policy.Rewrite, state, c.Model)
+	built, err := rewrite.NewAssembler(table).Build(a.ctx, policy.Rewrite, state, c.Model)
 	if err != nil {
 		return fmt.Errorf("no messages can be built: %w", err)
 	}

@@ -26,7 +26,6 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/transport/certs/certstest"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 // A step is a command line of a page and what the page says that it prints.
@@ -274,7 +273,7 @@ func asks(text string) error {
 	if err != nil {
 		return err
 	}
-	_, err = options.Read(req)
+	_, err = rewrite.ReadOptions(req)
 	return err
 }
 

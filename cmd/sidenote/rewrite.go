@@ -10,7 +10,6 @@ import (
 	"sidenote/proxy/dryrun"
 	"sidenote/proxy/planning"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 type rewriteCmd struct {
@@ -46,11 +45,11 @@ func (c *rewriteCmd) Run(a *app) error {
 		}
 		return fmt.Errorf("the request would pass untouched: %w", err)
 	}
-	asked, err := options.Read(req)
+	asked, err := rewrite.ReadOptions(req)
 	if err != nil {
 		return err
 	}
-	if err := options.Mistyped(asked, policy.Knowledge); err != nil {
+	if err := rewrite.MistypedBase(asked, policy.Knowledge); err != nil {
 		return fmt.Errorf("the request would be refused: %w", err)
 	}
 	if req.Empty && asked.Chunks == nil {
@@ -75,7 +74,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	if r.Stages != nil && !c.JSON {
 		fmt.Fprintln(a.stderr, "stages: the request is answered in stages, whose prompts --stages prints; this is what goes up where they fail")
 	}
-	_, err = a.stdout.Write(rewrite.Apply(nil, req.Body, r.Rewrite.Edits))
+	_, err = a.stdout.Write(rewrite.ApplyEdits(nil, req.Body, r.Rewrite.Edits))
 	return err
 }
 

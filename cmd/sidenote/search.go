@@ -22,7 +22,6 @@ import (
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/store"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 type searchCmd struct {
@@ -73,7 +72,7 @@ func bringsChunks(chat []byte) bool {
 	if req == nil {
 		return false
 	}
-	o, err := options.Read(req)
+	o, err := rewrite.ReadOptions(req)
 	return err != nil || o.Chunks != nil // a mistake in them is for the caller to report
 }
 

@@ -30,7 +30,6 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/inbound"
 	"sidenote/rewrite"
-	"sidenote/rewrite/assemble"
 )
 
 const (
@@ -42,8 +41,8 @@ const (
 type Handler struct {
 	Telemetry
 	Rewriter  *rewrite.Rewriter
-	Assembler *assemble.Assembler // builds messages from typed chunks; nil: there is no such endpoint
-	Planners  *planning.Planners  // plan for dry runs; nil: nothing is planned
+	Assembler *rewrite.Assembler // builds messages from typed chunks; nil: there is no such endpoint
+	Planners  *planning.Planners // plan for dry runs; nil: nothing is planned
 	Tenants   *proxy.Directory
 	Lookup    *lookup.Knowledge  // searches and reads
 	Library   Library            // what the vector-store endpoints read; nil: there are no such endpoints

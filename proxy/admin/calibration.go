@@ -29,7 +29,7 @@ func (h *Handler) calibration(ctx *fasthttp.RequestCtx) error {
 			list.Data = append(list.Data, calibrated{
 				Tenant: e.Tenant, Upstream: e.Upstream, Row: e.Row, Model: e.Name, Samples: e.Samples, InForce: e.Value.Ratio > 0,
 				Ratio: e.Value.Ratio, RatioUpper: e.Value.RatioUpper, Offset: e.Value.Offset, OffsetUpper: e.Value.OffsetUpper,
-				Window: h.Rewriter.Calibration.Window(e.Key),
+				Window: h.Rewriter.Calibration.Window(e.CalibrationKey),
 			})
 		}
 	}

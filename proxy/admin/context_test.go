@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"sidenote/proxy/admin"
-	"sidenote/rewrite/assemble"
+	"sidenote/rewrite"
 )
 
 // The admin port builds messages without an upstream and without a search, and dry runs show
 // what becomes of chunks.
 func TestContext(t *testing.T) {
-	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Assembler = assemble.New(models{}) }).Handle, slog.New(slog.DiscardHandler)))
+	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Assembler = rewrite.NewAssembler(models{}) }).Handle, slog.New(slog.DiscardHandler)))
 	const list = `"chunks":[{"id":"s1","type":"system","content":"Be <b>kind</b>."},{"id":"u1","type":"agent","role":"user","content":"Hi."}]`
 	code, body := call(t, "POST", url+"/v1/context?tenant=acme", `{"model":"m",`+list+`,"context":{"exclude_types":["agent"]}}`)
 	var built struct {

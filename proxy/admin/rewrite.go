@@ -96,7 +96,7 @@ func writeDryRun(ctx *fasthttp.RequestCtx, r *dryrun.Result) error {
 		a.Answer = r.Rules.EmptyAnswer
 	case rewrite.Refused:
 	default:
-		request = rewrite.Apply(nil, r.Body, res.Edits)
+		request = rewrite.ApplyEdits(nil, r.Body, res.Edits)
 	}
 	out, err := json.Marshal(a)
 	if err != nil {

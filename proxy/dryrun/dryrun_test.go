@@ -13,7 +13,6 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 	"sidenote/rewrite/staged"
 )
 
@@ -59,13 +58,13 @@ func run(t *testing.T, body string, change func(*proxy.Policy)) (r dryrun.Result
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked, err := options.Read(req)
+	asked, err := rewrite.ReadOptions(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rw := &rewrite.Rewriter{Retriever: retrieval.Func(retrieve), Models: models{}}
 	r = dryrun.Of(t.Context(), rw, &of, of.Rewrite.Narrow(asked), req, asked, rewrite.ReasonSwitchedOff)
-	return r, string(rewrite.Apply(nil, []byte(body), r.Rewrite.Edits))
+	return r, string(rewrite.ApplyEdits(nil, []byte(body), r.Rewrite.Edits))
 }
 
 func chat(question, members string) string {

@@ -9,7 +9,6 @@ import (
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 // A Runner makes dry runs of chats as they would come to the data port. It is safe for
@@ -49,15 +48,15 @@ func (d *Runner) Run(ctx context.Context, r Request) (Result, error) {
 		return Result{}, err
 	}
 	of, from := of.Limited(d.Modes, time.Now()) // an override, too
-	field, err := options.Read(req)
+	field, err := rewrite.ReadOptions(req)
 	if err != nil {
 		return Result{}, err
 	}
-	asked := options.Merge(r.Options, field)
+	asked := rewrite.MergeOptions(r.Options, field)
 	if err := of.WithoutClaims(); err != nil { // those of an override, too
 		return Result{}, err
 	}
-	if err := options.Mistyped(asked, of.Rewrite.Knowledge); err != nil {
+	if err := rewrite.MistypedBase(asked, of.Rewrite.Knowledge); err != nil {
 		return Result{}, err
 	}
 	if unread != nil && asked.Chunks == nil {

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"sidenote/rewrite"
-	"sidenote/rewrite/options"
 )
 
 const (
@@ -48,7 +47,7 @@ func setKnowledge(o *rewrite.Options, value string) error {
 	if len(ids) > maxKnowledgeIDs {
 		return fmt.Errorf("%d knowledge bases; at most %d", len(ids), maxKnowledgeIDs)
 	}
-	options.NameBases(o, "Sidenote-Knowledge", ids)
+	rewrite.NameBases(o, "Sidenote-Knowledge", ids)
 	return nil
 }
 

@@ -22,7 +22,7 @@ import (
 	"sidenote/proxy/lookup"
 	"sidenote/proxy/overview"
 	"sidenote/proxy/tenancy"
-	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/model"
 )
 
 // An Inspector answers with pages. It is made by New, and safe for concurrent use.
@@ -42,7 +42,7 @@ type Data struct {
 	Policies  Policies              // nil: what requests get is not known
 	Modes     *killswitch.Switch    // may lower the modes of policies; nil: nothing does
 	Usage     budget.Reporter       // tells what tenants used; nil: nothing is counted
-	Learnt    *calibration.Tracker  // what upstreams were seen to serve; nil: nothing
+	Learnt    *model.Tracker        // what upstreams were seen to serve; nil: nothing
 	Knowledge *lookup.Knowledge     // what can be looked into; nil: nothing
 	DryRun    *dryrun.Runner        // asks requests again; nil: nothing does
 }

@@ -12,7 +12,7 @@ import (
 	"sidenote/proxy/overview"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
-	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/model"
 )
 
 const overviewPath = "/overview"
@@ -40,7 +40,7 @@ type overviewView struct {
 
 // A window is one that an upstream was seen to serve.
 type window struct {
-	calibration.Key
+	model.CalibrationKey
 	Tokens int
 }
 
@@ -78,8 +78,8 @@ func overviewPage(i *Inspector, _ *visit) (any, error) {
 	view := &overviewView{View: v, Kept: ring != nil, Questions: questionsOf(ring, v.Questions)}
 	if i.data.Learnt != nil {
 		for _, e := range i.data.Learnt.All() {
-			if tokens := i.data.Learnt.Window(e.Key); tokens > 0 && len(view.Windows) < maxWindows {
-				view.Windows = append(view.Windows, window{e.Key, tokens})
+			if tokens := i.data.Learnt.Window(e.CalibrationKey); tokens > 0 && len(view.Windows) < maxWindows {
+				view.Windows = append(view.Windows, window{e.CalibrationKey, tokens})
 			}
 		}
 	}

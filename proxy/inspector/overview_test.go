@@ -16,7 +16,7 @@ import (
 	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/model"
 )
 
 // busy is an hour with requests of all outcomes, whose questions are kept.
@@ -212,10 +212,10 @@ func TestOverviewWithoutTexts(t *testing.T) {
 // Upstreams that truncate prompts are listed with the observed window and the remedy; others are
 // not.
 func TestOverviewShowsServedWindows(t *testing.T) {
-	learnt := calibration.New()
+	learnt := model.NewTracker()
 	for range 6 {
-		learnt.Observe(calibration.Key{Tenant: "acme", Upstream: "local", Row: "llama3.1*", Name: "llama3.1:8b"}, 6000, 2048)
-		learnt.Observe(calibration.Key{Tenant: "acme", Upstream: "cloud", Row: "gpt-5*", Name: "gpt-5-mini"}, 6000, 6100)
+		learnt.Observe(model.CalibrationKey{Tenant: "acme", Upstream: "local", Row: "llama3.1*", Name: "llama3.1:8b"}, 6000, 2048)
+		learnt.Observe(model.CalibrationKey{Tenant: "acme", Upstream: "cloud", Row: "gpt-5*", Name: "gpt-5-mini"}, 6000, 6100)
 	}
 	a := ask(t, "GET", serve(t, inspector.Data{Learnt: learnt}, nil)+"/overview", "")
 	for _, part := range []string{"Truncated prompts", "OLLAMA_CONTEXT_LENGTH", "llama3.1:8b", "local", "acme", "2,048"} {
@@ -226,7 +226,7 @@ func TestOverviewShowsServedWindows(t *testing.T) {
 	if strings.Contains(a.body, "gpt-5-mini") {
 		t.Error("an upstream that truncates nothing is listed")
 	}
-	if a := ask(t, "GET", serve(t, inspector.Data{Learnt: calibration.New()}, nil)+"/overview", ""); strings.Contains(a.body, "Truncated prompts") {
+	if a := ask(t, "GET", serve(t, inspector.Data{Learnt: model.NewTracker()}, nil)+"/overview", ""); strings.Contains(a.body, "Truncated prompts") {
 		t.Error("the page has a table without rows")
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"sidenote/proxy/toolbox"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/edit"
 	"sidenote/rewrite/offer"
 	"sidenote/rewrite/toolhistory"
 )
@@ -44,7 +43,7 @@ func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.O
 		return 0
 	}
 	for _, in := range insertions {
-		o.restored = append(o.restored, edit.Edit{Name: offer.EditMessages, Offset: in.Offset, Insert: edit.Text{in.Text}})
+		o.restored = append(o.restored, rewrite.Edit{Name: offer.EditMessages, Offset: in.Offset, Insert: rewrite.EditText{in.Text}})
 	}
 	for _, turn := range restored {
 		o.nextID = max(o.nextID, turn.NextID)

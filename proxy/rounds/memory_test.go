@@ -11,7 +11,6 @@ import (
 	"sidenote/proxy/toolbox"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/edit"
 	"sidenote/rewrite/toolhistory"
 	"sidenote/rewrite/toolhistory/historytest"
 )
@@ -68,8 +67,8 @@ func TestRestoredCounts(t *testing.T) {
 	if n := o.Restore(t.Context(), kept, acme, func(n int) bool { taken += n; return true }); n != 1 {
 		t.Fatalf("%d turns are put back", n)
 	}
-	body := edit.Apply(nil, req.Body, o.Join(nil))
-	if grown := len(body) - len(edit.Apply(nil, req.Body, bare.Join(nil))); grown < 2500 || taken < 2*grown-8 || taken > 2*grown {
+	body := rewrite.ApplyEdits(nil, req.Body, o.Join(nil))
+	if grown := len(body) - len(rewrite.ApplyEdits(nil, req.Body, bare.Join(nil))); grown < 2500 || taken < 2*grown-8 || taken > 2*grown {
 		t.Errorf("%d bytes are taken for %d", taken, grown)
 	}
 	if err := historytest.Check(body); err != nil {
@@ -95,7 +94,7 @@ func TestRestoredCounts(t *testing.T) {
 // Where there is no memory for it, and for whom it is not, nothing is put back.
 func TestNotRestored(t *testing.T) {
 	kept, req := remembering(t, 500)
-	want := string(edit.Apply(nil, req.Body, offer(t, req).Join(nil)))
+	want := string(rewrite.ApplyEdits(nil, req.Body, offer(t, req).Join(nil)))
 	for name, restore := range map[string]func(o *rounds.Offering) int{
 		"no memory": func(o *rounds.Offering) int {
 			return o.Restore(t.Context(), kept, acme, func(int) bool { return false })
@@ -114,7 +113,7 @@ func TestNotRestored(t *testing.T) {
 		if n := restore(o); n != 0 {
 			t.Errorf("%s: %d turns are put back", name, n)
 		}
-		if got := string(edit.Apply(nil, req.Body, o.Join(nil))); got != want {
+		if got := string(rewrite.ApplyEdits(nil, req.Body, o.Join(nil))); got != want {
 			t.Errorf("%s: %s", name, got)
 		}
 		if id := o.FirstID(2); id != 3 {

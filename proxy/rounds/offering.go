@@ -12,7 +12,6 @@ import (
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/edit"
 	"sidenote/rewrite/offer"
 	"sidenote/rewrite/tokens"
 	"sidenote/rewrite/toolhistory"
@@ -27,10 +26,10 @@ type Offering struct {
 	req       *chat.Request
 	policy    *toolbox.Policy
 	asked     offer.Request
-	tools     edit.Edit  // offers them; none under the XML protocol
-	text      string     // about them, under the XML protocol
-	place     chat.Place // of the text
-	restored  []edit.Edit
+	tools     rewrite.Edit // offers them; none under the XML protocol
+	text      string       // about them, under the XML protocol
+	place     chat.Place   // of the text
+	restored  []rewrite.Edit
 	history   *toolhistory.History // of the client; nil without kept
 	kept      *turns.Store
 	owner     turns.Owner
@@ -38,7 +37,7 @@ type Offering struct {
 	messages  []json.RawMessage // of the rounds before
 	last      bool              // nothing is offered any more
 	withdrawn bool              // nothing of ours goes up any more
-	base      []edit.Edit       // of the rewrite
+	base      []rewrite.Edit    // of the rewrite
 }
 
 // Offer offers the tools of a policy to the model of a request. If that cannot be, refusal says why.
@@ -141,7 +140,7 @@ func (o *Offering) UpFront(p rewrite.Policy) rewrite.Policy {
 }
 
 // Join adds what goes up in this round to the edits of a rewrite.
-func (o *Offering) Join(edits []edit.Edit) []edit.Edit {
+func (o *Offering) Join(edits []rewrite.Edit) []rewrite.Edit {
 	if o.withdrawn {
 		return edits
 	}
@@ -157,15 +156,15 @@ func (o *Offering) Join(edits []edit.Edit) []edit.Edit {
 	if o.text == "" && !o.last {
 		all = append(all, o.tools)
 	}
-	return edit.Sort(all)
+	return rewrite.SortEdits(all)
 }
 
 // describe puts the text about tools behind the application's, and behind what the rewrite adds there.
-func (o *Offering) describe(edits []edit.Edit) []edit.Edit {
+func (o *Offering) describe(edits []rewrite.Edit) []rewrite.Edit {
 	place := o.place
 	for i := range edits {
 		if e := &edits[i]; e.Offset == place.Offset && e.Insert.Len() > 0 {
-			e.Insert = edit.Text{place.Extended(e.Insert.Append(nil), "\n"+o.text)}
+			e.Insert = rewrite.EditText{place.Extended(e.Insert.Append(nil), "\n"+o.text)}
 			return edits
 		}
 	}
@@ -173,7 +172,7 @@ func (o *Offering) describe(edits []edit.Edit) []edit.Edit {
 	if !place.Added {
 		lead = "\n\n"
 	}
-	return append(edits, edit.Edit{Name: offer.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: edit.Text{place.JSON([]string{lead + o.text})}})
+	return append(edits, rewrite.Edit{Name: offer.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: rewrite.EditText{place.JSON([]string{lead + o.text})}})
 }
 
 // Withdraw leaves out of the next round, which is the last one, all that Join adds: the upstream
@@ -190,7 +189,7 @@ func (o *Offering) BesideOthers() bool { return len(o.asked.Names) > 0 }
 func (o *Offering) Restores() bool { return len(o.restored) > 0 }
 
 // Next makes the offering that of the next round, and returns the edits of its body.
-func (o *Offering) Next(messages []json.RawMessage, last bool) []edit.Edit {
+func (o *Offering) Next(messages []json.RawMessage, last bool) []rewrite.Edit {
 	o.messages, o.last = messages, last
 	return o.base
 }
@@ -211,7 +210,7 @@ func (o *Offering) Tokens(c retrieval.Counter) int64 {
 }
 
 // count counts what edits insert.
-func count(c retrieval.Counter, edits []edit.Edit) (n int64) {
+func count(c retrieval.Counter, edits []rewrite.Edit) (n int64) {
 	for i := range edits {
 		n += countText(c, edits[i].Insert.Append(nil))
 	}

@@ -15,7 +15,6 @@ import (
 	"sidenote/proxy/transport"
 	"sidenote/proxy/usage"
 	"sidenote/rewrite"
-	"sidenote/rewrite/metered"
 )
 
 // A Request is what is known of a request whose tenant has limits.
@@ -26,9 +25,9 @@ type Request struct {
 	Counts bool        // it is the client's request all the same, as the calls before did nothing
 	Kind   budget.Kind // "": that of the route
 	Route  route.Kind
-	Body   *metered.Request // nil on routes whose answers have no tokens
-	Row    string           // of the model table, for the model that Body names
-	Tier   string           // service_tier of a request without Body
+	Body   *rewrite.MeteredRequest // nil on routes whose answers have no tokens
+	Row    string                  // of the model table, for the model that Body names
+	Tier   string                  // service_tier of a request without Body
 }
 
 // A Demand is what a request takes, as it would be sent, in tokens.
@@ -38,7 +37,7 @@ type Demand struct {
 	Refers   bool  // to what is not in it, such as files, so that it may take more
 
 	// Body and Row are those of another request that cheaper puts in place of the one that Reserve got.
-	Body *metered.Request
+	Body *rewrite.MeteredRequest
 	Row  string
 }
 
@@ -118,24 +117,24 @@ func kindOf(r route.Kind) budget.Kind {
 }
 
 // RouteOf returns what a metered request may use on a route.
-func RouteOf(r route.Kind) metered.Route {
+func RouteOf(r route.Kind) rewrite.MeteredRoute {
 	switch r {
 	case route.Chat:
-		return metered.Chat
+		return rewrite.MeteredChat
 	case route.Completions:
-		return metered.Completions
+		return rewrite.MeteredCompletions
 	case route.Responses:
-		return metered.Responses
+		return rewrite.MeteredResponses
 	case route.Messages:
-		return metered.Messages
+		return rewrite.MeteredMessages
 	case route.Embeddings:
-		return metered.Embeddings
+		return rewrite.MeteredEmbeddings
 	}
-	return metered.Other
+	return rewrite.MeteredOther
 }
 
 // estimate is what a request takes at most.
-func (s *Spending) estimate(body *metered.Request, of Demand) budget.Amount {
+func (s *Spending) estimate(body *rewrite.MeteredRequest, of Demand) budget.Amount {
 	a := budget.Amount{Requests: 1}
 	if s.later {
 		a.Requests = 0
@@ -180,7 +179,7 @@ func (s *Spending) Sent() Demand {
 
 // SentAnew notes that the request is sent once more, with another body, and that its first call took
 // nothing. It returns false, and notes nothing, if that may take more than is reserved.
-func (s *Spending) SentAnew(body *metered.Request, of Demand) bool {
+func (s *Spending) SentAnew(body *rewrite.MeteredRequest, of Demand) bool {
 	was, longest, held := s.sent, s.longest, s.hold.Estimate()
 	if e := s.estimate(body, of); e.Tokens > held.Tokens || e.Injected > held.Injected || e.Money > held.Money {
 		s.sent, s.longest = was, longest

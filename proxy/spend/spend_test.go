@@ -11,7 +11,6 @@ import (
 	"sidenote/proxy/spend"
 	"sidenote/proxy/usage"
 	"sidenote/rewrite"
-	"sidenote/rewrite/metered"
 )
 
 // A settler settles at once.
@@ -27,7 +26,7 @@ func (s settler) Settle(one budget.Settlement) {
 func BenchmarkSpend(b *testing.B) {
 	ledger := budget.NewMemory(nil)
 	m := budget.NewMeter(ledger, ledger, settler{ledger}, metricstest.New().NewBudgets())
-	body, err := metered.Read(metered.Chat, []byte(`{"model":"m","max_tokens":10,"messages":[]}`))
+	body, err := rewrite.ReadMetered(rewrite.MeteredChat, []byte(`{"model":"m","max_tokens":10,"messages":[]}`))
 	if err != nil {
 		b.Fatal(err)
 	}

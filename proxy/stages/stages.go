@@ -15,7 +15,6 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
-	"sidenote/rewrite/edit"
 	"sidenote/rewrite/staged"
 )
 
@@ -60,7 +59,7 @@ type Setup struct {
 	Host    Host
 	Policy  *staged.Policy
 	Request *staged.Request // that is not Unfit
-	Strip   []edit.Edit     // of it
+	Strip   []rewrite.Edit  // of it
 	Sources []byte          // as in staged.Inputs
 	Models  func(name string) rewrite.Model
 	Outputs Outputs // nil: none are remembered

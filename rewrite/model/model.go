@@ -6,8 +6,6 @@ import (
 	"math"
 
 	"sidenote/retrieval"
-	"sidenote/rewrite/calibration"
-	"sidenote/rewrite/cost"
 	"sidenote/rewrite/tokens"
 )
 
@@ -28,7 +26,7 @@ type Model struct {
 	Reasoning        tokens.Reasoning // whether it reasons before it answers
 
 	Images      tokens.ImageRule
-	Calibration calibration.Value // how its upstream's bills differ from our counts; zero while unknown
+	Calibration CalibrationValue // how its upstream's bills differ from our counts; zero while unknown
 }
 
 // What models may spend on reasoning before a short answer, in tokens.
@@ -59,8 +57,8 @@ func (m *Model) LowEffort() string {
 }
 
 // Counting is how the model's prompts are counted.
-func (m *Model) Counting() cost.Model {
-	return cost.Model{Encoding: m.Encoding, Counter: m.Counter, Images: m.Images}
+func (m *Model) Counting() CostModel {
+	return CostModel{Encoding: m.Encoding, Counter: m.Counter, Images: m.Images}
 }
 
 // Ratio returns how many tokens are billed at most for each counted one: 1 if the
@@ -96,14 +94,14 @@ const (
 // formulas took part: the samples behind the offset may be of requests without tools,
 // so the offset does not cover them. For an estimated model the learnt ratio stands for
 // the offset already.
-func (m *Model) Reserve(c cost.Tokens) int {
+func (m *Model) Reserve(c CostTokens) int {
 	n := 0
 	if !m.Estimated {
 		n = max(m.Calibration.OffsetUpper, 0)
 	}
 	switch {
 	case m.Estimated && c.Tools > 0:
-		n += cost.ToolsPreamble
+		n += toolsPreamble
 	case !m.Estimated && !c.Exact:
 		n += formulaReserve + (c.Tools+c.Format)/formulaShare
 	}

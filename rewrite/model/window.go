@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/cost"
 )
 
 // A Window says how a model's window is divided for one request, in tokens:
@@ -14,14 +13,14 @@ import (
 //
 // Only what is added shrinks; the client's messages are never changed.
 type Window struct {
-	Size           int          `json:"size"` // 0 is unknown
-	Check          WindowCheck  `json:"check"`
-	ReservedOutput int          `json:"reserved_output_tokens"`
-	Request        int          `json:"request"`              // the request as it came; under CheckBound it may be less
-	Cost           *cost.Tokens `json:"components,omitempty"` // its components as counted
-	Reserve        int          `json:"reserve"`              // part of Request: the reserve for errors of formulas
-	Room           int          `json:"room"`                 // left for what is added; negative if the request alone is too long
-	Limits         bool         `json:"limits"`               // the window, not the policy, limits what is added
+	Size           int         `json:"size"` // 0 is unknown
+	Check          WindowCheck `json:"check"`
+	ReservedOutput int         `json:"reserved_output_tokens"`
+	Request        int         `json:"request"`              // the request as it came; under CheckBound it may be less
+	Cost           *CostTokens `json:"components,omitempty"` // its components as counted
+	Reserve        int         `json:"reserve"`              // part of Request: the reserve for errors of formulas
+	Room           int         `json:"room"`                 // left for what is added; negative if the request alone is too long
+	Limits         bool        `json:"limits"`               // the window, not the policy, limits what is added
 }
 
 // A WindowCheck says how the request's size was found.
@@ -50,7 +49,7 @@ type Limits struct {
 // byte, so a short request is bounded by its length and not counted. What an upstream
 // bills beyond the request, such as a prompt of its own, has no bytes in it and is
 // added from the calibration.
-func (m *Model) Measure(r *chat.Request, messages *cost.Messages, l Limits) Window {
+func (m *Model) Measure(r *chat.Request, messages *MessageCosts, l Limits) Window {
 	w := Window{Size: m.Window, Check: CheckUnknown, ReservedOutput: m.Reserved(r, l.ReserveOutput)}
 	allowed := m.Allowed(l.ContextTokens)
 	if m.Window > 0 {
@@ -76,7 +75,7 @@ func (m *Model) Measure(r *chat.Request, messages *cost.Messages, l Limits) Wind
 func (m *Model) Bound(r *chat.Request) int {
 	n := len(r.Body) + boundSlack + max(m.Calibration.OffsetUpper, 0)
 	if files := r.Attachments; files > 0 {
-		n += max(m.Images.Tokens(0, 0, "auto"), m.Images.Tokens(0, 0, "original"), cost.FileTokens) * files
+		n += max(m.Images.Tokens(0, 0, "auto"), m.Images.Tokens(0, 0, "original"), FileTokens) * files
 	}
 	return n
 }

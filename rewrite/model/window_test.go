@@ -6,9 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sidenote/rewrite/calibration"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/cost"
 	"sidenote/rewrite/model"
 )
 
@@ -74,7 +72,7 @@ func TestMeasure(t *testing.T) {
 		{200, model.Limits{ContextTokens: 100}, model.CheckCount, 200 - 100 - 9},
 	} {
 		m := model.Model{Window: c.window, Counter: words{}}
-		w := m.Measure(r, (&cost.Counter{}).Of(r), c.limits)
+		w := m.Measure(r, (&model.CostCounter{}).Of(r), c.limits)
 		if w.Check != c.check || w.Room != c.room || w.Limits != (c.window > 0 && c.room < m.Allowed(c.limits.ContextTokens)) {
 			t.Errorf("window %d, %+v: %+v", c.window, c.limits, w)
 		}
@@ -89,7 +87,7 @@ func TestBilledCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := model.Model{Estimated: rapid.Bool().Draw(t, "estimated")}
 		if rapid.Bool().Draw(t, "learnt") {
-			m.Calibration = calibration.Value{RatioUpper: rapid.Float64Range(0.5, 4).Draw(t, "ratio")}
+			m.Calibration = model.CalibrationValue{RatioUpper: rapid.Float64Range(0.5, 4).Draw(t, "ratio")}
 		}
 		budget := rapid.IntRange(0, 1<<20).Draw(t, "budget")
 		n := m.Counted(budget)

@@ -6,8 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/edit"
 )
 
 // The names of edits in the ledger.
@@ -175,7 +175,7 @@ func (r *Request) Rename(name string) string {
 }
 
 // Tools returns the edit that adds tools, at least one, behind those of the request.
-func (r *Request) Tools(tools []Tool) edit.Edit {
+func (r *Request) Tools(tools []Tool) rewrite.Edit {
 	type function struct {
 		Type string `json:"type"`
 		Tool `json:"function"`
@@ -185,24 +185,24 @@ func (r *Request) Tools(tools []Tool) edit.Edit {
 		list = append(list, encode(function{"function", t}))
 	}
 	text := bytes.Join(unraw(list), []byte(","))
-	e := edit.Edit{Name: EditTools, Offset: r.tools.End - 1}
+	e := rewrite.Edit{Name: EditTools, Offset: r.tools.End - 1}
 	switch {
 	case r.kind == chat.KindMissing:
-		e.Offset, e.Insert = r.end, edit.Text{[]byte(`,"tools":[`), text, []byte("]")}
+		e.Offset, e.Insert = r.end, rewrite.EditText{[]byte(`,"tools":[`), text, []byte("]")}
 	case r.kind == chat.KindNull:
 		e.Offset, e.Delete = r.tools.Start, r.tools.End-r.tools.Start
-		e.Insert = edit.Text{[]byte("["), text, []byte("]")}
+		e.Insert = rewrite.EditText{[]byte("["), text, []byte("]")}
 	case r.empty:
-		e.Insert = edit.Text{text}
+		e.Insert = rewrite.EditText{text}
 	default:
-		e.Insert = edit.Text{[]byte(","), text}
+		e.Insert = rewrite.EditText{[]byte(","), text}
 	}
 	return e
 }
 
 // Messages returns the edit that adds messages, at least one, each a JSON object, behind the last one.
-func (r *Request) Messages(list []json.RawMessage) edit.Edit {
-	return edit.Edit{Name: EditMessages, Offset: r.last, Insert: edit.Text{[]byte(","), bytes.Join(unraw(list), []byte(","))}}
+func (r *Request) Messages(list []json.RawMessage) rewrite.Edit {
+	return rewrite.Edit{Name: EditMessages, Offset: r.last, Insert: rewrite.EditText{[]byte(","), bytes.Join(unraw(list), []byte(","))}}
 }
 
 func unraw(list []json.RawMessage) [][]byte {

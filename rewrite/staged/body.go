@@ -6,7 +6,6 @@ import (
 
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/edit"
 	"sidenote/rewrite/tokens"
 )
 
@@ -14,9 +13,9 @@ import (
 type Call struct {
 	Stage *Stage
 	Prompt
-	Model rewrite.Model // of the stage
-	Last  bool          // its answer goes to the client
-	Strip []edit.Edit   // of the client's request: rewrite.StripEdits
+	Model rewrite.Model  // of the stage
+	Last  bool           // its answer goes to the client
+	Strip []rewrite.Edit // of the client's request: rewrite.StripEdits
 
 	Without []string // parameters that the model refuses
 }
@@ -200,14 +199,14 @@ func message(list []byte, role string, pieces ...[]byte) []byte {
 
 // stripped appends a message of the request without what is stripped of it.
 func (b *builder) stripped(list []byte, at chat.Span) []byte {
-	var within []edit.Edit
+	var within []rewrite.Edit
 	for _, e := range b.call.Strip {
 		if e.Offset >= at.Start && e.Offset < at.End {
 			e.Offset -= at.Start
 			within = append(within, e)
 		}
 	}
-	return edit.Apply(list, at.Of(b.req.Request.Body), within)
+	return rewrite.ApplyEdits(list, at.Of(b.req.Request.Body), within)
 }
 
 // quoted is text as JSON.

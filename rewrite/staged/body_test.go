@@ -14,7 +14,6 @@ import (
 
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/edit"
 	"sidenote/rewrite/staged"
 	"sidenote/rewrite/tokens"
 )
@@ -95,7 +94,7 @@ func readCall(t *testing.T, data []byte) (c staged.Call) {
 func TestBodyStrips(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"Be {{sidenote}}brief."},{"role":"user","content":"Q"}],"sidenote":{"mode":"staged"}}`
 	at := strings.Index(body, "{{sidenote}}")
-	strip := []edit.Edit{{Name: "marker", Offset: at, Delete: len("{{sidenote}}")}, {Name: "strip-field", Offset: strings.Index(body, `,"sidenote"`), Delete: 29}}
+	strip := []rewrite.Edit{{Name: "marker", Offset: at, Delete: len("{{sidenote}}")}, {Name: "strip-field", Offset: strings.Index(body, `,"sidenote"`), Delete: 29}}
 	got := staged.Read(parse(t, body)).Body(nil, staged.Call{Stage: &staged.Stage{}, Prompt: staged.Escaped("", "P"), Strip: strip})
 	if want := `{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"P"}]}`; string(got) != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -13,7 +13,6 @@ import (
 	"sidenote/retrieval/tools/toolstest"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tags"
-	"sidenote/rewrite/template"
 	"sidenote/rewrite/tokens"
 )
 
@@ -99,7 +98,7 @@ func FuzzDocument(f *testing.F) { f.Fuzz(rapid.MakeFuzz(callsNothing)) }
 
 func callsNothing(t *rapid.T) {
 	document := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 0, 40).Draw(t, "document"), "")
-	protecting := template.Template{}.Protecting(xmlcalls.Tags())
+	protecting := rewrite.Template{}.Protecting(xmlcalls.Tags())
 	vocabulary := protecting.Tags()
 	safe, _ := vocabulary.Neutralise(document, false)
 	var s xmlcalls.Scanner

@@ -10,7 +10,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config/port"
 	"sidenote/cmd/sidenote/internal/config/spelling"
 	"sidenote/cmd/sidenote/internal/config/typed"
-	"sidenote/rewrite/block"
+	"sidenote/rewrite"
 )
 
 // A checker reports what is wrong with a Config that a loader has filled.
@@ -106,7 +106,7 @@ func (c checker) checkPolicies() {
 		}
 		c.checkKnowledge(key+".knowledge", p.Knowledge)
 		checkTreatment(c, key, p.Treatment)
-		p.Spending.Check(key, p.Grounding == block.GroundingStrict, c.problem)
+		p.Spending.Check(key, p.Grounding == rewrite.GroundingStrict, c.problem)
 		checkOverrides(c, key, p)
 	}
 }

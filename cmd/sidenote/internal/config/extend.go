@@ -8,7 +8,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config/decode"
 	"sidenote/cmd/sidenote/internal/config/limits"
-	"sidenote/rewrite/block"
+	"sidenote/rewrite"
 )
 
 // expandPolicies merges each policy with those that it extends, and with the defaults: maps
@@ -27,7 +27,7 @@ func (c checker) expandPolicies() {
 			d := decode.Decoder{File: m.File, Marks: decode.Marks{}, Problems: &again, Variables: decode.Variables{Lookup: c.env}, Fields: c.fields}
 			d.Value("", m.Node, reflect.ValueOf(&p).Elem(), "")
 		}
-		if _, own := c.places["policies."+string(name)+".ladder"]; p.Grounding == block.GroundingStrict && !own {
+		if _, own := c.places["policies."+string(name)+".ladder"]; p.Grounding == rewrite.GroundingStrict && !own {
 			p.Ladder = limits.Grounded(p.Ladder)
 		}
 		expandOverrides(c, &p, chain)

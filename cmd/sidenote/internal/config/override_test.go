@@ -10,7 +10,6 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 )
 
 var overridden = `
@@ -46,7 +45,7 @@ func TestOverrides(t *testing.T) {
 		len(p.Components) != 1 || p.Components[0].Name != "short" || p.Mode != rewrite.Inject || p.Tenant != "t" || p.Knowledge[0] != "a" {
 		t.Errorf("merged: %+v", p)
 	}
-	if p := of("c", 0); p.ContextTokens != 800 || p.Search.TopK != 2 || p.Search.Deadline != 200*time.Millisecond || p.Citations != block.CitationsOff {
+	if p := of("c", 0); p.ContextTokens != 800 || p.Search.TopK != 2 || p.Search.Deadline != 200*time.Millisecond || p.Citations != rewrite.CitationsOff {
 		t.Errorf("over a policy that extends its own: %+v", p)
 	}
 	const public, hr, berlin = `{"type":"eq","key":"audience","value":"public"}`, `{"type":"eq","key":"team","value":"hr"}`, `{"type":"eq","key":"site","value":"berlin"}`
@@ -55,7 +54,7 @@ func TestOverrides(t *testing.T) {
 			t.Errorf("filters of overrides[%d]: %s", i, got)
 		}
 	}
-	if p := of("t", 2); p.Grounding != block.GroundingStrict || p.Empty() != rewrite.EmptyNotice || p.ContextTokens != 3000 {
+	if p := of("t", 2); p.Grounding != rewrite.GroundingStrict || p.Empty() != rewrite.EmptyNotice || p.ContextTokens != 3000 {
 		t.Errorf("grounding: %+v", p)
 	}
 	if p, _ := c.Tenant("o"); len(p.Overrides) != 1 || p.Overrides[0].Policy.Rewrite.Mode != rewrite.Shadow {

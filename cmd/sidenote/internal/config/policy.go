@@ -14,7 +14,6 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 )
 
 // A Policy is what a tenant's requests get. In a file a policy holds only what
@@ -47,10 +46,10 @@ type Treatment struct {
 	Sources            SourcesComponent   `yaml:"sources"`
 	SourceAttributes   []string           `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
 	Rules              string             `yaml:"rules" of:"on|off"` // whether ours stand above the sources, or in the template
-	Citations          block.Citations    `yaml:"citations" of:"auto|on|off"`
+	Citations          rewrite.Citations  `yaml:"citations" of:"auto|on|off"`
 	Annotations        citing.Annotations `yaml:"annotations"`
-	Grounding          block.Grounding    `yaml:"grounding" of:"default|strict"`
-	Escape             block.Escape       `yaml:"escape" of:"tags|all"`
+	Grounding          rewrite.Grounding  `yaml:"grounding" of:"default|strict"`
+	Escape             rewrite.Escape     `yaml:"escape" of:"tags|all"`
 	MinTruncatedTokens Count              `yaml:"min_truncated_tokens" min:"1" max:"1M"`
 	Planner            Planner            `yaml:"planner"`
 	Retrieval          Retrieval          `yaml:"retrieval"`
@@ -100,18 +99,18 @@ const (
 	adjacentNeighbours = "adjacent"
 )
 
-func (s SourcesComponent) order() block.SourceOrder {
+func (s SourcesComponent) order() rewrite.SourceOrder {
 	if s.Order == sourcesByRelevance {
-		return block.SourcesByRelevance
+		return rewrite.SourcesByRelevance
 	}
-	return block.SourceOrder(s.Order)
+	return rewrite.SourceOrder(s.Order)
 }
 
-func (s SourcesComponent) neighbours() block.Neighbours {
+func (s SourcesComponent) neighbours() rewrite.Neighbours {
 	if s.Neighbours == adjacentNeighbours {
-		return block.NeighboursAdjacent
+		return rewrite.NeighboursAdjacent
 	}
-	return block.Neighbours(s.Neighbours)
+	return rewrite.Neighbours(s.Neighbours)
 }
 
 // Retrieval is how sources are searched.
@@ -198,8 +197,8 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
 		Order:   p.Order,
-		Style: block.Style{
-			ComponentsFormat: block.ComponentsFormat(formatOf(p.ComponentsFormat)), SourcesFormat: block.SourcesFormat(formatOf(p.Sources.Format)),
+		Style: rewrite.Style{
+			ComponentsFormat: rewrite.ComponentsFormat(formatOf(p.ComponentsFormat)), SourcesFormat: rewrite.SourcesFormat(formatOf(p.Sources.Format)),
 			SourceOrder: p.Sources.order(), Neighbours: p.Sources.neighbours(), NoRules: p.Rules == Off, Citations: p.Citations, Grounding: p.Grounding,
 			SourceAttributes: p.SourceAttributes, Escape: p.Escape,
 		},

@@ -13,7 +13,6 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 )
 
 // resolve turns a checked configuration into the values that the proxy runs on. It reports
@@ -58,7 +57,7 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 	if p.Models != nil {
 		out.Models = Texts(p.Models)
 	}
-	if p.Grounding == block.GroundingStrict { // of an override; else it is refused
+	if p.Grounding == rewrite.GroundingStrict { // of an override; else it is refused
 		p.Ladder = limits.Grounded(p.Ladder)
 	}
 	out.Budget = p.Terms(c.Budgets.Budgets, limits.Table(c.Prices))

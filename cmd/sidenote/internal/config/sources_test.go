@@ -6,18 +6,17 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/rewrite"
-	"sidenote/rewrite/block"
 )
 
 // The order of sources is inherited with their priority, by itself or not; the usual one changes no
 // hash.
 func TestSourceOrder(t *testing.T) {
-	hashes := map[block.SourceOrder]string{}
-	for policies, want := range map[string]block.SourceOrder{
-		"{default: {mode: inject}}":                block.SourcesByRelevance,
-		"{default: {sources: {order: relevance}}}": block.SourcesByRelevance,
-		"{default: {sources: {order: edges}}}":     block.SourcesAtEdges,
-		"{base: {sources: {order: document}}, default: {extends: base, sources: {priority: high}}}": block.SourcesByDocument,
+	hashes := map[rewrite.SourceOrder]string{}
+	for policies, want := range map[string]rewrite.SourceOrder{
+		"{default: {mode: inject}}":                rewrite.SourcesByRelevance,
+		"{default: {sources: {order: relevance}}}": rewrite.SourcesByRelevance,
+		"{default: {sources: {order: edges}}}":     rewrite.SourcesAtEdges,
+		"{base: {sources: {order: document}}, default: {extends: base, sources: {priority: high}}}": rewrite.SourcesByDocument,
 	} {
 		c, err := config.Load(disk{"c.yaml": up + "policies: " + policies}.source("c.yaml"))
 		if err != nil {
@@ -32,7 +31,7 @@ func TestSourceOrder(t *testing.T) {
 		}
 		hashes[want] = p.Hash
 	}
-	if a, b, c := hashes[block.SourcesByRelevance], hashes[block.SourcesAtEdges], hashes[block.SourcesByDocument]; a == b || b == c || a == c {
+	if a, b, c := hashes[rewrite.SourcesByRelevance], hashes[rewrite.SourcesAtEdges], hashes[rewrite.SourcesByDocument]; a == b || b == c || a == c {
 		t.Errorf("hashes %v", hashes)
 	}
 	_, err := config.Load(disk{"c.yaml": up + "policies: {default: {sources: {order: best}}}"}.source("c.yaml"))
@@ -43,13 +42,13 @@ func TestSourceOrder(t *testing.T) {
 
 // Neighbours are a policy's, and the usual ones change no hash.
 func TestNeighbours(t *testing.T) {
-	hashes := map[string]block.Neighbours{}
+	hashes := map[string]rewrite.Neighbours{}
 	for _, c := range []struct {
 		policy string
-		want   block.Neighbours
+		want   rewrite.Neighbours
 	}{
-		{"mode: inject", block.NeighboursAdjacent}, {"sources: {neighbours: adjacent}", block.NeighboursAdjacent},
-		{"sources: {neighbours: section}", block.NeighboursSection}, {"sources: {neighbours: off}", block.NeighboursOff},
+		{"mode: inject", rewrite.NeighboursAdjacent}, {"sources: {neighbours: adjacent}", rewrite.NeighboursAdjacent},
+		{"sources: {neighbours: section}", rewrite.NeighboursSection}, {"sources: {neighbours: off}", rewrite.NeighboursOff},
 	} {
 		l, err := config.Load(disk{"c.yaml": up + "policies: {default: {" + c.policy + "}}"}.source("c.yaml"))
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"sidenote/cache"
 	"sidenote/cache/redis/redistest"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/model"
 )
 
 // replica is an engine on a Redis, which it waits for; more is more of that section
@@ -37,7 +37,7 @@ func replica(t *testing.T, url, more string) *Engine {
 	return s
 }
 
-var calibrated = calibration.Key{Upstream: "secret-upstream", Row: "gpt-5*", Name: "gpt-5-secret"}
+var calibrated = model.CalibrationKey{Upstream: "secret-upstream", Row: "gpt-5*", Name: "gpt-5-secret"}
 
 func (e *Engine) billed(n, billed int) {
 	for range n {
@@ -46,7 +46,7 @@ func (e *Engine) billed(n, billed int) {
 }
 
 // known is what a replica knows of the model.
-func (e *Engine) known(t *testing.T) calibration.Entry {
+func (e *Engine) known(t *testing.T) model.CalibrationEntry {
 	t.Helper()
 	all := e.exchange.Tracker.All()
 	if len(all) != 1 {
@@ -62,7 +62,7 @@ func TestCalibrationIsShared(t *testing.T) {
 	one, two := replica(t, server.URL(), ""), replica(t, server.URL(), "")
 	one.billed(20, 1100)
 	two.billed(1, 1101)
-	if v := two.known(t).Value; v != (calibration.Value{}) {
+	if v := two.known(t).Value; v != (model.CalibrationValue{}) {
 		t.Fatalf("after one answer: %+v", v)
 	}
 	one.exchange.Once(t.Context())
@@ -133,7 +133,7 @@ func TestCalibrationForeignValues(t *testing.T) {
 		t.Errorf("%d samples of what was copied back", n)
 	}
 	s := replica(t, server.URL(), keys("a"))
-	s.exchange.Tracker.Observe(calibration.Key{Upstream: calibrated.Upstream, Row: calibrated.Row, Name: "gpt-4o"}, 1000, 1100)
+	s.exchange.Tracker.Observe(model.CalibrationKey{Upstream: calibrated.Upstream, Row: calibrated.Row, Name: "gpt-4o"}, 1000, 1100)
 	s.exchange.Once(t.Context())
 	if e := s.exchange.Tracker.All()[0]; e.Samples != 1 {
 		t.Errorf("%d samples of another model", e.Samples)

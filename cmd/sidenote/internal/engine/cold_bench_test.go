@@ -59,7 +59,7 @@ func BenchmarkCold(b *testing.B) {
 				if res.Outcome != rewrite.Injected || res.Retrieval.Cache != retrieval.CacheMiss {
 					b.Fatalf("%s %s, cache=%s", res.Outcome, res.Reason, res.Retrieval.Cache)
 				}
-				pieces = rewrite.Pieces(pieces[:0], asked, res.Edits)
+				pieces = rewrite.EditPieces(pieces[:0], asked, res.Edits)
 			})
 		})
 	}

@@ -49,8 +49,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 	"sidenote/retrieval/vectorstore"
 	"sidenote/rewrite"
-	"sidenote/rewrite/assemble"
-	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/model"
 )
 
 // Options say what a process does with an engine. The zero Options read folders into
@@ -185,8 +184,8 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 }
 
 // openCalibration returns what learns how upstreams count. With Redis replicas share it.
-func openCalibration(e *Engine) *calibration.Tracker {
-	tracker := calibration.New()
+func openCalibration(e *Engine) *model.Tracker {
+	tracker := model.NewTracker()
 	if store := e.caches.Calibration(); store != nil {
 		e.exchange = &exchange.Exchange{Tracker: tracker, Store: store, Mismatched: func(why cache.Mismatch) { e.monitor.Mismatched(background.TierRedis, why) }}
 		e.tasks.Start(e.exchange.Run)
@@ -314,7 +313,7 @@ func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants proxy.Tenants, plans *planning.Planners) *admin.Handler {
 	directory := proxy.NewDirectory(tenants)
 	h := &admin.Handler{
-		Telemetry: e.telemetry(), Rewriter: rw, Assembler: assemble.New(rw.Models), Planners: plans, Tenants: directory,
+		Telemetry: e.telemetry(), Rewriter: rw, Assembler: rewrite.NewAssembler(rw.Models), Planners: plans, Tenants: directory,
 		Explain: e.explained, Overview: e.overview, Modes: e.modes, Lookup: lookupOf(e, cfg, rw, directory, plans), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
 		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
 		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },

@@ -41,7 +41,7 @@ func TestM09ModelsThatTakeNoSystemMessage(t *testing.T) {
 		if res.Outcome != rewrite.Injected || res.Ledger.ChunksSelected == 0 {
 			t.Fatalf("%s, %s: %s %s", model, placement, res.Outcome, res.Reason)
 		}
-		if err := json.Unmarshal(rewrite.Apply(nil, req.Body, res.Edits), &sent); err != nil {
+		if err := json.Unmarshal(rewrite.ApplyEdits(nil, req.Body, res.Edits), &sent); err != nil {
 			t.Fatal(err)
 		}
 		return sent, res

@@ -47,7 +47,7 @@ func warm(tb testing.TB, s *Engine, n int) func() {
 		if res.Outcome != rewrite.Injected || want != "" && res.Retrieval.Cache != want {
 			tb.Fatalf("%s %s, cache=%s", res.Outcome, res.Reason, res.Retrieval.Cache)
 		}
-		pieces = rewrite.Pieces(pieces[:0], body, res.Edits)
+		pieces = rewrite.EditPieces(pieces[:0], body, res.Edits)
 	}
 	rewritten("")
 	return func() { rewritten(retrieval.CacheHit) }

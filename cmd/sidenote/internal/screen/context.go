@@ -8,12 +8,11 @@ import (
 
 	"sidenote/cmd/internal/console"
 	"sidenote/rewrite"
-	"sidenote/rewrite/assemble"
 )
 
 // Context shows the messages that were built of chunks, what is in none of them, and how many of
 // the sources are in.
-func Context(w io.Writer, r *assemble.Result) error {
+func Context(w io.Writer, r *rewrite.Assembled) error {
 	c := r.Ledger.Chunks
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ROLE\tTOKENS\tCHUNKS")

@@ -6,7 +6,6 @@ import (
 
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/rewrite"
-	"sidenote/rewrite/assemble"
 	"sidenote/rewrite/tokens"
 )
 
@@ -23,7 +22,7 @@ func TestContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := assemble.New(oneModel{counter}).Build(t.Context(), rewrite.DefaultPolicy(), []byte(`{"chunks":[{"id":"s1","type":"system","content":"Be brief."},
+	built, err := rewrite.NewAssembler(oneModel{counter}).Build(t.Context(), rewrite.DefaultPolicy(), []byte(`{"chunks":[{"id":"s1","type":"system","content":"Be brief."},
 		{"id":"u1","type":"agent","role":"user","content":"Hi."},{"id":"u2","type":"environment","content":"x"},{"id":"a1","type":"output","content":"Done."}],
 		"context":{"exclude_types":["output"]},"components":[{"name":"rules","text":"Be kind."}]}`), "")
 	if err != nil {
@@ -51,7 +50,7 @@ func TestContextWithoutChunks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := assemble.New(oneModel{counter}).Build(t.Context(), rewrite.DefaultPolicy(), []byte(`{"sources":[{"text":"Roma has forty rooms."},{"text":"Roma has forty rooms."}]}`), "")
+	built, err := rewrite.NewAssembler(oneModel{counter}).Build(t.Context(), rewrite.DefaultPolicy(), []byte(`{"sources":[{"text":"Roma has forty rooms."},{"text":"Roma has forty rooms."}]}`), "")
 	if err != nil {
 		t.Fatal(err)
 	}

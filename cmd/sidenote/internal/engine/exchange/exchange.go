@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sidenote/cache"
-	"sidenote/rewrite/calibration"
+	"sidenote/rewrite/model"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 
 // An Exchange is what a replica shares of its Tracker. All fields are needed.
 type Exchange struct {
-	Tracker *calibration.Tracker
+	Tracker *model.Tracker
 	Store   *cache.CodecStore
 	// Mismatched hears of a value in Store that is not what was stored under its key.
 	Mismatched func(why cache.Mismatch)
@@ -31,7 +31,7 @@ type Exchange struct {
 
 // Run makes an exchange now and then until ctx ends, and a last one then. The time varies, so that
 // replicas rarely overwrite each other's values; what that loses is written again, see
-// calibration.Tracker.
+// model.Tracker.
 func (e *Exchange) Run(ctx context.Context) {
 	for pause(ctx, every/2+rand.N(every)) {
 		e.Once(ctx)
@@ -60,12 +60,12 @@ func (e *Exchange) Once(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		e.one(ctx, known.Key)
+		e.one(ctx, known.CalibrationKey)
 	}
 }
 
 // one exchanges the value of one key.
-func (e *Exchange) one(ctx context.Context, k calibration.Key) {
+func (e *Exchange) one(ctx context.Context, k model.CalibrationKey) {
 	key := cache.NamedKey(cache.Calibration, k.Upstream, k.Row, k.Name, k.Tenant)
 	name := key.String()
 	value, err := e.Store.Get(ctx, name)

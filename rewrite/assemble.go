@@ -1,0 +1,273 @@
+package rewrite
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/chunks"
+)
+
+// An Assembler builds messages. It is safe for concurrent use and remembers counts.
+type Assembler struct{ rewriter Rewriter }
+
+// NewAssembler returns an Assembler that counts as these models do.
+func NewAssembler(models Models) *Assembler {
+	return &Assembler{Rewriter{Retriever: retrieval.Func(brought), Models: models}}
+}
+
+// A Assembled is the messages and what of the chunks is in them. The ledger tells the same of
+// components and sources.
+type Assembled struct {
+	Messages   json.RawMessage   `json:"messages"` // as a chat request has them
+	TokenCount int               `json:"token_count"`
+	Exact      bool              `json:"token_count_exact"`
+	Included   []string          `json:"included_chunk_ids"`
+	Excluded   []chunks.Excluded `json:"excluded_chunk_ids"`
+	Ledger     Ledger            `json:"ledger"`
+}
+
+// maxSources is how many sources one state may bring.
+const maxSources = 100
+
+// maxPerDocument is how many sources of one document go in where the policy does not say.
+const maxPerDocument = 3
+
+// A state is what messages are built of.
+type state struct {
+	body    []byte // of a chat without messages
+	sources []retrieval.Source
+	asGiven bool // the sources go in as they are
+}
+
+// A source is what a state says of one.
+type source struct {
+	KB      string  `json:"kb_id"`
+	Doc     string  `json:"doc_id"`
+	Type    string  `json:"type"`
+	Name    string  `json:"name"`
+	Section string  `json:"section"`
+	Text    string  `json:"text"`
+	Score   float64 `json:"score"`
+	Arm     string  `json:"arm"`
+}
+
+// Build builds messages from a state: a JSON object with chunks, components or sources, and
+// perhaps model, context, context_tokens and as_given. What the policy says of placement, budgets,
+// components and renderers holds; its knowledge is not searched. model counts in place of the
+// state's if it is not "".
+//
+// Sources are ordered by their scores and deduplicated, and of each document at most as many go in
+// as the policy says, unless as_given is true.
+//
+// The error is a *OptionError or a *BodyError.
+func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model string) (*Assembled, error) {
+	s, err := read(object, model)
+	if err != nil {
+		return nil, err
+	}
+	req, unread := Parse(s.body)
+	if req == nil {
+		return nil, unread
+	}
+	o, err := ReadOptions(req)
+	if err != nil {
+		return nil, ofState(err)
+	}
+	if !req.Empty { // its messages are
+		return nil, unread
+	}
+	p.Mode, p.Knowledge, p.Filter, p.Digest = Inject, nil, nil, ""
+	p.Planner, p.Rerank, p.Grade = retrieval.PlanSettings{}, retrieval.RerankSettings{}, retrieval.GradeSettings{}
+	p = p.Narrow(o)
+	if len(s.sources) > 0 {
+		p.Knowledge = []string{"state"}
+	}
+	p, req, o, err = a.rewriter.TakeChunks(p, req, o)
+	if err != nil && o.Taken == nil { // else no chunk is in a message, but components and sources may be
+		return nil, ofState(err)
+	}
+	if o.Query == "" {
+		o.Query = " " // nothing is searched, but without a question no source goes in
+	}
+	found, err := s.chosen(cmp.Or(p.Search.MaxPerDocument, maxPerDocument))
+	if err != nil {
+		return nil, err
+	}
+	res := a.rewriter.Rewrite(context.WithValue(ctx, foundKey{}, found), p, req, o)
+	built, err := Parse(ApplyEdits(nil, req.Body, res.Edits))
+	if err != nil && (built == nil || !built.Empty) {
+		return nil, err
+	}
+	l := res.Ledger.Whole()
+	l.Edits = []Edit{} // of a body that nobody has seen
+	return &Assembled{
+		Messages: messagesOf(built), TokenCount: l.Chunks.Tokens + l.Used, Exact: l.Chunks.Exact && l.Exactness == Exact,
+		Included: l.Chunks.Included, Excluded: l.Chunks.Excluded, Ledger: l,
+	}, nil
+}
+
+// fields are those of a state.
+func fields() []string {
+	return []string{"model", "chunks", "context", "components", "context_tokens", "sources", "as_given"}
+}
+
+// read reads a state and makes the body of a chat without messages of it. What the state says of
+// chunks and components stands in that as it came.
+func read(object []byte, model string) (s state, err error) {
+	given := map[string][]byte{}
+	r := chat.NewReader(object)
+	if k := r.Kind(); k != chat.KindObject {
+		return state{}, &BodyError{Reason: ReasonNotJSON, Message: fmt.Sprintf("the state is %s, not an object", k)}
+	}
+	r.Object(func(name string) {
+		switch value := r.Value(); {
+		case err != nil:
+		case given[name] != nil:
+			err = &OptionError{Param: name, Reason: "stands twice"}
+		case !slices.Contains(fields(), name):
+			all := fields()
+			err = &OptionError{Param: fmt.Sprintf("%.64s", name), Reason: "unknown field; use " + strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]}
+		default:
+			given[name] = value
+		}
+	})
+	if bad := r.End(); bad != nil {
+		return state{}, bad
+	}
+	if err != nil {
+		return state{}, err
+	}
+	for name, value := range given {
+		if string(value) == "null" && name != "model" {
+			delete(given, name)
+		}
+	}
+	if given["chunks"] == nil {
+		if given["components"] == nil && given["sources"] == nil {
+			return state{}, &OptionError{Param: "chunks", Reason: "missing, and there are neither components nor sources"}
+		}
+		given["chunks"] = []byte("[]")
+	}
+	if s.sources, err = readSources(given["sources"]); err != nil {
+		return state{}, err
+	}
+	if value := given["as_given"]; value != nil && json.Unmarshal(value, &s.asGiven) != nil {
+		reader := chat.NewReader(value)
+		return state{}, &OptionError{Param: "as_given", Reason: fmt.Sprintf("%s, not true or false", reader.Kind())}
+	}
+	name := given["model"]
+	if model != "" {
+		if name, err = json.Marshal(model); err != nil {
+			return state{}, &OptionError{Param: "model", Reason: err.Error()}
+		}
+	}
+	var out bytes.Buffer
+	out.WriteString(`{"messages":[],`)
+	if name != nil {
+		fmt.Fprintf(&out, `"model":%s,`, name)
+	}
+	out.WriteString(`"sidenote":{`)
+	for _, field := range []string{"context", "components", "context_tokens"} {
+		if given[field] != nil {
+			fmt.Fprintf(&out, `%q:%s,`, field, given[field])
+		}
+	}
+	fmt.Fprintf(&out, `"chunks":%s}}`, given["chunks"])
+	s.body = out.Bytes()
+	return s, nil
+}
+
+// chosen returns the sources that may go in.
+func (s *state) chosen(maxPerDocument int) (retrieval.Result, error) {
+	found := retrieval.Result{Sources: s.sources, Retrieved: len(s.sources), Unique: len(s.sources)}
+	if !s.asGiven {
+		var err error
+		if found, err = retrieval.Choose(s.sources, maxPerDocument, analysis.Terms); err != nil {
+			return retrieval.Result{}, fmt.Errorf("choose sources: %w", err)
+		}
+	}
+	found.Cache = retrieval.CacheMiss // it is of this state alone
+	return found, nil
+}
+
+// readSources reads the sources of a state.
+func readSources(list []byte) ([]retrieval.Source, error) {
+	var each []json.RawMessage
+	if list == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal(list, &each); err != nil {
+		return nil, &OptionError{Param: "sources", Reason: "not an array"}
+	}
+	if len(each) > maxSources {
+		return nil, &OptionError{Param: "sources", Reason: fmt.Sprintf("%d sources; at most %d", len(each), maxSources)}
+	}
+	sources := make([]retrieval.Source, 0, len(each))
+	for i, raw := range each {
+		s := source{KB: "state", Type: "rag"}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		at := fmt.Sprintf("sources[%d]", i)
+		if err := d.Decode(&s); err != nil {
+			if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
+				return nil, &OptionError{Param: at + "." + wrong.Field, Reason: fmt.Sprintf("%s, not %s", wrong.Value, jsonKind(wrong.Type.Kind()))}
+			}
+			return nil, &OptionError{Param: at, Reason: strings.TrimPrefix(err.Error(), "json: ") + "; use kb_id, doc_id, type, name, section, text, score or arm"}
+		}
+		if strings.TrimSpace(s.Text) == "" {
+			return nil, &OptionError{Param: at + ".text", Reason: "empty"}
+		}
+		arm := cmp.Or(retrieval.Arm(s.Arm), retrieval.ArmGiven)
+		if arm != retrieval.ArmGiven && arm != retrieval.ArmWords && arm != retrieval.ArmVector {
+			return nil, &OptionError{Param: at + ".arm", Reason: fmt.Sprintf("%.40q is not an arm; use %s or %s", arm, retrieval.ArmWords, retrieval.ArmVector)}
+		}
+		sources = append(sources, retrieval.Source{Type: s.Type, Knowledge: s.KB, Doc: s.Doc, Name: s.Name, Section: s.Section, Text: s.Text, Score: s.Score, Arm: arm, Chunk: i})
+	}
+	return sources, nil
+}
+
+// jsonKind returns what JSON calls the kind of a field of a source.
+func jsonKind(k reflect.Kind) string {
+	if k == reflect.Float64 {
+		return "a number"
+	}
+	return "a string"
+}
+
+// ofState names an option by where it stands in a state.
+func ofState(err error) error {
+	if option := (*OptionError)(nil); errors.As(err, &option) {
+		return &OptionError{Param: strings.TrimPrefix(option.Param, "sidenote."), Reason: option.Reason}
+	}
+	return err
+}
+
+// messagesOf returns the messages of a request as a list.
+func messagesOf(r *Request) json.RawMessage {
+	list := []byte{'['}
+	for i, m := range r.Messages {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, m.Of(r.Body)...)
+	}
+	return append(list, ']')
+}
+
+type foundKey struct{}
+
+// brought finds the sources that came with a state.
+func brought(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
+	found, _ := ctx.Value(foundKey{}).(retrieval.Result)
+	return found, nil
+}

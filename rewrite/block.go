@@ -1,0 +1,86 @@
+package rewrite
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/tags"
+)
+
+// SourcesName is the name of the component that holds the sources. No other component
+// may have it.
+const SourcesName = "sources"
+
+// Delimiters stand around the sources, and behind each of them.
+type Delimiters struct{ Open, Close, SourceClose string }
+
+// Delimiters returns those of the style.
+func (s *Style) Delimiters() Delimiters {
+	d := Delimiters{tags.SourcesOpen, tags.SourcesClose, "\n" + tags.SourceClose}
+	if s.SourcesFormat == SourcesPlain {
+		d = Delimiters{SourceClose: "\n\n"}
+	}
+	if s.ComponentsFormat == ComponentsHeadings {
+		d.Open = heading(SourcesName) + d.Open
+		if d.Close != "" {
+			d.Close += "\n"
+		}
+	}
+	return d
+}
+
+// BareDelimiters returns those of the style without the element around all sources, which goes
+// with the rules.
+func (s *Style) BareDelimiters() Delimiters {
+	d := s.Delimiters()
+	d.Open, d.Close = strings.TrimSuffix(d.Open, tags.SourcesOpen), ""
+	return d
+}
+
+// heading stands above a component.
+func heading(name string) string { return "# " + strings.ToUpper(name) + "\n" }
+
+// Head returns the line above a source. What it tells of the source looks like none of our tags.
+func (s *Style) Head(src *retrieval.Source, id int, ours tags.Vocabulary) string {
+	if s.SourcesFormat == SourcesPlain {
+		return s.plainHead(src, id, ours)
+	}
+	head := ours.AppendOpen(make([]byte, 0, 192), tags.Source{
+		ID: id, Type: src.Type, KB: src.Knowledge, Doc: src.Doc, Name: src.Name, Section: src.Section,
+	}, s.SourceAttributes)
+	return string(append(head, '\n'))
+}
+
+// plainHead is the line above a source without tags: its id, what it is called and where it
+// stands, as far as the style shows that.
+func (s *Style) plainHead(src *retrieval.Source, id int, ours tags.Vocabulary) string {
+	line := append(strconv.AppendInt([]byte{'['}, int64(id), 10), ']')
+	shown := func(attribute string) bool { return slices.Contains(s.SourceAttributes, attribute) }
+	behind := " "
+	for _, part := range [...]struct{ attribute, value, behind string }{{"name", src.Name, " > "}, {"section", src.Section, " "}} {
+		if part.value != "" && shown(part.attribute) {
+			line = ours.AppendLine(append(line, behind...), part.value)
+			behind = part.behind
+		}
+	}
+	var at []string
+	for _, part := range [...]struct{ attribute, value string }{{"kb_id", src.Knowledge}, {"doc_id", src.Doc}} {
+		if shown(part.attribute) {
+			at = append(at, part.value)
+		}
+	}
+	if len(at) > 0 {
+		line = append(ours.AppendLine(append(line, " ("...), strings.Join(at, "/")), ')')
+	}
+	return string(append(line, '\n'))
+}
+
+// Component returns a named text as a component.
+func (s *Style) Component(name, text string) string {
+	if s.ComponentsFormat == ComponentsHeadings {
+		return heading(name) + text + "\n\n"
+	}
+	return string(tags.AppendComponentOpen(nil, name)) + "\n" + text + "\n" + tags.ComponentClose
+}

@@ -1,0 +1,348 @@
+package model
+
+import (
+	"hash/maphash"
+	"strings"
+	"unicode/utf8"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite/chat"
+	"sidenote/rewrite/tokens"
+)
+
+// CostTokens are the size of a request's prompt for a model.
+type CostTokens struct {
+	Messages int `json:"messages"`        // texts, names, tool calls, the tokens that frame them, and the start of the answer
+	Tools    int `json:"tools"`           // their names, descriptions and schemas
+	Format   int `json:"response_format"` // its schema
+	Images   int `json:"images"`          // and other attachments
+
+	// Exact says that the request holds only text, counted with the model's own
+	// encoding. Everything else is counted by formulas.
+	Exact bool `json:"exact"`
+	// Stopped says that counting stopped when the count exceeded the model's window,
+	// because counting hostile texts to their end takes long.
+	Stopped bool `json:"stopped,omitempty"`
+}
+
+// Sum returns the size in all.
+func (t CostTokens) Sum() int { return t.Messages + t.Tools + t.Format + t.Images }
+
+// Assumptions, in tokens unless it says otherwise, where nothing is documented.
+const (
+	callOverhead  = 4     // a tool call, besides its name and arguments
+	FileTokens    = 2_000 // a file or video; a request often holds only its id
+	fileBytes     = 16    // bytes of such data in the request for one token more
+	audioTokens   = 64    // an audio recording
+	audioBytes    = 256   // bytes of its data for one token more: 10 tokens a second (OpenAI) of MP3 at 16 kbit/s
+	spokenTokens  = 640   // an earlier spoken answer given by its id; it may be a minute long
+	toolsPreamble = 350   // the text that servers put before a list of tools (Anthropic documents 346)
+)
+
+// A CostModel says how a model's prompts are counted.
+type CostModel struct {
+	Encoding string
+	Counter  retrieval.Counter
+	Images   tokens.ImageRule
+}
+
+// seed seeds the hash of what a count depends on besides the text. It never changes in a
+// process.
+var seed = maphash.MakeSeed()
+
+// A weigher counts one request for one model.
+type weigher struct {
+	CostModel
+	cache *tokens.Cache
+	salt  uint64 // hash of encoding and images
+	limit int    // counting stops beyond so many tokens; 0 is no limit
+}
+
+// Count counts the whole request; beyond limit tokens, where that is not 0, it stops. The
+// text parts of a message are counted as one text.
+//
+// Messages are counted as the OpenAI cookbook says ("How to count tokens with
+// tiktoken"), tools likewise (see tools), names and arguments of tool calls as text, and
+// images by the model's rule.
+func (c *MessageCosts) Count(m CostModel, limit int) CostTokens {
+	r := c.request
+	salt := maphash.Comparable(seed, struct {
+		encoding string
+		images   tokens.ImageRule
+	}{m.Encoding, m.Images})
+	w := &weigher{m, c.cache, salt, limit}
+	t := CostTokens{Messages: tokens.ReplyOverhead, Exact: r.Attachments == 0 && r.SoundAround()}
+	for i, s := range r.Messages {
+		text, images, exact := w.message(c.key(i), s.Of(r.Body))
+		t.Messages += text
+		t.Images += images
+		t.Exact = t.Exact && exact
+		if limit > 0 && t.Messages > limit {
+			t.Exact, t.Stopped = false, true
+			return t
+		}
+	}
+	for _, s := range r.Tools {
+		n, stopped := w.cachedCount(s.Of(r.Body), toolsOf, (*messageWeight).tools)
+		t.Tools += n
+		t.Exact, t.Stopped = false, t.Stopped || stopped
+	}
+	if r.Format != (chat.Span{}) {
+		n, stopped := w.cachedCount(r.Format.Of(r.Body), formatOf, (*messageWeight).format)
+		t.Format, t.Exact, t.Stopped = n, false, t.Stopped || stopped
+	}
+	return t
+}
+
+// The kinds of counts that are remembered for a text; they are mixed into its key.
+const (
+	messageText uint64 = iota
+	messageImages
+	toolsOf
+	formatOf
+	beyondText // of a message whose count stopped at a limit
+	beyondImages
+)
+
+// cachedCount returns the number of tokens that count adds for raw, from the cache if it
+// is there. A count that stopped early is not kept.
+func (w *weigher) cachedCount(raw []byte, what uint64, count func(m *messageWeight)) (n int, stopped bool) {
+	k := w.cache.Key(raw).Of(w.salt + what)
+	n, _, ok := w.cache.Get(k)
+	if ok {
+		return n, false
+	}
+	m := w.weight(raw)
+	if count(m); !m.stopped {
+		w.cache.Put(k, m.text, false)
+	}
+	return m.text, m.stopped
+}
+
+func (w *weigher) weight(raw []byte) *messageWeight {
+	return &messageWeight{weigher: w, Reader: chat.NewReader(raw), exact: true}
+}
+
+// format counts a response_format.
+func (m *messageWeight) format() { m.count(string(m.Value())) }
+
+// message counts one message, whose key is k. It is exact only if all of it is UTF-8.
+func (w *weigher) message(k tokens.Key, raw []byte) (text, images int, exact bool) {
+	text, exact, ok := w.cache.Get(k.Of(w.salt + messageText))
+	if ok && !exact { // an exact count has no images
+		images, _, ok = w.cache.Get(k.Of(w.salt + messageImages))
+	}
+	if !ok {
+		beyond := [...]tokens.Key{k.Of(w.salt + beyondText).Of(uint64(w.limit)), k.Of(w.salt + beyondImages).Of(uint64(w.limit))}
+		if text, _, ok = w.cache.Get(beyond[0]); ok {
+			if images, _, ok = w.cache.Get(beyond[1]); ok {
+				return text, images, false
+			}
+		}
+		m := w.weight(raw)
+		m.text = tokens.MessageOverhead
+		m.Object(m.member)
+		text, images, exact = m.text, m.images, m.exact && utf8.Valid(raw)
+		if m.stopped {
+			w.cache.Put(beyond[0], text, false)
+			w.cache.Put(beyond[1], images, false)
+			return text, images, false
+		}
+		w.cache.Put(k.Of(w.salt+messageText), text, exact)
+		if !exact {
+			w.cache.Put(k.Of(w.salt+messageImages), images, true)
+		}
+	}
+	return text, images, exact
+}
+
+// A messageWeight is the running count of one message, or of another part of the
+// request, whose JSON was checked before.
+type messageWeight struct {
+	*weigher
+	chat.Reader
+	text, images int
+	exact        bool
+	stopped      bool // counting stopped at the limit
+}
+
+// count adds the tokens of a text. With a limit it stops as soon as the limit is
+// exceeded.
+func (m *messageWeight) count(text string) {
+	if m.limit > 0 && m.text > m.limit {
+		m.stopped = true
+		return
+	}
+	if m.limit > 0 && len(text) > m.limit {
+		if n, _ := tokens.CountUpTo(m.Counter, text, m.limit); n > m.limit {
+			m.text += n
+			m.stopped = true
+			return
+		}
+	}
+	n, exact := m.Counter.Count(text)
+	m.text += n
+	m.exact = m.exact && exact
+}
+
+// The members that are counted. A name that differs only in letter case is taken for
+// one of them, and a member that stands twice is counted twice, because some upstream
+// may read it.
+var (
+	memberNames = []string{"content", "name", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call", "audio"}
+	callNames   = []string{"function", "custom", "name", "arguments", "input"}
+	partNames   = []string{"type", "text", "refusal", "thinking", "image_url"}
+)
+
+// known returns the one of names that name equals but for letter case, "" if none.
+func (m *messageWeight) known(name string, names []string) string {
+	for _, n := range names {
+		if strings.EqualFold(name, n) {
+			m.exact = m.exact && name == n
+			return n
+		}
+	}
+	return ""
+}
+
+func (m *messageWeight) member(name string) {
+	switch m.known(name, memberNames) {
+	case "content":
+		m.content()
+	case "name":
+		m.count(m.Text())
+		m.text += tokens.NameOverhead
+	case "refusal", "reasoning_content", "reasoning":
+		m.count(m.Text())
+	case "tool_calls":
+		m.Array(func(int) { m.call() })
+	case "function_call":
+		m.functionCall()
+	case "audio":
+		m.audio()
+	default:
+		m.Value()
+	}
+}
+
+// audio counts the audio of an earlier answer: most requests hold its id, some all of
+// its data.
+func (m *messageWeight) audio() {
+	if m.Kind() != chat.KindObject {
+		m.Value()
+		return
+	}
+	data := 0
+	m.Object(func(name string) {
+		if name == "transcript" {
+			m.count(m.Text())
+			return
+		}
+		v := m.Value()
+		if name == "data" {
+			data = len(v)
+		}
+	})
+	m.images += max(spokenTokens, audioTokens+data/audioBytes)
+	m.exact = false
+}
+
+func (m *messageWeight) content() {
+	if m.Kind() == chat.KindString {
+		m.count(m.Text())
+		return
+	}
+	var texts strings.Builder
+	m.Array(func(int) { texts.WriteString(m.part()) })
+	m.count(texts.String())
+}
+
+// call counts an element of tool_calls: a function with arguments, or a custom tool
+// with its input.
+func (m *messageWeight) call() {
+	m.Object(func(name string) {
+		switch m.known(name, callNames) {
+		case "function", "custom":
+			m.functionCall()
+		default:
+			m.Value()
+		}
+	})
+}
+
+func (m *messageWeight) functionCall() {
+	m.exact = false
+	m.text += callOverhead
+	m.Object(func(name string) {
+		switch m.known(name, callNames) {
+		case "name", "arguments", "input":
+			m.count(m.Text())
+		default:
+			m.Value()
+		}
+	})
+}
+
+// part reads a part of a message's content. It returns the text of a text part and
+// counts any other part. Text in parts of other types, which some servers accept, is
+// counted on its own, because the block is appended to the text parts that Parse knows,
+// not to these.
+func (m *messageWeight) part() (text string) {
+	kind, data, url, detail := "", 0, []byte(nil), ""
+	m.Object(func(name string) {
+		switch m.known(name, partNames) {
+		case "type":
+			kind = m.Text()
+		case "text", "refusal", "thinking":
+			text += m.Text()
+		case "image_url":
+			url, detail = m.image()
+		default:
+			data += len(m.Value())
+		}
+	})
+	switch kind {
+	case "text":
+		return text
+	case "refusal":
+		m.count(text)
+		return ""
+	case "", "input_text", "output_text", "thinking":
+		m.count(text)
+	case "image_url":
+		width, height := imageSize(url)
+		m.images += m.Images.Tokens(width, height, detail)
+	case "input_audio":
+		m.images += audioTokens + data/audioBytes
+	default:
+		m.count(text)
+		m.images += FileTokens + data/fileBytes
+	}
+	m.exact = false
+	return ""
+}
+
+// image reads an image's URL, as the inside of a JSON string, and its detail.
+func (m *messageWeight) image() (url []byte, detail string) {
+	inside := func() []byte {
+		k, v := m.Kind(), m.Value()
+		if k != chat.KindString {
+			return nil
+		}
+		return v[1 : len(v)-1]
+	}
+	if m.Kind() == chat.KindString { // some servers accept a bare string
+		return inside(), ""
+	}
+	m.Object(func(name string) {
+		switch name {
+		case "url":
+			url = inside()
+		case "detail":
+			detail = m.Text()
+		default:
+			m.Value()
+		}
+	})
+	return url, detail
+}
