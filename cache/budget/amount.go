@@ -1,6 +1,6 @@
-// Package budget counts what tenants use against the limits that their owner set: an
-// amount is reserved before a call and settled to the true amount after it. It knows
-// nothing of requests, prices and models; callers say how much of what.
+// Package budget counts what tenants use against the limits that their owner set: a Meter reserves
+// an amount in a Ledger before a call and settles it to the true amount after it. Prices say what
+// tokens cost. It knows nothing of requests; callers say how much of what.
 package budget
 
 import (

@@ -1,5 +1,3 @@
-// Package badparam reads which parameter of a request an API's error refuses, and remembers what
-// models refused.
 package services
 
 import (

@@ -3,7 +3,7 @@
 // ranking or where files come from.
 //
 // Every format here is read in bounded time and memory, whatever the bytes are, and so are
-// DOCX by extract/docx and PDF by extract/pdf.
+// DOCX by extract/office and PDF by extract/pdf.
 package extract
 
 import (

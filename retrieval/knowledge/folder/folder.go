@@ -1,6 +1,7 @@
 // Package folder reads a folder of documents: which files there are, by patterns, ignore
 // files and what is safe to read; what documents are in each; and what attributes they
-// have, by the rules of the folder. Package watch tells when to read it again.
+// have, by the rules of the folder. Watch tells when to read it again,
+// and a ChildReader reads files that may take much memory in a process of its own.
 package folder
 
 import (
