@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -124,17 +123,18 @@ func TestToolsDryRunIsTheFirstRound(t *testing.T) {
 		if !strings.HasPrefix(dry, `{"outcome":"injected",`) || !strings.Contains(dry, `"status":"injected; unoffered=tool-choice; sources=1; `) || !strings.Contains(dry, `"unoffered":"tool-choice"`) || strings.Contains(dry, `"name":"tools"`) {
 			t.Errorf("%s", dry)
 		}
-		body := ""
-		for begin := time.Now(); !strings.Contains(body, `sidenote_requests_total{outcome="tools",tenant="default"} 1`) && time.Since(begin) < time.Minute; {
-			_, body = get(t, p.admin+"/metrics")
-		}
-		for _, line := range []string{
-			`sidenote_tool_calls_total{outcome="ok",tool="read_knowledge"} 1`, `sidenote_tool_rounds_sum 2`, `sidenote_tool_call_duration_seconds_count{tool="read_knowledge"} 1`,
-			`sidenote_tool_result_tokens_count 1`, `sidenote_context_sources_sum 1`, `sidenote_tokens_total{kind="input",tenant="default"} 310`,
-		} {
-			if !strings.Contains(body, line+"\n") {
-				t.Errorf("no %s", line)
+		eventually(t, func() string { // metrics change one after the other
+			_, body := get(t, p.admin+"/metrics")
+			for _, line := range []string{
+				`sidenote_requests_total{outcome="tools",tenant="default"} 1`,
+				`sidenote_tool_calls_total{outcome="ok",tool="read_knowledge"} 1`, `sidenote_tool_rounds_sum 2`, `sidenote_tool_call_duration_seconds_count{tool="read_knowledge"} 1`,
+				`sidenote_tool_result_tokens_count 1`, `sidenote_context_sources_sum 1`, `sidenote_tokens_total{kind="input",tenant="default"} 310`,
+			} {
+				if !strings.Contains(body, line+"\n") {
+					return "no " + line
+				}
 			}
-		}
+			return ""
+		})
 	}
 }
