@@ -132,7 +132,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	}
 	x.report.Stream, x.sampled = a.req.Stream, x.setup.rewriter.Sample()
 	x.model, x.tier = a.req.Model, a.req.ServiceTier
-	if x.metered == nil && a.req.Stream && x.server.budgets != nil { // streams often do not tell what they used
+	if x.metered == nil && a.req.Stream && x.server.budgets != nil && x.terms.Priced() { // streams often do not tell what they used
 		x.counter = x.setup.rewriter.Models.Model(a.req.Model).Counter
 	}
 	useHelpers(x, &a.policy, a.req)
