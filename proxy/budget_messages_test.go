@@ -13,7 +13,7 @@ import (
 )
 
 // Messages, which pass without sources, are reserved for and charged like chats: by what they tell,
-// whole or streamed, or else by what came of them.
+// whole or streamed, or else by the text that came.
 func TestBudgetOfMessages(t *testing.T) {
 	const (
 		sse   = "200 OK\r\nContent-Type: text/event-stream"

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// A PicoDollars is an amount of money in 10⁻¹² US dollars. The largest is about 9.2 million dollars.
+// PicoDollars is an amount of money in 10⁻¹² US dollars. The largest is about 9.2 million dollars.
 type PicoDollars int64
 
 // Dollar is one US dollar.
 const Dollar PicoDollars = 1e12
 
-// decimals is how many digits of a dollar a USD has behind the point.
+// decimals is how many decimal places of a dollar PicoDollars has.
 const decimals = 12
 
 // String returns the amount in dollars, such as "1.25", with all digits that are not zero.
