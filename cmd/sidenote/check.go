@@ -1,7 +1,6 @@
 package main
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,11 +12,6 @@ import (
 	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/cmd/sidenote/internal/review"
 )
-
-// page has the tables of all keys.
-//
-//go:embed README.md
-var page string
 
 type checkCmd struct {
 	configFlags
@@ -38,7 +32,7 @@ func (checkCmd) Help() string {
 // Run checks a configuration and prints a summary.
 func (c *checkCmd) Run(a *app) error {
 	if c.Schema {
-		doc, err := jsonschema.Document(page)
+		doc, err := jsonschema.Document()
 		if err == nil {
 			_, err = a.stdout.Write(doc)
 		}

@@ -12,13 +12,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sidenote/cache/budget"
@@ -91,94 +88,12 @@ func schemaKeys(t reflect.Type, prefix string) (keys []string) {
 	return keys
 }
 
-// keyRows returns what the page of commands says of keys: their defaults.
-func keyRows(prose string) map[string]string {
-	defaults := map[string]string{}
-	for _, r := range rows("cmd/sidenote/README.md", prose) {
-		if of, isKey := strings.CutPrefix(r.head, "key"); isKey {
-			defaults[strings.TrimPrefix(strings.TrimPrefix(of+"."+r.code, " of "), ".")] = r.second
-		}
-	}
-	return defaults
-}
-
-// The defaults that the page of commands tells are those of the code.
-func TestPagesDefaults(t *testing.T) {
-	_, prose := readPage(t, "cmd/sidenote/README.md")
-	said := keyRows(prose)
-	compared := 0
-	compare := func(prefix string, defaults any) {
-		text, err := yaml.Marshal(defaults)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var tree any
-		if err := yaml.Unmarshal(text, &tree); err != nil {
-			t.Fatal(err)
-		}
-		for key, value := range flat(strings.TrimSuffix(prefix, "."), tree) {
-			cell, ok := said[key]
-			if !ok || slices.Contains([]string{"", "0", "false", "[]", "map[]", "<nil>"}, value) || key == "policies.NAME.empty_answer" {
-				continue
-			}
-			if compared++; plain(cell) != plain(value) {
-				t.Errorf("cmd/sidenote/README.md: the default of %s is %s, not %s", key, value, cell)
-			}
-		}
-	}
-	compare("", config.Default())
-	compare("policies.NAME.", config.DefaultPolicy())
-	if compared < 35 {
-		t.Errorf("compared %d defaults only", compared)
-	}
-}
-
-// flat returns the values of a tree by the path to each.
-func flat(at string, tree any) map[string]string {
-	branches, ok := tree.(map[string]any)
-	if !ok {
-		return map[string]string{at: fmt.Sprint(tree)}
-	}
-	values := map[string]string{}
-	for key, value := range branches {
-		maps.Copy(values, flat(strings.TrimPrefix(at+"."+key, "."), value))
-	}
-	return values
-}
-
-// plain is a value in one of the ways in which it can be written.
-func plain(value string) string {
-	if d, err := time.ParseDuration(value); err == nil {
-		return d.String()
-	}
-	var p config.Priority
-	if err := p.UnmarshalText([]byte(value)); err == nil {
-		return strconv.Itoa(int(p))
-	}
-	return strings.ReplaceAll(value, ",", "")
-}
-
-// The page of commands names each key of the configuration and none that is not.
-// Elsewhere what looks like `key: value` has such a key.
+// What looks like `key: value` on a page has a key of the configuration.
 func TestPagesKeys(t *testing.T) {
-	known := map[string]bool{}
 	words := map[string]bool{}
 	for _, key := range schemaKeys(reflect.TypeFor[config.Config](), "") {
-		known[key] = true
 		for word := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ""), ".") {
 			words[word] = true
-		}
-	}
-	_, prose := readPage(t, "cmd/sidenote/README.md")
-	written := keyRows(prose)
-	for key := range written {
-		if !known[key] {
-			t.Errorf("cmd/sidenote/README.md: there is no key %s", key)
-		}
-	}
-	for key := range known {
-		if _, ok := written[key]; !ok {
-			t.Errorf("cmd/sidenote/README.md does not name the key %s", key)
 		}
 	}
 	// Names that somebody chooses, and members of filters.

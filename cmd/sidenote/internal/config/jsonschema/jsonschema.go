@@ -1,7 +1,7 @@
-// Package jsonschema describes the configuration as a JSON Schema (draft 2020-12), for
-// editors. It is made of the types that the decoder reads, so a new key is in it from the
-// first day. What it refuses the decoder refuses too; checks across keys are the decoder's
-// alone.
+// Package jsonschema describes the configuration: as a JSON Schema (draft 2020-12) for editors,
+// and as the page CONFIG.md for people. Keys, types and ranges come from the types that the
+// decoder reads, descriptions and defaults from one table. The schema refuses only what the
+// decoder refuses; checks that involve several keys are the decoder's alone.
 package jsonschema
 
 import (
@@ -29,12 +29,11 @@ import (
 type object = map[string]any
 
 // A builder makes schemas of types.
-type builder struct{ page pageOfKeys }
+type builder struct{ about descriptions }
 
-// Document returns the schema of a configuration file. Descriptions and defaults are those of
-// the tables of keys of a page in Markdown.
-func Document(page string) ([]byte, error) {
-	root := builder{readPage(page)}.structure("", reflect.TypeFor[config.Config]())
+// Document returns the schema of a configuration file.
+func Document() ([]byte, error) {
+	root := builder{describeKeys()}.structure("", reflect.TypeFor[config.Config]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Sidenote configuration"
 	root["$defs"] = object{"variable": variable(), "secret": secret(), "filter": comparison(), "name": text(name)}
@@ -46,16 +45,16 @@ func Document(page string) ([]byte, error) {
 func variable() object {
 	return object{
 		"type": "object", "required": []string{"env"}, "additionalProperties": false,
-		"properties":  object{"env": described("the variable", text(`\S`)), "default": described("its value where it is not set", text(`\S`))},
-		"description": "The value of an environment variable; the default where it is not set.",
+		"properties":  object{"env": described("Name of the variable.", text(`\S`)), "default": described("Value if the variable is not set.", text(`\S`))},
+		"description": "The value of an environment variable, or the default if it is not set.",
 	}
 }
 
 func secret() object {
 	return object{
 		"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
-		"properties":  object{"env": described("the variable", text(`\S`)), "file": described("the file, which is read again", text(`\S`))},
-		"description": "Where a secret is read: an environment variable or a file.",
+		"properties":  object{"env": described("Name of the variable.", text(`\S`)), "file": described("Path of the file; it is read again when it changes.", text(`\S`))},
+		"description": "A secret, read from an environment variable or a file.",
 	}
 }
 
@@ -64,10 +63,10 @@ func comparison() object {
 	return object{
 		"type": "object", "required": []string{"type"}, "additionalProperties": false,
 		"properties": object{
-			"type":    described("eq, ne, gt, gte, lt, lte, in, nin or prefix of an attribute; and, or of filters", object{"enum": filtering.Types()}),
-			"key":     described("the attribute", object{"type": "string"}),
-			"value":   described("what it is compared with; ${claims.NAME} is the claim of the caller's token", orVariable(object{"type": []string{"string", "number", "boolean", "array"}})),
-			"filters": described("of which all, or one, must hold", object{"type": "array", "minItems": 1, "items": ref("filter")}),
+			"type":    described("Comparison of an attribute: eq, ne, gt, gte, lt, lte, in, nin, prefix; or and, or to combine filters.", object{"enum": filtering.Types()}),
+			"key":     described("Name of the attribute.", object{"type": "string"}),
+			"value":   described("Value to compare with; ${claims.NAME} is a claim of the caller's token.", orVariable(object{"type": []string{"string", "number", "boolean", "array"}})),
+			"filters": described("Filters to combine.", object{"type": "array", "minItems": 1, "items": ref("filter")}),
 		},
 	}
 }
@@ -162,7 +161,7 @@ func (b builder) structure(key string, t reflect.Type) object {
 	properties, required := object{}, []string{}
 	for _, f := range schema.Fields(t) {
 		at := schema.Join(key, f.Key)
-		properties[f.Key] = b.page.describe(b.value(at, f.Type, f.Tag), at, unit(f.Type, f.Tag))
+		properties[f.Key] = b.about.describe(b.value(at, f.Type, f.Tag), at, unit(f.Type, f.Tag))
 		if f.Needed() {
 			required = append(required, f.Key)
 		}
@@ -268,7 +267,7 @@ func unit(t reflect.Type, tag reflect.StructTag) string {
 	text, as := "", ""
 	switch t {
 	case reflect.TypeFor[time.Duration]():
-		text, as = "a time", "300ms, 5s or 10m"
+		text, as = "a duration", "300ms, 5s or 10m"
 	case reflect.TypeFor[config.Bytes]():
 		text, as = "a size", "64MiB"
 	case reflect.TypeFor[config.Count]():

@@ -17,12 +17,9 @@ import (
 	"sidenote/cmd/sidenote/internal/config/jsonschema"
 )
 
-// page has the tables of all keys.
-const page = "../../../README.md"
-
 func compile(t *testing.T) *validator.Schema {
 	t.Helper()
-	text, err := jsonschema.Document(read(t, page))
+	text, err := jsonschema.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +84,7 @@ func read(t *testing.T, path string) string {
 func TestSchemaTakesExamples(t *testing.T) {
 	s := compile(t)
 	texts := []string{read(t, "../../../../../deploy/sidenote.example.yaml")}
-	for _, page := range []string{"README.md", "cmd/sidenote/README.md", "deploy/README.md", "cache/README.md", "retrieval/README.md", "rewrite/README.md", "proxy/README.md"} {
+	for _, page := range []string{"README.md", "cmd/sidenote/README.md", "cmd/sidenote/CONFIG.md", "deploy/README.md", "cache/README.md", "retrieval/README.md", "rewrite/README.md", "proxy/README.md"} {
 		for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../../../../../"+page), -1) {
 			if load(m[1]) == nil { // others are parts, or of compose
 				texts = append(texts, m[1])
@@ -144,9 +141,9 @@ func TestSchemaKnowsTheWords(t *testing.T) {
 	}
 }
 
-// The pages name the words of a setting as the decoder knows them.
-func TestPagesNameTheWordsOfASetting(t *testing.T) {
-	text, err := jsonschema.Document(read(t, page))
+// The description and the example name every word that include[].may takes.
+func TestIncludeMayNamesEveryWord(t *testing.T) {
+	text, err := jsonschema.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +169,7 @@ func TestPagesNameTheWordsOfASetting(t *testing.T) {
 	}
 	for _, word := range words {
 		if !strings.Contains(may["description"].(string), word.(string)) {
-			t.Errorf("README.md does not name %s of include[].may", word)
+			t.Errorf("the description of include[].may does not name %s", word)
 		}
 		if !regexp.MustCompile(`\b` + word.(string) + `\b`).MatchString(example) {
 			t.Errorf("the example does not name %s of include[].may", word)

@@ -8,77 +8,72 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// An about is what a page says of a key: a sentence, and what holds when it is absent.
-type about struct {
-	text     string
-	fallback string // in words or as a file would have it; "" for none
-	literal  any    // the fallback as a value, if it is one; else nil
-}
+// descriptions are those of all keys and sections, by the key as in "policies.NAME.overrides[].models".
+type descriptions map[string]about
 
-// A pageOfKeys says what keys are for, by the key as in "policies.NAME.overrides[].models".
-type pageOfKeys map[string]about
-
-// readPage reads the tables of a page in Markdown whose first head is "key", "key of PREFIX" or
-// "section". A row may be of several keys. Keys come with their default, sections do not.
-func readPage(page string) pageOfKeys {
-	keys, prefix, columns := pageOfKeys{}, "", 0
-	for line := range strings.Lines(page) {
-		if !strings.HasPrefix(line, "|") {
-			columns = 0
-			continue
-		}
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for i, cell := range cells {
-			cells[i] = strings.TrimSpace(cell)
-		}
-		if columns == 0 {
-			of, isKey := strings.CutPrefix(cells[0], "key")
-			prefix, columns = strings.TrimPrefix(of, " of "), -1 // another table
-			if prefix != "" {
-				prefix += "."
+func describeKeys() descriptions {
+	all := descriptions{}
+	for _, s := range sections() {
+		if s.at != "" {
+			key := strings.TrimSuffix(strings.TrimSuffix(s.at, ".NAME"), "[]")
+			if _, ok := all[key]; !ok { // a row about a section wins
+				all[key] = about{text: s.text}
 			}
-			switch {
-			case isKey && len(cells) == 3:
-				columns = 3
-			case cells[0] == "section" && len(cells) == 2:
-				prefix, columns = "", 2
-			}
-			continue
 		}
-		if len(cells) != columns || strings.HasPrefix(cells[0], "--") {
-			continue
-		}
-		a := about{text: plain(cells[columns-1])}
-		if columns == 3 {
-			a.fallback, a.literal = fallback(cells[1])
-		}
-		for _, key := range code.FindAllStringSubmatch(cells[0], -1) {
-			keys[prefix+key[1]] = a
+		for _, a := range s.keys {
+			all[join(s.at, a.name)] = a
 		}
 	}
-	return keys
+	return all
 }
 
-var (
-	code     = regexp.MustCompile("`([^`]+)`")
-	link     = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
-	seeBelow = regexp.MustCompile(`;? see \[[^\]]+\]\([^)]+\)`)
-)
+func join(at, name string) string { return strings.TrimPrefix(at+"."+name, ".") }
 
-// plain is a cell without marks and without what leads elsewhere on the page.
-func plain(cell string) string {
-	cell = link.ReplaceAllString(seeBelow.ReplaceAllString(cell, ""), "$1")
-	return strings.ReplaceAll(cell, "`", "")
+// of returns what is said of a key, or of the key that it repeats.
+func (d descriptions) of(key string) (about, bool) {
+	if a, ok := d[key]; ok {
+		return a, true
+	}
+	for _, r := range repeated() {
+		if rest, ok := strings.CutPrefix(key, r[0]); ok {
+			return d.of(r[1] + rest)
+		}
+	}
+	return about{}, false
 }
 
-// fallback reads the cell of a default.
-func fallback(cell string) (text string, literal any) {
-	text = plain(cell)
-	whole := code.FindStringSubmatch(cell)
-	switch {
-	case text == "none":
-		return "", nil
-	case whole != nil && whole[0] == cell && !strings.HasPrefix(text, "$"):
+// describe adds to the schema of a key its description, with its unit and default. It panics if
+// nobody has described the key.
+func (d descriptions) describe(one object, key, unit string) object {
+	a, ok := d.of(key)
+	if !ok {
+		panic("BUG: the table describes no key " + key)
+	}
+	text := plain(a.text)
+	if unit != "" {
+		text += " Written as " + unit + "."
+	}
+	fallback, literal := a.value()
+	if fallback != "" {
+		text += " Default: " + fallback
+	}
+	one["description"] = text
+	if literal != nil {
+		one["default"] = literal
+	}
+	return one
+}
+
+var code = regexp.MustCompile("`([^`]+)`")
+
+// plain is a text without marks.
+func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
+
+// value returns the default in words, and as a value of a file if it is one.
+func (a about) value() (text string, literal any) {
+	text = plain(a.fallback)
+	whole := code.FindString(a.fallback)
+	if whole != "" && whole == a.fallback && !strings.HasPrefix(text, "$") {
 		return text, scalarOf(text)
 	}
 	if n, err := strconv.Atoi(text); err == nil {
@@ -94,33 +89,4 @@ func scalarOf(text string) any {
 		return text
 	}
 	return v
-}
-
-// of is what is said of a key. Those of an override are those of its policy.
-func (p pageOfKeys) of(key string) (about, bool) {
-	a, ok := p[key]
-	if rest, found := strings.CutPrefix(key, "policies.NAME.overrides[]."); !ok && found {
-		return p.of("policies.NAME." + rest)
-	}
-	return a, ok
-}
-
-// describe adds to the schema of a key what is said of it, with its unit.
-func (p pageOfKeys) describe(one object, key, unit string) object {
-	a, ok := p.of(key)
-	if !ok {
-		return one
-	}
-	text := a.text
-	if unit != "" {
-		text += ". Written as " + unit
-	}
-	if a.fallback != "" {
-		text += ". Default: " + a.fallback
-	}
-	one["description"] = text
-	if a.literal != nil {
-		one["default"] = a.literal
-	}
-	return one
 }
