@@ -102,7 +102,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		}
 	}
 	if bodyErr == nil {
-		if err := chooseOverride(x, body); err != nil {
+		if err := chooseOverride(x, req); err != nil {
 			return err
 		}
 	}
@@ -145,14 +145,14 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 }
 
 // chooseOverride puts the override that fits a chat in place of its policy.
-func chooseOverride(x *exchange, body []byte) error {
+func chooseOverride(x *exchange, req *rewrite.Request) error {
 	if len(x.policy.Overrides) == 0 {
 		return nil
 	}
 	if err := x.checkQuery(); err != nil {
 		return err
 	}
-	p, err := x.policy.ForChat(x.target.Path, body)
+	p, err := x.policy.ForChat(x.target.Path, req)
 	if err != nil {
 		return err
 	}

@@ -170,11 +170,12 @@ func (f sourceFlags) policy(cfg *config.Config, chat []byte) (proxy.Policy, erro
 // policyOf returns what a tenant's policy is for a chat. One that cannot be read is for the
 // caller to report.
 func policyOf(p *proxy.Policy, chat []byte) (*proxy.Policy, error) {
-	if _, err := rewrite.Parse(chat); err != nil {
+	req, err := rewrite.Parse(chat)
+	if err != nil {
 		return p, nil
 	}
 	if p.Models != nil {
-		names, err := rewrite.NamedModels(chat)
+		names, err := req.Models()
 		if err != nil {
 			return nil, err
 		}
@@ -182,7 +183,7 @@ func policyOf(p *proxy.Policy, chat []byte) (*proxy.Policy, error) {
 			return nil, err
 		}
 	}
-	return p.ForChat("/v1/chat/completions", chat)
+	return p.ForChat("/v1/chat/completions", req)
 }
 
 // commandDeadline is the least deadline of a search that a command makes: nobody else waits.

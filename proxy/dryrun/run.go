@@ -43,7 +43,7 @@ func (d *Runner) Run(ctx context.Context, r Request) (Result, error) {
 	if err := r.Policy.Models.Allow(req.Model); err != nil {
 		return Result{}, err
 	}
-	of, err := r.Policy.ForChat(chatPath, r.Body)
+	of, err := r.Policy.ForChat(chatPath, req)
 	if err != nil {
 		return Result{}, err
 	}

@@ -47,14 +47,14 @@ func (p *Policy) Strict() bool {
 	return false
 }
 
-// ForChat returns the policy of a chat: that of the first override that fits its path, as
-// route.Target has it, and the model that it names, or p itself. If different overrides fit
-// what several servers could read as the model, it returns an error.
-func (p *Policy) ForChat(path string, body []byte) (*Policy, error) {
+// ForChat returns the policy of a chat, in which rewrite.Parse found no fault: that of the first
+// override that fits its path, as route.Target has it, and the model that it names, or p itself.
+// If different overrides fit what several servers could read as the model, it returns an error.
+func (p *Policy) ForChat(path string, req *rewrite.Request) (*Policy, error) {
 	if len(p.Overrides) == 0 {
 		return p, nil
 	}
-	names, err := rewrite.NamedModels(body)
+	names, err := req.Models()
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,15 @@
 package chat
 
+import (
+	"slices"
+	"strings"
+)
+
 // modelKeys are the members of a request's body by which upstreams choose models. OpenAI
 // has model; gateways such as OpenRouter and LiteLLM also have lists of others to try.
-var modelKeys = []string{"model", "models", "fallbacks"}
+var modelKeys = append([]string{"model"}, modelLists...)
+
+var modelLists = []string{"models", "fallbacks"}
 
 // Models returns the models that a body of any route names: a JSON object with the member
 // model or, for gateways, the lists models and fallbacks. There are none if all of these
@@ -31,6 +38,23 @@ func Models(body []byte) (names []string, err error) {
 		return nil, r.keys.err
 	}
 	return r.names, nil
+}
+
+// Models is like the function Models for the body of r, which Parse found no fault with. It reads
+// the body again only if that may name more than one model.
+func (r *Request) Models() ([]string, error) {
+	if r.Model == "" || r.modelLists {
+		return Models(r.Body)
+	}
+	return []string{r.Model}, nil
+}
+
+// namesModels reports whether a member with this name, which is none of topKeys, may be one
+// of modelLists.
+func namesModels(name []byte, escaped bool) bool {
+	return escaped || slices.ContainsFunc(modelLists, func(list string) bool {
+		return strings.EqualFold(string(name), list)
+	})
 }
 
 // A modelReader collects the names in the members of modelKeys.

@@ -64,3 +64,41 @@ func TestModelsRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A parsed request names the models that its body names, whether or not these are read again.
+func TestModelsOfARequest(t *testing.T) {
+	const messages = `"messages":[{"role":"user","content":"hello"}]`
+	for members, want := range map[string][]string{
+		`"model":"a"`:                            {"a"},
+		`"model":"a","model2":"b","fallback":[]`: {"a"},
+		`"model":""`:                             {""},
+		`"model":null`:                           nil,
+		`"x":1`:                                  nil,
+		`"model":"a","models":["b","c"]`:         {"a", "b", "c"},
+		`"fallbacks":["d"],"model":"a"`:          {"d", "a"},
+		`"model":"a","f\u0061llbacks":["d"]`:     {"a", "d"},
+		`"models":["b"]`:                         {"b"},
+	} {
+		for _, body := range []string{`{` + members + `,` + messages + `}`, `{` + messages + `,` + members + `}`} {
+			req, err := chat.Parse([]byte(body))
+			if err != nil {
+				t.Fatalf("%s: %v", body, err)
+			}
+			if got, err := req.Models(); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %q, %v; want %q", body, got, err, want)
+			}
+			if read, err := chat.Models([]byte(body)); err != nil || !slices.Equal(read, want) {
+				t.Errorf("%s: read again %q, %v; want %q", body, read, err, want)
+			}
+		}
+	}
+	for _, members := range []string{`"model":"a","models":"b"`, `"model":"a","Models":["b"]`, `"model":"a","modelſ":["b"]`, `"model":"a","FALLBACKS":null`, `"model":"a","f\u0041llbacks":null`} {
+		req, err := chat.Parse([]byte(`{` + members + `,` + messages + `}`))
+		if err != nil {
+			t.Fatalf("%s: %v", members, err)
+		}
+		if names, err := req.Models(); err == nil || names != nil {
+			t.Errorf("%s: %q, %v; want an error", members, names, err)
+		}
+	}
+}

@@ -36,6 +36,8 @@ type Request struct {
 	kept      []message // those that a rewrite may need
 	parts     []Span    // the texts of all content arrays, in order, quotes included
 	ambiguous bool      // two parsers could read something differently, in a part that is only counted
+
+	modelLists bool // perhaps the body has lists of models, see Models
 }
 
 // A Field is the member "sidenote" of the body's top object.
@@ -156,6 +158,9 @@ func (p *Parser) top() {
 		name, same := p.key(level, "", key, escaped, topKeys)
 		if !same {
 			name = ""
+		}
+		if name == "" && !p.r.modelLists {
+			p.r.modelLists = namesModels(p.b[key.Start+1:key.End-1], escaped)
 		}
 		if fieldKey >= 0 { // a member follows the field: remove the comma between them
 			p.r.Field.Remove = Span{fieldKey, key.Start}
