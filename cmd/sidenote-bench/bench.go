@@ -110,7 +110,7 @@ type rig struct {
 	before                    *server // nil without --before
 }
 
-func (b *bench) newRig(ctx context.Context, documents int) (_ *rig, err error) {
+func (b *bench) newRig(ctx context.Context, p program) (_ *rig, err error) {
 	b.progress.Show(console.Work{Name: "starting"})
 	r := &rig{}
 	defer func() {
@@ -124,10 +124,11 @@ func (b *bench) newRig(ctx context.Context, documents int) (_ *rig, err error) {
 	if r.relay, err = startRole(ctx, "role-relay", r.upstream.addr); err != nil {
 		return nil, err
 	}
-	if r.sidenote, err = b.startSidenote(ctx, b.Sidenote, program{upstream: r.upstream.addr, documents: documents, staged: true}); err != nil || b.Before == "" {
+	p.upstream = r.upstream.addr
+	if r.sidenote, err = b.startSidenote(ctx, b.Sidenote, p); err != nil || b.Before == "" || p.staged {
 		return r, err
 	}
-	r.before, err = b.startSidenote(ctx, b.Before, program{upstream: r.upstream.addr, documents: documents})
+	r.before, err = b.startSidenote(ctx, b.Before, p)
 	return r, err
 }
 
@@ -142,9 +143,9 @@ func (r *rig) stop() error {
 	return errors.Join(errs...)
 }
 
-// with runs f on a fresh rig.
-func (b *bench) with(ctx context.Context, documents int, f func(*rig) error) error {
-	r, err := b.newRig(ctx, documents)
+// with runs f on a fresh rig of p.
+func (b *bench) with(ctx context.Context, p program, f func(*rig) error) error {
+	r, err := b.newRig(ctx, p)
 	if err != nil {
 		return err
 	}

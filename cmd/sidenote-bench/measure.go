@@ -9,24 +9,39 @@ import (
 	"sidenote/cmd/internal/console"
 )
 
-// measureCPU compares the CPU of both relays, case by case.
+// measureCPU compares the CPU of both relays, case by case. Staged cases have a rig of their own.
 func (b *bench) measureCPU(ctx context.Context, out *results) error {
-	return b.with(ctx, mainSources, func(r *rig) error {
-		for _, w := range b.works() {
-			ratio, err := b.compare(ctx, r, w, b.Connections, b.Rounds)
-			if err != nil {
-				return fmt.Errorf("%s: %w", w.name, err)
-			}
-			out.CPU = append(out.CPU, ratio)
+	works := b.works()
+	for len(works) > 0 {
+		staged, n := works[0].calls > 0, 1
+		for n < len(works) && (works[n].calls > 0) == staged {
+			n++
 		}
-		return nil
-	})
+		p := program{documents: mainSources, staged: staged}
+		err := b.with(ctx, p, func(r *rig) error { return b.compareAll(ctx, r, works[:n], out) })
+		if err != nil {
+			return err
+		}
+		works = works[n:]
+	}
+	return nil
+}
+
+func (b *bench) compareAll(ctx context.Context, r *rig, works []work, out *results) error {
+	for _, w := range works {
+		ratio, err := b.compare(ctx, r, w, b.Connections, b.Rounds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		out.CPU = append(out.CPU, ratio)
+	}
+	return nil
 }
 
 // compare lets the relays take turns at one piece of work, in each round in another order.
 func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds int) (result cpuResult, err error) {
 	servers := []*server{r.relay, r.sidenote}
-	if r.before != nil && w.calls == 0 {
+	if r.before != nil {
 		servers = append(servers, r.before)
 	}
 	floor, asked := w, float64(max(w.calls, 1))
@@ -85,7 +100,7 @@ func ratios(of, to []float64) (mid, low, high float64) {
 // measureLatency compares how long single requests take, with nothing else under
 // way: without a relay, through the floor, through Sidenote.
 func (b *bench) measureLatency(ctx context.Context, out *results) error {
-	return b.with(ctx, mainSources, func(r *rig) error {
+	return b.with(ctx, program{documents: mainSources}, func(r *rig) error {
 		for _, w := range works() {
 			if w.events > 0 || w.calls > 0 {
 				continue
@@ -134,7 +149,7 @@ func (b *bench) latency(ctx context.Context, r *rig, w work) (result latencyResu
 // measureMemory opens streams that say one event and then nothing.
 func (b *bench) measureMemory(ctx context.Context, out *results) error {
 	streams := min(b.Streams, (descriptors()-200)/2) // a relay has two for each
-	return b.with(ctx, mainSources, func(r *rig) error {
+	return b.with(ctx, program{documents: mainSources}, func(r *rig) error {
 		result := memoryResult{Streams: streams, Asked: b.Streams}
 		var err error
 		if result.Relay, err = b.memory(ctx, r, r.relay, streams); err != nil {
@@ -188,7 +203,7 @@ func (b *bench) measureGrowth(ctx context.Context, out *results) error {
 		for n < len(rows) && rows[n].documents == rows[0].documents {
 			n++
 		}
-		err := b.with(ctx, rows[0].documents, func(r *rig) error { return b.grow(ctx, r, rows[:n], out) })
+		err := b.with(ctx, program{documents: rows[0].documents}, func(r *rig) error { return b.grow(ctx, r, rows[:n], out) })
 		if err != nil {
 			return err
 		}

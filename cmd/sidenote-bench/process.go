@@ -90,7 +90,7 @@ func buildSidenote(ctx context.Context, dir string) (path string, err error) {
 type program struct {
 	upstream  string
 	documents int    // each a source of about 1 KB
-	staged    bool   // it answers chats of stagedModel in stages, which older builds do not know
+	staged    bool   // it answers chats of stagedModel in stages; older builds do not know them and are not started so
 	admin     string // address of its admin port; "": it has none
 }
 

@@ -14,7 +14,7 @@ const stressConnections = 64
 // measureStress streams chats as fast as the upstream writes them. A chat is lost
 // when its answer is no 200, has not all of its events, or breaks off.
 func (b *bench) measureStress(ctx context.Context, out *results) error {
-	return b.with(ctx, mainSources, func(r *rig) error {
+	return b.with(ctx, program{documents: mainSources}, func(r *rig) error {
 		w := work{request: chatRequest(chatOf(1*kib, answerBurst), answerBurst), status: injected, events: streamEvents}
 		result := stressResult{Chats: b.StressChats}
 		for _, to := range []struct {
