@@ -22,8 +22,12 @@ func TestTheRightBaseIsFound(t *testing.T) {
 	bases := map[string]*knowledge.Base{}
 	for id, page := range map[string]string{
 		"proxy": "proxy", "rewrite": "rewrite", "cache": "cache", "retrieval": "retrieval", "deploy": "deploy", "commands": "cmd/sidenote", "bench": "cmd/sidenote-bench",
+		"tools": "retrieval/tools", "stages": "rewrite/staged", "keys": "cmd/sidenote/CONFIG.md",
 	} {
-		text, err := os.ReadFile("../../../../" + page + "/README.md")
+		if !strings.HasSuffix(page, ".md") {
+			page += "/README.md"
+		}
+		text, err := os.ReadFile("../../../../" + page)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,13 +119,13 @@ func questions() []struct{ question, base, text string } {
 		{"How do I show the sources beside the answer?", "proxy", "## Show the sources beside the answer"},
 		{"what does the Sidenote-Status header say", "proxy", "## Sidenote-Status"},
 		{"which errors come from Sidenote itself", "proxy", "## Errors of Sidenote"},
-		{"can a single request ask for less context", "proxy", "## One request may ask for less"},
+		{"can a single request ask for less context", "proxy", "## Options of a request"},
 		{"where in the messages is the block placed", "rewrite", "## Where it goes"},
 		{"how are tokens counted for my model", "rewrite", "## Tokens"},
 		{"what instructions does the model get about the sources", "rewrite", "## What it says"},
 		{"what does it cost to count tokens", "rewrite", "### What counting costs"},
 		{"share a Redis between several replicas", "cache", "Redis"},
-		{"which metrics show that the cache works", "cache", "## Watch it"},
+		{"which metrics show that the cache works", "cache", "## Metrics"},
 		{"encrypt cached values in Redis", "cache", "keys"},
 		{"my volume is not mounted and all files are gone", "retrieval", "### Files that are gone"},
 		{"filter documents by audience", "retrieval", "## Filters"},
@@ -134,8 +138,8 @@ func questions() []struct{ question, base, text string } {
 		{"threat model for hostile documents", "deploy", "## Threat model"},
 		{"token of the admin port", "deploy", "### The admin port"},
 		{"configure several teams with their own keys", "commands", "### Several teams"},
-		{"refuse instead of answering without sources", "commands", "### Refuse rather than answer without sources"},
-		{"default value of reserve_output_tokens", "commands", "reserve_output_tokens"},
+		{"refuse instead of answering without sources", "commands", "With `on_failure: {retrieval: refuse}`"},
+		{"default value of reserve_output_tokens", "keys", "reserve_output_tokens"},
 		{"how slow is a chat beside a bare relay", "bench", "relay"},
 		{"How many weeks of parental leave do I get?", "nordwick", "16 weeks"},
 		{"my laptop was stolen", "nordwick", "laptop"},
