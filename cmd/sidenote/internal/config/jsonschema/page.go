@@ -84,7 +84,7 @@ func collect(fields map[string]schema.Field, key string, t reflect.Type) {
 func kind(t reflect.Type, tag reflect.StructTag) string {
 	ranged := func(name string) string {
 		if least, most := tag.Get("min"), tag.Get("max"); least != "" && least != most {
-			return name + ", " + least + " to " + most
+			return least + " to " + most
 		}
 		return name
 	}
@@ -116,7 +116,7 @@ func kind(t reflect.Type, tag reflect.StructTag) string {
 	case reflect.TypeFor[time.Duration]():
 		return ranged("duration")
 	case reflect.TypeFor[limits.USD](), reflect.TypeFor[limits.Price]():
-		return ranged("US dollars")
+		return ranged("USD")
 	case reflect.TypeFor[config.Date]():
 		return "date"
 	case reflect.TypeFor[stageset.Temperature](), reflect.TypeFor[config.Weight](), reflect.TypeFor[config.Threshold](), reflect.TypeFor[config.Relevance](), reflect.TypeFor[config.Priority]():
@@ -125,7 +125,7 @@ func kind(t reflect.Type, tag reflect.StructTag) string {
 	if isScalar(t) {
 		switch t.Kind() {
 		case reflect.Bool:
-			return "true or false"
+			return "bool"
 		case reflect.Int:
 			return "number"
 		default:
