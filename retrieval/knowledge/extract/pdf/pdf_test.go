@@ -19,6 +19,23 @@ import (
 	"sidenote/retrieval/knowledge/extract/pdf"
 )
 
+// The files in testdata come from the programs that make most PDFs. Their texts were written for
+// these tests; the letters are subsets of free fonts (Computer Modern, DejaVu, Liberation,
+// Libertinus, Nimbus).
+//
+//   latex15.pdf; pdfTeX 1.40.24, twocolumn; 1.5 with object streams, two columns, divided words
+//   office16.pdf; LibreOffice 7.4 Writer, of HTML; 1.6, tagged; a list and a table
+//   typst17.pdf; Typst 0.15; 1.7, tagged, justified, two pages
+//   ghostscript14.pdf; Ghostscript 10.0, ps2pdf -dCompatibilityLevel=1.4; 1.4
+//   linearized15.pdf; qpdf (pikepdf 10.17) of ghostscript14.pdf; 1.5, linearized, with object streams
+//   groff.pdf; groff 1.22.4, groff -man -Tpdf; 1.4, a manual page
+//   cairo.pdf; cairo (rsvg-convert -f pdf of an SVG); 1.5
+//   cjk.pdf; ReportLab 5.1; 1.3; Chinese and Japanese in fonts that are not in the file
+//   form.pdf; ReportLab 5.1; 1.3, a form that is filled in
+//   scanned.pdf, scanned_part.pdf; ReportLab 5.1; 1.3, pages that are images
+//   aes256.pdf; qpdf (pikepdf 10.17) of typst17.pdf; 1.7, encrypted; a password opens it
+//   owner.pdf; qpdf (pikepdf 10.17) of typst17.pdf; 1.7, encrypted; everybody may open it
+
 func read(t testing.TB, r *pdf.Reader, raw []byte) (extract.Document, string) {
 	t.Helper()
 	d, err := r.Read(t.Context(), raw)

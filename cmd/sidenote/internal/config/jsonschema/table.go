@@ -32,7 +32,7 @@ func sections() []section {
 
 const (
 	followsInput = "that of `input`"
-	sameKeys     = " The keys are those of "
+	sameKeys     = " Keys: as in "
 )
 
 func processSections() []section {
@@ -56,7 +56,7 @@ func processSections() []section {
 			{"tls", "no TLS", "Certificate of the port, for TLS 1.2 and later; files are read again when they change."},
 			{"tls.cert", "", "PEM file with the certificate."},
 			{"tls.key", "", "PEM file with its private key."},
-			{"tls.client_ca", "", "PEM file of authorities; clients must present a certificate that one of them issued."},
+			{"tls.client_ca", "", "PEM file of authorities; clients must present one of their certificates."},
 		}},
 		{"admin", "The port for operators.", []about{
 			{"listen", "`127.0.0.1:8081`", "Address of dry runs, searches, base management, inspector, metrics and probes: `HOST:PORT`, `unix:/PATH` or `off`."},
@@ -143,9 +143,9 @@ func processSections() []section {
 			{"match", "", "Model name, or a prefix ending in `*`."},
 			{"input", "", "US dollars per million input tokens."},
 			{"output", "", "US dollars per million output tokens."},
-			{"cached_input", followsInput, "US dollars per million input tokens read from the upstream's cache."},
-			{"cache_write", followsInput, "US dollars per million tokens written to the upstream's cache."},
-			{"cache_write_1h", "that of `cache_write`", "US dollars per million tokens written to the upstream's cache for one hour (Anthropic)."},
+			{"cached_input", followsInput, "The same for input read from the upstream's cache."},
+			{"cache_write", followsInput, "The same for input written to the upstream's cache."},
+			{"cache_write_1h", "that of `cache_write`", "The same for one hour (Anthropic)."},
 			{"tiers", "the prices of the row", "Other prices, by the `service_tier` of the answer, such as `priority`." + sameKeys + "`prices[]`, without `match` and `tiers`."},
 		}},
 		{"models[]", "Model properties. The first match counts: here, then in `models_file`, then in the built-in table. Absent keys keep their value from the next matching row.", []about{
@@ -158,7 +158,7 @@ func processSections() []section {
 			{"roles", "", "`all`, or `no_system` if the model refuses system messages."},
 			{"output_field", "", "Request field that limits output: `max_tokens` or `max_completion_tokens`."},
 			{"temperature", "", "`any`, or `fixed` if the model refuses a temperature; then planner, reranker, grader and stages send none."},
-			{"reasoning", "", "`none`; `fixed`: reasons before it answers; `effort`: also accepts `reasoning_effort`. Sidenote's own calls reserve output for reasoning and ask for low effort."},
+			{"reasoning", "", "`none`; `fixed`: reasons before it answers; `effort`: also accepts `reasoning_effort`. Sidenote's own calls then ask for low effort."},
 			{"tools", "", "How the model takes tools in mode `tools`: `functions`; `xml`: described in text; `none`: sources are injected instead, unless the policy sets `protocol: xml`."},
 		}},
 		{"include[]", "Files that add to this one.", []about{
