@@ -24,7 +24,7 @@ type askCmd struct {
 	Upstream string `placeholder:"URL" help:"The API that answers, as in https://api.openai.com."`
 	Policy   string `placeholder:"NAME" help:"Policy of --config, instead of a tenant's, or a preset of answers in stages, as sidenote stages lists them."`
 	Model    string `placeholder:"NAME" help:"Model to ask (that of the upstream, if it has only one)."`
-	Stages   bool   `help:"Show what each stage said, before the answer."`
+	Stages   bool   `help:"Show the output of each stage before the answer."`
 	JSON     bool   `name:"json" help:"Print everything as JSON."`
 }
 
@@ -32,7 +32,7 @@ type askCmd struct {
 func (askCmd) Help() string {
 	return "Asks as an app would, with the sources and stages of the policy. The answer goes to stdout; progress, and the sources that it cites, to stderr. " +
 		"An upstream without an api_key in --config gets the key of $" + chatclient.KeyEnv + ". Limits of the policy hold for this question alone.\n\n" +
-		"Ends with 3 where a stage failed and the answer is of the others.\n\n" +
+		"Exits with 3 if a stage failed and the answer was made without it.\n\n" +
 		"sidenote ask \"How many weeks of parental leave?\" --policy careful --knowledge ./docs --upstream https://api.openai.com --model gpt-5-mini"
 }
 

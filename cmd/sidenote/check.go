@@ -15,16 +15,16 @@ import (
 
 type checkCmd struct {
 	configFlags
-	Tenant  string `xor:"what" placeholder:"NAME" help:"Print what this tenant's requests get, with all that is inherited, and where each value is from."`
-	Diff    string `xor:"what" placeholder:"OLD" help:"Say which tenants are touched by the change from this file to --config, and how."`
+	Tenant  string `xor:"what" placeholder:"NAME" help:"Print this tenant's whole policy and where each value comes from."`
+	Diff    string `xor:"what" placeholder:"OLD" help:"Show which tenants the change from this file to --config affects, and how."`
 	Schema  bool   `xor:"what" help:"Print the JSON Schema of configurations, for editors."`
-	Offline bool   `help:"Need neither secrets nor folders, as where changes are reviewed. All else is checked."`
-	JSON    bool   `name:"json" help:"Print it as JSON, problems and warnings too."`
+	Offline bool   `help:"Check without secrets and folders, for reviews and CI."`
+	JSON    bool   `name:"json" help:"Print JSON, with problems and warnings."`
 }
 
 // Help shows how check is used.
 func (checkCmd) Help() string {
-	return "Reports everything that is wrong, with file, line and column.\n\n" +
+	return "Reports every problem with file, line and column.\n\n" +
 		"sidenote check --config sidenote.yaml\n\nsidenote check --config sidenote.yaml --tenant support\n\n" +
 		"sidenote check --config sidenote.yaml --offline --json\n\nsidenote check --config sidenote.yaml --diff old/sidenote.yaml"
 }

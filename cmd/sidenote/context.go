@@ -13,8 +13,8 @@ import (
 type contextCmd struct {
 	File   string `arg:"" optional:"" help:"What to build of, in JSON: chunks, components or sources, and perhaps model, context, context_tokens, as_given; stdin when absent."`
 	Model  string `placeholder:"NAME" help:"Model whose tokens are counted, in place of the file's."`
-	Config string `placeholder:"FILE" help:"Configuration, YAML, whose models and policy hold."`
-	Tenant string `placeholder:"NAME" help:"Whose policy holds; needed where callers without a key are refused."`
+	Config string `placeholder:"FILE" help:"Configuration (YAML) with models and policy."`
+	Tenant string `placeholder:"NAME" help:"Tenant whose policy applies; required if callers without a key are refused."`
 	JSON   bool   `name:"json" help:"Print JSON on a terminal too."`
 }
 

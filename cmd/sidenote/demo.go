@@ -8,9 +8,9 @@ import (
 type demoCmd struct {
 	Question string `arg:"" optional:"" help:"What to ask the handbook."`
 	Staged   bool   `help:"Answer in stages: evidence, draft, review, final answer."`
-	Serve    bool   `help:"Go on serving, to ask it something yourself."`
+	Serve    bool   `help:"Keep serving, for questions of your own."`
 	Full     bool   `help:"Show every line that was added."`
-	JSON     bool   `name:"json" help:"Print it all as JSON."`
+	JSON     bool   `name:"json" help:"Print everything as JSON."`
 }
 
 // Help shows how demo is used.

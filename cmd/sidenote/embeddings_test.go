@@ -112,7 +112,7 @@ func TestIngestEmbedsInPart(t *testing.T) {
 		return nil
 	})
 	start(t, keyed, "ingest", "--config", config).ends(t, exitPart, "docs: 10 files, 10 chunks; 10 new",
-		"sidenote: done in part: knowledge docs: 4 of 10 chunks embedded: embed passages: answered 401 (stub_error); they are found by words alone, and the next ingest goes on from there\n")
+		"sidenote: partly done: knowledge docs: 4 of 10 chunks embedded: embed passages: answered 401 (stub_error); they are found by words alone, and the next ingest goes on from there\n")
 	service.Break(nil)
 	start(t, keyed, "ingest", "--config", config).ends(t, exitDone, "docs: 10 of 10 chunks embedded by stub; 6 now", "")
 	if inputs := passages(service); len(inputs) != 6 {

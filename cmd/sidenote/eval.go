@@ -14,15 +14,15 @@ import (
 type evalCmd struct {
 	Data string `required:"" placeholder:"FILE.csv|DIR" help:"Questions: a CSV with the columns question and expected, or a collection in the layout of BEIR."`
 	sourceFlags
-	Policy   string   `placeholder:"NAME" help:"Policy of --config whose stages answer, instead of a tenant's."`
+	Policy   string   `placeholder:"NAME" help:"Policy of --config whose stages answer, instead of the tenant's."`
 	Model    string   `placeholder:"NAME" help:"Model of the requests, for a policy whose planner is auto."`
 	Split    string   `placeholder:"NAME" help:"Which of qrels/*.tsv (test, or the only one)."`
 	Queries  int      `placeholder:"N" help:"Ask the first N queries only."`
-	OffTopic string   `name:"off-topic" placeholder:"FILE" help:"Messages that no document answers, one a line or as JSONL, and which should get no sources."`
-	Worst    int      `placeholder:"N" help:"Show the N queries that went worst: what was found, and what should have been. With --off-topic, N messages that get sources too."`
-	Plan     bool     `help:"Say what embedding a collection's own documents would take, and send nothing."`
+	OffTopic string   `name:"off-topic" placeholder:"FILE" help:"Messages that no document answers and that should get no sources, one per line or JSONL."`
+	Worst    int      `placeholder:"N" help:"Show the N worst queries: what was found, and what should have been. With --off-topic, also N messages that get sources."`
+	Plan     bool     `help:"Print what embedding a collection would cost; send nothing."`
 	TRECRun  string   `name:"run" placeholder:"FILE" help:"Write the rankings as a run of TREC, for trec_eval."`
-	Compare  bool     `help:"Ask the same questions under two configurations, and show what differs."`
+	Compare  bool     `help:"Compare two configurations on the same questions."`
 	Full     bool     `help:"With --compare: show all questions that changed, not the first ten."`
 	JSON     bool     `name:"json" help:"Print everything as JSON."`
 	Files    []string `arg:"" optional:"" name:"a.yaml b.yaml" help:"The configurations of --compare."`

@@ -43,7 +43,7 @@ policies:
 	}
 	one := "gate"
 	o.fails.Store(&one)
-	if got := evaluate("graded", exitPart, "done in part: 1 query was answered without grades (error)"); got.NDCG != bare.NDCG {
+	if got := evaluate("graded", exitPart, "partly done: 1 query was answered without grades (error)"); got.NDCG != bare.NDCG {
 		t.Errorf("%+v", got)
 	}
 }

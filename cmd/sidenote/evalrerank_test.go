@@ -237,14 +237,14 @@ func TestEvalRerankerFails(t *testing.T) {
 	for _, policy := range []string{"tei", "llm", "strict"} {
 		all := "*"
 		o.fails.Store(&all)
-		evaluate(policy, policy).ends(t, exitPart, "reranked    0.000", "done in part: 2 queries were ranked without the reranker (error)")
+		evaluate(policy, policy).ends(t, exitPart, "reranked    0.000", "partly done: 2 queries were ranked without the reranker (error)")
 		if read(policy) != read("bare") {
 			t.Errorf("%s: without scores the run is\n%s\nwant\n%s", policy, read(policy), read("bare"))
 		}
 	}
 	one := "gate"
 	o.fails.Store(&one)
-	evaluate("tei", "half").ends(t, exitPart, "reranked", "done in part: 1 query was ranked without the reranker (error)")
+	evaluate("tei", "half").ends(t, exitPart, "reranked", "partly done: 1 query was ranked without the reranker (error)")
 	got, plain, whole := runOf(t, filepath.Join(out, "half")), runOf(t, filepath.Join(out, "bare")), runOf(t, filepath.Join(out, "whole"))
 	if !slices.Equal(got["q0"], whole["q0"]) || !slices.Equal(got["q1"], plain["q1"]) {
 		t.Errorf("got %v", got)

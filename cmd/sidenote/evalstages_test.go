@@ -149,7 +149,7 @@ func TestEvalWithoutServices(t *testing.T) {
 	})
 	h.Close()
 	start(t, keyed, args...).ends(t, exitPart, "right@2     0.667",
-		"done in part: 3 queries were searched by words alone for want of a vector; 3 queries were searched without a plan (error)")
+		"partly done: 3 queries were searched by words alone for want of a vector; 3 queries were searched without a plan (error)")
 	if n := len(passagesOf(service)); n != 0 {
 		t.Errorf("sent %d passages that are kept", n)
 	}

@@ -30,7 +30,7 @@ type healthCmd struct {
 
 // Help shows how health is used.
 func (healthCmd) Help() string {
-	return "Ends with 0 when /healthz answers 200, else with 1.\n\nsidenote health\n\nsidenote health --url http://127.0.0.1:9464/readyz"
+	return "Exits with 0 if /healthz answers 200, else with 1.\n\nsidenote health\n\nsidenote health --url http://127.0.0.1:9464/readyz"
 }
 
 // Run asks once.

@@ -9,13 +9,13 @@ import (
 )
 
 type ingestCmd struct {
-	Knowledge       []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
+	Knowledge       []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents. Repeat for more; SIDENOTE_KNOWLEDGE separates by commas."`
 	Config          string   `placeholder:"FILE" help:"Configuration, YAML: whose folders are read unless --knowledge names some."`
 	State           string   `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
 	AdminTokenFile  string   `placeholder:"FILE" help:"Token of the admin port of the process that keeps the bases ($SIDENOTE_ADMIN_TOKEN)."`
-	AcceptDeletions bool     `help:"Let documents go even if most files of their folder are gone, as of a volume that is not mounted."`
-	AllowSkipped    bool     `help:"End with 0 even if files could not be read."`
-	Plan            bool     `help:"Say what embedding would take, and write and send nothing."`
+	AcceptDeletions bool     `help:"Delete documents even if most files of a folder are missing, as when a volume is not mounted."`
+	AllowSkipped    bool     `help:"Exit with 0 even if files could not be read."`
+	Plan            bool     `help:"Print what embedding would cost; write and send nothing."`
 	JSON            bool     `name:"json" help:"Print the report as JSON, with every file that was removed or skipped."`
 	shownFlags
 }
@@ -24,7 +24,7 @@ type ingestCmd struct {
 func (ingestCmd) Help() string {
 	return "Reads folders into the state folder; files that have not changed are not read again. " +
 		"While a serve writes that folder, it does the reading for the bases that it keeps with the same folders; otherwise ingest waits.\n\n" +
-		"A folder that all files are gone from, or more than half and at least twenty, since all of it was last looked at leaves its base as it was, unless --accept-deletions.\n\n" +
+		"If all files of a folder are missing, or more than half and at least twenty, its base stays as it was, unless --accept-deletions is given.\n\n" +
 		"Chunks of bases that say embed are embedded then, a batch at a time; what is there already, or has been embedded before, is not sent. " +
 		"--plan reads the folders and says what there is to send: inputs, tokens, and what they cost by prices.\n\n" +
 		"Ends with 0 when all is read, with 3 when files that should have been could not be, as they are damaged, too large, or the system says no, or chunks could not be embedded.\n\n" +

@@ -11,16 +11,16 @@ import (
 )
 
 type modeCmd struct {
-	Mode   string `arg:"" optional:"" help:"off, shadow, inject, tools or staged; auto or reset takes back what was set. Without it, what is set is shown."`
-	Tenant string `placeholder:"NAME" help:"One tenant (all for which nothing else is set)."`
-	For    string `placeholder:"TIME" help:"How long, as in 30m (until it is taken back)."`
+	Mode   string `arg:"" optional:"" help:"off, shadow, inject, tools or staged; auto or reset restores the policies' mode. Without it, the current settings are shown."`
+	Tenant string `placeholder:"NAME" help:"One tenant (all without a setting of their own)."`
+	For    string `placeholder:"TIME" help:"How long, as in 30m (until reset)."`
 	adminFlags
 }
 
 // Help shows how mode is used.
 func (modeCmd) Help() string {
-	return "Asks a running Sidenote to lower the mode of its tenants at once, or of one, which counts in place of what is set for all. " +
-		"No mode gets higher than its policy's. What is set is kept in the state folder over a restart.\n\n" +
+	return "Lowers the mode of all tenants of a running instance at once, or of one, which takes precedence. " +
+		"A mode never exceeds the policy's. Settings survive a restart in the state folder.\n\n" +
 		"sidenote mode\n\nsidenote mode off --for 30m\n\nsidenote mode shadow --tenant support\n\nsidenote mode auto --tenant support"
 }
 

@@ -15,7 +15,7 @@ type reloadCmd struct{ adminFlags }
 // Help shows how reload is used.
 func (reloadCmd) Help() string {
 	return "Asks a running Sidenote to read its configuration again, with included files and files of secrets, and prints what has changed. " +
-		"If something is wrong, it says so with file, line and column, and what runs goes on. " +
+		"Problems are reported with file, line and column, and the running configuration stays. " +
 		"A serve also does this by itself when a file changes, and on SIGHUP.\n\nsidenote reload"
 }
 

@@ -16,15 +16,15 @@ import (
 )
 
 type reportCmd struct {
-	Files  []string `arg:"" optional:"" name:"file" help:"Logs, of which each may be compressed by gzip; - is stdin (stdin)."`
-	Since  string   `placeholder:"24h|TIME" help:"Count requests that ended then or later: so long ago, as in 24h or 7d, or at a time, as in 2026-11-23 or 2026-11-23T14:00:00Z (all)."`
-	Config string   `placeholder:"FILE" help:"Configuration whose prices tell what requests cost. Neither secrets nor folders are needed."`
+	Files  []string `arg:"" optional:"" name:"file" help:"Log files, also gzip-compressed; - is stdin (stdin)."`
+	Since  string   `placeholder:"24h|TIME" help:"Only requests since an age, as in 24h or 7d, or a time, as in 2026-11-23 or 2026-11-23T14:00:00Z (all)."`
+	Config string   `placeholder:"FILE" help:"Configuration with prices. Neither secrets nor folders are needed."`
 	JSON   bool     `name:"json" help:"Print everything as JSON."`
 }
 
 // Help shows how report is used.
 func (reportCmd) Help() string {
-	return "Counts the lines of a log in JSON: how many chats got sources, what they cost, which questions nothing was found for, what shadow mode would do. Nothing is sent anywhere.\n\n" +
+	return "Reads a JSON log: how many chats got sources, what they cost, which questions no document answered, what shadow mode would do. Nothing is sent anywhere.\n\n" +
 		"sidenote report --since 24h sidenote.log\n\nkubectl logs deploy/sidenote | sidenote report --json"
 }
 

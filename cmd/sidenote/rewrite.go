@@ -16,8 +16,8 @@ type rewriteCmd struct {
 	File string `arg:"" optional:"" help:"A chat request in JSON; stdin when absent."`
 	sourceFlags
 	Stages bool `help:"Print the prompts of all stages of mode staged, with placeholders for what only a model can say."`
-	Full   bool `help:"Show everything that is out, not the first three only."`
-	JSON   bool `name:"json" help:"Print the ledger as JSON, with everything that is out."`
+	Full   bool `help:"Show all excluded candidates, not only the first three."`
+	JSON   bool `name:"json" help:"Print the ledger as JSON, with everything excluded."`
 }
 
 // Help shows how rewrite is used.

@@ -28,18 +28,18 @@ type searchCmd struct {
 	Question string `arg:"" help:"What to look for."`
 	sourceFlags
 	Policy  string   `placeholder:"NAME" help:"Policy of --config, instead of a tenant's; its planner, reranker and grader are asked, too."`
-	Turn    []string `sep:"none" placeholder:"TEXT" help:"What the user said before, first turn first. Repeat for more."`
+	Turn    []string `sep:"none" placeholder:"TEXT" help:"Earlier user messages, oldest first. Repeat for more."`
 	Filter  []string `sep:"none" placeholder:"JSON" help:"Only documents of these attributes, as in {\"type\": \"eq\", \"key\": \"audience\", \"value\": \"public\"}. Repeat for more: all must hold, and the policy's."`
-	Explain bool     `help:"Show every candidate in the order of its rank, with what it owes its score to, and why others are out."`
+	Explain bool     `help:"Show every candidate by rank, how its score is made, and why others are excluded."`
 	JSON    bool     `name:"json" help:"Print everything as JSON."`
 }
 
 // sourceFlags choose what is searched, and for which tenant.
 type sourceFlags struct {
 	Config    string   `placeholder:"FILE" help:"Configuration, YAML."`
-	Knowledge []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
+	Knowledge []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE separates by commas."`
 	State     string   `placeholder:"DIR" help:"Folder of the bases that are given by name ($XDG_STATE_HOME/sidenote). Without --knowledge and --config all of its bases are used."`
-	Tenant    string   `placeholder:"NAME" help:"Whose policy holds; needed where callers without a key are refused."`
+	Tenant    string   `placeholder:"NAME" help:"Tenant whose policy applies; required if callers without a key are refused."`
 }
 
 // Help shows how search is used.

@@ -20,7 +20,7 @@ type stubCmd struct {
 
 // Help shows how stub is used.
 func (stubCmd) Help() string {
-	return "An upstream for trying things out: no key, no network, and it answers only from the sources that it is shown.\n\n" +
+	return "A fake upstream for testing, without key or network. It answers only from the sources in the request.\n\n" +
 		"sidenote stub & sidenote serve --upstream http://127.0.0.1:9090 --knowledge ./docs"
 }
 

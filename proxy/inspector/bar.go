@@ -93,7 +93,7 @@ func windowBar(l *explain.Ledger) *bar {
 	return b.draw([]part{
 		{Name: "The request as it came", Tokens: w.Request, Class: "rules"},
 		{Name: "Added", Tokens: l.Used, Class: "source1"},
-		{Name: "Kept free for the answer", Tokens: w.ReservedOutput, Class: "component"},
+		{Name: "Reserved for the answer", Tokens: w.ReservedOutput, Class: "component"},
 		{Name: "Free", Tokens: w.Size - w.Request - l.Used - w.ReservedOutput, Class: "free"},
 	})
 }
@@ -170,7 +170,7 @@ func drawSteps(steps []step, total float64) []step {
 		sum += steps[i].Took
 	}
 	if rest := total - sum; rest > 0 {
-		steps = append(steps, step{Name: "The rest", Took: rest, Detail: "reading, waiting and the answer's stream", Class: "free"})
+		steps = append(steps, step{Name: "Other", Took: rest, Detail: "reading, waiting and the answer's stream", Class: "free"})
 		sum = total
 	}
 	x := 0.0

@@ -139,7 +139,7 @@ func TestRequest(t *testing.T) {
 	}
 	steps := `[...document.querySelectorAll(".steps tbody tr")].map((r) => r.cells[0].textContent + " " + r.cells[2].textContent).join(", ")`
 	for path, want := range map[string]string{
-		"/requests/whole":  "Plan queries 3.00 ms, Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Call of openai 8.00 ms, The rest 4.86 ms",
+		"/requests/whole":  "Plan queries 3.00 ms, Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Call of openai 8.00 ms, Other 4.86 ms",
 		"/requests/tools":  "Plan queries 3.00 ms, Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Call of openai 8.00 ms, Tool search 2.00 ms, Call of openai 7.00 ms",
 		"/requests/staged": "Plan queries 3.00 ms, Search 3.90 ms, Fit into the budget 0.20 ms, Edit the body 0.04 ms, Stage draft 5.00 ms, Stage final 6.00 ms, Call of openai 8.00 ms",
 	} {

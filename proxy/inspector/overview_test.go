@@ -125,7 +125,7 @@ func TestOverview(t *testing.T) {
 	if got := text(".questions tbody tr:nth-child(-n+3)"); !strings.HasPrefix(got, "Which submarine engines corrode? 97") || !strings.Contains(got, "; how do I reset my badge? 2 ") && !strings.Contains(got, "; How do I reset my badge? 2 ") || !strings.Contains(got, "acme handbook, faq no-match") {
 		t.Errorf("questions: %s", got)
 	}
-	if got := text("h2"); got != "Requests by minute; Added latency by minute; Errors; Requests without sources; Questions without a match; Documents that were given most" {
+	if got := text("h2"); got != "Requests by minute; Added latency by minute; Errors; Requests without sources; Questions without a match; Most used documents" {
 		t.Errorf("headings: %s", got)
 	}
 	if got := text(".pair tbody"); got != "refused quota166 failed upstream-timeout54; untouched no-match201" {

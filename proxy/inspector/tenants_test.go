@@ -128,7 +128,7 @@ func TestTenants(t *testing.T) {
 	if got := eval[string](tb, `document.querySelector("caption").textContent`); got != "By name; 23 more are not shown" {
 		t.Errorf("the list: %s", got)
 	}
-	if got := rows(1); !strings.HasPrefix(got, "base|acme, open, tenant000, tenant001, tenant002, and 117 more\ncareful|none: ") {
+	if got := rows(1); !strings.HasPrefix(got, "base|acme, open, tenant000, tenant001, tenant002, and 117 more\ncareful|unused (") {
 		t.Errorf("policies: %s", got)
 	}
 	if got := rows(2); !strings.Contains(got, "fewer_sources|2|half as many sources") || !strings.Contains(got, "refuse|1|") || !strings.Contains(got, "no_sources|0|") {
@@ -186,7 +186,7 @@ func TestPolicyOfARequest(t *testing.T) {
 	}
 	tb := openTab(t, serve(t, data, nil))
 	for id, want := range map[string]string{
-		"whole":      "The request had its policy as it is: nothing lowered anything of it.",
+		"whole":      "The policy applied unchanged.",
 		"lowered":    "mode|inject|shadow\nknowledge|handbook, faq|handbook\ncontext_tokens|2000|1000",
 		"overridden": "context_tokens|3000|2000",
 		"reloaded":   "The configuration was read again since, and the policy that this request had is not in force any more. At present its tenant has the policy base c3ca2702.",
@@ -220,7 +220,7 @@ func TestTenantsUntold(t *testing.T) {
 	data.Usage = broken{}
 	address := serve(t, data, nil)
 	for path, want := range map[string]string{
-		"/tenants/acme": "The ledger of budgets cannot be read at present", "/tenants/open": "The ledger of budgets cannot be read at present", "/tenants/tenant000": `None of the 0 last <a href="/requests?tenant=tenant000">requests of the tenant</a>`,
+		"/tenants/acme": "The ledger of budgets cannot be read at present", "/tenants/open": "The ledger of budgets cannot be read at present", "/tenants/tenant000": `None of the last 0 <a href="/requests?tenant=tenant000">requests</a>`,
 		"/policies/careful": "none has it", "/tenants?text=nobody": "No tenant is called so.", "/tenants/acme/json": `"sidenote.yaml:6:5 policy base env TOKENS"`,
 		"/policies/base/json": `"key": "context_tokens"`,
 	} {

@@ -75,7 +75,7 @@ func (d *Directory) IdentifyBy(s Sender, addressed bool, now time.Time) (Caller,
 		err = NoKey()
 	case c.Policy == nil:
 		// Whatever is wrong, it is said in the same words: they must not help to guess.
-		err = &apierror.Error{Reason: report.ReasonKey, Message: "What you sent to say who you are (an API key, a token or Sidenote-Tenant) is not known here, or it is not valid now."}
+		err = &apierror.Error{Reason: report.ReasonKey, Message: "Unknown or expired credential. Send a valid Sidenote API key, token or Sidenote-Tenant header."}
 	case !c.proven():
 		err = d.CheckPage(s)
 	}

@@ -109,7 +109,7 @@ func groupOf(s Skip) SkippedGroup {
 	case SkipVendored:
 		g.What = "installed packages"
 	case SkipGenerated:
-		g.What, g.Cure = "made by a program", "a line !NAME in .sidenoteignore has one read"
+		g.What, g.Cure = "made by a program", "to include a file, add !NAME to .sidenoteignore"
 	case SkipLink:
 		g.What = "link out of the folder or to nowhere"
 	case SkipAttributes:

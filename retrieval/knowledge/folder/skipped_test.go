@@ -54,7 +54,7 @@ func TestSkippedLines(t *testing.T) {
 		"1 hidden by name",
 		"1 installed packages",
 		"1 link out of the folder or to nowhere",
-		"1 made by a program; a line !NAME in .sidenoteignore has one read",
+		"1 made by a program; to include a file, add !NAME to .sidenoteignore",
 		"1 with attributes left out",
 	}
 	if diff := cmp.Diff(want, r.SkippedLines()); diff != "" {

@@ -31,7 +31,7 @@ func TestKnowledgeMayBeOneFolder(t *testing.T) {
 		"docs":           `c.yaml:2:12: knowledge: expected a map such as {docs: ./docs} or a path such as ./docs, got "docs"`,
 		"docs=./docs":    `c.yaml:2:12: knowledge: expected a map such as {docs: ./docs} or a path such as ./docs, got "docs=./docs"`,
 		"s3://docs/a":    `c.yaml:2:12: knowledge: "s3://docs/a" is not a folder: only local folders are read`,
-		"[./docs, ./kb]": "c.yaml:2:12: knowledge: is a list; it wants a map",
+		"[./docs, ./kb]": "c.yaml:2:12: knowledge: expected a map, got a list",
 	} {
 		_, err := config.Load(disk{"c.yaml": up + "knowledge: " + value + "\n"}.source("c.yaml"))
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -39,19 +39,19 @@ type Source struct {
 // and nil give none. Knowledge replaces the bases of the file.
 type Flags struct {
 	Upstream       string   `placeholder:"URL" help:"The API that requests go to, as in https://api.openai.com."`
-	Knowledge      []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE has commas between."`
+	Knowledge      []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE separates by commas."`
 	State          string   `placeholder:"DIR" help:"Where knowledge bases are kept ($XDG_STATE_HOME/sidenote); :memory: to read them anew at each start."`
 	Follow         bool     `help:"Never write the state folder; answer from what another process writes there."`
 	Listen         string   `placeholder:"HOST:PORT" help:"Where apps send requests (127.0.0.1:8080)."`
-	Open           *bool    `help:"Let anyone ask who reaches an address beyond loopback, without a key."`
+	Open           *bool    `help:"Accept callers without a key on addresses beyond loopback."`
 	Admin          string   `placeholder:"HOST:PORT" help:"Dry runs, searches, metrics, probes (127.0.0.1:8081); off: none."`
 	AdminTokenFile string   `placeholder:"FILE" help:"Token of the admin port ($SIDENOTE_ADMIN_TOKEN)."`
 	Telemetry      string   `placeholder:"HOST:PORT" help:"Metrics and probes only (off)."`
 	MCP            string   `placeholder:"HOST:PORT" help:"Knowledge as tools, for clients of the Model Context Protocol (off)."`
-	Redis          string   `placeholder:"URL" help:"For replicas to share what they found, as in redis://127.0.0.1:6379/0 (none). One with a password goes into SIDENOTE_REDIS."`
+	Redis          string   `placeholder:"URL" help:"Redis that replicas share, as in redis://127.0.0.1:6379/0 (none). Put a URL with a password into SIDENOTE_REDIS."`
 
-	Ready         string `placeholder:"WHEN" help:"When /readyz begins to answer 200: listening, at once; knowledge, when every base was opened once (listening)."`
-	ShutdownDelay string `placeholder:"TIME" help:"How long requests are served after SIGTERM while /readyz says 503, as in 5s (0s)."`
+	Ready         string `placeholder:"WHEN" help:"When /readyz first answers 200: listening (at once) or knowledge (after every base was opened once)."`
+	ShutdownDelay string `placeholder:"TIME" help:"How long requests are still served after SIGTERM, while /readyz answers 503, as in 5s (0s)."`
 
 	RedisShown bool `kong:"-"` // Redis stands on the command line, and not in the environment
 }
@@ -202,7 +202,7 @@ func (c loader) decodeFile(path string, data []byte, to reflect.Value, d decode.
 			return fail(err.Line, err.Column, "%s", err.Reason)
 		}
 		if _, isMap := part.Node.(ast.MapNode); !isMap {
-			d.Problem(part.Node, "", "is a %s; it wants a map", decode.Shape(part.Node))
+			d.Problem(part.Node, "", "expected a map, got a %s", decode.Shape(part.Node))
 			return false
 		}
 		d.Part(part, to)

@@ -167,7 +167,7 @@ tenants: {a: {keys: [`+digest+`], filters: [{type: eq, key: user, value: "${clai
 		`{type: eq, key: a, value: "${claims.b}${claims.c}"}`:    `has a placeholder that is none;`,
 		`{type: in, key: a, value: ["${claims.b}"]}`:             `value[0]: "${claims.b}" stands where no claim can; it is the whole value of a filter of type eq or in`,
 		`{type: eq, key: "${claims.b}", value: a}`:               `key: "${claims.b}" stands where no claim can;`,
-		`{type: eq, key: a, value: {claim: b}}`:                  `value: is a map; it wants a value, {env: NAME, default: VALUE}, a list of them, or "${claims.NAME}"`,
+		`{type: eq, key: a, value: {claim: b}}`:                  `value: expected a value, {env: NAME, default: VALUE}, a list of them, or "${claims.NAME}", got a map`,
 		`{type: eq, key: a, value: 1}], knowledge: ["${claims}"`: `"${claims}" is not a name`,
 	} {
 		d := disk{"c.yaml": "upstream: https://u.test\npolicies: {default: {filters: [" + value + "]}}"}

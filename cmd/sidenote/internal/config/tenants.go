@@ -38,7 +38,7 @@ func (c checker) checkTenants() {
 				strings.Join(Texts(sortedKeys(c.Knowledge)), ", "))
 		}
 		if len(t.Keys)+len(t.JWT) == 0 && !c.Identity.Header.Used() && c.Identity.Unknown != name && !ofPort(c, name) {
-			c.problem(key+".keys", "is missing; nobody could be this tenant")
+			c.problem(key+".keys", "is missing: add keys, jwt or a listener; no request can be identified as this tenant")
 		}
 		for i, k := range t.Keys {
 			at := key + ".keys[" + itoa(i) + "]"

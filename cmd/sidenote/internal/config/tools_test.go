@@ -112,7 +112,7 @@ func TestToolsRefused(t *testing.T) {
 		"tools: [recall, recall]":                `c.yaml:2:38: policies.default.tools.offer[1]: "recall" is listed twice`,
 		"tools: {offer: []}":                     "c.yaml:2:37: policies.default.tools.offer: is blank",
 		"tools: []":                              "c.yaml:2:29: policies.default.tools: is blank",
-		"tools: recall":                          "c.yaml:2:29: policies.default.tools: is a value; it wants a list of tools, as in [search_knowledge, read_knowledge], or a map",
+		"tools: recall":                          "c.yaml:2:29: policies.default.tools: expected a list of tools, as in [search_knowledge, read_knowledge], or a map, got a value",
 		"tools: {ofer: [recall]}":                `c.yaml:2:30: policies.default.tools.ofer: unknown key; did you mean offer?`,
 		"tools: {max_rounds: 0}":                 "c.yaml:2:42: policies.default.tools.max_rounds: 0 is out of range; use 1 to 16",
 		"tools: {max_rounds: 17}":                "policies.default.tools.max_rounds: 17 is out of range; use 1 to 16",

@@ -70,7 +70,7 @@ func TestValueFromEnvironmentRefused(t *testing.T) {
 		{"concurrency: {default: 5}", "", "c.yaml:2:14: concurrency.env: is missing"},
 		{"concurrency: {env: KEY, defalt: 5}", "", "c.yaml:2:25: concurrency.defalt: unknown key; here stands one value, or {env: NAME, default: VALUE}"},
 		{"concurrency: {env: KEY, default: ''}", "", "c.yaml:2:34: concurrency.default: is blank; give it a value or leave the key out"},
-		{"concurrency: {env: KEY, default: [5]}", "", "c.yaml:2:34: concurrency.default: is a list; it wants one value"},
+		{"concurrency: {env: KEY, default: [5]}", "", "c.yaml:2:34: concurrency.default: expected one value, got a list"},
 		{"concurrency: {env: KEY, env: KEY}", "", "c.yaml:2:25: concurrency.env: is here twice; the first is at c.yaml:2:15"},
 		{"admin: {token: {env: KEY, default: x}}", "", "c.yaml:2:27: admin.token.default: unknown key"},
 		{"", "policies: {mine: {context_tokens: {env: SIZE, default: 5}}}", "team.yaml:1:36: policies.mine.context_tokens.env: " + forFile},

@@ -38,7 +38,7 @@ func TestWhenMetadataIsNested(t *testing.T) {
 	const key = "policies.default.renderers[0].when.metadata"
 	for text, want := range map[string]string{
 		"{room: {floor: }}": key + ".room.floor: is blank", "{room: {}}": key + ".room: is blank", "{tags: [a, '']}": key + ".tags[1]: is blank",
-		"[a]": key + ": is a list; it wants a map", "{room: {a: 1, a: 2}}": key + ".room.a: is here twice", "{room: {a: &x 1}}": key + ".room.a: anchors",
+		"[a]": key + ": expected a map, got a list", "{room: {a: 1, a: 2}}": key + ".room.a: is here twice", "{room: {a: &x 1}}": key + ".room.a: anchors",
 	} {
 		if _, err := load(text); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "c.yaml:2:") {
 			t.Errorf("%s: %v, want %s", text, err, want)

@@ -63,7 +63,7 @@ func (e *Evaluation) Undone() error {
 	if len(parts) == 0 {
 		return nil
 	}
-	return errors.New("done in part: " + strings.Join(parts, "; "))
+	return errors.New("partly done: " + strings.Join(parts, "; "))
 }
 
 // without says what stages did not do their part.

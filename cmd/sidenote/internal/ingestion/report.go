@@ -55,7 +55,7 @@ func (r *Run) Unembedded() error {
 	if r.unembedded == nil {
 		return nil
 	}
-	return fmt.Errorf("done in part: %w; they are found by words alone, and the next ingest goes on from there", r.unembedded)
+	return fmt.Errorf("partly done: %w; they are found by words alone, and the next ingest goes on from there", r.unembedded)
 }
 
 // Undone returns an error where files could not be read.
@@ -64,7 +64,7 @@ func (r *Run) Undone() error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("done in part: %s could not be read; --allow-skipped takes that for done", console.Plural(n, "file"))
+	return fmt.Errorf("partly done: %s could not be read (use --allow-skipped to accept)", console.Plural(n, "file"))
 }
 
 // stopped returns the error of an ingest that was stopped, with what was done before.

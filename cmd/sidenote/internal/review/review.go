@@ -42,7 +42,7 @@ func upstream(cfg *config.Config, name string) string {
 	case hasKey(cfg, name):
 		text += " (api_key ***)"
 	case keyed(cfg, name):
-		text += " (no api_key: asked without a key, for " + proxy.KeyPrefix + "… keys stay here)"
+		text += " (no api_key: requests are sent without one; Sidenote keys are never forwarded)"
 	}
 	return text
 }

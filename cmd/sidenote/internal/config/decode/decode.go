@@ -175,7 +175,7 @@ func (d *Decoder) Scalar(key string, n ast.Node, v reflect.Value, tag reflect.St
 		}
 	}
 	if !ok {
-		d.Problem(n, key, "is a %s; it wants one value", Shape(n))
+		d.Problem(n, key, "expected one value, got a %s", Shape(n))
 		return
 	}
 	refuse := func(format string, args ...any) {
@@ -272,7 +272,7 @@ func (d *Decoder) Structure(key string, n ast.Node, v reflect.Value) {
 		}
 		first := fields[0]
 		if k := first.Type.Kind(); k == reflect.Slice || k == reflect.Map || slices.ContainsFunc(fields[1:], schema.Field.Needed) {
-			d.Problem(n, key, "wants a map")
+			d.Problem(n, key, "expected a map, got a %s", Shape(n))
 			return
 		}
 		d.Note(schema.Join(key, first.Key), n, n)
@@ -390,7 +390,7 @@ func (d *Decoder) plainEntry(key string, n ast.Node, v reflect.Value, text strin
 func (d *Decoder) Entries(key string, n ast.Node, f func(name string, nameNode, val ast.Node)) {
 	m, ok := n.(ast.MapNode)
 	if !ok {
-		d.Problem(n, key, "is a %s; it wants a map", Shape(n))
+		d.Problem(n, key, "expected a map, got a %s", Shape(n))
 		return
 	}
 	torn := d.torn(key, m)
@@ -422,7 +422,7 @@ func (d *Decoder) shared(key string, before Mark) bool {
 func (d *Decoder) List(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
 	a, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.Problem(n, key, "is a %s; it wants a list, as in [a, b]", Shape(n))
+		d.Problem(n, key, "expected a list, as in [a, b], got a %s", Shape(n))
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(a.Values))

@@ -46,7 +46,7 @@ func (d *Decoder) Variable(key string, n ast.Node) (text, from string, ok bool) 
 		text, scalar := Text(val)
 		switch {
 		case !scalar:
-			d.Problem(val, at, "is a %s; it wants one value", Shape(val))
+			d.Problem(val, at, "expected one value, got a %s", Shape(val))
 		case word == "env":
 			name = text
 		default:

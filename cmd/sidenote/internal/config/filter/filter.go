@@ -100,7 +100,7 @@ func (f *Filter) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
 // DecodeYAML reads a map of them and notes where each stands.
 func (a *Attributes) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
 	if _, isMap := n.(ast.MapNode); !isMap {
-		d.Problem(n, key, "is a %s; it wants a map such as {audience: staff}", decode.Shape(n))
+		d.Problem(n, key, "expected a map such as {audience: staff}, got a %s", decode.Shape(n))
 		return
 	}
 	before := len(*d.Problems)
@@ -143,7 +143,7 @@ func (r *reader) json(key string, n ast.Node) []byte {
 			return quote(text)
 		}
 		if r.claims && strings.HasSuffix(key, ".value") {
-			r.Problem(n, key, "is a map; it wants a value, {env: NAME, default: VALUE}, a list of them, or \"${claims.NAME}\"")
+			r.Problem(n, key, "expected a value, {env: NAME, default: VALUE}, a list of them, or \"${claims.NAME}\", got a map")
 			return nil
 		}
 		r.Entries(key, n, func(name string, _, val ast.Node) {

@@ -45,7 +45,7 @@ func (t *Tools) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
 	case "map":
 		d.Structure(key, n, reflect.ValueOf(t).Elem())
 	default:
-		d.Problem(n, key, "is a %s; it wants a list of tools, as in [search_knowledge, read_knowledge], or a map", decode.Shape(n))
+		d.Problem(n, key, "expected a list of tools, as in [search_knowledge, read_knowledge], or a map, got a %s", decode.Shape(n))
 	}
 }
 

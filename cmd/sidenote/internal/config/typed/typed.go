@@ -49,7 +49,7 @@ type Metadata map[string]any
 // DecodeYAML reads a map of texts, of maps and of lists.
 func (m *Metadata) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
 	if _, isMap := n.(ast.MapNode); !isMap {
-		d.Problem(n, key, "is a %s; it wants a map", decode.Shape(n))
+		d.Problem(n, key, "expected a map, got a %s", decode.Shape(n))
 		return
 	}
 	*m = entries(d, key, n)
@@ -92,7 +92,7 @@ func nested(d *decode.Decoder, key string, n ast.Node) (v any, ok bool) {
 	}
 	text, ok := decode.Text(n)
 	if !ok {
-		d.Problem(n, key, "is a %s; it wants a text, a map or a list", decode.Shape(n))
+		d.Problem(n, key, "expected a text, a map or a list, got a %s", decode.Shape(n))
 	}
 	return text, ok
 }
@@ -110,11 +110,11 @@ func (a Attribute) MarshalYAML() (any, error) {
 
 // DecodeYAML reads NAME or {NAME: metadata.KEY}.
 func (a *Attribute) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
-	const wants = "it wants a name, or a map such as {name: metadata.key}"
+	const wants = "expected a name, or a map such as {name: metadata.key}"
 	if _, isMap := n.(ast.MapNode); !isMap {
 		text, ok := decode.Text(n)
 		if !ok {
-			d.Problem(n, key, "is a %s; %s", decode.Shape(n), wants)
+			d.Problem(n, key, "%s, got a %s", wants, decode.Shape(n))
 			return
 		}
 		a.Name = text
@@ -128,13 +128,13 @@ func (a *Attribute) DecodeYAML(d *decode.Decoder, key string, n ast.Node) {
 			several = true
 		case !d.Readable(at, from):
 		case !ok:
-			d.Problem(from, at, "is a %s; it wants a field of a chunk, or metadata.KEY", decode.Shape(from))
+			d.Problem(from, at, "expected a field of a chunk, or metadata.KEY, got a %s", decode.Shape(from))
 		default:
 			a.Name, a.From = name, text
 		}
 	})
 	if several {
-		d.Problem(n, key, "is a map of several; %s", wants)
+		d.Problem(n, key, "%s, got a map of several", wants)
 	}
 }
 
