@@ -55,9 +55,9 @@ func budgetError(life context.Context, err error) error {
 	}
 	if unpriced, ok := errors.AsType[*spend.PriceError](err); ok {
 		return &Error{Reason: report.ReasonNoPrice, Param: "model", Message: fmt.Sprintf(
-			"What the model `%s` costs is not known here, and what you may spend is limited; use a model that has a price.", tenancy.Shortened(unpriced.Model))}
+			"The model `%s` has no price here and your spending is limited; use a model that has a price.", tenancy.Shortened(unpriced.Model))}
 	}
-	return &Error{Reason: report.ReasonLedger, Message: "What you may still use cannot be looked up at the moment; try again.", Err: err}
+	return &Error{Reason: report.ReasonLedger, Message: "Your remaining limits cannot be read at the moment; try again.", Err: err}
 }
 
 // reserveRewritten reserves for a chat that was rewritten. On a rung it is rewritten again.

@@ -152,7 +152,7 @@ func TestBudgetWithoutAPrice(t *testing.T) {
 			if resp.StatusCode != c.status {
 				t.Errorf("%d %s", resp.StatusCode, body)
 			}
-			if want := `{"error":{"message":"What the model ` + "`unheard-of`" + ` costs is not known here, and what you may spend is limited; use a model that has a price.","type":"invalid_request_error","param":"model","code":"no_price"}}`; c.status == 403 && body != want {
+			if want := `{"error":{"message":"The model ` + "`unheard-of`" + ` has no price here and your spending is limited; use a model that has a price.","type":"invalid_request_error","param":"model","code":"no_price"}}`; c.status == 403 && body != want {
 				t.Error(body)
 			}
 			g.reports.next(t)
@@ -194,7 +194,7 @@ func TestBudgetWithoutALedger(t *testing.T) {
 		budgets := budget.NewMeter(ledger, b.Memory, settles, watch.NewBudgets())
 		g := openLimited(t, b, u, limited(t, plenty(), nil), nil, func(cfg *proxy.Config) { cfg.Budgets = budgets })
 		resp, body := g.post(t, chatBody)
-		if want := `{"error":{"message":"What you may still use cannot be looked up at the moment; try again.","type":"server_error","param":null,"code":"ledger_unavailable"}}`; resp.StatusCode != 503 || body != want {
+		if want := `{"error":{"message":"Your remaining limits cannot be read at the moment; try again.","type":"server_error","param":null,"code":"ledger_unavailable"}}`; resp.StatusCode != 503 || body != want {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
 		header(t, resp, map[string]string{"Retry-After": "1", "X-Should-Retry": "", report.HeaderStatus: "refused; reason=ledger-unavailable"})

@@ -79,7 +79,7 @@ func decodeSearch(ctx *fasthttp.RequestCtx, what string, to any) error {
 		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not " + what + ": " + jsonProblem(err) + "."}
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "Something stands after the JSON in the body."}
+		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body has data after the JSON object."}
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func (u usage) of(p *proxy.Policy) (Usage, error) {
 	defer cancel()
 	used, err := u.ledger.Usage(ctx, p.Tenant, p.Budget.Limits)
 	if err != nil {
-		return Usage{}, &Refusal{Status: fasthttp.StatusServiceUnavailable, Code: "ledger_unavailable", Message: "The ledger of what tenants use cannot be read; try again.", Err: err}
+		return Usage{}, &Refusal{Status: fasthttp.StatusServiceUnavailable, Code: "ledger_unavailable", Message: "Usage of tenants cannot be read; try again.", Err: err}
 	}
 	return usageOf(p.Tenant, used), nil
 }

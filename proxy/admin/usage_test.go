@@ -107,7 +107,7 @@ func TestUsageWithoutLedger(t *testing.T) {
 	url := usageServer(t, downReporter{}, budget.Limits{})
 	for _, path := range []string{admin.UsagePath, admin.TenantUsagePath("acme")} {
 		code, body := call(t, "GET", url+path, "")
-		if code != 503 || !strings.Contains(body, "The ledger of what tenants use cannot be read; try again.") || strings.Contains(body, "canary") {
+		if code != 503 || !strings.Contains(body, "Usage of tenants cannot be read; try again.") || strings.Contains(body, "canary") {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}

@@ -192,5 +192,5 @@ func As(err error) *Error {
 	case errors.As(err, &option):
 		return &Error{Reason: rewrite.ReasonOption, Param: option.Param, Message: option.Error(), Err: err}
 	}
-	return &Error{Reason: report.ReasonInternal, Message: "Sidenote met an error of its own; the log has it under the request's Sidenote-Id.", Err: err}
+	return &Error{Reason: report.ReasonInternal, Message: "Internal error of Sidenote; its log has details under the request's Sidenote-Id.", Err: err}
 }

@@ -21,11 +21,11 @@ func newBaseMetrics(f factory, n *names) baseMetrics {
 		names:       n,
 		documents:   f.gauges("knowledge_documents", "Documents in a knowledge base.", "knowledge"),
 		chunks:      f.gauges("knowledge_chunks", "Chunks in a knowledge base.", "knowledge"),
-		embedded:    f.gauges("knowledge_embedded_chunks", "Chunks of a knowledge base that are searched by meaning too.", "knowledge"),
+		embedded:    f.gauges("knowledge_embedded_chunks", "Chunks of a knowledge base that have a vector.", "knowledge"),
 		bytes:       f.gauges("knowledge_bytes", "Bytes of text in a knowledge base.", "knowledge"),
-		lastSuccess: f.gauges("knowledge_last_success_timestamp_seconds", "When a knowledge base was last read whole, Unix time.", "knowledge"),
+		lastSuccess: f.gauges("knowledge_last_success_timestamp_seconds", "Time of the last complete read of a knowledge base, Unix time.", "knowledge"),
 		searches:    f.counters("knowledge_searches_total", "Searches of a knowledge base.", "knowledge", "result"),
-		files:       f.counters("ingest_files_total", "Files met by ingest.", "knowledge", "result"),
+		files:       f.counters("ingest_files_total", "Files seen by ingest.", "knowledge", "result"),
 		neutralised: f.counters("tags_neutralised_total", "Look-alikes of Sidenote's tags, and tokens of chat templates, neutralised in documents.", "knowledge"),
 	}
 }

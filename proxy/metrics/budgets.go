@@ -31,13 +31,13 @@ func (m *Metrics) NewBudgets() *Budgets {
 		tenants:    m.tenants,
 		levels:     map[string]*budget.Levels{},
 		refused:    f.counters("budget_refused_total", "Requests refused because a limit of their tenant was reached.", "tenant", "window"),
-		ladder:     f.counters("budget_ladder_total", "Requests that were made cheaper to fit their tenant's limits.", "rung"),
-		expired:    f.counters("budget_leases_expired_total", "Reservations that nobody settled in time, charged as estimated.").WithLabelValues(),
-		failed:     f.counters("budget_ledger_errors_total", "Calls of the ledger of budgets that failed.").WithLabelValues(),
+		ladder:     f.counters("budget_ladder_total", "Requests made cheaper to fit limits, by step.", "rung"),
+		expired:    f.counters("budget_leases_expired_total", "Reservations not settled in time, charged as estimated.").WithLabelValues(),
+		failed:     f.counters("budget_ledger_errors_total", "Failed calls of the ledger of budgets.").WithLabelValues(),
 		lost:       f.counters("budget_settle_lost_total", "Settlements given up; what was reserved is charged in their place.").WithLabelValues(),
-		rolledBack: f.counters("budget_rollbacks_total", "Times that the ledger had lost what this process knew of, and got it back.").WithLabelValues(),
-		cost:       f.counters("cost_usd_total", "What was charged, in US dollars.", "tenant"),
-		ratio:      prometheus.NewDesc("sidenote_budget_used_ratio", "Share of a limit that is spent or held, as this process last saw it.", []string{"tenant", "window"}, nil),
+		rolledBack: f.counters("budget_rollbacks_total", "Corrections of counts that the ledger had lost.").WithLabelValues(),
+		cost:       f.counters("cost_usd_total", "US dollars charged.", "tenant"),
+		ratio:      prometheus.NewDesc("sidenote_budget_used_ratio", "Share of a limit that is spent or reserved, as last seen by this process.", []string{"tenant", "window"}, nil),
 	}
 	for _, rung := range budget.Rungs() {
 		b.ladder.WithLabelValues(string(rung))

@@ -19,10 +19,10 @@ type lookupKey struct{ cache, tier, result string }
 
 func newCacheMetrics(f factory) *cacheMetrics {
 	return &cacheMetrics{
-		lookups:        f.counters("cache_requests_total", "Cache look-ups.", "cache", "tier", "result"),
-		mismatches:     f.counters("integrity_mismatch_total", "Cached values that were not what their key says; page somebody.", "kind"),
-		redisDurations: f.histograms("redis_duration_seconds", "Time of one call of Redis.", overheadBuckets(), "use"),
-		redisErrors:    f.counters("redis_errors_total", "Calls of Redis that failed, and writes that were dropped.", "use", "kind"),
+		lookups:        f.counters("cache_requests_total", "Cache lookups.", "cache", "tier", "result"),
+		mismatches:     f.counters("integrity_mismatch_total", "Cached values that do not match their key; alert the on-call engineer.", "kind"),
+		redisDurations: f.histograms("redis_duration_seconds", "Duration of a Redis call.", overheadBuckets(), "use"),
+		redisErrors:    f.counters("redis_errors_total", "Failed Redis calls and dropped writes.", "use", "kind"),
 	}
 }
 

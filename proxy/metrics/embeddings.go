@@ -7,8 +7,8 @@ type embeddingMetrics struct{ asked, sent *prometheus.CounterVec }
 
 func newEmbeddingMetrics(f factory) embeddingMetrics {
 	return embeddingMetrics{
-		asked: f.counters("embeddings_requests_total", "Requests for vectors, by how they ended.", "result"),
-		sent:  f.counters("embeddings_tokens_total", "Tokens that were embedded: of questions (query) and of chunks (passage).", "use"),
+		asked: f.counters("embeddings_requests_total", "Requests for vectors, by result.", "result"),
+		sent:  f.counters("embeddings_tokens_total", "Tokens embedded: questions (query) and chunks (passage).", "use"),
 	}
 }
 

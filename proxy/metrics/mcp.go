@@ -17,9 +17,9 @@ type mcpMetrics struct {
 func newMCPMetrics(f factory, tenants *names) mcpMetrics {
 	return mcpMetrics{
 		callers:      tenants,
-		toolCalls:    f.counters("mcp_calls_total", "Calls of tools by MCP, by how they ended.", "tenant", "tool", "result"),
-		toolTime:     f.histograms("mcp_call_duration_seconds", "Time of a call of a tool by MCP.", overheadBuckets(), "tool"),
-		toolRefusals: f.counters("mcp_refused_total", "Requests of MCP that were refused before a tool was called.", "reason"),
+		toolCalls:    f.counters("mcp_calls_total", "Tool calls by MCP, by result.", "tenant", "tool", "result"),
+		toolTime:     f.histograms("mcp_call_duration_seconds", "Duration of a tool call by MCP.", overheadBuckets(), "tool"),
+		toolRefusals: f.counters("mcp_refused_total", "MCP requests refused before a tool call.", "reason"),
 	}
 }
 

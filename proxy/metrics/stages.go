@@ -18,10 +18,10 @@ type answerStageMetrics struct {
 func newAnswerStageMetrics(f factory, stages *names) answerStageMetrics {
 	return answerStageMetrics{
 		names:    stages,
-		ended:    f.counters("answer_stages_total", "Stages of answers that ended, by what came of them.", "stage", "outcome"),
-		took:     f.histograms("answer_stage_duration_seconds", "Time of one stage of an answer.", []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}, "stage"),
-		tokensBy: f.counters("answer_stage_tokens_total", "Tokens that the answers to stages told.", "stage", "direction"),
-		unstaged: f.counters("unstaged_total", "Chats that were not answered in stages though their policy has them.", "reason"),
+		ended:    f.counters("answer_stages_total", "Stages of answers, by outcome.", "stage", "outcome"),
+		took:     f.histograms("answer_stage_duration_seconds", "Duration of one stage of an answer.", []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600}, "stage"),
+		tokensBy: f.counters("answer_stage_tokens_total", "Tokens reported for stages.", "stage", "direction"),
+		unstaged: f.counters("unstaged_total", "Chats not answered in stages despite their policy.", "reason"),
 	}
 }
 

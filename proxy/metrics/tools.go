@@ -18,11 +18,11 @@ type toolMetrics struct {
 
 func newToolMetrics(f factory) toolMetrics {
 	return toolMetrics{
-		calls:     f.counters("tool_calls_total", "Calls of tools by models, by what came of them.", "tool", "outcome"),
+		calls:     f.counters("tool_calls_total", "Tool calls by models, by outcome.", "tool", "outcome"),
 		unoffered: f.counters("tools_unoffered_total", "Chats whose model was offered no tools though their policy has them.", "reason"),
 		took:      f.histograms("tool_call_duration_seconds", "Time of one call of a tool.", overheadBuckets(), "tool"),
 		rounds:    f.histograms("tool_rounds", "Calls of the upstream for one chat whose model was offered tools.", []float64{1, 2, 3, 4, 5, 6, 8, 10, 15, 20}),
-		results:   f.histograms("tool_result_tokens", "Tokens of the result of one call of a tool.", []float64{0, 100, 250, 500, 1000, 2000, 4000, 8000, 16000, 32000}),
+		results:   f.histograms("tool_result_tokens", "Tokens per tool result.", []float64{0, 100, 250, 500, 1000, 2000, 4000, 8000, 16000, 32000}),
 	}
 }
 

@@ -225,5 +225,5 @@ func (d *Directory) trustsCertificate(name string) bool { return slices.Contains
 
 // NoKey refuses a request that names nobody.
 func NoKey() error {
-	return &apierror.Error{Reason: report.ReasonKey, Message: "You sent no API key; send yours in the header Authorization as a bearer token."}
+	return &apierror.Error{Reason: report.ReasonKey, Message: "No API key was sent. Send yours in the header Authorization as a bearer token."}
 }

@@ -86,7 +86,7 @@ func openBudgets(running func() *config.Config, changed func(string, bool), keep
 		return nil, err
 	}
 	b.meter.Charges = b.charges
-	m.Metrics.Watch("budget_leases_open", "Reservations of this process that are not settled.", nil, false, func() float64 { return float64(b.meter.Open()) })
+	m.Metrics.Watch("budget_leases_open", "Unsettled reservations of this process.", nil, false, func() float64 { return float64(b.meter.Open()) })
 	tasks.Start(b.meter.Run)
 	return b, nil
 }

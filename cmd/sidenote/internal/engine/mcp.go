@@ -35,7 +35,7 @@ func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 			}
 		},
 	})
-	e.Metrics.Watch("mcp_sessions", "Open sessions of clients of MCP.", nil, false, func() float64 { return float64(s.Sessions()) })
+	e.Metrics.Watch("mcp_sessions", "Open MCP sessions.", nil, false, func() float64 { return float64(s.Sessions()) })
 	return s
 }
 
