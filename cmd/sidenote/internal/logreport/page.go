@@ -95,14 +95,14 @@ func (p page) tokens(g *Group) {
 	if t.CacheWrite > 0 {
 		cached += ", " + thousands(t.CacheWrite) + " written to the cache"
 	}
-	p.line("           %s input, %s, %s output, as %s told", thousands(t.Input), cached, thousands(t.Output), console.Plural(t.Told, "answer"))
+	p.line("           %s input, %s, %s output, reported by %s", thousands(t.Input), cached, thousands(t.Output), console.Plural(t.Told, "answer"))
 	if t.Untold > 0 {
-		p.line("           %s did not tell", console.Plural(t.Untold, "answer"))
+		p.line("           %s reported no usage", console.Plural(t.Untold, "answer"))
 	}
 	if c := g.Cost; c != nil {
 		p.line("cost       $%.4f for %s, of it $%.4f for what was added, had none of it been cached upstream", c.USD, console.Plural(c.Priced, "request"), c.ContextUSD)
 		if c.Unpriced > 0 {
-			p.line("           %s without: no price, or nothing told", console.Plural(c.Unpriced, "request"))
+			p.line("           %s without: no price, or no usage reported", console.Plural(c.Unpriced, "request"))
 		}
 	}
 	if g.ChargedUSD > 0 {
@@ -188,7 +188,7 @@ func (p page) unanswered(r *Report) {
 	for _, u := range r.Unanswered[:min(len(r.Unanswered), shown)] {
 		knowledge := u.Knowledge
 		if knowledge == "" {
-			knowledge = "(not told)"
+			knowledge = "(unknown)"
 		}
 		p.line("  %-16s %-18s %s %s  %s no match, %s irrelevant of %s, last %s", column(u.Tenant, 16), column(knowledge, 18), bar(u.Share),
 			percent(u.Share), console.Thousands(u.NoMatch), console.Thousands(u.Irrelevant), console.Thousands(u.Searched), console.Clean(u.LastID))
