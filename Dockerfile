@@ -10,8 +10,8 @@ ARG VERSION COMMIT
 RUN version=${VERSION:-$(git describe --tags --always 2>/dev/null || echo unknown)} && \
     commit=${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)} && \
     CGO_ENABLED=0 go build -buildvcs=false -trimpath -o /out/sidenote -ldflags="-s -w \
-      -X sidenote/cmd/sidenote/internal/engine.stampedVersion=$version \
-      -X sidenote/cmd/sidenote/internal/engine.stampedCommit=$commit" ./cmd/sidenote
+      -X sidenote/cmd/sidenote/internal/server.stampedVersion=$version \
+      -X sidenote/cmd/sidenote/internal/server.stampedCommit=$commit" ./cmd/sidenote
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

@@ -13,11 +13,13 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/cachetest"
-	"sidenote/cache/turns"
+	"sidenote/rewrite/toolcalls"
 )
 
 // nearOutputs is the tier of this process.
-func nearOutputs() cache.Tier { return cache.Tier{Name: "memory", Store: turns.NewMemory(1 << 20)} }
+func nearOutputs() cache.Tier {
+	return cache.Tier{Name: "memory", Store: toolcalls.NewTurnMemory(1 << 20)}
+}
 
 // far is the tier that replicas share.
 func far(s cache.Store, wait time.Duration) cache.Tier {
@@ -77,7 +79,7 @@ func TestKeysDoNotMeet(t *testing.T) {
 // and where that store keeps it longer.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := turns.NewMemory(1 << 20)
+		shared := toolcalls.NewTurnMemory(1 << 20)
 		a, b := replica(shared), replica(forever{shared})
 		a.Put(t.Context(), key, []byte("one"), time.Minute)
 		<-time.After(30 * time.Second)
@@ -111,7 +113,7 @@ func TestFaultsOfTheSharedStore(t *testing.T) {
 	for _, fail := range []func() error{func() error { return errors.New("injected") }, func() error { panic("injected") }} {
 		for failAt := 1; ; failAt++ {
 			calls := 0
-			shared := cachetest.Faulty{Store: turns.NewMemory(1 << 20), Before: func(context.Context, cachetest.Op, string) error {
+			shared := cachetest.Faulty{Store: toolcalls.NewTurnMemory(1 << 20), Before: func(context.Context, cachetest.Op, string) error {
 				if calls++; calls == failAt {
 					return fail()
 				}
@@ -227,7 +229,7 @@ func (l *lying) Set(_ context.Context, key string, val []byte, _ time.Duration) 
 // However much is kept, this process holds no more than its tier may.
 func TestMemoryIsBounded(t *testing.T) {
 	const limit = 1 << 20
-	held := turns.NewMemory(limit)
+	held := toolcalls.NewTurnMemory(limit)
 	m := cache.NewStageOutputs([]cache.Tier{{Name: "memory", Store: held}}, nil)
 	text := bytes.Repeat([]byte("x"), cache.MaxStageOutput)
 	last := ""

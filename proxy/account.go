@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/answertext"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/samples"
 	"sidenote/proxy/spend"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/usage"
 	"sidenote/rewrite"
 )
 
@@ -21,24 +20,24 @@ import (
 type account struct {
 	server    *Server
 	report    report.Report
-	readTook  time.Duration      // from report.Time until the request was read, with its body if that is read whole
-	streaming bool               // the answer is a stream
-	switched  bool               // the answer goes on as another protocol when the handler has returned
-	held      int                // bytes taken from server.memory for the body
-	reader    *usage.Reader      // reads what the answer used; nil if the answer does not tell it
-	text      *answertext.Reader // reads what the answer says; nil if nobody keeps it
-	said      *answertext.Answer // what Sidenote answered itself, if somebody keeps it
-	counter   usage.Counter      // counts the text of a metered answer that does not tell its usage; nil: it is not counted
-	unread    bool               // reader is not read: it has panicked, or there is no time for it
-	spending  *spend.Spending    // what was reserved of the tenant's budget; nil if nothing is limited
-	terms     *budget.Terms      // of the tenant; nil until it is known
-	model     string             // that a chat names
-	tier      string             // service_tier that it asks for
-	checker   *cited.Checker     // checks the answer's citations; nil if nothing does
-	sample    *samples.Sample    // the request, for learn; nil if nothing is learnt from it
-	shadow    *rewrite.Result    // the result of shadow work, when it is done
-	before    report.Rounds      // what the rounds before the last one used
-	holders   atomic.Int32       // the answer, and shadow work if any: the last one records the Report
+	readTook  time.Duration       // from report.Time until the request was read, with its body if that is read whole
+	streaming bool                // the answer is a stream
+	switched  bool                // the answer goes on as another protocol when the handler has returned
+	held      int                 // bytes taken from server.memory for the body
+	reader    *answer.UsageReader // reads what the answer used; nil if the answer does not tell it
+	text      *answer.AnswerText  // reads what the answer says; nil if nobody keeps it
+	said      *answer.Text        // what Sidenote answered itself, if somebody keeps it
+	counter   answer.UsageCounter // counts the text of a metered answer that does not tell its usage; nil: it is not counted
+	unread    bool                // reader is not read: it has panicked, or there is no time for it
+	spending  *spend.Spending     // what was reserved of the tenant's budget; nil if nothing is limited
+	terms     *budget.Terms       // of the tenant; nil until it is known
+	model     string              // that a chat names
+	tier      string              // service_tier that it asks for
+	checker   *cited.Checker      // checks the answer's citations; nil if nothing does
+	sample    *samples.Sample     // the request, for learn; nil if nothing is learnt from it
+	shadow    *rewrite.Result     // the result of shadow work, when it is done
+	before    report.Rounds       // what the rounds before the last one used
+	holders   atomic.Int32        // the answer, and shadow work if any: the last one records the Report
 
 	stageBody []byte                  // the memory for requests of stages, used again
 	calls     [1]report.Call          // the memory for the usual list of calls

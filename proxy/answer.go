@@ -5,7 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/answertext"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/completion"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
@@ -20,7 +20,7 @@ func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
 // fixedAnswer returns the body of an answer for which no model runs, a stream of events or not.
 func fixedAnswer(x *exchange, req *rewrite.Request, stream bool, text string) []byte {
 	if x.server.bodies != nil {
-		x.said = &answertext.Answer{Bytes: len(text), Text: text, Finish: "stop"}
+		x.said = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
 	}
 	return completion.Append(nil, x.report.ID, x.report.Time, req.Model, req.Body, stream, text)
 }

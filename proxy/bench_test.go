@@ -13,8 +13,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics"
-	"sidenote/proxy/requestlog"
+	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -99,8 +98,8 @@ func benchServerTo(b *testing.B, body string, changes ...func(*proxy.Config)) (a
 			}()
 		}
 	}()
-	metrics := metrics.New(metrics.Names{Tenants: []string{"t"}, Upstreams: []string{"u"}})
-	async := requestlog.NewAsyncWriter(io.Discard)
+	metrics := report.NewMetrics(report.MetricNames{Tenants: []string{"t"}, Upstreams: []string{"u"}})
+	async := report.NewAsyncWriter(io.Discard)
 	cfg := proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"u": {BaseURL: &url.URL{Scheme: "http", Host: upstream.Addr().String(), Path: "/v1"}}},
 		Tenants:   proxy.Tenants{Unknown: policyOf("t", func(p *proxy.Policy) { p.Upstream, p.Rewrite.Digest, p.RetryTooLong = "u", "digest", true })},
@@ -108,7 +107,7 @@ func benchServerTo(b *testing.B, body string, changes ...func(*proxy.Config)) (a
 	for _, change := range changes {
 		change(&cfg)
 	}
-	s, err := proxy.New(cfg, &rewrite.Rewriter{Retriever: sixSources(), Models: testModels{}}, metrics, slog.New(slog.DiscardHandler), &requestlog.Log{Logger: slog.New(slog.DiscardHandler), Lines: async})
+	s, err := proxy.New(cfg, &rewrite.Rewriter{Retriever: sixSources(), Models: testModels{}}, metrics, slog.New(slog.DiscardHandler), &report.Log{Logger: slog.New(slog.DiscardHandler), Lines: async})
 	if err != nil {
 		b.Fatal(err)
 	}

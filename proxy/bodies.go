@@ -3,8 +3,8 @@ package proxy
 import (
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/answertext"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
@@ -23,7 +23,7 @@ type BodyKeeper interface {
 	Sent(r *report.Report, pieces [][]byte)
 	// Answered takes what the answer to a chat said, right before its Report is recorded: that of
 	// the last call, or of the stage whose output it is.
-	Answered(r *report.Report, said answertext.Answer)
+	Answered(r *report.Report, said answer.Text)
 }
 
 // keepBody shows a body of this request to the BodyKeeper, if there is one: received if
@@ -43,10 +43,10 @@ func (a *account) keepBody(received []byte, sent [][]byte) {
 
 // readText lets an answer's text be read as it passes, in place of that of the call before, if there
 // is a BodyKeeper.
-func (a *account) readText(answer *transport.Answer) {
+func (a *account) readText(ans *transport.Answer) {
 	a.text = nil
-	if a.server.bodies != nil && a.report.Route == route.Chat && answer.Status() == fasthttp.StatusOK {
-		a.text = answertext.New(answers.Stream(answer), string(answer.Header("Content-Encoding")), a)
+	if a.server.bodies != nil && a.report.Route == route.Chat && ans.Status() == fasthttp.StatusOK {
+		a.text = answer.NewTextReader(answers.Stream(ans), string(ans.Header("Content-Encoding")), a)
 	}
 }
 
@@ -68,7 +68,7 @@ func (a *account) keepAnswer() {
 	case said != nil:
 	case outcome == report.Staged:
 		if s := a.report.Stages.Answering(); s != nil {
-			said = &answertext.Answer{Bytes: len(s.Output), Text: s.Output, Finish: s.Finish}
+			said = &answer.Text{Bytes: len(s.Output), Text: s.Output, Finish: s.Finish}
 		}
 	case a.text != nil && outcome != report.Failed && outcome != rewrite.Refused: // else it is of a stage, or of a round
 		read := a.text.Answer()

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/answertext"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -90,11 +90,11 @@ func TestBodyKeeperHearsFixedAnswers(t *testing.T) {
 func TestBodyKeeperHearsTheLastRound(t *testing.T) {
 	for _, body := range []string{weeksBody, weeksStream} {
 		u := newUpstream(t, func(s seen, w io.Writer) {
-			a := looptest.Answer{Text: "16 weeks", Finish: "stop"}
+			a := answertest.Answer{Text: "16 weeks", Finish: "stop"}
 			if !strings.Contains(s.body, `"role":"tool"`) {
-				a = looptest.Answer{Text: "I look.", Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: `{"query":"parental leave"}`}}}
+				a = answertest.Answer{Text: "I look.", Finish: "tool_calls", Calls: []answertest.Call{{Name: "search_knowledge", Arguments: `{"query":"parental leave"}`}}}
 			}
-			body, kind := looptest.Bytes(a, plain(), strings.Contains(s.body, `"stream":true`))
+			body, kind := answertest.Bytes(a, plain(), strings.Contains(s.body, `"stream":true`))
 			fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
 		})
 		log, cfg := &bodyLog{}, withTools(t, strings.TrimSuffix(u.url.String(), "/v1"), nil)
@@ -122,6 +122,6 @@ func BenchmarkServeAnswers(b *testing.B) {
 // A noKeeper keeps nothing.
 type noKeeper struct{}
 
-func (noKeeper) Received(*report.Report, []byte)            {}
-func (noKeeper) Sent(*report.Report, [][]byte)              {}
-func (noKeeper) Answered(*report.Report, answertext.Answer) {}
+func (noKeeper) Received(*report.Report, []byte)      {}
+func (noKeeper) Sent(*report.Report, [][]byte)        {}
+func (noKeeper) Answered(*report.Report, answer.Text) {}

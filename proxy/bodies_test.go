@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/answertext"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
@@ -32,7 +32,7 @@ func (l *bodyLog) add(what string, r *report.Report, body []byte) {
 func (l *bodyLog) Received(r *report.Report, body []byte) { l.add("received", r, body) }
 func (l *bodyLog) Sent(r *report.Report, pieces [][]byte) { l.add("sent", r, bytes.Join(pieces, nil)) }
 
-func (l *bodyLog) Answered(r *report.Report, a answertext.Answer) {
+func (l *bodyLog) Answered(r *report.Report, a answer.Text) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.said = append(l.said, fmt.Sprintf("%s by %s: %d %q %s %s", r.ID, r.Tenant, a.Bytes, a.Text, a.Finish, a.Unread))
@@ -92,9 +92,9 @@ func TestBodyKeeper(t *testing.T) {
 
 type brokenKeeper struct{}
 
-func (brokenKeeper) Received(*report.Report, []byte)            { panic("received") }
-func (brokenKeeper) Sent(*report.Report, [][]byte)              { panic("sent") }
-func (brokenKeeper) Answered(*report.Report, answertext.Answer) { panic("answered") }
+func (brokenKeeper) Received(*report.Report, []byte)      { panic("received") }
+func (brokenKeeper) Sent(*report.Report, [][]byte)        { panic("sent") }
+func (brokenKeeper) Answered(*report.Report, answer.Text) { panic("answered") }
 
 // A BodyKeeper that panics costs no request anything.
 func TestBodyKeeperPanics(t *testing.T) {

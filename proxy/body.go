@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/coding"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -41,8 +41,8 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 	if x.head.Coded() {
 		encoding = contentEncoding(&ctx.Request.Header)
 	}
-	if !coding.Plain(encoding) && !coding.Known(encoding) {
-		return x.undecodable(nil, encoding, 0, coding.ErrUnknown)
+	if !answer.PlainCoding(encoding) && !answer.KnownCoding(encoding) {
+		return x.undecodable(nil, encoding, 0, answer.ErrUnknownCoding)
 	}
 	limit := x.maxBody(x.policy)
 	if n := ctx.Request.Header.ContentLength(); n > smallBody && n <= limit && !x.server.memory.Fits(n) {
@@ -58,14 +58,14 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 		return nil, "", tooLarge(limit)
 	case !whole:
 		return body, rewrite.ReasonTooLarge, nil
-	case coding.Plain(encoding):
+	case answer.PlainCoding(encoding):
 		return body, "", nil
 	}
 	x.compressed = body
 	limit = min(x.maxBody(x.policy), max(minUnpacked, maxUnpacking*len(body)))
-	text, err := coding.Text(encoding, body, limit, x.Take)
+	text, err := answer.DecodeText(encoding, body, limit, x.Take)
 	switch {
-	case errors.Is(err, coding.ErrNoRoom):
+	case errors.Is(err, answer.ErrNoDecodeRoom):
 		return nil, "", x.server.noRoom()
 	case err != nil:
 		return x.undecodable(body, encoding, limit, err)
@@ -76,7 +76,7 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 // undecodable says what becomes of a compressed body that cannot be decompressed to
 // limit bytes or less.
 func (q *request) undecodable(body []byte, encoding string, limit int, err error) ([]byte, rewrite.Reason, error) {
-	large := errors.Is(err, coding.ErrTooLong)
+	large := errors.Is(err, answer.ErrDecodedTooLong)
 	switch {
 	case large && q.policy.ReadsBodies():
 		return nil, "", tooLarge(limit)

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/spend"
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -55,7 +55,7 @@ func budgetError(life context.Context, err error) error {
 	}
 	if unpriced, ok := errors.AsType[*spend.PriceError](err); ok {
 		return &Error{Reason: report.ReasonNoPrice, Param: "model", Message: fmt.Sprintf(
-			"The model `%s` has no price here and your spending is limited; use a model that has a price.", tenancy.Shortened(unpriced.Model))}
+			"The model `%s` has no price here and your spending is limited; use a model that has a price.", tenant.Shortened(unpriced.Model))}
 	}
 	return &Error{Reason: report.ReasonLedger, Message: "Your remaining limits cannot be read at the moment; try again.", Err: err}
 }

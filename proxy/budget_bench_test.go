@@ -14,7 +14,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/report/reporttest"
 )
 
 // BenchmarkLimited sends requests to a tenant without limits and to one with them in turn,
@@ -28,7 +28,7 @@ func BenchmarkLimited(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			answer := `{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("an answer ", 60) + `"}}]` + usage + `}`
 			ledger := budget.NewMemory(nil)
-			counted := budget.NewMeter(ledger, ledger, settleNow{ledger}, metricstest.New().NewBudgets())
+			counted := budget.NewMeter(ledger, ledger, settleNow{ledger}, reporttest.NewMetrics().NewBudgets())
 			dial := func(limits budget.Limits) *benchClient {
 				return dialBench(b, benchServerTo(b, answer, func(cfg *proxy.Config) {
 					p := cfg.Tenants.Unknown

@@ -7,7 +7,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/report/reporttest"
 )
 
 // What the upstream had in its cache, or wrote into it, is charged at its own price, whichever way the
@@ -62,7 +62,7 @@ func TestBudgetOfCachedTokens(t *testing.T) {
 						t.Errorf("charged %d, want %d thousand; %+v", r.Budget.Charged.Money, want, r.Usage)
 					}
 					for kind, n := range map[string]int64{"input": 6185, "cached_input": c.cached, "cache_write": c.write, "cache_write_1h": c.hour} {
-						if got := metricstest.Count(t, g.metrics, "sidenote_tokens_total", kind); got != float64(n) {
+						if got := reporttest.Count(t, g.metrics, "sidenote_tokens_total", kind); got != float64(n) {
 							t.Errorf("%v tokens of %s counted, want %d", got, kind, n)
 						}
 					}

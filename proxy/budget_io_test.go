@@ -8,9 +8,9 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/transporttest"
-	"sidenote/proxy/usage"
 )
 
 // Whichever read or write of any connection fails or panics, what was reserved is settled
@@ -49,7 +49,7 @@ func TestBudgetWhateverIOFails(t *testing.T) {
 					for len(g.reports) > 0 {
 						r := <-g.reports
 						c, e := r.Budget.Charged, r.Budget.Estimate
-						if c.Tokens > e.Tokens || c.Requests > e.Requests || c.Money > e.Money || c.Tokens > 0 && r.Budget.By == usage.AsNothing {
+						if c.Tokens > e.Tokens || c.Requests > e.Requests || c.Money > e.Money || c.Tokens > 0 && r.Budget.By == answer.SettledAsNothing {
 							t.Errorf("%+v", r.Budget)
 						}
 						sum.Requests, sum.Tokens, sum.Money = sum.Requests+c.Requests, sum.Tokens+c.Tokens, sum.Money+c.Money

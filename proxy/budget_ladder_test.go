@@ -9,8 +9,8 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 )
 
@@ -60,7 +60,7 @@ func TestBudgetLadder(t *testing.T) {
 				if rung == c.rung {
 					want = 1
 				}
-				if n := metricstest.Count(t, b.metrics, "sidenote_budget_ladder_total", string(rung)); n != want {
+				if n := reporttest.Count(t, b.metrics, "sidenote_budget_ladder_total", string(rung)); n != want {
 					t.Errorf("%s counted %v", rung, n)
 				}
 			}

@@ -14,8 +14,8 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
-	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -102,7 +102,7 @@ func TestBudgetOfWhatWasSentAgain(t *testing.T) {
 		t.Errorf("reserved %+v, want %d tokens", r.Budget.Estimate, want)
 	}
 	want := budget.Amount{Requests: 1, Tokens: length(second), Injected: length(second) - length(chatBody), Money: length(second) * 1000}
-	if r.Budget.Charged != want || r.Budget.By != usage.AsCounted {
+	if r.Budget.Charged != want || r.Budget.By != answer.SettledAsCounted {
 		t.Errorf("charged %+v, want %+v", r.Budget, want)
 	}
 }
@@ -184,7 +184,7 @@ func TestBudgetOfClientThatLeavesTheDial(t *testing.T) {
 	}
 	c.Close()
 	r := g.reports.next(t)
-	if r.Budget.Charged != (budget.Amount{}) || r.Budget.By != usage.AsNothing || r.Budget.Estimate.Tokens == 0 || r.Client != report.ClientGoneFirst {
+	if r.Budget.Charged != (budget.Amount{}) || r.Budget.By != answer.SettledAsNothing || r.Budget.Estimate.Tokens == 0 || r.Client != report.ClientGoneFirst {
 		t.Errorf("%s, charged %+v", r.Client, r.Budget)
 	}
 }

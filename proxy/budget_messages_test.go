@@ -9,7 +9,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/usage"
+	"sidenote/proxy/answer"
 )
 
 // Messages, which pass without sources, are reserved for and charged like chats: by what they tell,
@@ -37,15 +37,15 @@ func TestBudgetOfMessages(t *testing.T) {
 		head, answer string
 		length       int
 		want         budget.Amount
-		by           usage.Basis
+		by           answer.SettlementBasis
 		unlimited    bool // it is the same without limits
 	}{
-		"whole":             {okJSON, whole, 0, spent(540, input+37*2000), usage.AsTold, true},
-		"streamed":          {sse, starts + delta + ends, 0, spent(540, input+37*2000), usage.AsTold, true},
-		"streamed and long": {sse, starts + strings.Repeat(delta, 500) + ends, 0, spent(540, input+37*2000), usage.AsTold, true},
-		"cut":               {sse, starts + delta + delta, 9000, spent(503+10, input+10*2000), usage.AsCounted, false},
-		"untold":            {okJSON, `{"content":[{"type":"text","text":"four"}]}`, 0, spent(prompt+4, prompt*1000+4*2000), usage.AsCounted, false},
-		"refused":           {"529 Overloaded\r\nContent-Type: application/json", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, 0, budget.Amount{}, usage.AsNothing, true},
+		"whole":             {okJSON, whole, 0, spent(540, input+37*2000), answer.SettledAsReported, true},
+		"streamed":          {sse, starts + delta + ends, 0, spent(540, input+37*2000), answer.SettledAsReported, true},
+		"streamed and long": {sse, starts + strings.Repeat(delta, 500) + ends, 0, spent(540, input+37*2000), answer.SettledAsReported, true},
+		"cut":               {sse, starts + delta + delta, 9000, spent(503+10, input+10*2000), answer.SettledAsCounted, false},
+		"untold":            {okJSON, `{"content":[{"type":"text","text":"four"}]}`, 0, spent(prompt+4, prompt*1000+4*2000), answer.SettledAsCounted, false},
+		"refused":           {"529 Overloaded\r\nContent-Type: application/json", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, 0, budget.Amount{}, answer.SettledAsNothing, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, limits := range []budget.Limits{plenty(), {}} {

@@ -14,7 +14,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/report/reporttest"
 )
 
 // BenchmarkNoisyNeighbour offers 100 requests/s of a quiet tenant, in rounds of a second each,
@@ -23,7 +23,7 @@ import (
 // nobody else uses; others lengthen the waits of whoever computes more. (P13)
 func BenchmarkNoisyNeighbour(b *testing.B) {
 	ledger := budget.NewMemory(nil)
-	counted := budget.NewMeter(ledger, ledger, settleNow{ledger}, metricstest.New().NewBudgets())
+	counted := budget.NewMeter(ledger, ledger, settleNow{ledger}, reporttest.NewMetrics().NewBudgets())
 	addr := benchServerTo(b, `{"usage":{"prompt_tokens":1000,"completion_tokens":12,"total_tokens":1012}}`, func(cfg *proxy.Config) {
 		tenant := func(name string, limits budget.Limits) proxy.Key {
 			p := *cfg.Tenants.Unknown

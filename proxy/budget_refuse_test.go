@@ -11,8 +11,8 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 )
 
 // Each limit refuses as OpenAI does, in a form that its SDKs understand, and says when it
@@ -68,7 +68,7 @@ func TestBudgetRefuses(t *testing.T) {
 			if r.Budget != (report.Budget{}) || b.usage(t).Day.Spent != before || len(u.seen) != 1 {
 				t.Errorf("%+v, spent %+v, %d went up", r.Budget, b.usage(t).Day.Spent, len(u.seen))
 			}
-			if n := metricstest.Count(t, b.metrics, "sidenote_budget_refused_total", window.String()); n != 1 {
+			if n := reporttest.Count(t, b.metrics, "sidenote_budget_refused_total", window.String()); n != 1 {
 				t.Errorf("%v refusals counted", n)
 			}
 		})
@@ -187,7 +187,7 @@ func TestBudgetWithoutALedger(t *testing.T) {
 	for _, broken := range []brokenLedger{{err: gone}, {err: gone, holds: true}, {err: skipped}} {
 		u := newUpstream(t, answerJSON("{}"))
 		b := newTill(t)
-		watch := metricstest.New()
+		watch := reporttest.NewMetrics()
 		settles := &settler{ledger: b.Memory}
 		broken.Ledger = b.Memory
 		ledger := budget.NewFallback(broken, budget.NewMemory(nil), settles.Settle)
@@ -205,7 +205,7 @@ func TestBudgetWithoutALedger(t *testing.T) {
 		if said := g.log.take(); strings.Contains(said, gone.Error()) != (broken.err == gone) || broken.err == gone && !strings.Contains(said, r.ID) {
 			t.Errorf("%v: the log says %q", broken.err, said)
 		}
-		if n := metricstest.Count(t, watch, "sidenote_budget_ledger_errors_total", ""); n != 1 {
+		if n := reporttest.Count(t, watch, "sidenote_budget_ledger_errors_total", ""); n != 1 {
 			t.Errorf("%v errors counted", n)
 		}
 	}

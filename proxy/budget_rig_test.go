@@ -8,8 +8,8 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/metrics"
-	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 )
 
@@ -17,7 +17,7 @@ import (
 type till struct {
 	*budget.Memory
 	meter   *budget.Meter
-	metrics *metrics.Metrics
+	metrics *report.Metrics
 }
 
 // tillTime is far from the end of its day and month.
@@ -48,7 +48,7 @@ func (s *settler) Settle(one budget.Settlement) {
 // settled once.
 func newTill(t *testing.T) *till {
 	t.Helper()
-	b := &till{Memory: budget.NewMemory(func() time.Time { return tillTime }), metrics: metricstest.New()}
+	b := &till{Memory: budget.NewMemory(func() time.Time { return tillTime }), metrics: reporttest.NewMetrics()}
 	settles := &settler{ledger: b.Memory}
 	b.meter = budget.NewMeter(b.Memory, b.Memory, settles, b.metrics.NewBudgets())
 	t.Cleanup(func() {

@@ -9,7 +9,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/usage"
+	"sidenote/proxy/answer"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
 )
@@ -40,35 +40,35 @@ func TestBudgetIsSettled(t *testing.T) {
 		length       int           // that is announced; 0: that of answer
 		reserved     budget.Amount // zero: the prompt and 1000 tokens
 		want         budget.Amount
-		by           usage.Basis
+		by           answer.SettlementBasis
 		implausible  bool
 	}{
-		"told":                 {head: okJSON, answer: `{` + text + `,` + told + `}`, want: spentAs(19, 7, 10), by: usage.AsTold},
-		"told, hidden":         {body: with(`"stream":true,`), head: sse, answer: event + "data: {\"choices\":[]," + told + "}\n\ndata: [DONE]\n\n", want: spentAs(19, 7, 10), by: usage.AsTold},
-		"told, n: 128 (C18)":   {body: with(`"n":128,`), head: okJSON, answer: `{` + text + `,` + told + `}`, reserved: spentAs(prompt, 0, 128_000), want: spentAs(19, 7, 10), by: usage.AsTold},
-		"n: 128, untold":       {body: with(`"n":128,`), head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(prompt, 0, 128_000), want: spentAs(prompt, 0, 128_000), by: usage.AsEstimated},
-		"its own limit":        {body: with(`"max_tokens":7,`), head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(prompt, 0, 7), want: spentAs(prompt, 0, 7), by: usage.AsEstimated},
-		"untold":               {head: okJSON, answer: `{` + text + `}`, want: spentAs(prompt, 0, 4), by: usage.AsCounted},
-		"stream, untold":       {body: with(`"stream":true,`), head: sse, answer: event + event + "data: [DONE]\n\n", want: spentAs(prompt, 0, 6), by: usage.AsCounted},
-		"cut (U5)":             {body: with(`"stream":true,`), head: sse, answer: event + "data: {\"choi", length: 1000, want: spentAs(prompt, 0, 3), by: usage.AsCounted},
-		"error in stream":      {body: with(`"stream":true,`), head: sse, answer: "data: {\"error\":{}}\n\n", by: usage.AsNothing},
-		"400 (U3)":             {head: "400 Bad\r\nContent-Type: application/json", answer: `{` + told + `}`, by: usage.AsNothing},
-		"429 (U3)":             {head: "429 Slow\r\nContent-Type: application/json", answer: "{}", by: usage.AsNothing},
-		"500 (U3)":             {head: "500 Oh\r\nContent-Type: application/json", answer: "{}", by: usage.AsNothing},
-		"504 (U3)":             {head: "504 Late\r\nContent-Type: application/json", answer: "{}", want: spentAs(prompt, 0, 1000), by: usage.AsEstimated},
-		"lies: 10^18 (U14)":    {head: okJSON, answer: lie(`"prompt_tokens":1000000000000000000,"completion_tokens":1`), want: spentAs(prompt, 0, 4), by: usage.AsCounted},
-		"lies: high (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":19,"completion_tokens":2001`), want: spentAs(prompt, 0, 4), by: usage.AsCounted, implausible: true},
-		"lies: none (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":0,"completion_tokens":0`), want: spentAs(prompt, 0, 4), by: usage.AsCounted, implausible: true},
-		"lies: less (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":-1,"completion_tokens":1`), want: spentAs(prompt, 0, 4), by: usage.AsCounted},
-		"lies: text (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":"1","completion_tokens":"1"`), want: spentAs(prompt, 0, 4), by: usage.AsCounted},
-		"completions":          {path: "/v1/completions", body: `{"model":"m","prompt":"abcde","best_of":3}`, head: okJSON, answer: `{` + told + `}`, reserved: spentAs(42, 0, 48), want: spentAs(19, 7, 10), by: usage.AsTold},
-		"responses":            {path: "/v1/responses", body: input, head: okJSON, answer: `{"output":[],"usage":{"input_tokens":19,"output_tokens":10}}`, reserved: spentAs(int64(len(input)), 0, 1000), want: spentAs(19, 0, 10), by: usage.AsTold},
-		"responses, continued": {path: "/v1/responses", body: `{"previous_response_id":"r",` + input[1:], head: okJSON, answer: `{"output":[],"usage":{"input_tokens":50000,"output_tokens":10}}`, reserved: spentAs(int64(len(input)+len(`"previous_response_id":"r",`)), 0, 1000), want: spentAs(50000, 0, 10), by: usage.AsTold},
-		"responses, untold":    {path: "/v1/responses", body: `{"instructions":"Be brief.",` + input[1:], head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(int64(len(input)+len(`"instructions":"Be brief.",`)), 0, 1000), want: spentAs(int64(len(input)+len(`"instructions":"Be brief.",`)), 0, 1000), by: usage.AsEstimated},
-		"a file":               {body: file, head: okJSON, answer: lie(`"prompt_tokens":50000,"completion_tokens":10`), reserved: spentAs(fileTokens, 0, 1000), want: spentAs(50000, 0, 10), by: usage.AsTold},
-		"lies: input (U14)":    {head: okJSON, answer: lie(`"prompt_tokens":50000,"completion_tokens":10`), want: spentAs(prompt, 0, 4), by: usage.AsCounted, implausible: true},
-		"embeddings":           {path: "/v1/embeddings", body: input, head: okJSON, answer: `{"data":[],"usage":{"prompt_tokens":8}}`, reserved: spentAs(9, 0, 0), want: spentAs(8, 0, 0), by: usage.AsTold},
-		"embeddings, untold":   {path: "/v1/embeddings", body: input, head: okJSON, answer: `{"data":[]}`, reserved: spentAs(9, 0, 0), want: spentAs(9, 0, 0), by: usage.AsEstimated},
+		"told":                 {head: okJSON, answer: `{` + text + `,` + told + `}`, want: spentAs(19, 7, 10), by: answer.SettledAsReported},
+		"told, hidden":         {body: with(`"stream":true,`), head: sse, answer: event + "data: {\"choices\":[]," + told + "}\n\ndata: [DONE]\n\n", want: spentAs(19, 7, 10), by: answer.SettledAsReported},
+		"told, n: 128 (C18)":   {body: with(`"n":128,`), head: okJSON, answer: `{` + text + `,` + told + `}`, reserved: spentAs(prompt, 0, 128_000), want: spentAs(19, 7, 10), by: answer.SettledAsReported},
+		"n: 128, untold":       {body: with(`"n":128,`), head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(prompt, 0, 128_000), want: spentAs(prompt, 0, 128_000), by: answer.SettledAsEstimated},
+		"its own limit":        {body: with(`"max_tokens":7,`), head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(prompt, 0, 7), want: spentAs(prompt, 0, 7), by: answer.SettledAsEstimated},
+		"untold":               {head: okJSON, answer: `{` + text + `}`, want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted},
+		"stream, untold":       {body: with(`"stream":true,`), head: sse, answer: event + event + "data: [DONE]\n\n", want: spentAs(prompt, 0, 6), by: answer.SettledAsCounted},
+		"cut (U5)":             {body: with(`"stream":true,`), head: sse, answer: event + "data: {\"choi", length: 1000, want: spentAs(prompt, 0, 3), by: answer.SettledAsCounted},
+		"error in stream":      {body: with(`"stream":true,`), head: sse, answer: "data: {\"error\":{}}\n\n", by: answer.SettledAsNothing},
+		"400 (U3)":             {head: "400 Bad\r\nContent-Type: application/json", answer: `{` + told + `}`, by: answer.SettledAsNothing},
+		"429 (U3)":             {head: "429 Slow\r\nContent-Type: application/json", answer: "{}", by: answer.SettledAsNothing},
+		"500 (U3)":             {head: "500 Oh\r\nContent-Type: application/json", answer: "{}", by: answer.SettledAsNothing},
+		"504 (U3)":             {head: "504 Late\r\nContent-Type: application/json", answer: "{}", want: spentAs(prompt, 0, 1000), by: answer.SettledAsEstimated},
+		"lies: 10^18 (U14)":    {head: okJSON, answer: lie(`"prompt_tokens":1000000000000000000,"completion_tokens":1`), want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted},
+		"lies: high (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":19,"completion_tokens":2001`), want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted, implausible: true},
+		"lies: none (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":0,"completion_tokens":0`), want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted, implausible: true},
+		"lies: less (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":-1,"completion_tokens":1`), want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted},
+		"lies: text (U14)":     {head: okJSON, answer: lie(`"prompt_tokens":"1","completion_tokens":"1"`), want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted},
+		"completions":          {path: "/v1/completions", body: `{"model":"m","prompt":"abcde","best_of":3}`, head: okJSON, answer: `{` + told + `}`, reserved: spentAs(42, 0, 48), want: spentAs(19, 7, 10), by: answer.SettledAsReported},
+		"responses":            {path: "/v1/responses", body: input, head: okJSON, answer: `{"output":[],"usage":{"input_tokens":19,"output_tokens":10}}`, reserved: spentAs(int64(len(input)), 0, 1000), want: spentAs(19, 0, 10), by: answer.SettledAsReported},
+		"responses, continued": {path: "/v1/responses", body: `{"previous_response_id":"r",` + input[1:], head: okJSON, answer: `{"output":[],"usage":{"input_tokens":50000,"output_tokens":10}}`, reserved: spentAs(int64(len(input)+len(`"previous_response_id":"r",`)), 0, 1000), want: spentAs(50000, 0, 10), by: answer.SettledAsReported},
+		"responses, untold":    {path: "/v1/responses", body: `{"instructions":"Be brief.",` + input[1:], head: "504 Late\r\nContent-Type: text/plain", reserved: spentAs(int64(len(input)+len(`"instructions":"Be brief.",`)), 0, 1000), want: spentAs(int64(len(input)+len(`"instructions":"Be brief.",`)), 0, 1000), by: answer.SettledAsEstimated},
+		"a file":               {body: file, head: okJSON, answer: lie(`"prompt_tokens":50000,"completion_tokens":10`), reserved: spentAs(fileTokens, 0, 1000), want: spentAs(50000, 0, 10), by: answer.SettledAsReported},
+		"lies: input (U14)":    {head: okJSON, answer: lie(`"prompt_tokens":50000,"completion_tokens":10`), want: spentAs(prompt, 0, 4), by: answer.SettledAsCounted, implausible: true},
+		"embeddings":           {path: "/v1/embeddings", body: input, head: okJSON, answer: `{"data":[],"usage":{"prompt_tokens":8}}`, reserved: spentAs(9, 0, 0), want: spentAs(8, 0, 0), by: answer.SettledAsReported},
+		"embeddings, untold":   {path: "/v1/embeddings", body: input, head: okJSON, answer: `{"data":[]}`, reserved: spentAs(9, 0, 0), want: spentAs(9, 0, 0), by: answer.SettledAsEstimated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, mode := range []rewrite.Mode{rewrite.Inject, rewrite.Off, rewrite.Shadow} {
@@ -111,11 +111,11 @@ func TestBudgetWithoutAnAnswer(t *testing.T) {
 		refused bool
 		status  int
 		want    budget.Amount
-		by      usage.Basis
+		by      answer.SettlementBasis
 	}{
-		"refused (U1)": {nil, true, 502, budget.Amount{}, usage.AsNothing},
-		"reset":        {func(_ seen, w io.Writer) { w.(io.Closer).Close() }, false, 502, spentAs(prompt, 0, 1000), usage.AsEstimated},
-		"silent (U2)":  {func(_ seen, w io.Writer) { _, _ = io.Copy(io.Discard, w.(io.Reader)) }, false, 504, spentAs(prompt, 0, 1000), usage.AsEstimated},
+		"refused (U1)": {nil, true, 502, budget.Amount{}, answer.SettledAsNothing},
+		"reset":        {func(_ seen, w io.Writer) { w.(io.Closer).Close() }, false, 502, spentAs(prompt, 0, 1000), answer.SettledAsEstimated},
+		"silent (U2)":  {func(_ seen, w io.Writer) { _, _ = io.Copy(io.Discard, w.(io.Reader)) }, false, 504, spentAs(prompt, 0, 1000), answer.SettledAsEstimated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, c.answer)
@@ -162,7 +162,7 @@ func TestBudgetClientLeaves(t *testing.T) {
 			wait(t, gone)
 			r := g.reports.next(t)
 			want := budget.Amount{Requests: 1, Tokens: prompt + 3*int64(events)}
-			if r.Budget.Charged != want || r.Budget.By != usage.AsCounted {
+			if r.Budget.Charged != want || r.Budget.By != answer.SettledAsCounted {
 				t.Errorf("%+v, want %+v; %s", r.Budget, want, r.Client)
 			}
 			if got := b.usage(t).Day.Spent; got != want {

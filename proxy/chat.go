@@ -7,9 +7,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/cited"
-	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -63,7 +63,7 @@ func (x *exchange) serveChat() error {
 	var asked rewrite.Options
 	if x.head.Addressed() {
 		var err error
-		if asked, err = headeroptions.Read(&x.ctx.Request.Header, true); err != nil {
+		if asked, err = tenant.ReadHeaderOptions(&x.ctx.Request.Header, true); err != nil {
 			return err
 		}
 	}

@@ -9,13 +9,12 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/citations"
+	"sidenote/proxy/answer"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/cited"
-	"sidenote/proxy/loop/looptest"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/rounds"
-	"sidenote/proxy/toolbox"
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
@@ -115,7 +114,7 @@ func TestCitations(t *testing.T) {
 					t.Errorf("in the ledger %+v", e)
 				}
 				for result, want := range map[string]float64{"given": 1, "unknown": 1} {
-					if got := metricstest.Count(t, g.metrics, "sidenote_citations_total", result); got != want {
+					if got := reporttest.Count(t, g.metrics, "sidenote_citations_total", result); got != want {
 						t.Errorf("%s counted %v times", result, got)
 					}
 				}
@@ -133,7 +132,7 @@ func TestCitationSupport(t *testing.T) {
 	if e := r.Rewrite.Ledger.Sources[0]; e.Support == nil || *e.Support < .66 || *e.Support > .67 {
 		t.Errorf("in the ledger %+v", e)
 	}
-	if n := metricstest.Count(t, g.metrics, "sidenote_citation_support", ""); n != 1 {
+	if n := reporttest.Count(t, g.metrics, "sidenote_citation_support", ""); n != 1 {
 		t.Errorf("%v are measured", n)
 	}
 }
@@ -141,7 +140,7 @@ func TestCitationSupport(t *testing.T) {
 // What cannot be checked passes as it came, and that is said; so does what nobody wants checked.
 func TestCitationsUnread(t *testing.T) {
 	const text = `{"choices":[{"message":{"content":"[1]"}}]}`
-	long := `{"choices":[{"message":{"content":"[1]` + strings.Repeat(" ", citations.MaxJSON) + `"}}]}`
+	long := `{"choices":[{"message":{"content":"[1]` + strings.Repeat(" ", answer.MaxCitedJSON) + `"}}]}`
 	chunked := func(body string) func(seen, io.Writer) {
 		return func(_ seen, w io.Writer) {
 			fmt.Fprintf(w, "HTTP/1.1 %s\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", okJSON, len(body), body)
@@ -153,17 +152,17 @@ func TestCitationsUnread(t *testing.T) {
 		body   string // of the request
 		change func(*proxy.Policy)
 		want   string
-		unread citations.Unread // "-": nothing is checked
+		unread answer.CitationsUnread // "-": nothing is checked
 	}{
-		"off":               {answering(okJSON, text), chatBody, func(p *proxy.Policy) { p.Citations = cited.Policy{} }, text, "-"},
+		"off":               {answering(okJSON, text), chatBody, func(p *proxy.Policy) { p.Citations = answer.Policy{} }, text, "-"},
 		"no sources":        {answering(okJSON, text), chatBody, func(p *proxy.Policy) { p.Rewrite.Knowledge = nil }, text, "-"},
 		"shadow":            {answering(okJSON, text), chatBody, func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow }, text, "-"},
 		"an answer by form": {answering(okJSON, text), request(`"response_format":{"type":"json_object"},`), nil, text, "-"},
 		"an error":          {answering("429 Slow\r\nContent-Type: application/json", text), chatBody, nil, text, "-"},
-		"compressed":        {answering(okJSON+"\r\nContent-Encoding: gzip", gzipped(t, text)), chatBody, nil, gzipped(t, text), citations.UnreadEncoded},
-		"large":             {answering(okJSON, long), chatBody, nil, long, citations.UnreadTooLarge},
-		"large, in chunks":  {chunked(long), chatBody, nil, long, citations.UnreadTooLarge},
-		"no chat":           {answering(okJSON, "Hello [1]"), chatBody, nil, "Hello [1]", citations.UnreadShape},
+		"compressed":        {answering(okJSON+"\r\nContent-Encoding: gzip", gzipped(t, text)), chatBody, nil, gzipped(t, text), answer.UnreadEncoded},
+		"large":             {answering(okJSON, long), chatBody, nil, long, answer.UnreadTooLarge},
+		"large, in chunks":  {chunked(long), chatBody, nil, long, answer.UnreadTooLarge},
+		"no chat":           {answering(okJSON, "Hello [1]"), chatBody, nil, "Hello [1]", answer.UnreadShape},
 		"in chunks":         {chunked(text), chatBody, nil, strings.Replace(text, `"[1]"`, `"[1]","annotations":[`+annotated("Über kb-acme", "sidenote://kb-acme/kb-acme.md#0")+"]", 1), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +198,7 @@ func TestCitationsCut(t *testing.T) {
 	if got, err := io.ReadAll(resp.Body); err == nil || string(got) != `{"choices":[` {
 		t.Errorf("got %s, %v", got, err)
 	}
-	if r := g.reports.next(t); !r.Truncated || r.Citations == nil || r.Citations.Unread != citations.UnreadCut {
+	if r := g.reports.next(t); !r.Truncated || r.Citations == nil || r.Citations.Unread != answer.UnreadCut {
 		t.Errorf("reported %+v", r.Citations)
 	}
 }
@@ -244,25 +243,25 @@ func (passages) Passage(_ context.Context, _ retrieval.Query, p retrieval.Passag
 // that the model has read.
 func TestCitationsOfTools(t *testing.T) {
 	const text = "It is so [1], the only one [2] [3]."
-	dialogue := looptest.Dialogue{Name: "read", Answers: []looptest.Answer{
-		{Calls: []looptest.Call{{Name: "read_knowledge", Arguments: `{"refs":["kb-acme:other.md:0"]}`}}},
+	dialogue := answertest.Dialogue{Name: "read", Answers: []answertest.Answer{
+		{Calls: []answertest.Call{{Name: "read_knowledge", Arguments: `{"refs":["kb-acme:other.md:0"]}`}}},
 		{Text: text, Finish: "stop"},
 	}}
-	for _, habit := range looptest.Habits() {
+	for _, habit := range answertest.Habits() {
 		for _, stream := range []bool{true, false} {
 			t.Run(fmt.Sprint(habit.Name, stream), func(t *testing.T) {
-				address, err := url.Parse(looptest.Start(t, dialogue, habit).URL + "/v1")
+				address, err := url.Parse(answertest.Start(t, dialogue, habit).URL + "/v1")
 				if err != nil {
 					t.Fatal(err)
 				}
 				g := openIn(t, &stubUpstream{url: address}, func(cfg *proxy.Config) {
 					cfg.Tenants.Unknown = policyOf("acme", func(p *proxy.Policy) {
-						p.Citations = cited.Policy{Annotate: true, RemoveUnknown: true}
+						p.Citations = answer.Policy{Annotate: true, RemoveUnknown: true}
 						p.Rewrite.Mode = rewrite.Tools
-						p.Tools = toolbox.Policy{Offer: []toolbox.Name{toolbox.ReadKnowledge}, FirstSearch: true, MaxRounds: 4, MaxTokens: 8000, Timeout: patience}
+						p.Tools = tools.Policy{Offer: []tools.ToolName{tools.ReadKnowledge}, FirstSearch: true, MaxRounds: 4, MaxTokens: 8000, Timeout: patience}
 					})
 					cfg.Documents.Terms = strings.Fields
-					cfg.Tools = &rounds.Kit{Box: &toolbox.Box{Knowledge: tools.Knowledge{Retriever: retrieval.Func(fromBases), Reader: passages{}, Terms: strings.Fields}}}
+					cfg.Tools = &rounds.Kit{Box: &tools.Box{Knowledge: tools.Knowledge{Retriever: retrieval.Func(fromBases), Reader: passages{}, Terms: strings.Fields}}}
 				})
 				body := chatBody
 				if stream {

@@ -6,23 +6,22 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/cited"
-	"sidenote/proxy/killswitch"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/rounds"
 	"sidenote/proxy/stages"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/transport/inbound"
 )
 
 // A Config is the configuration of a Server; New checks it.
 type Config struct {
 	Upstreams   map[string]Upstream
 	Tenants     Tenants
-	Concurrency int                // requests served at once; more get a 503
-	Connections int                // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
-	Addresses   *inbound.Addresses // counts these by address; nil: nothing does
+	Concurrency int                  // requests served at once; more get a 503
+	Connections int                  // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
+	Addresses   *transport.Addresses // counts these by address; nil: nothing does
 	Timeouts    Timeouts
-	Switch      *killswitch.Switch // may lower the modes of policies; nil: nothing does
+	Switch      *tenant.Switch     // may lower the modes of policies; nil: nothing does
 	Budgets     *budget.Meter      // counts what tenants use; nil if nothing is limited
 	Bodies      BodyKeeper         // is shown the bodies of chats; nil: nobody is
 	Documents   cited.Documents    // of which citations are checked

@@ -23,20 +23,18 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"sidenote/proxy"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
 	"sidenote/proxy/rounds"
-	"sidenote/proxy/toolbox"
-	"sidenote/proxy/toolbox/xmlcalls"
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 )
 
 // toolPolicy is that of a policy in mode tools, with small limits: tokens are bytes here.
-func toolPolicy() toolbox.Policy {
-	return toolbox.Policy{
-		Offer: []toolbox.Name{toolbox.SearchKnowledge, toolbox.ReadKnowledge}, Bases: []toolbox.Base{{ID: "kb-acme", Description: "rules for staff"}},
+func toolPolicy() tools.Policy {
+	return tools.Policy{
+		Offer: []tools.ToolName{tools.SearchKnowledge, tools.ReadKnowledge}, Bases: []tools.Base{{ID: "kb-acme", Description: "rules for staff"}},
 		MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute,
 	}
 }
@@ -82,8 +80,8 @@ func (s staff) Passage(_ context.Context, _ retrieval.Query, p retrieval.Passage
 }
 
 // newBox returns what answers calls of tools in these tests.
-func newBox() *toolbox.Box {
-	return &toolbox.Box{Knowledge: tools.Knowledge{Retriever: staff{}, Reader: staff{}, Terms: strings.Fields}}
+func newBox() *tools.Box {
+	return &tools.Box{Knowledge: tools.Knowledge{Retriever: staff{}, Reader: staff{}, Terms: strings.Fields}}
 }
 
 // withTools starts a proxy whose only policy is in mode tools.
@@ -105,9 +103,9 @@ func withTools(t testing.TB, base string, change func(*proxy.Policy)) proxy.Conf
 }
 
 // plain is the habit of dialogues whose bytes are compared: OpenAI's, with long pieces.
-func plain() looptest.Habit {
-	h := looptest.Habits()[0]
-	h.Pieces = looptest.Every(1000)
+func plain() answertest.Habit {
+	h := answertest.Habits()[0]
+	h.Pieces = answertest.Every(1000)
 	return h
 }
 
@@ -124,7 +122,7 @@ type played struct {
 }
 
 // playDialogue plays a dialogue of tools, as a stream or as its request is.
-func playDialogue(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bool) played {
+func playDialogue(t *testing.T, d answertest.Dialogue, h answertest.Habit, stream bool) played {
 	t.Helper()
 	return playWith(t, d, h, stream, nil, func(base string) proxy.Config {
 		return withTools(t, base, func(p *proxy.Policy) {
@@ -138,9 +136,9 @@ func playDialogue(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bo
 }
 
 // playWith plays a dialogue with the configuration for an upstream, and what finds sources.
-func playWith(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bool, r retrieval.Retriever, config func(base string) proxy.Config) played {
+func playWith(t *testing.T, d answertest.Dialogue, h answertest.Habit, stream bool, r retrieval.Retriever, config func(base string) proxy.Config) played {
 	t.Helper()
-	u := looptest.Start(t, d, h)
+	u := answertest.Start(t, d, h)
 	g := start(t, config(u.URL), r)
 	body := bytes.TrimSpace(d.Request)
 	if stream {
@@ -249,13 +247,13 @@ func (p *played) answer() string {
 // dialogue: what goes up, and what the client gets, whole and as a stream.
 func TestDialogues(t *testing.T) {
 	const folder = "testdata/dialogues"
-	for _, d := range looptest.Load(t, folder) {
+	for _, d := range answertest.Load(t, folder) {
 		t.Run(d.Name, func(t *testing.T) {
 			policy := toolPolicy()
 			if err := json.Unmarshal(append([]byte(nil), cmpOr(d.Others["policy"], []byte("{}"))...), &policy); err != nil {
 				t.Fatal(err)
 			}
-			about := quoted(xmlcalls.Describe(toolbox.Define(policy.Offer, policy.Bases)))
+			about := quoted(tools.DescribeXML(tools.Define(policy.Offer, policy.Bases)))
 			got := map[string]string{}
 			whole := playDialogue(t, d, plain(), false)
 			got["upstream"], got["client"] = whole.requests(t, about), whole.answer()
@@ -359,7 +357,7 @@ func messageOf(p played) (m message, err error) {
 
 // compareMessages compares what an application reads of an answer, whole and as streams by every
 // habit of servers.
-func compareMessages(t *testing.T, d looptest.Dialogue, whole, streamed played) {
+func compareMessages(t *testing.T, d answertest.Dialogue, whole, streamed played) {
 	t.Helper()
 	want, wantErr := messageOf(whole)
 	if got, err := messageOf(streamed); wantErr == nil && !cmp.Equal(got, want) {
@@ -368,7 +366,7 @@ func compareMessages(t *testing.T, d looptest.Dialogue, whole, streamed played) 
 	if wantErr != nil || whole.status != http.StatusOK || d.Others["policy"] != nil && bytes.Contains(d.Others["policy"], []byte("XML")) {
 		return
 	}
-	for _, h := range looptest.Habits() {
+	for _, h := range answertest.Habits() {
 		got, err := messageOf(playDialogue(t, d, h, true))
 		if h.Stop {
 			got.Finish = want.Finish

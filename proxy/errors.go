@@ -6,26 +6,25 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/apierror"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/transport/inbound"
 )
 
 // An Error is an answer of Sidenote's own in place of the upstream's.
-type Error = apierror.Error
+type Error = tenant.APIError
 
 // serverErrorBody is the body of the answer to a request that could not be read, or
 // to a connection for which there was no room. Handle does not see these.
 func serverErrorBody(status int, code string) []byte {
-	kind, message := apierror.TypeRequest, "The request could not be read: "+strings.ReplaceAll(code, "_", " ")+"."
+	kind, message := tenant.ErrorTypeRequest, "The request could not be read: "+strings.ReplaceAll(code, "_", " ")+"."
 	if status >= 500 {
-		kind = apierror.TypeServer
+		kind = tenant.ErrorTypeServer
 	}
 	if status == fasthttp.StatusServiceUnavailable {
-		message = inbound.Message(code)
+		message = transport.Message(code)
 	}
-	return apierror.JSON(message, kind, code, "")
+	return tenant.ErrorJSON(message, kind, code, "")
 }
 
 // serverErrorHead returns Sidenote's header lines for such an answer. It has no Report.
@@ -55,5 +54,5 @@ func (s *Server) transportError(err error) error {
 	case transport.NoRoom:
 		return s.noRoom()
 	}
-	return apierror.OfTransport(err)
+	return tenant.TransportError(err)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/apierror"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -19,7 +19,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 	f := func(err error, status int, kind, code, param, retryAfter string) {
 		t.Helper()
 		var ctx fasthttp.RequestCtx
-		apierror.As(err).Write(&ctx)
+		tenant.AsError(err).Write(&ctx)
 		var got struct {
 			Error struct {
 				Message, Type, Code string
@@ -66,7 +66,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 }
 
 func TestInternalErrorsTellNothing(t *testing.T) {
-	if body := apierror.As(errors.New("dial with sk-secret")).JSON(); bytes.Contains(body, []byte("sk-")) {
+	if body := tenant.AsError(errors.New("dial with sk-secret")).JSON(); bytes.Contains(body, []byte("sk-")) {
 		t.Errorf("the cause leaves: %s", body)
 	}
 }

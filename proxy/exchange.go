@@ -9,11 +9,11 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/apierror"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/spend"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -47,11 +47,11 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 			x.end()
 		}
 	}()
-	defer panics.Recover(x.panicked, func() { x.refuse(apierror.As(errPanic)) })
+	defer panics.Recover(x.panicked, func() { x.refuse(tenant.AsError(errPanic)) })
 	x.request.begin(s, ctx)
 	x.report.Route, x.report.Address = x.target.Route, x.setup.tenants.AddressOf(ctx)
 	if err := x.serve(); err != nil {
-		x.refuse(apierror.As(err))
+		x.refuse(tenant.AsError(err))
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 )
 
 // allocated returns how many bytes have been allocated since the process began.
@@ -74,7 +74,7 @@ func errorInsideStream(t *testing.T) {
 	if len(learnt) > 0 {
 		t.Errorf("learnt %+v", learnt)
 	}
-	if n := metricstest.Count(t, g.metrics, "sidenote_upstream_truncated_total", "streaming"); n != 0 {
+	if n := reporttest.Count(t, g.metrics, "sidenote_upstream_truncated_total", "streaming"); n != 0 {
 		t.Error("counted as truncated")
 	}
 }

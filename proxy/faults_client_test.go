@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -266,7 +266,7 @@ func idleConnections(t *testing.T) {
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body, `"code":"overloaded"`) {
 		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
 	}
-	if metricstest.Count(t, full.metrics, "sidenote_shed_total", "connections") != 1 {
+	if reporttest.Count(t, full.metrics, "sidenote_shed_total", "connections") != 1 {
 		t.Error("not counted")
 	}
 }

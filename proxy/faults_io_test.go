@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/transporttest"
 )
@@ -240,7 +240,7 @@ func TestM28EveryIOPanics(t *testing.T) {
 				if n := strings.Count(said, "BUG: panic"); n != 1 || !strings.Contains(said, "stack=") {
 					t.Errorf("I/O %d: told %d times: %s", at, n, said)
 				}
-				if n := metricstest.Count(t, g.metrics, "sidenote_panics_total", ""); n != float64(at+1) {
+				if n := reporttest.Count(t, g.metrics, "sidenote_panics_total", ""); n != float64(at+1) {
 					t.Errorf("I/O %d: counted %v", at, n)
 				}
 				bugs, early := 0, false

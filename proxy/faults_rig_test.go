@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"sidenote/proxy/metrics"
+	"sidenote/proxy/report"
 )
 
 // atBase demands that when t and its subtests have ended there are no more goroutines and
@@ -47,7 +47,7 @@ func descriptors(t *testing.T) int {
 }
 
 // gauge returns the value of a gauge without labels.
-func gauge(t *testing.T, m *metrics.Metrics, name string) float64 {
+func gauge(t *testing.T, m *report.Metrics, name string) float64 {
 	t.Helper()
 	families, err := m.Registry().Gather()
 	if err != nil {

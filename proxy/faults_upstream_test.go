@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/rewrite"
 )
 
@@ -144,7 +144,7 @@ func diesMidStream(t *testing.T) {
 		if rep := g.reports.next(t); !rep.Truncated || rep.Outcome != rewrite.Injected {
 			t.Errorf("report: truncated %v, %s", rep.Truncated, rep.Outcome)
 		}
-		if metricstest.Count(t, g.metrics, "sidenote_upstream_truncated_total", "streaming") != 1 {
+		if reporttest.Count(t, g.metrics, "sidenote_upstream_truncated_total", "streaming") != 1 {
 			t.Error("not counted")
 		}
 	}

@@ -14,9 +14,8 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
-	"sidenote/proxy/requestlog"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -85,7 +84,7 @@ func TestM28Shadow(t *testing.T) {
 	if said := g.log.take(); !strings.Contains(said, "BUG: panic") || !strings.Contains(said, "TestM28Shadow") || strings.Contains(said, "parental") {
 		t.Errorf("log: %s", said)
 	}
-	if n := metricstest.Count(t, g.metrics, "sidenote_panics_total", ""); n != 1 {
+	if n := reporttest.Count(t, g.metrics, "sidenote_panics_total", ""); n != 1 {
 		t.Errorf("counted %v", n)
 	}
 }
@@ -115,7 +114,7 @@ func (b *breakingLog) Write(p []byte) (int, error) {
 // A log that panics loses the lines of that write, but not those that follow.
 func TestM28AsyncWriter(t *testing.T) {
 	var to breakingLog
-	w := requestlog.NewAsyncWriter(&to)
+	w := report.NewAsyncWriter(&to)
 	_, _ = w.Write([]byte("first\n"))
 	for w.Dropped() == 0 {
 		runtime.Gosched()

@@ -23,9 +23,8 @@ import (
 	"go.uber.org/goleak"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
@@ -245,7 +244,7 @@ type rig struct {
 	server      *proxy.Server
 	addr        string
 	reports     reports
-	metrics     *metrics.Metrics
+	metrics     *report.Metrics
 	log         *lockedBuffer
 	calibration *model.Tracker
 }
@@ -276,7 +275,7 @@ func start(t *testing.T, cfg proxy.Config, r retrieval.Retriever) *rig {
 
 func startWith(t *testing.T, cfg proxy.Config, rw *rewrite.Rewriter) *rig {
 	t.Helper()
-	g := &rig{reports: make(reports, 1000), metrics: metricstest.New(), log: &lockedBuffer{}, calibration: model.NewTracker()}
+	g := &rig{reports: make(reports, 1000), metrics: reporttest.NewMetrics(), log: &lockedBuffer{}, calibration: model.NewTracker()}
 	rw.Calibration = g.calibration
 	s, err := proxy.New(cfg, rw, g.metrics, slog.New(slog.NewTextHandler(g.log, nil)), g.reports)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/headeroptions"
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -31,7 +30,7 @@ func TestM31CredentialAmongOthers(t *testing.T) {
 		{"", []string{"Api: k1", "Key: k1", "Api-Kez: k1", "Api-Key2: k1", "XApi-Key: k1", "Api+Key: k1", "Authorizatio: k1", "X-Api-Keys: k1"}},
 		{"", []string{"Api\rKey: k1"}},
 	} {
-		if got, err := tenancy.Credential(head(t, c.lines...)); err != nil || got != c.want {
+		if got, err := tenant.Credential(head(t, c.lines...)); err != nil || got != c.want {
 			t.Errorf("%q: %q, %v, want %q", c.lines, got, err, c.want)
 		}
 	}
@@ -45,7 +44,7 @@ func TestM31CredentialAmongOthers(t *testing.T) {
 		{"authorization", []string{"Authorization: Basic dTpw", "authorization: Bearer k1"}},
 		{"X-Api-Key", []string{"Authorization: Bearer k1", "X-A: b", "X-Api-Key: k12"}},
 	} {
-		got, err := tenancy.Credential(head(t, c.lines...))
+		got, err := tenant.Credential(head(t, c.lines...))
 		var e *proxy.Error
 		if got != "" || !errors.As(err, &e) || e.Param != c.param || !strings.Contains(e.Message, c.param) {
 			t.Errorf("%q: %q, %v, want an error of %s", c.lines, got, err, c.param)
@@ -69,7 +68,7 @@ func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
 		{"SIDENOTE-MODE: OFF", nil},
 		{"Sidenote-Mode: off", func(o rewrite.Options) bool { return *o.Mode == rewrite.Off }},
 	} {
-		o, err := headeroptions.Read(head(t, "Host: h", "Side: a", "Sidenot: a", "X-Sidenote-Mode: x", c.line, "Zone: z"), false)
+		o, err := tenant.ReadHeaderOptions(head(t, "Host: h", "Side: a", "Sidenot: a", "X-Sidenote-Mode: x", c.line, "Zone: z"), false)
 		if c.want == nil {
 			if err == nil {
 				t.Errorf("%s: no error", c.line)
@@ -88,7 +87,7 @@ func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
 		"Sidenote-Context-Tokens: 10000001": `"10000001" is not a number of tokens from 0 to 10000000`,
 		"Sidenote-Context-Tokens: x":        `"x" is not a number of tokens from 0 to 10000000`,
 	} {
-		_, err := headeroptions.Read(head(t, "Host: h", line), false)
+		_, err := tenant.ReadHeaderOptions(head(t, "Host: h", line), false)
 		var e *rewrite.OptionError
 		name, _, _ := strings.Cut(line, ":")
 		if !errors.As(err, &e) || e.Param != name || e.Reason != reason {
@@ -97,7 +96,7 @@ func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
 	}
 	for _, line := range []string{"Sidenote-Mode: off", "Sidenote-Knowledge: a", "Sidenote-Context-Tokens: 1", "Sidenote-Query: x"} {
 		for _, other := range []string{"Sidenote-Mode: off", "Sidenote-Knowledge: a", "Sidenote-Context-Tokens: 1", "Sidenote-Query: x"} {
-			_, err := headeroptions.Read(head(t, line, "Host: h", other), false)
+			_, err := tenant.ReadHeaderOptions(head(t, line, "Host: h", other), false)
 			var e *rewrite.OptionError
 			if twice := errors.As(err, &e) && e.Reason == "stands twice"; twice != (line == other) || !twice && err != nil {
 				t.Errorf("%s and %s: %v", line, other, err)

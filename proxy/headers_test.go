@@ -13,10 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/apierror"
-	"sidenote/proxy/headeroptions"
 	"sidenote/proxy/report"
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -39,7 +37,7 @@ func head(t testing.TB, lines ...string) *fasthttp.RequestHeader {
 func TestCredential(t *testing.T) {
 	ok := func(want string, lines ...string) {
 		t.Helper()
-		got, err := tenancy.Credential(head(t, lines...))
+		got, err := tenant.Credential(head(t, lines...))
 		if err != nil || got != want {
 			t.Errorf("%q: got %q, %v; want %q", lines, got, err, want)
 		}
@@ -56,7 +54,7 @@ func TestCredential(t *testing.T) {
 
 	refused := func(lines ...string) {
 		t.Helper()
-		got, err := tenancy.Credential(head(t, lines...))
+		got, err := tenant.Credential(head(t, lines...))
 		var e *proxy.Error
 		if !errors.As(err, &e) || e.Reason != report.ReasonCredentials || e.Status() != 400 {
 			t.Errorf("%q: got %q, %v", lines, got, err)
@@ -76,7 +74,7 @@ func TestHeaderOptions(t *testing.T) {
 	shadow, tokens := rewrite.Shadow, 500
 	ok := func(want rewrite.Options, lines ...string) {
 		t.Helper()
-		got, err := headeroptions.Read(head(t, lines...), false)
+		got, err := tenant.ReadHeaderOptions(head(t, lines...), false)
 		if err != nil {
 			t.Errorf("%q: %v", lines, err)
 		}
@@ -91,9 +89,9 @@ func TestHeaderOptions(t *testing.T) {
 
 	refused := func(param string, line ...string) {
 		t.Helper()
-		_, err := headeroptions.Read(head(t, line...), false)
+		_, err := tenant.ReadHeaderOptions(head(t, line...), false)
 		var e *rewrite.OptionError
-		if !errors.As(err, &e) || e.Param != param || apierror.As(err).Status() != 400 {
+		if !errors.As(err, &e) || e.Param != param || tenant.AsError(err).Status() != 400 {
 			t.Errorf("%q: got %v", line, err)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"sidenote/proxy"
-	"sidenote/proxy/identity"
-	"sidenote/proxy/identity/identitytest"
+	"sidenote/proxy/tenant"
+	"sidenote/proxy/tenant/tenanttest"
 	"sidenote/rewrite"
 )
 
@@ -32,9 +32,9 @@ const denied = "denied"
 
 // credentials are all ways to say who is calling. Those of a trusted peer are believed from
 // there only.
-func credentials(t *testing.T, s *identitytest.Signer) (anybody, trusted map[string]sentAs) {
+func credentials(t *testing.T, s *tenanttest.Signer) (anybody, trusted map[string]sentAs) {
 	now := time.Now()
-	claims := func(change map[string]any) map[string]any { return identitytest.Claims(now, change) }
+	claims := func(change map[string]any) map[string]any { return tenanttest.Claims(now, change) }
 	token := func(change map[string]any) string { return s.Token(claims(change)) }
 	der, err := x509.MarshalPKIXPublicKey(s.RSA.Public())
 	if err != nil {
@@ -60,7 +60,7 @@ func credentials(t *testing.T, s *identitytest.Signer) (anybody, trusted map[str
 		"not yet valid": token(map[string]any{"groups": "jwt", "nbf": now.Unix() + 3600}), "no exp": token(map[string]any{"groups": "jwt", "exp": nil}),
 		"no tenant": token(nil), "huge": token(map[string]any{"groups": "jwt", "x": strings.Repeat("x", 13<<10)}),
 		"missing kid": s.Sign(jose.RS256, s.RSA, "", claims(nil)), "wrong kid": s.Sign(jose.RS256, s.RSA, "rsa-9", claims(nil)),
-		"key of the wrong type": s.Sign(jose.ES256, s.EC, identitytest.RSA, claims(nil)), "key confusion": s.Sign(jose.HS256, der, identitytest.RSA, claims(nil)),
+		"key of the wrong type": s.Sign(jose.ES256, s.EC, tenanttest.RSA, claims(nil)), "key confusion": s.Sign(jose.HS256, der, tenanttest.RSA, claims(nil)),
 		"alg none": base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + body + ".", "cut": good[:len(good)-10], "ES384": strings.Replace(good, ".", "x.", 1),
 	} {
 		anybody["a token: "+name] = sentAs{[]string{"Authorization: Bearer " + bad}, denied, ""}
@@ -91,7 +91,7 @@ func credentials(t *testing.T, s *identitytest.Signer) (anybody, trusted map[str
 // P14, T09, T12: who a caller is does not depend on route or policy; each policy gets what
 // it allows of each route, and nobody learns why a credential does not count.
 func TestIdentityMatrix(t *testing.T) {
-	s, u := identitytest.New(t), newUpstream(t, answerJSON("{}"))
+	s, u := tenanttest.NewSigner(t), newUpstream(t, answerJSON("{}"))
 	routes, policies := matrix()
 	old, early := keyOf("k-old", nil), keyOf("k-early", nil)
 	old.Expires, early.NotBefore = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
@@ -105,10 +105,10 @@ func TestIdentityMatrix(t *testing.T) {
 		old.Policy, early.Policy = named["key"], named["key"]
 		tenants := proxy.Tenants{
 			Keys:    []proxy.Key{keyOf("k-key", named["key"]), old, early},
-			Issuers: []identity.Issuer{s.Trusted()}, Named: slices.Collect(maps.Values(named)),
-			Rules: []identity.Rule{
-				{Tenant: "jwt", Issuer: identitytest.Name, Claims: map[string][]string{"groups": {"jwt"}}},
-				{Tenant: "jwt2", Issuer: identitytest.Name, Claims: map[string][]string{"groups": {"jwt2"}}},
+			Issuers: []tenant.Issuer{s.Trusted()}, Named: slices.Collect(maps.Values(named)),
+			Rules: []tenant.ClaimRule{
+				{Tenant: "jwt", Issuer: tenanttest.Name, Claims: map[string][]string{"groups": {"jwt"}}},
+				{Tenant: "jwt2", Issuer: tenanttest.Name, Claims: map[string][]string{"groups": {"jwt2"}}},
 			},
 		}
 		for _, trusted := range []bool{false, true} {

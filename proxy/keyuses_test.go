@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/keyuse"
+	"sidenote/proxy/tenant"
 )
 
 // A key counts from its first day to its last. Outside of them its caller is refused, even
@@ -34,7 +34,7 @@ func TestKeyValidity(t *testing.T) {
 func TestKeyUses(t *testing.T) {
 	named := keyOf("ka", policyOf("acme", nil))
 	named.Name = "chat-app"
-	tenants := proxy.Tenants{Keys: []proxy.Key{named, keyOf("kb", policyOf("beta", nil))}, Uses: new(keyuse.Uses)}
+	tenants := proxy.Tenants{Keys: []proxy.Key{named, keyOf("kb", policyOf("beta", nil))}, Uses: new(tenant.KeyUses)}
 	used := func(d *proxy.Directory, tenant string) time.Time {
 		t.Helper()
 		list := d.KeyList()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/killswitch"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestKillSwitch(t *testing.T) {
 	const asks = `{"model":"m","messages":[{"role":"user","content":"q"}]}`
 	up := newUpstream(t, answerJSON(`{}`))
-	modes, err := killswitch.New(nil, func(string) {})
+	modes, err := tenant.NewSwitch(nil, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestKillSwitch(t *testing.T) {
 	}, nil)
 	f := func(limit rewrite.Mode, key, line, status, mode, from string, sources bool) {
 		t.Helper()
-		modes.Set(killswitch.Entry{Mode: limit, Since: time.Now()})
+		modes.Set(tenant.SwitchEntry{Mode: limit, Since: time.Now()})
 		resp, _ := g.post(t, asks, "Authorization: Bearer "+key, line)
 		if got := resp.Header.Get("Sidenote-Status"); got != status && (status != "" || !strings.HasPrefix(got, "injected; sources=1")) {
 			t.Errorf("limit %s, key %s: %q, want %q", limit, key, got, status)

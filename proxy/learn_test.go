@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/rewrite/model"
 )
 
@@ -71,7 +71,7 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 			g, all := sendSampled(t, 40, chatBody, c.head, c.answer)
 			// Sampled are the first 32 requests, then one of 16.
 			if len(all) != 1 || all[0].Samples != 32 {
-				t.Fatalf("%+v, %v shed", all, metricstest.Count(t, g.metrics, "sidenote_shed_total", "calibration"))
+				t.Fatalf("%+v, %v shed", all, reporttest.Count(t, g.metrics, "sidenote_shed_total", "calibration"))
 			}
 			k := model.CalibrationKey{Tenant: "acme", Upstream: "stub", Row: "test", Name: "m"}
 			if e := all[0]; e.CalibrationKey != k || e.Value.Ratio <= 1 || e.Value.Offset <= 0 {
@@ -82,7 +82,7 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 }
 
 // A usage that cannot be true is ignored and counted; one that does not concern text is
-// ignored. (U14; the fuzz test is in proxy/usage.)
+// ignored. (U14; the fuzz test is in proxy/answer.)
 func usageLies(t *testing.T) {
 	usage := func(n string) string { return `{"usage":{"prompt_tokens":` + n + `}}` }
 	image := strings.Replace(chatBody, `"content":`, `"content":[{"type":"image_url","image_url":{"url":"https://x"}}],"x":`, 1)
@@ -106,7 +106,7 @@ func usageLies(t *testing.T) {
 			if reason == c.reason {
 				want = 1
 			}
-			if got := metricstest.Count(t, g.metrics, "sidenote_usage_ignored_total", reason); got != want {
+			if got := reporttest.Count(t, g.metrics, "sidenote_usage_ignored_total", reason); got != want {
 				t.Errorf("%s: %v ignored as %s, want %v", c.answer, got, reason, want)
 			}
 		}

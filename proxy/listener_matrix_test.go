@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/identity"
-	"sidenote/proxy/identity/identitytest"
-	"sidenote/proxy/transport/certs/certstest"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/tenant"
+	"sidenote/proxy/tenant/tenanttest"
+	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // A port is a listener of a rig, and a client of it.
@@ -72,7 +72,7 @@ func (p *port) close() {
 }
 
 // serveOn opens one more listener of a rig.
-func (g *rig) serveOn(t *testing.T, settings inbound.Listener) (addr string) {
+func (g *rig) serveOn(t *testing.T, settings transport.Listener) (addr string) {
 	t.Helper()
 	var err error
 	if settings.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -95,7 +95,7 @@ func (g *rig) serveOn(t *testing.T, settings inbound.Listener) (addr string) {
 // those of app.test are not.
 func portsOf(t *testing.T, g *rig) []*port {
 	t.Helper()
-	authority := certstest.NewAuthority()
+	authority := transporttest.NewAuthority()
 	end := time.Now().Add(time.Hour)
 	pair := authority.Issue(end).TLS()
 	plain := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
@@ -104,10 +104,10 @@ func portsOf(t *testing.T, g *rig) []*port {
 		client := &tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{authority.Issue(end, name).TLS()}, MinVersion: tls.VersionTLS12}
 		return func() (net.Conn, error) { return tls.Dial("tcp", addr, client) }
 	}
-	tenant := g.serveOn(t, inbound.Listener{Tenant: "port"})
-	secure := g.serveOn(t, inbound.Listener{TLS: plain})
-	verified := g.serveOn(t, inbound.Listener{TLS: mutual})
-	both := g.serveOn(t, inbound.Listener{TLS: mutual, Tenant: "port"})
+	tenant := g.serveOn(t, transport.Listener{Tenant: "port"})
+	secure := g.serveOn(t, transport.Listener{TLS: plain})
+	verified := g.serveOn(t, transport.Listener{TLS: mutual})
+	both := g.serveOn(t, transport.Listener{TLS: mutual, Tenant: "port"})
 	all := []*port{
 		{name: "tenant", tenant: "port", dial: func() (net.Conn, error) { return net.Dial("tcp", tenant) }},
 		{name: "TLS, a certificate that nobody asked for", dial: over(secure, "gateway.test")},
@@ -125,7 +125,7 @@ func portsOf(t *testing.T, g *rig) []*port {
 // on each route and under each policy. A listener's tenant cannot be changed by anything that
 // is sent, and what is sent to name a tenant does not go up.
 func TestListenerMatrix(t *testing.T) {
-	s, u := identitytest.New(t), newUpstream(t, answerJSON("{}"))
+	s, u := tenanttest.NewSigner(t), newUpstream(t, answerJSON("{}"))
 	routes, policies := matrix()
 	anybody, ofTrusted := credentials(t, s)
 	refusals := map[string]bool{}
@@ -140,10 +140,10 @@ func TestListenerMatrix(t *testing.T) {
 			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}, "ours": {BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")}},
 			Tenants: proxy.Tenants{
 				Keys:    []proxy.Key{keyOf("k-key", named["key"]), old, early},
-				Issuers: []identity.Issuer{s.Trusted()}, Named: slices.Collect(maps.Values(named)), Certificates: []string{"gateway.test"},
-				Rules: []identity.Rule{
-					{Tenant: "jwt", Issuer: identitytest.Name, Claims: map[string][]string{"groups": {"jwt"}}},
-					{Tenant: "jwt2", Issuer: identitytest.Name, Claims: map[string][]string{"groups": {"jwt2"}}},
+				Issuers: []tenant.Issuer{s.Trusted()}, Named: slices.Collect(maps.Values(named)), Certificates: []string{"gateway.test"},
+				Rules: []tenant.ClaimRule{
+					{Tenant: "jwt", Issuer: tenanttest.Name, Claims: map[string][]string{"groups": {"jwt"}}},
+					{Tenant: "jwt2", Issuer: tenanttest.Name, Claims: map[string][]string{"groups": {"jwt2"}}},
 				},
 			},
 		}, nil)

@@ -17,9 +17,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"sidenote/proxy"
-	"sidenote/proxy/answertext"
-	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 )
 
 // limitMemory limits the memory of this process to 128 MiB during the test. Of these
@@ -57,7 +57,7 @@ func TestBodiesHaveTheirShare(t *testing.T) {
 			t.Fatalf("got %.300q", got)
 		}
 	}
-	if n := metricstest.Count(t, g.metrics, "sidenote_shed_total", "memory"); n < many-most {
+	if n := reporttest.Count(t, g.metrics, "sidenote_shed_total", "memory"); n < many-most {
 		t.Errorf("%v counted of %d", n, many-most)
 	}
 	if resp := g.untilServed(t, chat(chatBody)); resp.StatusCode != 200 {
@@ -161,7 +161,7 @@ func TestM27CollectsWhileTight(t *testing.T) {
 	if took := time.Since(start); n == 0 || n > 1+uint64(took/time.Second) {
 		t.Errorf("%d collections in %s", n, took)
 	}
-	if metricstest.Count(t, g.metrics, "sidenote_shed_total", "memory") == 0 {
+	if reporttest.Count(t, g.metrics, "sidenote_shed_total", "memory") == 0 {
 		t.Error("nothing was refused")
 	}
 	runtime.KeepAlive(b)
@@ -221,9 +221,9 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 // A bodyWatch is a BodyKeeper that tells whether the last body is still in memory.
 type bodyWatch chan weak.Pointer[byte]
 
-func (w bodyWatch) Received(_ *report.Report, body []byte)   { w <- weak.Make(&body[0]) }
-func (bodyWatch) Sent(*report.Report, [][]byte)              {}
-func (bodyWatch) Answered(*report.Report, answertext.Answer) {}
+func (w bodyWatch) Received(_ *report.Report, body []byte) { w <- weak.Make(&body[0]) }
+func (bodyWatch) Sent(*report.Report, [][]byte)            {}
+func (bodyWatch) Answered(*report.Report, answer.Text)     {}
 
 // The memory of a request's body is free while its answer is relayed, as a stream may be
 // open for minutes.

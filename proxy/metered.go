@@ -7,11 +7,10 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/coding"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/route"
 	"sidenote/proxy/spend"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/usage"
 	"sidenote/rewrite"
 )
 
@@ -68,12 +67,12 @@ func plainStreams(x *exchange, lines []transport.Header) []transport.Header {
 
 // hideUsage hides from the client that its stream tells what it used, if it did not ask for
 // that.
-func hideUsage(x *exchange, answer *transport.Answer, how *transport.Relay) {
-	if x.metered == nil || !x.metered.HidesUsage() || !x.streaming || answer.Status() != fasthttp.StatusOK ||
-		!coding.Plain(string(answer.Header(fasthttp.HeaderContentEncoding))) {
+func hideUsage(x *exchange, ans *transport.Answer, how *transport.Relay) {
+	if x.metered == nil || !x.metered.HidesUsage() || !x.streaming || ans.Status() != fasthttp.StatusOK ||
+		!answer.PlainCoding(string(ans.Header(fasthttp.HeaderContentEncoding))) {
 		return
 	}
-	how.Through = func(w io.Writer) io.WriteCloser { return usage.NewHider(w) }
+	how.Through = func(w io.Writer) io.WriteCloser { return answer.NewUsageHider(w) }
 }
 
 // allEdits adds the edits of a metered request, and of one with tools, to those of its rewrite, and

@@ -9,9 +9,9 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
-	"sidenote/proxy/usage"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -151,16 +151,16 @@ func TestMeteredTextIsCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		head, answer string
 		length       int // that is announced; 0: that of answer
-		want         usage.Counted
+		want         answer.CountedUsage
 	}{
-		"stream":           {sse, event + event + "data: [DONE]\n\n", 0, usage.Counted{Output: 6, Exact: true, Known: true}},
-		"cut (U5)":         {sse, event + event + "data: {\"choi", 1000, usage.Counted{Output: 6, Exact: true, Known: true}},
-		"error (U11)":      {sse, event + "data: {\"error\":{}}\n\n", 0, usage.Counted{Output: 3, Exact: true, Known: true}},
-		"lie (U14)":        {okJSON, `{"choices":[{"message":{"content":"abcd"}}],"usage":{"prompt_tokens":-1,"completion_tokens":1}}`, 0, usage.Counted{Output: 4, Exact: true, Known: true}},
-		"told":             {okJSON, `{"choices":[{"message":{"content":"abcd"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, 0, usage.Counted{}},
-		"gzip":             {okJSON + "\r\nContent-Encoding: gzip", gzipped(t, `{"choices":[{"message":{"content":"abcd"}}]}`), 0, usage.Counted{Output: 4, Exact: true, Known: true}},
-		"unknown coding":   {okJSON + "\r\nContent-Encoding: compress", "?", 0, usage.Counted{}},
-		"refused upstream": {"429 Slow down\r\nContent-Type: application/json", `{}`, 0, usage.Counted{}},
+		"stream":           {sse, event + event + "data: [DONE]\n\n", 0, answer.CountedUsage{Output: 6, Exact: true, Known: true}},
+		"cut (U5)":         {sse, event + event + "data: {\"choi", 1000, answer.CountedUsage{Output: 6, Exact: true, Known: true}},
+		"error (U11)":      {sse, event + "data: {\"error\":{}}\n\n", 0, answer.CountedUsage{Output: 3, Exact: true, Known: true}},
+		"lie (U14)":        {okJSON, `{"choices":[{"message":{"content":"abcd"}}],"usage":{"prompt_tokens":-1,"completion_tokens":1}}`, 0, answer.CountedUsage{Output: 4, Exact: true, Known: true}},
+		"told":             {okJSON, `{"choices":[{"message":{"content":"abcd"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, 0, answer.CountedUsage{}},
+		"gzip":             {okJSON + "\r\nContent-Encoding: gzip", gzipped(t, `{"choices":[{"message":{"content":"abcd"}}]}`), 0, answer.CountedUsage{Output: 4, Exact: true, Known: true}},
+		"unknown coding":   {okJSON + "\r\nContent-Encoding: compress", "?", 0, answer.CountedUsage{}},
+		"refused upstream": {"429 Slow down\r\nContent-Type: application/json", `{}`, 0, answer.CountedUsage{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -180,7 +180,7 @@ func TestMeteredTextIsCounted(t *testing.T) {
 				}
 				free()
 			}
-			if n := metricstest.Count(t, g.metrics, "sidenote_shed_total", "usage"); n != 0 {
+			if n := reporttest.Count(t, g.metrics, "sidenote_shed_total", "usage"); n != 0 {
 				t.Errorf("%v were shed", n)
 			}
 		})
@@ -199,7 +199,7 @@ func TestMeteredClientLeaves(t *testing.T) {
 	}
 	c.Close()
 	<-gone
-	if r := g.reports.next(t); r.Generated != (usage.Counted{Output: 3, Exact: true, Known: true}) || r.Client != report.ClientGoneStreaming {
+	if r := g.reports.next(t); r.Generated != (answer.CountedUsage{Output: 3, Exact: true, Known: true}) || r.Client != report.ClientGoneStreaming {
 		t.Errorf("counted %+v, %s", r.Generated, r.Client)
 	}
 }

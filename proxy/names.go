@@ -1,22 +1,22 @@
 package proxy
 
-import "sidenote/proxy/tenancy"
+import "sidenote/proxy/tenant"
 
 // What a server is told of tenants; see package tenancy.
 type (
-	Policy    = tenancy.Policy
-	Tenants   = tenancy.Tenants
-	Key       = tenancy.Key
-	KeyInfo   = tenancy.KeyInfo
-	Directory = tenancy.Directory
-	Models    = tenancy.Models
-	Override  = tenancy.Override
-	Caller    = tenancy.Caller
-	Sender    = tenancy.Sender
+	Policy    = tenant.Policy
+	Tenants   = tenant.Tenants
+	Key       = tenant.Key
+	KeyInfo   = tenant.KeyInfo
+	Directory = tenant.Directory
+	Models    = tenant.Models
+	Override  = tenant.Override
+	Caller    = tenant.Caller
+	Sender    = tenant.Sender
 )
 
 // KeyPrefix begins the keys that Sidenote makes for tenants.
-const KeyPrefix = tenancy.KeyPrefix
+const KeyPrefix = tenant.KeyPrefix
 
 // NewDirectory indexes tenants.
-func NewDirectory(t Tenants) *Directory { return tenancy.NewDirectory(t) }
+func NewDirectory(t Tenants) *Directory { return tenant.NewDirectory(t) }

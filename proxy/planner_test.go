@@ -11,9 +11,9 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -95,7 +95,7 @@ func TestBudgetNoPlanner(t *testing.T) {
 					t.Errorf("%+v", p)
 				}
 			}
-			if got := metricstest.Count(t, b.metrics, "sidenote_budget_ladder_total", string(budget.NoPlanner)); got != want {
+			if got := reporttest.Count(t, b.metrics, "sidenote_budget_ladder_total", string(budget.NoPlanner)); got != want {
 				t.Errorf("rung counted %v times", got)
 			}
 		})
@@ -123,7 +123,7 @@ func TestPlannerHangs(t *testing.T) {
 	if p := r.Rewrite.Ledger.Planned; p.Took < 50*time.Millisecond || r.Rewrite.RetrieveTook > p.Took || r.Overhead < p.Took {
 		t.Errorf("planning took %v, search %v, all %v", p.Took, r.Rewrite.RetrieveTook, r.Overhead)
 	}
-	if metricstest.Count(t, g.metrics, "sidenote_degraded_total", "planner") != 1 {
+	if reporttest.Count(t, g.metrics, "sidenote_degraded_total", "planner") != 1 {
 		t.Error("not counted")
 	}
 }

@@ -3,7 +3,7 @@ package proxy
 import (
 	"net/url"
 
-	"sidenote/proxy/transport/outbound"
+	"sidenote/proxy/transport"
 )
 
 // A Secret is text that is never printed: logs, errors and dumps show "***". The text
@@ -41,7 +41,7 @@ type Upstream struct {
 	Name    string
 	BaseURL *url.URL // its path is put before the request's
 	APIKey  Secret   // Sidenote's own; "" relays the client's
-	Dial    outbound.Options
+	Dial    transport.OutboundOptions
 	// NoUsageOption says that it refuses stream_options: metered streams are not asked to tell
 	// what they used.
 	NoUsageOption bool

@@ -3,7 +3,7 @@ package proxy
 import (
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 )
 
@@ -14,7 +14,7 @@ func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 	if !h.IsOptions() || h.ContentLength() > 0 || h.ContentLength() == -1 || len(h.Peek(fasthttp.HeaderOrigin)) == 0 {
 		return nil
 	}
-	if key, err := tenancy.Credential(h); key != "" || err != nil {
+	if key, err := tenant.Credential(h); key != "" || err != nil {
 		return nil
 	}
 	return h.Peek(fasthttp.HeaderAccessControlRequestMethod)
@@ -35,7 +35,7 @@ func (x *exchange) preflight(method []byte) (err error) {
 		if x.usePolicy(p); x.upstream.replace != nil {
 			err = x.checkRoute(method, p.Routes)
 		}
-	} else if err = tenancy.NoKey(); len(x.setup.upstreams) == 1 {
+	} else if err = tenant.NoKey(); len(x.setup.upstreams) == 1 {
 		if x.setup.tenants.Trusts(senderOf(x.ctx)) { // the request to come may need no key
 			if err := x.setup.tenants.CheckPage(senderOf(x.ctx)); err != nil {
 				return err

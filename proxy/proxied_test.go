@@ -15,8 +15,8 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"sidenote/proxy"
-	"sidenote/proxy/transport/certs/certstest"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // headerOf returns a header of the PROXY protocol for a client.
@@ -40,13 +40,13 @@ func TestProxyProtocol(t *testing.T) {
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 		Tenants:   proxy.Tenants{Unknown: policyOf("web", nil), Named: []*proxy.Policy{policyOf("acme", nil)}, Trusted: local},
 	}, nil)
-	authority := certstest.NewAuthority()
+	authority := transporttest.NewAuthority()
 	settings := &tls.Config{Certificates: []tls.Certificate{authority.Issue(time.Now().Add(time.Hour)).TLS()}, MinVersion: tls.VersionTLS12}
 	refused := make(chan error, 10)
 	tell := func(err error) { refused <- err }
-	plain := g.serveOn(t, inbound.Listener{Proxies: local, Refused: tell})
-	secure := g.serveOn(t, inbound.Listener{Proxies: local, Refused: tell, TLS: settings})
-	stranger := g.serveOn(t, inbound.Listener{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	plain := g.serveOn(t, transport.Listener{Proxies: local, Refused: tell})
+	secure := g.serveOn(t, transport.Listener{Proxies: local, Refused: tell, TLS: settings})
+	stranger := g.serveOn(t, transport.Listener{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	v1, v2 := headerOf(t, 1, "203.0.113.9:1234"), headerOf(t, 2, "[2001:db8::1]:1234")
 	own := headerOf(t, 2, "127.0.0.1:1")
 	localOnly := "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00" // of a health check

@@ -15,15 +15,14 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/cited"
-	"sidenote/proxy/killswitch"
 	"sidenote/proxy/memory"
-	"sidenote/proxy/metrics"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/samples"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/usage"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 )
@@ -44,9 +43,9 @@ type Server struct {
 	setup       atomic.Pointer[setup]
 	reloading   sync.Mutex // held to change setup and retired
 	retired     []retired
-	metrics     *metrics.Metrics
+	metrics     *report.Metrics
 	records     report.Recorder
-	modes       *killswitch.Switch
+	modes       *tenant.Switch
 	budgets     *budget.Meter
 	bodies      BodyKeeper
 	documents   cited.Documents
@@ -67,7 +66,7 @@ type Server struct {
 	shadows      chan struct{}
 	samples      *samples.Keeper
 	windows      sync.Map // upstream and row of the model table → true: a served window was shown
-	readers      usage.Pool
+	readers      answer.UsagePool
 	decoders     chan struct{}
 	exchanges    sync.Pool      // of *exchange
 	parsers      sync.Pool      // of *rewrite.Parser
@@ -76,7 +75,7 @@ type Server struct {
 
 // New checks cfg and returns a server that does not listen yet. Every Report goes to
 // metrics and then to records; failures and bugs are written to log.
-func New(cfg Config, rw *rewrite.Rewriter, metrics *metrics.Metrics, log *slog.Logger, records ...report.Recorder) (*Server, error) {
+func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Logger, records ...report.Recorder) (*Server, error) {
 	cfg.Timeouts = cfg.Timeouts.orDefaults()
 	s := &Server{
 		metrics:     metrics,

@@ -9,7 +9,6 @@ import (
 	"sidenote/proxy/rounds"
 	"sidenote/proxy/stages"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/transport/outbound"
 	"sidenote/rewrite"
 )
 
@@ -43,7 +42,7 @@ type clientConfig struct {
 // equal tells whether c and d make the same client.
 func (c clientConfig) equal(d clientConfig) bool {
 	same := c.Dial.Equal(d.Dial)
-	c.Dial, d.Dial = outbound.Options{}, outbound.Options{}
+	c.Dial, d.Dial = transport.OutboundOptions{}, transport.OutboundOptions{}
 	return same && reflect.DeepEqual(c, d)
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"sidenote/proxy/coding"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/proxy/spend"
 	"sidenote/proxy/toolong"
@@ -54,9 +54,9 @@ func errorBody(resp *transport.Answer) (body []byte, ok bool) {
 	if body, ok = resp.Peek(toolong.MaxBody, nil); !ok {
 		return nil, false
 	}
-	if encoding := string(resp.Header("Content-Encoding")); !coding.Plain(encoding) {
+	if encoding := string(resp.Header("Content-Encoding")); !answer.PlainCoding(encoding) {
 		var err error
-		if body, err = coding.Text(encoding, body, toolong.MaxBody, nil); err != nil {
+		if body, err = answer.DecodeText(encoding, body, toolong.MaxBody, nil); err != nil {
 			return nil, false
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
@@ -190,7 +190,7 @@ func TestLearnsFromWhatWasSentAgain(t *testing.T) {
 			if err := g.server.Shutdown(ctx); err != nil {
 				t.Fatal(err)
 			}
-			shed := int(metricstest.Count(t, g.metrics, "sidenote_shed_total", "calibration"))
+			shed := int(reporttest.Count(t, g.metrics, "sidenote_shed_total", "calibration"))
 			all := g.calibration.All()
 			if log := g.log.take(); len(all) != 1 || all[0].Samples+shed != posts || all[0].Value.Offset != hidden {
 				t.Errorf("%d shed, learnt %+v; %.500s", shed, all, log)

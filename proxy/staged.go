@@ -10,12 +10,12 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/budget"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answers"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/report"
 	"sidenote/proxy/stages"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
@@ -115,7 +115,7 @@ func leadStages(x *exchange) {
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), fasthttp.StatusOK
 	how := transport.Relay{Tell: x.told, KeepBody: true, Done: x.whenDone}
 	if g.metered != nil && g.metered.HidesUsage() {
-		how.Through = func(w io.Writer) io.WriteCloser { return usage.NewHider(w) }
+		how.Through = func(w io.Writer) io.WriteCloser { return answer.NewUsageHider(w) }
 	}
 	x.checker.Streamed(&how)
 	how.Replace = append(slices.Clip(ours), transport.Header{Name: fasthttp.HeaderContentType, Value: "text/event-stream; charset=utf-8"},

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/rewrite"
 )
 
@@ -65,7 +65,7 @@ func benchStages(b *testing.B, change func(*proxy.Policy)) *benchClient {
 	b.Helper()
 	var answers [2][]byte
 	for i := range answers {
-		body, kind := looptest.Bytes(looptest.Answer{Text: strings.Repeat("an answer ", 60), Finish: "stop"}, looptest.Habits()[0], i == 1)
+		body, kind := answertest.Bytes(answertest.Answer{Text: strings.Repeat("an answer ", 60), Finish: "stop"}, answertest.Habits()[0], i == 1)
 		answers[i] = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
 	}
 	upstream := listenBench(b)
@@ -107,7 +107,7 @@ func BenchmarkStagedLeave(b *testing.B) {
 			b.Run(strings.ReplaceAll(name, " ", "_")+"/"+way, func(b *testing.B) {
 				var took []float64
 				for b.Loop() {
-					u := looptest.Start(b, d, plain())
+					u := answertest.Start(b, d, plain())
 					addr := benchServer(b, func(cfg *proxy.Config) { *cfg = withStages(b, u.URL, stagedTerms{}) })
 					c := dialBench(b, addr).conn
 					if _, err := io.WriteString(c, chat(body)); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
 )
@@ -72,7 +72,7 @@ func withStages(t testing.TB, base string, terms stagedTerms) proxy.Config {
 }
 
 // playStages plays a dialogue whose section "policy" holds stagedTerms.
-func playStages(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bool) played {
+func playStages(t *testing.T, d answertest.Dialogue, h answertest.Habit, stream bool) played {
 	t.Helper()
 	var terms stagedTerms
 	if text := d.Others["policy"]; text != nil {
@@ -87,7 +87,7 @@ func playStages(t *testing.T, d looptest.Dialogue, h looptest.Habit, stream bool
 // the pages of the packages staged and stages.
 func TestStagedDialogues(t *testing.T) {
 	const folder = "testdata/stages"
-	for _, d := range looptest.Load(t, folder) {
+	for _, d := range answertest.Load(t, folder) {
 		t.Run(d.Name, func(t *testing.T) {
 			whole := playStages(t, d, plain(), false)
 			got := map[string]string{"upstream": strings.Join(whole.upstream, "\n") + "\n", "client": whole.answer()}
@@ -108,7 +108,7 @@ func TestStagedDialogues(t *testing.T) {
 
 // compareStaged compares what an application reads of an answer, whole and as streams by every
 // habit of servers.
-func compareStaged(t *testing.T, d looptest.Dialogue, whole, streamed played) {
+func compareStaged(t *testing.T, d answertest.Dialogue, whole, streamed played) {
 	t.Helper()
 	want, wantErr := messageOf(whole)
 	if got, err := messageOf(streamed); wantErr == nil && streamed.err == nil && !cmp.Equal(got, want) {
@@ -117,7 +117,7 @@ func compareStaged(t *testing.T, d looptest.Dialogue, whole, streamed played) {
 	if wantErr != nil || streamed.err != nil {
 		return
 	}
-	for _, h := range looptest.Habits() {
+	for _, h := range answertest.Habits() {
 		if got, err := messageOf(playStages(t, d, h, true)); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("by the habit of %s: %v %s", h.Name, err, cmp.Diff(want, got))
 		}

@@ -12,7 +12,7 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
 )
 
@@ -20,8 +20,8 @@ import (
 var stageSays = []string{"text Evidence [1].", "text Draft [1].", "text Careless.", "text Final [1]."}
 
 // stageLeaves are the stages in which a client leaves, and what goes on then.
-func stageLeaves(t testing.TB) map[string]looptest.Dialogue {
-	all := map[string]looptest.Dialogue{
+func stageLeaves(t testing.TB) map[string]answertest.Dialogue {
+	all := map[string]answertest.Dialogue{
 		"the last stage hangs in its text":  talking(t, append(stageSays[:3:3], "text Half\nwait")...),
 		"the call without stages is silent": talking(t, `status 500 {"error":{"message":"down"}}`, "wait"),
 		"the call without stages hangs":     talking(t, stageSays[0], `status 500 {"error":{"message":"down"}}`, "text Half\nwait"),
@@ -39,7 +39,7 @@ func TestStagedClientLeaves(t *testing.T) {
 	for name, d := range stageLeaves(t) {
 		for _, body := range []string{weeksBody, weeksStream} {
 			t.Run(fmt.Sprintf("%s/%t", name, body == weeksStream), func(t *testing.T) {
-				u := looptest.Start(t, d, plain())
+				u := answertest.Start(t, d, plain())
 				b := newTill(t)
 				g := openStaged(t, b, stubAt(t, u.URL), stagedTerms{})
 				c := g.dial(t)

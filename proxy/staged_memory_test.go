@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -26,7 +26,7 @@ func TestStagedWithoutMemory(t *testing.T) {
 	limitBodies(t)
 	large := strings.Repeat("x", 3<<20)
 	whole := func(_ seen, w io.Writer) {
-		body, kind := looptest.Bytes(looptest.Answer{Text: large, Finish: "stop"}, plain(), false)
+		body, kind := answertest.Bytes(answertest.Answer{Text: large, Finish: "stop"}, plain(), false)
 		writeWhole(w, "200 OK\r\nContent-Type: "+kind, string(body))
 	}
 	for name, c := range map[string]struct{ stream, refuse bool }{
@@ -78,16 +78,16 @@ func TestStagedWithoutMemory(t *testing.T) {
 // an error before the first byte, in the first round and in a further one.
 func TestRoundWithoutMemory(t *testing.T) {
 	limitBodies(t)
-	large := looptest.Answer{Text: strings.Repeat("x", 3<<20), Finish: "stop"}
-	call := looptest.Answer{Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: `{"query":"leave"}`}}}
+	large := answertest.Answer{Text: strings.Repeat("x", 3<<20), Finish: "stop"}
+	call := answertest.Answer{Finish: "tool_calls", Calls: []answertest.Call{{Name: "search_knowledge", Arguments: `{"query":"leave"}`}}}
 	for name, c := range map[string]struct {
-		say  []looptest.Answer
+		say  []answertest.Answer
 		sent int
-	}{"first round": {[]looptest.Answer{large}, 1}, "further round": {[]looptest.Answer{call, large}, 2}} {
+	}{"first round": {[]answertest.Answer{large}, 1}, "further round": {[]answertest.Answer{call, large}, 2}} {
 		t.Run(name, func(t *testing.T) {
 			left := c.say
 			u := newUpstream(t, func(_ seen, w io.Writer) {
-				body, kind := looptest.Bytes(left[0], plain(), false)
+				body, kind := answertest.Bytes(left[0], plain(), false)
 				left = left[1:]
 				writeWhole(w, "200 OK\r\nContent-Type: "+kind, string(body))
 			})

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 )
@@ -22,7 +22,7 @@ import (
 func say(text string) func(seen, io.Writer) {
 	const used = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}` + "\n\n"
 	return func(s seen, w io.Writer) {
-		body, kind := looptest.Bytes(looptest.Answer{Text: text, Finish: "stop", PromptTokens: 10, Tokens: 5}, plain(), streams(s))
+		body, kind := answertest.Bytes(answertest.Answer{Text: text, Finish: "stop", PromptTokens: 10, Tokens: 5}, plain(), streams(s))
 		if streams(s) && strings.Contains(s.body, `"include_usage":true`) {
 			body = append(bytes.TrimSuffix(body, []byte(doneEvent)), used+doneEvent...)
 		}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/apierror"
 	"sidenote/proxy/report"
 	"sidenote/proxy/spend"
 	"sidenote/proxy/stages"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -260,7 +260,7 @@ func stageError(x *exchange, err error) *Error {
 	}
 	failed, ok := errors.AsType[*stages.Error](err)
 	if !ok {
-		return apierror.As(x.server.transportError(err))
+		return tenant.AsError(x.server.transportError(err))
 	}
 	reason := report.ReasonStage
 	if failed.Stage.Outcome == report.StageTimeout {

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -146,7 +146,7 @@ func TestMemorySheds(t *testing.T) {
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !strings.Contains(body, `"overloaded"`) {
 		t.Errorf("%d, %v, %s", resp.StatusCode, resp.Header, body)
 	}
-	if metricstest.Count(t, g.metrics, "sidenote_shed_total", "memory") != 1 || len(u.seen) > 0 {
+	if reporttest.Count(t, g.metrics, "sidenote_shed_total", "memory") != 1 || len(u.seen) > 0 {
 		t.Error("not counted, or sent")
 	}
 	runtime.KeepAlive(b)
@@ -234,7 +234,7 @@ func TestPanicInRecorder(t *testing.T) {
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
 		Timeouts:  proxy.DefaultTimeouts(),
-	}, &rewrite.Rewriter{Retriever: retrieval.Func(fromBases), Models: testModels{}}, metricstest.New(), slog.New(slog.NewTextHandler(log, nil)), breaking{})
+	}, &rewrite.Rewriter{Retriever: retrieval.Func(fromBases), Models: testModels{}}, reporttest.NewMetrics(), slog.New(slog.NewTextHandler(log, nil)), breaking{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,16 +6,15 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/cache/turns"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/apierror"
 	"sidenote/proxy/report"
 	"sidenote/proxy/rounds"
 	"sidenote/proxy/spend"
-	"sidenote/proxy/toolbox"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
-	"sidenote/rewrite/offer"
+	"sidenote/rewrite/toolcalls"
 )
 
 // A tooling is what a chat has whose model is offered tools of ours.
@@ -35,9 +34,9 @@ func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy
 	o, refusal := rounds.Offer(req, &x.policy.Tools, m, p.Knowledge)
 	switch {
 	case x.setup.tools == nil:
-		refusal = offer.Unavailable
+		refusal = toolcalls.Unavailable
 	case refusal == "" && x.toolsRefused(req):
-		refusal = offer.Refused
+		refusal = toolcalls.Refused
 	}
 	if refusal != "" {
 		x.report.Unoffered = string(refusal)
@@ -46,7 +45,7 @@ func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy
 	p = o.Protecting(p)
 	x.tools, x.report.Tools = &tooling{o, body, req, p, transport.Call{}}, new(report.Tools)
 	q := p.Query(rewrite.Model{})
-	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, turns.OwnerOf(&q), x.Take)
+	x.report.Tools.Restored = o.Restore(x.life, x.setup.tools.Turns, toolcalls.TurnOwnerOf(&q), x.Take)
 	for _, given := range o.Given {
 		x.report.Tools.GiveAgain(given)
 	}
@@ -57,7 +56,7 @@ func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy
 func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	t, ledger := x.tools, &x.report.Rewrite.Ledger
 	t.call = call
-	caller := toolbox.NewCaller(&t.policy, x.report.Rewrite.Model)
+	caller := tools.NewCaller(&t.policy, x.report.Rewrite.Model)
 	caller.FirstID = t.FirstID(x.report.Sources())
 	x.report.Tools.StartAt(caller.FirstID)
 	room := x.policy.Tools.MaxTokens
@@ -132,7 +131,7 @@ func (x toolHost) Error(err error) []byte {
 	if transport.ClassOf(err) != "" {
 		err = x.server.transportError(err)
 	}
-	return apierror.As(err).JSON()
+	return tenant.AsError(err).JSON()
 }
 
 // endRound settles a round whose answer was read whole, as another follows.

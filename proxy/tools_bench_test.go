@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/rounds"
 	"sidenote/rewrite"
 )
@@ -67,14 +67,14 @@ func BenchmarkTools(b *testing.B) {
 // benchRounds connects to a data port whose model searches so many times before it answers.
 func benchRounds(b *testing.B, searches int, stream bool, change func(*proxy.Policy)) *benchClient {
 	b.Helper()
-	habit := looptest.Habits()[0]
+	habit := answertest.Habits()[0]
 	var answers [][]byte
 	for n := range searches + 1 {
-		a := looptest.Answer{Text: strings.Repeat("an answer ", 60), Finish: "stop"}
+		a := answertest.Answer{Text: strings.Repeat("an answer ", 60), Finish: "stop"}
 		if n < searches {
-			a = looptest.Answer{Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: fmt.Sprintf(`{"query":"leave %d","top_k":1}`, n)}}}
+			a = answertest.Answer{Finish: "tool_calls", Calls: []answertest.Call{{Name: "search_knowledge", Arguments: fmt.Sprintf(`{"query":"leave %d","top_k":1}`, n)}}}
 		}
-		body, kind := looptest.Bytes(a, habit, stream)
+		body, kind := answertest.Bytes(a, habit, stream)
 		answers = append(answers, fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body))
 	}
 	upstream := listenBench(b)
@@ -179,7 +179,7 @@ func BenchmarkToolsLeave(b *testing.B) {
 			var took []float64
 			for b.Loop() {
 				hangs := make(chan error)
-				u := looptest.Start(b, d, plain())
+				u := answertest.Start(b, d, plain())
 				addr := benchServer(b, func(cfg *proxy.Config) {
 					*cfg = withTools(b, u.URL, nil)
 					cfg.Tools.Box.Retriever = staff{hangs}

@@ -17,18 +17,18 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/loop/looptest"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 )
 
 // talking is a dialogue of answers.
-func talking(t testing.TB, answers ...string) looptest.Dialogue {
+func talking(t testing.TB, answers ...string) answertest.Dialogue {
 	t.Helper()
-	d := looptest.Dialogue{Name: t.Name()}
+	d := answertest.Dialogue{Name: t.Name()}
 	for _, text := range answers {
-		a, err := looptest.ParseAnswer(text)
+		a, err := answertest.ParseAnswer(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,11 +49,11 @@ var weeksStream = strings.Replace(weeksBody, "{", `{"stream":true,`, 1)
 // the next round as the first.
 func TestRoundsAreRequestsOfTheirOwn(t *testing.T) {
 	u := newUpstream(t, func(s seen, w io.Writer) {
-		a := looptest.Answer{Text: "16 weeks", Finish: "stop"}
+		a := answertest.Answer{Text: "16 weeks", Finish: "stop"}
 		if s.header("Idempotency-Key") != "" {
-			a = looptest.Answer{Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: `{"query":"parental leave"}`}}}
+			a = answertest.Answer{Finish: "tool_calls", Calls: []answertest.Call{{Name: "search_knowledge", Arguments: `{"query":"parental leave"}`}}}
 		}
-		body, kind := looptest.Bytes(a, plain(), strings.Contains(s.body, `"stream":true`))
+		body, kind := answertest.Bytes(a, plain(), strings.Contains(s.body, `"stream":true`))
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
 	})
 	g := start(t, withTools(t, strings.TrimSuffix(u.url.String(), "/v1"), nil), nil)
@@ -70,8 +70,8 @@ func TestRoundsAreRequestsOfTheirOwn(t *testing.T) {
 }
 
 // leaveCases are the rounds in which a client leaves, and what goes on then.
-func leaveCases(t testing.TB) map[string]looptest.Dialogue {
-	return map[string]looptest.Dialogue{
+func leaveCases(t testing.TB) map[string]answertest.Dialogue {
+	return map[string]answertest.Dialogue{
 		"the first round is silent":       talking(t, "wait"),
 		"the first round hangs in text":   talking(t, "text Half\nwait"),
 		"the first round hangs in a call": talking(t, "text Half\n"+searchCall+"\nwait"),
@@ -84,7 +84,7 @@ func leaveCases(t testing.TB) map[string]looptest.Dialogue {
 
 // leave plays a dialogue up to where it hangs, lets the client leave, and returns how long it took
 // until the upstream's connection was closed or the search ended.
-func leave(t testing.TB, u *looptest.Upstream, hangs chan error, close func() error) time.Duration {
+func leave(t testing.TB, u *answertest.Upstream, hangs chan error, close func() error) time.Duration {
 	t.Helper()
 	searching := false
 	select {
@@ -118,7 +118,7 @@ func TestToolsClientLeaves(t *testing.T) {
 		for _, body := range []string{weeksBody, weeksStream} {
 			t.Run(fmt.Sprintf("%s/%t", name, body == weeksStream), func(t *testing.T) {
 				hangs := make(chan error)
-				u := looptest.Start(t, d, plain())
+				u := answertest.Start(t, d, plain())
 				cfg := withTools(t, u.URL, nil)
 				cfg.Tools.Box.Retriever = staff{hangs}
 				g := start(t, cfg, nil)
@@ -158,11 +158,11 @@ func TestToolsTogether(t *testing.T) {
 	const many = 200
 	atBase(t)
 	u := newUpstream(t, func(s seen, w io.Writer) {
-		a := looptest.Answer{Text: "It is 16 weeks.", Finish: "stop"}
+		a := answertest.Answer{Text: "It is 16 weeks.", Finish: "stop"}
 		if !strings.Contains(s.body, `"role":"tool"`) {
-			a = looptest.Answer{Text: "I look.", Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: `{"query":"parental leave"}`}}}
+			a = answertest.Answer{Text: "I look.", Finish: "tool_calls", Calls: []answertest.Call{{Name: "search_knowledge", Arguments: `{"query":"parental leave"}`}}}
 		}
-		body, kind := looptest.Bytes(a, plain(), strings.Contains(s.body, `"stream":true`))
+		body, kind := answertest.Bytes(a, plain(), strings.Contains(s.body, `"stream":true`))
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body)
 	})
 	g := start(t, withTools(t, strings.TrimSuffix(u.url.String(), "/v1"), nil), nil)
@@ -206,11 +206,11 @@ func TestToolsKeepTheBody(t *testing.T) {
 	const large = 20_000
 	arrived, release := make(chan struct{}), make(chan struct{})
 	u := newUpstream(t, func(s seen, w io.Writer) {
-		a := looptest.Answer{Text: "It is 16 weeks.", Finish: "stop"}
+		a := answertest.Answer{Text: "It is 16 weeks.", Finish: "stop"}
 		if strings.Contains(s.body, "the first") && !strings.Contains(s.body, `"role":"tool"`) {
-			a = looptest.Answer{Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: `{"query":"parental leave"}`}}}
+			a = answertest.Answer{Finish: "tool_calls", Calls: []answertest.Call{{Name: "search_knowledge", Arguments: `{"query":"parental leave"}`}}}
 		}
-		body, kind := looptest.Bytes(a, plain(), true)
+		body, kind := answertest.Bytes(a, plain(), true)
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", kind, len(body), body)
 		if a.Calls != nil {
 			close(arrived)
@@ -249,16 +249,16 @@ func TestToolsKeepTheBody(t *testing.T) {
 // What is held up of an answer is bounded, and beyond that the client gets an error.
 func TestToolsHeldUp(t *testing.T) {
 	huge := strings.Repeat("x", answers.MaxWhole)
-	call := func(arguments string) looptest.Answer {
-		return looptest.Answer{Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: arguments}}}
+	call := func(arguments string) answertest.Answer {
+		return answertest.Answer{Finish: "tool_calls", Calls: []answertest.Call{{Name: "search_knowledge", Arguments: arguments}}}
 	}
 	pieces, oneDelta := plain(), plain()
-	pieces.Pieces = looptest.Every(64 << 10)
-	oneDelta.WholeCalls, oneDelta.Pieces = true, looptest.Every(100<<20)
+	pieces.Pieces = answertest.Every(64 << 10)
+	oneDelta.WholeCalls, oneDelta.Pieces = true, answertest.Every(100<<20)
 	for _, row := range []struct {
 		name   string
-		answer looptest.Answer
-		habit  looptest.Habit
+		answer answertest.Answer
+		habit  answertest.Habit
 		stream bool
 		hide   bool
 		status int
@@ -266,11 +266,11 @@ func TestToolsHeldUp(t *testing.T) {
 	}{
 		{name: "arguments in pieces", answer: call(`{"query":"` + huge), habit: pieces, stream: true, status: 200, want: `"code":"overloaded"`},
 		{name: "arguments in one delta", answer: call(`{"query":"` + huge), habit: oneDelta, stream: true, status: 200, want: `"code":"overloaded"`},
-		{name: "hidden text", answer: looptest.Answer{Text: huge, Finish: "stop"}, habit: pieces, stream: true, hide: true, status: 200, want: `"code":"overloaded"`},
+		{name: "hidden text", answer: answertest.Answer{Text: huge, Finish: "stop"}, habit: pieces, stream: true, hide: true, status: 200, want: `"code":"overloaded"`},
 		{name: "a whole answer passes", answer: call(`{"query":"` + huge), habit: pieces, status: 200, want: "search_knowledge"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			u := looptest.Start(t, looptest.Dialogue{Name: row.name, Answers: []looptest.Answer{row.answer}}, row.habit)
+			u := answertest.Start(t, answertest.Dialogue{Name: row.name, Answers: []answertest.Answer{row.answer}}, row.habit)
 			g := start(t, withTools(t, u.URL, func(p *proxy.Policy) { p.Tools.HidePreamble = row.hide }), nil)
 			body := weeksBody
 			if row.stream {
@@ -286,7 +286,7 @@ func TestToolsHeldUp(t *testing.T) {
 				t.Errorf("%d %.300s … %.300s, %v", resp.StatusCode, text, text[max(0, len(text)-300):], err)
 			}
 			rep := g.reports.next(t)
-			if cut := strings.Contains(row.want, "overloaded"); cut && (err == nil || len(text) > 1<<20 || rep.Outcome != report.Failed) || cut != (metricstest.Count(t, g.metrics, "sidenote_shed_total", "memory") == 1) {
+			if cut := strings.Contains(row.want, "overloaded"); cut && (err == nil || len(text) > 1<<20 || rep.Outcome != report.Failed) || cut != (reporttest.Count(t, g.metrics, "sidenote_shed_total", "memory") == 1) {
 				t.Errorf("%d bytes, %v, report %s %s", len(text), err, rep.Outcome, rep.Reason)
 			}
 			http.DefaultClient.CloseIdleConnections()
@@ -299,8 +299,8 @@ func TestToolsHeldUp(t *testing.T) {
 func TestToolsWholeAnswersHaveTheirShare(t *testing.T) {
 	limitMemory(t)
 	const many = 8
-	huge := looptest.Answer{Text: strings.Repeat("x", answers.MaxWhole-1<<20), Finish: "stop"}
-	body, kind := looptest.Bytes(huge, plain(), false)
+	huge := answertest.Answer{Text: strings.Repeat("x", answers.MaxWhole-1<<20), Finish: "stop"}
+	body, kind := answertest.Bytes(huge, plain(), false)
 	release := make(chan struct{})
 	u := newUpstream(t, func(_ seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", kind, len(body), body[:len(body)-1])

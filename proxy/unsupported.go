@@ -8,12 +8,12 @@ import (
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/spend"
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/unsupported"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
-	"sidenote/rewrite/offer"
+	"sidenote/rewrite/toolcalls"
 )
 
 // sendAgain sends a request once more if its upstream refuses it for what Sidenote did to it: it is too
@@ -242,7 +242,7 @@ func (x *exchange) rewriteWithout(leave unsupported.Edits) (answered bool, err e
 	if leave.Has(unsupported.Tools) {
 		again = again || !x.tools.Policy().FirstSearch || x.tools.Restores() || x.tools.policy.Empty() == rewrite.EmptyRefuse
 		a.policy = x.tools.policy
-		x.tools, x.report.Tools, x.report.Unoffered = nil, nil, string(offer.Refused)
+		x.tools, x.report.Tools, x.report.Unoffered = nil, nil, string(toolcalls.Refused)
 		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	}
 	if leave.Has(unsupported.SystemMessage) {
@@ -352,12 +352,12 @@ func (x *exchange) rememberRefused(left unsupported.Edits, limit services.Refusa
 			x.server.edits.Add(key, refusal)
 		}
 	}
-	x.server.log.Warn("upstream refuses edits of a request; they are left out for an hour", "id", x.report.ID, "upstream", x.upstream.name, "model", tenancy.Shortened(model), "edits", left.String())
+	x.server.log.Warn("upstream refuses edits of a request; they are left out for an hour", "id", x.report.ID, "upstream", x.upstream.name, "model", tenant.Shortened(model), "edits", left.String())
 }
 
 // withEffort is the key of a model's chats that ask for the effort of req.
 func withEffort(key string, req *rewrite.Request) string {
-	return key + "\neffort " + offer.Effort(req.Body)
+	return key + "\neffort " + toolcalls.Effort(req.Body)
 }
 
 // model returns the model that the request names.

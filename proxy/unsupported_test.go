@@ -11,9 +11,9 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/loop/looptest"
-	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/rounds"
 	"sidenote/proxy/unsupported"
 	"sidenote/retrieval"
@@ -106,7 +106,7 @@ func TestRefusedToolsAreInjected(t *testing.T) {
 					ask(strings.Replace(body, `"model":"m"`, `"model":"m2"`, 1), 2, "retry=tools")
 					now = now.Add(time.Hour + time.Second)
 					ask(body, 2, "retry=tools")
-					if n := metricstest.Count(t, g.metrics, "sidenote_edit_retries_total", "tools"); n != 3 {
+					if n := reporttest.Count(t, g.metrics, "sidenote_edit_retries_total", "tools"); n != 3 {
 						t.Errorf("%v retries are counted", n)
 					}
 					if log := g.log.take(); !strings.Contains(log, "upstream=stub model=m edits=tools") {
@@ -187,7 +187,7 @@ func TestRefusedStages(t *testing.T) {
 				writeWhole(w, "400 Bad Request\r\nContent-Type: application/json", `{"error":{"message":"System role not supported"}}`)
 				return
 			}
-			body, kind := looptest.Bytes(looptest.Answer{Text: "16 weeks.", Finish: "stop"}, plain(), strings.Contains(s.body, `"stream":true`))
+			body, kind := answertest.Bytes(answertest.Answer{Text: "16 weeks.", Finish: "stop"}, plain(), strings.Contains(s.body, `"stream":true`))
 			writeWhole(w, "200 OK\r\nContent-Type: "+kind, string(body))
 		})
 		terms := stagedTerms{}
@@ -393,18 +393,18 @@ func TestRefusedRound(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		var asked atomic.Int32
 		u := newUpstream(t, func(s seen, w io.Writer) {
-			call := looptest.Answer{Finish: "tool_calls", Calls: []looptest.Call{{Name: "search_knowledge", Arguments: `{"query":"leave"}`}}}
+			call := answertest.Answer{Finish: "tool_calls", Calls: []answertest.Call{{Name: "search_knowledge", Arguments: `{"query":"leave"}`}}}
 			head, body := okJSON, []byte(nil)
 			switch n := asked.Add(1); {
 			case n == 1:
-				body, _ = looptest.Bytes(call, plain(), stream)
+				body, _ = answertest.Bytes(call, plain(), stream)
 				if stream {
 					head = "200 OK\r\nContent-Type: text/event-stream"
 				}
 			case strings.Contains(s.body, `"role":"tool"`):
 				head, body = "400 Bad\r\nContent-Type: application/json", []byte(`{"error":{"message":"unexpected role"}}`)
 			default:
-				body, _ = looptest.Bytes(looptest.Answer{Text: "16 weeks.", Finish: "stop"}, plain(), stream)
+				body, _ = answertest.Bytes(answertest.Answer{Text: "16 weeks.", Finish: "stop"}, plain(), stream)
 			}
 			fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body)
 		})

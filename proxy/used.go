@@ -3,10 +3,10 @@ package proxy
 import (
 	"net/http"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answers"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/usage"
 )
 
 const (
@@ -19,13 +19,13 @@ const (
 
 // readAlong lets an answer's usage be read as it passes, if the answer may tell it. The
 // answer is not changed.
-func (a *account) readAlong(answer *transport.Answer) {
-	a.readText(answer)
-	if answer.Status() != http.StatusOK || !usage.Told(a.report.Route) {
+func (a *account) readAlong(ans *transport.Answer) {
+	a.readText(ans)
+	if ans.Status() != http.StatusOK || !answer.UsageReported(a.report.Route) {
 		return
 	}
 	a.reader = a.server.readers.Get()
-	a.reader.Reset(a.report.Route, answers.Stream(answer), string(answer.Header("Content-Encoding")))
+	a.reader.Reset(a.report.Route, answers.Stream(ans), string(ans.Header("Content-Encoding")))
 	if a.counter != nil {
 		a.reader.KeepText(maxText)
 	}
@@ -84,7 +84,7 @@ func readAndRelease(x *exchange) {
 // readUsage puts what the answer used into the Report, and learns from it. It keeps the
 // reader only if the text is to be counted.
 func (a *account) readUsage() {
-	u, found := usage.Usage{}, usage.Unread
+	u, found := answer.Usage{}, answer.UsageUnread
 	if !a.unread {
 		func() {
 			defer panics.Recover(a.panicked, nil)
@@ -106,7 +106,7 @@ func (a *account) readUsage() {
 	if a.spending != nil {
 		needsText = a.spending.NeedsText(&a.report)
 	}
-	if a.counter == nil || !needsText || found == usage.Unread {
+	if a.counter == nil || !needsText || found == answer.UsageUnread {
 		a.freeReader(found)
 	}
 	a.learn(int(u.Input))
@@ -123,8 +123,8 @@ func (a *account) countText() {
 }
 
 // freeReader gives the reader back, unless it has met a bug.
-func (a *account) freeReader(found usage.Finding) {
-	if found != usage.Unread {
+func (a *account) freeReader(found answer.UsageFinding) {
+	if found != answer.UsageUnread {
 		a.server.readers.Put(a.reader)
 	}
 	a.reader = nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"sidenote/proxy"
-	"sidenote/proxy/metrics/metricstest"
-	"sidenote/proxy/usage"
+	"sidenote/proxy/answer"
+	"sidenote/proxy/report/reporttest"
 )
 
 // What an answer used is read on every listed route, whatever form the answer has, and
@@ -20,25 +20,25 @@ func TestUsageOfEveryAnswer(t *testing.T) {
 		okStream  = "200 OK\r\nContent-Type: text/event-stream"
 		text      = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n"
 	)
-	all := usage.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
+	all := answer.Usage{Input: 19, CachedInput: 7, Output: 10, Reasoning: 3, Known: true}
 	for name, c := range map[string]struct {
 		path, head, answer string
-		want               usage.Usage
-		found              usage.Finding
+		want               answer.Usage
+		found              answer.UsageFinding
 	}{
-		"chat":                   {"/v1/chat/completions", okJSON, `{"choices":[],` + told + `}`, all, usage.Found},
-		"chat, streamed":         {"/v1/chat/completions", okStream, text + "data: {\"choices\":[]," + told + "}\n\ndata: [DONE]\n\n", all, usage.Found},
-		"chat, no DONE":          {"/v1/chat/completions", okStream, text + "data: {\"choices\":[]," + told + "}\n\n", all, usage.Found},
-		"chat, stream, no usage": {"/v1/chat/completions", okStream, text + "data: [DONE]\n\n", usage.Usage{}, usage.Absent},
-		"chat, error in stream":  {"/v1/chat/completions", okStream, text + "data: {\"error\":{\"message\":\"no\"}}\n\n", usage.Usage{}, usage.Failed},
-		"chat, gzip":             {"/v1/chat/completions", okJSON + "\r\nContent-Encoding: gzip", gzipped(t, `{"choices":[],`+told+`}`), all, usage.Found},
-		"chat, no gzip":          {"/v1/chat/completions", okJSON + "\r\nContent-Encoding: gzip", `{"choices":[],` + told + `}`, usage.Usage{}, usage.Undecodable},
-		"completions":            {"/v1/completions", okJSON, `{` + told + `}`, all, usage.Found},
-		"responses":              {"/v1/responses", okJSON, `{"output":[],` + responses + `,"metadata":{}}`, all, usage.Found},
-		"responses, streamed":    {"/v1/responses", okStream, "event: response.completed\ndata: {\"response\":{" + responses + "}}\n\n", all, usage.Found},
-		"embeddings":             {"/v1/embeddings", okJSON, `{"data":[],"usage":{"prompt_tokens":19,"total_tokens":19}}`, usage.Usage{Input: 19, Known: true}, usage.Found},
-		"moderations":            {"/v1/moderations", okJSON, `{` + told + `}`, usage.Usage{}, ""},
-		"an error":               {"/v1/chat/completions", "400 Bad\r\nContent-Type: application/json", `{` + told + `}`, usage.Usage{}, ""},
+		"chat":                   {"/v1/chat/completions", okJSON, `{"choices":[],` + told + `}`, all, answer.UsageFound},
+		"chat, streamed":         {"/v1/chat/completions", okStream, text + "data: {\"choices\":[]," + told + "}\n\ndata: [DONE]\n\n", all, answer.UsageFound},
+		"chat, no DONE":          {"/v1/chat/completions", okStream, text + "data: {\"choices\":[]," + told + "}\n\n", all, answer.UsageFound},
+		"chat, stream, no usage": {"/v1/chat/completions", okStream, text + "data: [DONE]\n\n", answer.Usage{}, answer.UsageAbsent},
+		"chat, error in stream":  {"/v1/chat/completions", okStream, text + "data: {\"error\":{\"message\":\"no\"}}\n\n", answer.Usage{}, answer.OutcomeFailed},
+		"chat, gzip":             {"/v1/chat/completions", okJSON + "\r\nContent-Encoding: gzip", gzipped(t, `{"choices":[],`+told+`}`), all, answer.UsageFound},
+		"chat, no gzip":          {"/v1/chat/completions", okJSON + "\r\nContent-Encoding: gzip", `{"choices":[],` + told + `}`, answer.Usage{}, answer.UsageUndecodable},
+		"completions":            {"/v1/completions", okJSON, `{` + told + `}`, all, answer.UsageFound},
+		"responses":              {"/v1/responses", okJSON, `{"output":[],` + responses + `,"metadata":{}}`, all, answer.UsageFound},
+		"responses, streamed":    {"/v1/responses", okStream, "event: response.completed\ndata: {\"response\":{" + responses + "}}\n\n", all, answer.UsageFound},
+		"embeddings":             {"/v1/embeddings", okJSON, `{"data":[],"usage":{"prompt_tokens":19,"total_tokens":19}}`, answer.Usage{Input: 19, Known: true}, answer.UsageFound},
+		"moderations":            {"/v1/moderations", okJSON, `{` + told + `}`, answer.Usage{}, ""},
+		"an error":               {"/v1/chat/completions", "400 Bad\r\nContent-Type: application/json", `{` + told + `}`, answer.Usage{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -53,7 +53,7 @@ func TestUsageOfEveryAnswer(t *testing.T) {
 				t.Errorf("read %+v, %s", r.Usage, r.UsageFound)
 			}
 			for kind, want := range map[string]int64{"input": c.want.Input, "cached_input": c.want.CachedInput, "output": c.want.Output, "reasoning": c.want.Reasoning} {
-				if got := metricstest.Count(t, g.metrics, "sidenote_tokens_total", kind); got != float64(want) {
+				if got := reporttest.Count(t, g.metrics, "sidenote_tokens_total", kind); got != float64(want) {
 					t.Errorf("%v tokens of %s counted, want %d", got, kind, want)
 				}
 			}
@@ -64,19 +64,19 @@ func TestUsageOfEveryAnswer(t *testing.T) {
 // While as many answers are decoded as may be, a compressed one is relayed as ever, and that
 // its usage was not read is said.
 func TestUsageIsShed(t *testing.T) {
-	answer := gzipped(t, `{"usage":{"prompt_tokens":19,"completion_tokens":10}}`)
+	ans := gzipped(t, `{"usage":{"prompt_tokens":19,"completion_tokens":10}}`)
 	u := newUpstream(t, func(_ seen, w io.Writer) {
-		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", okJSON, len(answer), answer)
+		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", okJSON, len(ans), ans)
 	})
 	g := open(t, u, nil)
 	free := proxy.OccupyDecoders(g.server)
-	if _, body := g.post(t, chatBody, "Accept-Encoding: gzip"); body != answer {
+	if _, body := g.post(t, chatBody, "Accept-Encoding: gzip"); body != ans {
 		t.Errorf("relayed %q", body)
 	}
-	if r := g.reports.next(t); r.UsageFound != usage.Unread || r.Usage != (usage.Usage{}) {
+	if r := g.reports.next(t); r.UsageFound != answer.UsageUnread || r.Usage != (answer.Usage{}) {
 		t.Errorf("read %+v, %s", r.Usage, r.UsageFound)
 	}
-	if n := metricstest.Count(t, g.metrics, "sidenote_shed_total", "usage"); n != 1 {
+	if n := reporttest.Count(t, g.metrics, "sidenote_shed_total", "usage"); n != 1 {
 		t.Errorf("shed %v", n)
 	}
 	free()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 )
 
 // A bench is the command line.
@@ -31,8 +31,8 @@ type bench struct {
 
 	Help helpFlag `short:"h" help:"Show help."`
 
-	progress *console.Progress // nil where there is no terminal
-	dir      string            // for files of a run
+	progress *terminal.Progress // nil where there is no terminal
+	dir      string             // for files of a run
 }
 
 func (b *bench) check() error {
@@ -75,7 +75,7 @@ func (b *bench) measure(ctx context.Context) (_ *results, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	b.progress.Show(console.Work{Name: "building sidenote"})
+	b.progress.Show(terminal.Work{Name: "building sidenote"})
 	if b.Sidenote == "" {
 		if b.Sidenote, err = buildSidenote(ctx, b.dir); err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ type rig struct {
 }
 
 func (b *bench) newRig(ctx context.Context, p program) (_ *rig, err error) {
-	b.progress.Show(console.Work{Name: "starting"})
+	b.progress.Show(terminal.Work{Name: "starting"})
 	r := &rig{}
 	defer func() {
 		if err != nil {

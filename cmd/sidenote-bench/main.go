@@ -16,7 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 )
 
 func main() { os.Exit(mainCode()) }
@@ -88,8 +88,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sidenote-bench: %v; try sidenote-bench --help\n", err)
 		return exitUsage
 	}
-	if term := os.Getenv("TERM"); console.IsTerminal(stderr) && term != "dumb" {
-		b.progress = console.NewProgress(stderr, term)
+	if term := os.Getenv("TERM"); terminal.IsTerminal(stderr) && term != "dumb" {
+		b.progress = terminal.NewProgress(stderr, term)
 	}
 	results, err := b.measure(ctx)
 	b.progress.Clear()

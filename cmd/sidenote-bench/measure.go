@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 )
 
 // measureCPU compares the CPU of both relays, case by case. Staged cases have a rig of their own.
@@ -63,7 +63,7 @@ func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds
 		defer loads[i].close()
 	}
 	for n := range rounds + 1 {
-		b.progress.Show(console.Work{Name: w.name, Done: n, Total: rounds + 1})
+		b.progress.Show(terminal.Work{Name: w.name, Done: n, Total: rounds + 1})
 		for _, i := range rand.Perm(len(loads)) {
 			round, err := loads[i].run(ctx, b.Round)
 			if err != nil {
@@ -129,7 +129,7 @@ func (b *bench) latency(ctx context.Context, r *rig, w work) (result latencyResu
 		}
 	}
 	for n := 0; n < b.Latencies; n += batch {
-		b.progress.Show(console.Work{Name: "latency, " + w.name, Done: n, Total: b.Latencies})
+		b.progress.Show(terminal.Work{Name: "latency, " + w.name, Done: n, Total: b.Latencies})
 		for i, l := range loads {
 			if took[i], err = l.latencies(took[i], min(batch, b.Latencies-n)); err != nil {
 				return result, err
@@ -178,7 +178,7 @@ func (b *bench) memory(ctx context.Context, r *rig, s *server, n int) (each floa
 		}
 	}()
 	for i := range n {
-		b.progress.Show(console.Work{Name: "open streams, " + s.name, Done: i, Total: n})
+		b.progress.Show(terminal.Work{Name: "open streams, " + s.name, Done: i, Total: n})
 		c, err := dial(s.addr)
 		if err != nil {
 			return 0, err

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 )
 
 const (
@@ -43,7 +43,7 @@ func (b *bench) measurePage(ctx context.Context, out *results) (err error) {
 	defer l.close()
 	var cost [2][]float64 // without pages and with them
 	for n := range b.Rounds + 1 {
-		b.progress.Show(console.Work{Name: "page", Done: n, Total: b.Rounds + 1})
+		b.progress.Show(terminal.Work{Name: "page", Done: n, Total: b.Rounds + 1})
 		for _, open := range rand.Perm(2) {
 			each, err := b.paced(ctx, l, admin, open*pages)
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 )
 
 const stressConnections = 64
@@ -48,7 +48,7 @@ func (b *bench) stress(ctx context.Context, s *server, w work) (lost int, first,
 	for i := range l.clients {
 		all.Go(func() {
 			for n := sent.Add(1); n <= int64(b.StressChats) && ctx.Err() == nil; n = sent.Add(1) {
-				b.progress.Show(console.Work{Name: "stress, " + s.name, Done: int(n), Total: b.StressChats})
+				b.progress.Show(terminal.Work{Name: "stress, " + s.name, Done: int(n), Total: b.StressChats})
 				if failed := l.one(l.clients[i]); failed != nil {
 					mu.Lock()
 					lost, first = lost+1, failed

@@ -6,9 +6,9 @@ import (
 	"net"
 	"strings"
 
-	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -29,15 +29,15 @@ type shownFlags struct {
 }
 
 // certificate is the one that the flags give, or that of the configuration.
-func (f shownFlags) certificate(cfg *config.Config) *adminclient.Certificate {
+func (f shownFlags) certificate(cfg *config.Config) *client.Certificate {
 	own := cfg.Admin.TLS
-	return &adminclient.Certificate{Cert: f.AdminCert, Key: f.AdminKey, OwnCert: own.Cert, OwnKey: own.Key}
+	return &client.Certificate{Cert: f.AdminCert, Key: f.AdminKey, OwnCert: own.Cert, OwnKey: own.Key}
 }
 
 // client returns a client of the admin port that --admin names, or else of the process that
 // writes the state folder, or else of the port of the configuration. That last one may be
 // another program's by now and proves nothing, so no token is sent to it.
-func (f adminFlags) client(a *app) (*adminclient.Client, error) {
+func (f adminFlags) client(a *app) (*client.Admin, error) {
 	flags := configFlags{Config: f.Config, Flags: config.Flags{Admin: f.Admin, State: f.State, AdminTokenFile: f.AdminTokenFile}}
 	cfg, err := config.AdminPort(flags.source(a))
 	if err != nil {
@@ -53,7 +53,7 @@ func (f adminFlags) client(a *app) (*adminclient.Client, error) {
 		if err := sameAdmin(cfg, who.Address); err != nil {
 			return nil, usageError{fmt.Errorf("%w, and %w; name the one to ask by --admin", err, who)}
 		}
-		at, err := adminclient.ToWriter(a.ctx, who, token, f.certificate(cfg))
+		at, err := client.AdminOfWriter(a.ctx, who, token, f.certificate(cfg))
 		if err != nil {
 			return nil, fmt.Errorf("%w; %w", who, err)
 		}
@@ -61,8 +61,8 @@ func (f adminFlags) client(a *app) (*adminclient.Client, error) {
 	case token != "":
 		return nil, usageError{fmt.Errorf("no process writes %s; name the admin port by --admin, as its token is sent to no other", cfg.State.Path)}
 	}
-	at, own := ports.Place(cfg.Admin.Listen, cfg.Admin.TLS.On()), cfg.Admin.TLS.Cert
-	return adminclient.To(at, token, own, "admin.tls.cert", f.certificate(cfg))
+	at, own := serving.Place(cfg.Admin.Listen, cfg.Admin.TLS.On()), cfg.Admin.TLS.Cert
+	return client.AdminAt(at, token, own, "admin.tls.cert", f.certificate(cfg))
 }
 
 // sameAdmin returns an error if the configuration names another admin port than the address of

@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/transport/certs/certstest"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // The commands ask an admin port with TLS, also one that wants certificates, and one on a
 // unix socket: as the writer of the state folder, by --admin, and as a probe. Whoever has no
 // certificate gets nothing there. (T14)
 func TestAdminPort(t *testing.T) {
-	authority := certstest.NewAuthority()
-	pair, stranger := authority.Issue(time.Now().Add(time.Hour)), certstest.NewAuthority().Issue(time.Now().Add(time.Hour))
+	authority := transporttest.NewAuthority()
+	pair, stranger := authority.Issue(time.Now().Add(time.Hour)), transporttest.NewAuthority().Issue(time.Now().Add(time.Hour))
 	u := newRecorder(t)
 	for name, c := range map[string]struct{ admin, place string }{
 		"TLS":          {"{listen: '%s', tls: {cert: cert.pem, key: key.pem}}", "https://"},
@@ -82,7 +82,7 @@ func TestAdminPort(t *testing.T) {
 // A probe of a telemetry port that asks for certificates shows the port's own, where its
 // authorities have issued that, or the one that it is given, and otherwise says what is wrong.
 func TestHealthWithCertificate(t *testing.T) {
-	clients, servers := certstest.NewAuthority(), certstest.NewAuthority()
+	clients, servers := transporttest.NewAuthority(), transporttest.NewAuthority()
 	client, both, server := clients.Issue(time.Now().Add(time.Hour)), clients.Issue(time.Now().Add(time.Hour)), servers.Issue(time.Now().Add(time.Hour))
 	u := newRecorder(t)
 	dir := writeFiles(t, map[string][]byte{"ca.pem": clients.PEM, "client.pem": client.Cert, "client-key.pem": client.Key,

@@ -126,7 +126,7 @@ func TestM07ReplicaSearchesWithTheReadToken(t *testing.T) {
 	up := newRecorder(t)
 	edge := serve(t, "--config", edgeConfig(t, up.URL, central.admin, written(t, "read", "r3ad"), "5s"))
 	var sent []byte
-	sdk := client(edge, &sent)
+	sdk := sdkClient(edge, &sent)
 	var resp *http.Response
 	if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o"), option.WithResponseInto(&resp)); err != nil {
 		t.Fatal(err)

@@ -19,14 +19,16 @@ var mayImport = map[string][]string{
 	"retrieval":                   {},
 	"retrieval/filter":            {},
 	"retrieval/knowledge/extract": {},
+	"retrieval/tools":             {"retrieval", "rewrite"},
 	"rewrite":                     {"retrieval"},
 	"rewrite/chat":                {},
 	"rewrite/tags":                {},
 	"rewrite/tokens":              {},
+	"rewrite/toolcalls":           {"retrieval", "rewrite", "cache"},
 	"cache":                       {"retrieval", "rewrite"},
 	"cache/redis":                 {"cache"},
 	"proxy":                       {"retrieval", "rewrite", "cache"},
-	"proxy/transport":             {"proxy/panics", "proxy/memory", "proxy/address"},
+	"proxy/transport":             {"proxy/panics", "proxy/memory"},
 	"cmd":                         {"retrieval", "rewrite", "cache", "proxy"},
 }
 
@@ -42,10 +44,10 @@ var onlyIn = map[string][]string{
 	"github.com/valyala/fasthttp":      {"proxy", "proxy/", "cmd/"},
 	"github.com/redis/go-redis":        {"cache/redis"},
 	"github.com/pkoukk/":               {"rewrite/tokens/internal/generate"}, // and tests
-	"github.com/pires/":                {"proxy/transport/inbound"},          // and tests
+	"github.com/pires/":                {"proxy/transport"},                  // and tests
 	"github.com/modelcontextprotocol/": {"proxy/mcp"},
-	"github.com/go-jose/":              {"proxy/identity", "proxy/identity/identitytest"},
-	"github.com/aymanbagabas/":         {"proxy/inspector/diff"},
+	"github.com/go-jose/":              {"proxy/tenant", "proxy/tenant/tenanttest"},
+	"github.com/aymanbagabas/":         {"proxy/inspector"},
 	"github.com/fsnotify/":             {"retrieval/knowledge/folder"},
 	"modernc.org/sqlite":               {"retrieval/knowledge/store"},
 	"github.com/klippa-app/":           {"retrieval/knowledge/extract/pdf"},

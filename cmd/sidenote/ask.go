@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/chatclient"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy"
 	"sidenote/rewrite"
 )
@@ -31,7 +31,7 @@ type askCmd struct {
 // Help shows how ask is used.
 func (askCmd) Help() string {
 	return "Asks as an app would, with the sources and stages of the policy. The answer goes to stdout; progress, and the sources that it cites, to stderr. " +
-		"An upstream without an api_key in --config gets the key of $" + chatclient.KeyEnv + ". Limits of the policy hold for this question alone.\n\n" +
+		"An upstream without an api_key in --config gets the key of $" + client.KeyEnv + ". Limits of the policy hold for this question alone.\n\n" +
 		"Exits with 3 if a stage failed and the answer was made without it.\n\n" +
 		"sidenote ask \"How many weeks of parental leave?\" --policy careful --knowledge ./docs --upstream https://api.openai.com --model gpt-5-mini"
 }
@@ -42,7 +42,7 @@ func (c *askCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	e, err := c.open(a, true, cfg, policy.Rewrite.Knowledge, engine.Options{Serve: true})
+	e, err := c.open(a, true, cfg, policy.Rewrite.Knowledge, server.Options{Serve: true})
 	if err != nil {
 		return err
 	}
@@ -50,14 +50,14 @@ func (c *askCmd) Run(a *app) error {
 	for _, line := range e.Bases.InPart(policy.Rewrite.Knowledge) {
 		fmt.Fprintln(a.stderr, line)
 	}
-	up := chatclient.UpstreamOf(cfg, &policy, a.env)
+	up := client.UpstreamOf(cfg, &policy, a.env)
 	up.Reach = func(ctx context.Context) error { return reachable(ctx, up.Upstream) }
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	client, closing, err := chatclient.Open(e, policy.Tenant, up.Key, log)
+	cl, closing, err := client.OpenChat(e, policy.Tenant, up.Key, log)
 	if err != nil {
 		return err
 	}
-	answer, err := c.ask(a, client, &up, &policy)
+	answer, err := c.ask(a, cl, &up, &policy)
 	if a.ctx.Err() != nil {
 		err = errors.New("stopped before the answer had ended")
 	}
@@ -81,7 +81,7 @@ func (c *askCmd) chosen(a *app) (*config.Config, proxy.Policy, error) {
 		return nil, proxy.Policy{}, err
 	}
 	if c.Policy != "" {
-		if cfg, err = chatclient.Under(cfg, config.Name(c.Policy)); err != nil {
+		if cfg, err = client.ChatUnder(cfg, config.Name(c.Policy)); err != nil {
 			return nil, proxy.Policy{}, usageError{fmt.Errorf("--policy: %w", err)}
 		}
 	}
@@ -93,22 +93,22 @@ func (c *askCmd) chosen(a *app) (*config.Config, proxy.Policy, error) {
 }
 
 // ask asks the upstream by a policy, and shows the answer.
-func (c *askCmd) ask(a *app, client *chatclient.Client, up *chatclient.Upstream, policy *proxy.Policy) (chatclient.Answer, error) {
+func (c *askCmd) ask(a *app, cl *client.Chat, up *client.Upstream, policy *proxy.Policy) (client.Answer, error) {
 	if c.Model == "" {
 		var err error
-		if c.Model, err = up.Model(a.ctx, client); err != nil {
-			if errors.Is(err, chatclient.ErrNoModel) {
+		if c.Model, err = up.Model(a.ctx, cl); err != nil {
+			if errors.Is(err, client.ErrNoModel) {
 				err = usageError{err}
 			}
-			return chatclient.Answer{}, err
+			return client.Answer{}, err
 		}
 	}
-	body, err := json.Marshal(chatclient.Question(c.Model, c.Question, !up.NoUsageOption))
+	body, err := json.Marshal(client.Question(c.Model, c.Question, !up.NoUsageOption))
 	if err != nil {
-		return chatclient.Answer{}, err
+		return client.Answer{}, err
 	}
 	if c.JSON {
-		answer, err := client.Ask(a.ctx, body, chatclient.Follow{})
+		answer, err := cl.Ask(a.ctx, body, client.Follow{})
 		if err != nil {
 			return answer, up.Explain(a.ctx, err)
 		}
@@ -116,7 +116,7 @@ func (c *askCmd) ask(a *app, client *chatclient.Client, up *chatclient.Upstream,
 	}
 	live, stop := newProgress(a)
 	defer stop()
-	show := &screen.Asked{Out: a.stdout, Err: a.stderr, Terminal: console.IsTerminal(a.stdout), Live: live, Stages: c.Stages, Now: time.Now}
+	show := &screen.Asked{Out: a.stdout, Err: a.stderr, Terminal: terminal.IsTerminal(a.stdout), Live: live, Stages: c.Stages, Now: time.Now}
 	var chain []string
 	if policy.Rewrite.Mode == rewrite.Staged {
 		for _, s := range policy.Stages.Stages {
@@ -127,7 +127,7 @@ func (c *askCmd) ask(a *app, client *chatclient.Client, up *chatclient.Upstream,
 	ctx, done := context.WithCancel(a.ctx)
 	var showing sync.WaitGroup
 	showing.Go(func() { show.Run(ctx) })
-	answer, err := client.Ask(a.ctx, body, show.Follow())
+	answer, err := cl.Ask(a.ctx, body, show.Follow())
 	done()
 	showing.Wait()
 	show.End(&answer, err == nil)

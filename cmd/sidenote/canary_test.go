@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/identity/identitytest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant/tenanttest"
 	"sidenote/retrieval/services/servicestest"
 )
 
@@ -54,7 +54,7 @@ tenants:
 // newCanary starts the program, which keeps bodies as it is told.
 func newCanary(t *testing.T, bodies string) *canary {
 	t.Helper()
-	s, up, dir := identitytest.New(t), newRecorder(t), t.TempDir()
+	s, up, dir := tenanttest.NewSigner(t), newRecorder(t), t.TempDir()
 	c := &canary{t: t, up: up, config: filepath.Join(dir, "sidenote.yaml")}
 	c.secrets = map[string]string{
 		"key of a tenant": "sk-sidenote-canary-tenant", "key of agents": "sk-sidenote-canary-agents", "unknown key": "sk-sidenote-canary-unknown", "key of the upstream": "sk-canary-up",
@@ -63,10 +63,10 @@ func newCanary(t *testing.T, bodies string) *canary {
 		"encryption key": base64.StdEncoding.EncodeToString([]byte("canary-canary-canary-canary-32-b")),
 		"claim":          "canary-claim-department", "subject": "canary-subject",
 	}
-	c.secrets["token"] = s.Token(identitytest.Claims(time.Now(), map[string]any{
+	c.secrets["token"] = s.Token(tenanttest.Claims(time.Now(), map[string]any{
 		"groups": "staff", "department": c.secrets["claim"], "sub": c.secrets["subject"],
 	}))
-	c.secrets["expired token"] = s.Token(identitytest.Claims(time.Now().Add(-time.Hour), map[string]any{"groups": "staff"}))
+	c.secrets["expired token"] = s.Token(tenanttest.Claims(time.Now().Add(-time.Hour), map[string]any{"groups": "staff"}))
 	c.env = map[string]string{"ADMIN": c.secrets["admin token"], "REDIS": "redis://user:" + c.secrets["password of Redis"] + "@127.0.0.1:1/0", "VECTORS": c.secrets["key of embeddings"]}
 	service := servicestest.Start(t)
 	service.Break(func(int, servicestest.Request) servicestest.Fault {
@@ -80,7 +80,7 @@ func newCanary(t *testing.T, bodies string) *canary {
 		"encryption":          "k1 " + c.secrets["encryption key"],
 		"docs/bonus.md":       "---\ndepartment: hr\n---\n# Bonus\n\nThe bonus of everybody at Acme is four thousand euros.\n",
 		"docs/" + hostileName: "# Dogs <script>alert(4)</script>\n\nDogs may come to the office on Fridays.\n",
-		"sidenote.yaml":       fmt.Sprintf(canaryConfig, up.URL, bodies, service.URL, identitytest.Issuer, identitytest.Audience, sha256.Sum256([]byte(c.secrets["key of a tenant"])), sha256.Sum256([]byte(c.secrets["key of agents"]))),
+		"sidenote.yaml":       fmt.Sprintf(canaryConfig, up.URL, bodies, service.URL, tenanttest.Issuer, tenanttest.Audience, sha256.Sum256([]byte(c.secrets["key of a tenant"])), sha256.Sum256([]byte(c.secrets["key of agents"]))),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -74,7 +74,7 @@ func TestCentralSidenote(t *testing.T) {
 		t.Errorf("says that requests go to the other Sidenote: %s", text)
 	}
 	var sent []byte
-	sdk := client(edge, &sent)
+	sdk := sdkClient(edge, &sent)
 	for _, hit := range []string{"cache=miss", "cache=hit"} {
 		var resp *http.Response
 		if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o"), option.WithResponseInto(&resp)); err != nil {
@@ -168,7 +168,7 @@ func TestCentralSidenoteIsGone(t *testing.T) {
 	edge := serve(t, "--config", edgeConfig(t, up.URL, central.admin, token, "5s"))
 	central.stop()
 	var sent []byte
-	sdk := client(edge, &sent)
+	sdk := sdkClient(edge, &sent)
 	var resp *http.Response
 	if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o"), option.WithResponseInto(&resp)); err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestCentralSidenoteRefuses(t *testing.T) {
 		up := newRecorder(t)
 		edge := serve(t, "--config", edgeConfig(t, up.URL, url, wrong, "5s"))
 		var sent []byte
-		sdk := client(edge, &sent)
+		sdk := sdkClient(edge, &sent)
 		if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o")); err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +240,7 @@ func TestCentralSidenoteIsSlow(t *testing.T) {
 	up := newRecorder(t)
 	edge := serve(t, "--config", edgeConfig(t, up.URL, slow.URL, token, "300ms"))
 	var sent []byte
-	sdk := client(edge, &sent)
+	sdk := sdkClient(edge, &sent)
 	status := func() string {
 		var resp *http.Response
 		if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o"), option.WithResponseInto(&resp)); err != nil {

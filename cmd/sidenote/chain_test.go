@@ -13,7 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/rewrite"
 )
 
@@ -75,13 +75,13 @@ func chain(t *testing.T, file string) {
 }
 
 // wired builds what serve builds, and waits for its knowledge.
-func wired(t *testing.T, path string) *engine.Engine {
+func wired(t *testing.T, path string) *server.Engine {
 	t.Helper()
 	cfg, err := config.Load(config.Source{Path: path, Env: func(string) (string, bool) { return "", false }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := engine.New(t.Context(), cfg, engine.Options{})
+	s, err := server.New(t.Context(), cfg, server.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func wired(t *testing.T, path string) *engine.Engine {
 	return s
 }
 
-func rewritten(t *testing.T, s *engine.Engine, tenant string, body []byte) string {
+func rewritten(t *testing.T, s *server.Engine, tenant string, body []byte) string {
 	t.Helper()
 	policy, ok := s.Config.Tenant(config.Name(tenant))
 	if !ok {

@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/diff"
-	"sidenote/cmd/sidenote/internal/config/jsonschema"
-	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/cmd/sidenote/internal/review"
 )
 
@@ -32,14 +29,14 @@ func (checkCmd) Help() string {
 // Run checks a configuration and prints a summary.
 func (c *checkCmd) Run(a *app) error {
 	if c.Schema {
-		doc, err := jsonschema.Document()
+		doc, err := config.JSONSchema()
 		if err == nil {
 			_, err = a.stdout.Write(doc)
 		}
 		return err
 	}
 	cfg, err := c.checked(a)
-	var changes *diff.Changes
+	var changes *config.Changes
 	if err == nil && c.Diff != "" {
 		changes, err = c.changes(a, cfg)
 	}
@@ -54,7 +51,7 @@ func (c *checkCmd) Run(a *app) error {
 		report := review.NewReport(cfg, err, warnings)
 		report.Changes = changes
 		if err == nil && c.Tenant != "" {
-			report.Policy = origin.Policy(cfg, config.Name(c.Tenant))
+			report.Policy = config.PolicyOrigins(cfg, config.Name(c.Tenant))
 		}
 		if printErr := printJSON(a.stdout, report); printErr != nil {
 			return printErr
@@ -99,7 +96,7 @@ func (c *checkCmd) checked(a *app) (*config.Config, error) {
 
 // changes compares the configuration with the one of --diff. Where that stands in another
 // folder, its relative paths mean the same as those of the new one.
-func (c *checkCmd) changes(a *app, cfg *config.Config) (*diff.Changes, error) {
+func (c *checkCmd) changes(a *app, cfg *config.Config) (*config.Changes, error) {
 	src := c.source(a)
 	src.NoSecrets, src.Path = c.Offline, c.Diff
 	old, err := config.Load(src)
@@ -108,7 +105,7 @@ func (c *checkCmd) changes(a *app, cfg *config.Config) (*diff.Changes, error) {
 	}
 	from, to := filepath.Dir(c.Diff), filepath.Dir(c.Config)
 	old.MovePaths(func(path string) string { return moved(path, from, to) })
-	changes := diff.Compare(old, cfg)
+	changes := config.CompareConfigs(old, cfg)
 	return &changes, nil
 }
 

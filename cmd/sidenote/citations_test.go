@@ -20,7 +20,7 @@ func TestSDKAnnotations(t *testing.T) {
 	}
 	p := serve(t, "--config", config, "--upstream", up.URL, "--knowledge", handbook(t))
 	var sent []byte
-	sdk := client(p, &sent)
+	sdk := sdkClient(p, &sent)
 	check := func(a openai.ChatCompletionMessageAnnotationURLCitation, content string) {
 		t.Helper()
 		if a.StartIndex < 0 || a.EndIndex > int64(len(content)) || content[a.StartIndex:a.EndIndex] != "[1]" || a.Title != "Leave policy" || !strings.HasPrefix(a.URL, "sidenote://handbook/leave.md#") {

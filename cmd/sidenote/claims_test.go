@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/identity/identitytest"
+	"sidenote/proxy/tenant/tenanttest"
 )
 
 // T07: what a token says decides which documents its caller is shown, by claims of one name
 // and by nested ones; whoever has no such claim is shown nothing, by search and by reference.
 func TestClaimsChooseDocuments(t *testing.T) {
-	s, up, dir := identitytest.New(t), newRecorder(t), t.TempDir()
+	s, up, dir := tenanttest.NewSigner(t), newRecorder(t), t.TempDir()
 	const key = "sk-sidenote-by-key"
 	for name, text := range map[string]string{
 		"keys.json":         string(s.JWKS()),
@@ -32,7 +32,7 @@ policies:
   default: {knowledge: [docs], filters: [{type: in, key: department, value: "${claims.realm.departments}"}]}
 identity: {jwt: {corp: {issuer: %s, audience: %s, jwks_file: keys.json}}}
 tenants: {staff: {jwt: {corp: {realm.kind: staff}}, keys: ["%x"]}}
-`, up.URL, identitytest.Issuer, identitytest.Audience, sha256.Sum256([]byte(key))),
+`, up.URL, tenanttest.Issuer, tenanttest.Audience, sha256.Sum256([]byte(key))),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -44,7 +44,7 @@ tenants: {staff: {jwt: {corp: {realm.kind: staff}}, keys: ["%x"]}}
 	}
 	const question = `{"model":"gpt-4o","messages":[{"role":"user","content":"What is the bonus of a department in thousand?"}]}`
 	p := serve(t, "--config", filepath.Join(dir, "sidenote.yaml"))
-	token := func(claims map[string]any) string { return s.Token(identitytest.Claims(time.Now(), claims)) }
+	token := func(claims map[string]any) string { return s.Token(tenanttest.Claims(time.Now(), claims)) }
 	realm := func(departments any) map[string]any {
 		return map[string]any{"realm": map[string]any{"kind": "staff", "departments": departments}}
 	}

@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/engine/models"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
 )
@@ -39,12 +39,12 @@ func (c *contextCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	table := &models.Table{Rows: cfg.ModelTable(), Encodings: tokens.New()}
+	table := &server.ModelTable{Rows: cfg.ModelTable(), Encodings: tokens.New()}
 	built, err := rewrite.NewAssembler(table).Build(a.ctx, policy.Rewrite, state, c.Model)
 	if err != nil {
 		return fmt.Errorf("no messages can be built: %w", err)
 	}
-	if c.JSON || !console.IsTerminal(a.stdout) {
+	if c.JSON || !terminal.IsTerminal(a.stdout) {
 		return printJSON(a.stdout, built)
 	}
 	return screen.Context(a.stdout, built)

@@ -20,9 +20,8 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/cmd/sidenote/internal/output"
-	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/cmd/sidenote/internal/server"
+	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/proxy"
 )
 
@@ -223,10 +222,10 @@ func TestM15UpstreamsAreProbedBeside(t *testing.T) {
 	}
 	defer l.Close()
 	text := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
-	out := output.New(text, config.Log{Format: "text", Requests: "all"})
+	out := serving.NewOutput(text, config.Log{Format: "text", Requests: "all"})
 	asked, answer := make(chan string), make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
-	wait := out.Announce(ctx, cfg, ports.Listeners{Data: []net.Listener{l}}, func(ctx context.Context, u proxy.Upstream) error {
+	wait := out.Announce(ctx, cfg, serving.Listeners{Data: []net.Listener{l}}, func(ctx context.Context, u proxy.Upstream) error {
 		asked <- u.BaseURL.String()
 		if u.BaseURL.Host == "c.test" {
 			<-ctx.Done()
@@ -242,7 +241,7 @@ func TestM15UpstreamsAreProbedBeside(t *testing.T) {
 			t.Fatal("one waits for another")
 		}
 	}
-	out.Indexed(engine.Indexed{ID: "x", Line: "x: read meanwhile"})
+	out.Indexed(server.Indexed{ID: "x", Line: "x: read meanwhile"})
 	out.Tell(slog.LevelWarn, "what else there is")
 	text.until(t, "what else there is")
 	close(answer)

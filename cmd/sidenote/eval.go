@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/evaluation"
 	"sidenote/retrieval/eval"
@@ -106,7 +106,7 @@ func (c *evalCmd) collected() bool {
 }
 
 // evaluate asks the questions under one configuration; nil where a plan was wanted, and printed.
-func (c *evalCmd) evaluate(a *app, messages []eval.Message, show *console.Progress) (*evaluation.Evaluation, error) {
+func (c *evalCmd) evaluate(a *app, messages []eval.Message, show *terminal.Progress) (*evaluation.Evaluation, error) {
 	e := &evaluation.Evaluation{Messages: messages}
 	end, err := c.prepare(a, e, show)
 	if err != nil || e.Subject == nil {
@@ -127,7 +127,7 @@ func (c *evalCmd) evaluate(a *app, messages []eval.Message, show *console.Progre
 }
 
 // compare asks the questions under two configurations, one after the other.
-func (c *evalCmd) compare(a *app, messages []eval.Message, show *console.Progress) error {
+func (c *evalCmd) compare(a *app, messages []eval.Message, show *terminal.Progress) error {
 	remove, err := c.keepVectors()
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func writeRun(path string, e *evaluation.Evaluation) error {
 // colored tells whether a person reads what is printed, and likes colours.
 func colored(a *app) bool {
 	noColor, _ := a.env("NO_COLOR")
-	return noColor == "" && console.IsTerminal(a.stdout)
+	return noColor == "" && terminal.IsTerminal(a.stdout)
 }
 
 // undone is an error that says what was left undone.
@@ -214,9 +214,9 @@ func ofData(err error) error {
 
 // prepare reads the questions, and makes ready what they are asked of until end is called. A plan
 // is printed, and leaves no subject.
-func (c *evalCmd) prepare(a *app, e *evaluation.Evaluation, show *console.Progress) (end func(), err error) {
+func (c *evalCmd) prepare(a *app, e *evaluation.Evaluation, show *terminal.Progress) (end func(), err error) {
 	e.Name = c.name()
-	show.Show(console.Work{Name: "reading " + c.Data})
+	show.Show(terminal.Work{Name: "reading " + c.Data})
 	if c.isTable() {
 		questions, err := eval.ReadQuestions(a.ctx, c.Data)
 		if err != nil {

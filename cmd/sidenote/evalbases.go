@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/evaluation"
 	"sidenote/cmd/sidenote/internal/ingestion"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy"
 )
 
@@ -34,7 +34,7 @@ func (c *evalCmd) chosen(a *app) (*config.Config, proxy.Policy, error) {
 
 // ofCollection makes a base of the documents of a collection, that is searched as the policy says,
 // or prints what it would take to embed it.
-func (c *evalCmd) ofCollection(a *app, e *evaluation.Evaluation, show *console.Progress) (end func(), err error) {
+func (c *evalCmd) ofCollection(a *app, e *evaluation.Evaluation, show *terminal.Progress) (end func(), err error) {
 	cfg, policy, err := c.chosen(a)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (c *evalCmd) ofCollection(a *app, e *evaluation.Evaluation, show *console.P
 	cfg = config.Only(cfg, evaluation.ScratchBase, c.Data, embeds)
 	cfg.Redis, cfg.State = config.Redis{}, config.State{Path: c.State}
 	used := new(evaluation.Used)
-	opened, err := engine.New(a.ctx, cfg, engine.Options{Vectors: true, Used: used.Count})
+	opened, err := server.New(a.ctx, cfg, server.Options{Vectors: true, Used: used.Count})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *evalCmd) plan(a *app, cfg *config.Config, collected *evaluation.Collect
 	if !embeds {
 		return usageError{errors.New("--plan: no base of the policy is embedded; write embeddings, and embed: true in one")}
 	}
-	plan := ingestion.PlanOf(cfg, ingestion.PlannedBase{ID: c.name(), Estimate: estimate})
+	plan := ingestion.PlanOf(cfg, ingestion.PlannedBase{ID: c.name(), EmbeddingEstimate: estimate})
 	plan.Object = "eval.plan"
 	if c.JSON {
 		return printJSON(a.stdout, plan)
@@ -90,7 +90,7 @@ func (c *evalCmd) plan(a *app, cfg *config.Config, collected *evaluation.Collect
 
 // ofBases opens the bases that the flags choose and reads the questions, which is told what
 // documents there are.
-func (c *evalCmd) ofBases(a *app, e *evaluation.Evaluation, show *console.Progress, read func(*evaluation.Subject) error) (end func(), err error) {
+func (c *evalCmd) ofBases(a *app, e *evaluation.Evaluation, show *terminal.Progress, read func(*evaluation.Subject) error) (end func(), err error) {
 	show.Clear()
 	cfg, policy, err := c.chosen(a)
 	if err == nil {
@@ -100,7 +100,7 @@ func (c *evalCmd) ofBases(a *app, e *evaluation.Evaluation, show *console.Progre
 		return nil, err
 	}
 	used := new(evaluation.Used)
-	opened, err := c.open(a, !c.JSON, cfg, policy.Rewrite.Knowledge, engine.Options{Used: used.Count})
+	opened, err := c.open(a, !c.JSON, cfg, policy.Rewrite.Knowledge, server.Options{Used: used.Count})
 	if err != nil {
 		return nil, err
 	}

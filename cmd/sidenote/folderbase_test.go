@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 )
@@ -48,7 +48,7 @@ func TestM23PutIntoAFoldersBase(t *testing.T) {
 // cutShort leaves a state folder as a process does that ends while it reads a folder.
 func cutShort(t *testing.T, state, id, docs string) {
 	t.Helper()
-	l, err := engine.OpenLibrary(t.Context(), state, library.Options{})
+	l, err := server.OpenLibrary(t.Context(), state, library.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

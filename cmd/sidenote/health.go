@@ -11,10 +11,10 @@ import (
 	"os"
 	"time"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/proxy"
 )
 
@@ -35,9 +35,9 @@ func (healthCmd) Help() string {
 
 // Run asks once.
 func (c *healthCmd) Run(a *app) error {
-	client := probeClient()
-	shown := &adminclient.Certificate{Cert: c.Cert, Key: c.Key}
-	target, err := c.target(a, client.Transport.(*http.Transport), shown)
+	cl := probeClient()
+	shown := &client.Certificate{Cert: c.Cert, Key: c.Key}
+	target, err := c.target(a, cl.Transport.(*http.Transport), shown)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *healthCmd) Run(a *app) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--url: %w", err)}
 	}
-	resp, err := client.Do(req)
+	resp, err := cl.Do(req)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
@@ -83,7 +83,7 @@ func reachable(ctx context.Context, u proxy.Upstream) error {
 	client.Transport = &http.Transport{DisableKeepAlives: true, DialContext: u.Dial.Context, TLSClientConfig: u.Dial.TLS(u.BaseURL.Hostname())}
 	resp, err := client.Do(req)
 	if err != nil {
-		return console.Cause(err)
+		return terminal.Cause(err)
 	}
 	return resp.Body.Close()
 }
@@ -91,7 +91,7 @@ func reachable(ctx context.Context, u proxy.Upstream) error {
 // target is the URL to ask. Of a listener of the configuration it makes transport trust the
 // certificate that stands there, which need not name a loopback address, and show the one
 // given, or the listener's own where its client_ca has issued that too.
-func (c *healthCmd) target(a *app, transport *http.Transport, shown *adminclient.Certificate) (string, error) {
+func (c *healthCmd) target(a *app, transport *http.Transport, shown *client.Certificate) (string, error) {
 	var err error
 	if transport.TLSClientConfig, err = shown.Settings(); err != nil {
 		return "", usageError{err}
@@ -120,7 +120,7 @@ func (c *healthCmd) target(a *app, transport *http.Transport, shown *adminclient
 			return new(net.Dialer).DialContext(ctx, "unix", path)
 		}
 	} else {
-		host = ports.Local(at)
+		host = serving.Local(at)
 	}
 	if !files.On() {
 		return "http://" + host + "/healthz", nil
@@ -130,6 +130,6 @@ func (c *healthCmd) target(a *app, transport *http.Transport, shown *adminclient
 		return "", fmt.Errorf("%s.cert: %w", key, err)
 	}
 	shown.OwnCert, shown.OwnKey = files.Cert, files.Key
-	adminclient.OnlyTrust(transport.TLSClientConfig, text, key)
+	client.OnlyTrust(transport.TLSClientConfig, text, key)
 	return "https://" + host + "/healthz", nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/ingestion"
 	"sidenote/retrieval/knowledge/store"
@@ -134,7 +134,7 @@ func TestIngestStops(t *testing.T) {
 	}
 	now := time.Now()
 	clock := func() time.Time { now = now.Add(time.Second); return now } // so that each state is shown
-	r.Show = &console.Progress{Terminal: true, Now: clock, Writer: writerFunc(func() {
+	r.Show = &terminal.Progress{Terminal: true, Now: clock, Writer: writerFunc(func() {
 		if len(r.Done) > 0 {
 			cancel() // while the third is being read
 		}

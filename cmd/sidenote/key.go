@@ -9,7 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy"
@@ -83,7 +83,7 @@ func (c *keyListCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	keys, err := adminclient.List[admin.Key](a.ctx, at, admin.KeysPath)
+	keys, err := client.List[admin.Key](a.ctx, at, admin.KeysPath)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/admin"
 )
@@ -41,8 +41,8 @@ type basesCmd struct{ baseFlags }
 
 // Run lists the bases.
 func (c *basesCmd) Run(a *app) error {
-	return c.manage(a, false, func(at *adminclient.Client) error {
-		bases, err := adminclient.List[admin.Base](a.ctx, at, adminclient.KnowledgePath())
+	return c.manage(a, false, func(at *client.Admin) error {
+		bases, err := client.List[admin.Base](a.ctx, at, client.KnowledgePath())
 		if err != nil {
 			return err
 		}
@@ -55,18 +55,18 @@ func (c *basesCmd) Run(a *app) error {
 }
 
 func baseLine(b admin.Base) string {
-	line := fmt.Sprintf("%-20s  %-9s  %s, %s", b.ID, b.Status, console.Plural(b.Documents, "document"), console.Plural(b.Chunks, "chunk"))
+	line := fmt.Sprintf("%-20s  %-9s  %s, %s", b.ID, b.Status, terminal.Plural(b.Documents, "document"), terminal.Plural(b.Chunks, "chunk"))
 	if e := b.Embeddings; e != nil {
-		line += ", " + console.Thousands(e.Embedded) + " embedded"
+		line += ", " + terminal.Thousands(e.Embedded) + " embedded"
 		if e.DenseWeight != nil {
 			line += fmt.Sprintf(", dense weight %.2f", *e.DenseWeight)
 		}
 	}
 	if b.Path != "" {
-		line += "  " + console.Clean(b.Path)
+		line += "  " + terminal.Clean(b.Path)
 	}
 	if b.Reason != "" {
-		line += "  (" + console.Clean(b.Reason) + ")"
+		line += "  (" + terminal.Clean(b.Reason) + ")"
 	}
 	return line
 }
@@ -78,7 +78,7 @@ type showCmd struct {
 
 // Run shows a base.
 func (c *showCmd) Run(a *app) error {
-	return c.manage(a, false, func(at *adminclient.Client) error {
+	return c.manage(a, false, func(at *client.Admin) error {
 		b, err := at.Base(a.ctx, c.ID)
 		if err != nil {
 			return err
@@ -90,10 +90,10 @@ func (c *showCmd) Run(a *app) error {
 func printBase(w io.Writer, b admin.Base) {
 	status := string(b.Status)
 	if b.Reason != "" {
-		status += ": " + console.Clean(b.Reason)
+		status += ": " + terminal.Clean(b.Reason)
 	}
 	fmt.Fprintf(w, "%s\nstatus      %s\nholds       %s, %s, %s bytes of text\ngeneration  %s\n", b.ID, status,
-		console.Plural(b.Documents, "document"), console.Plural(b.Chunks, "chunk"), console.Thousands(int(b.Bytes)), cmp.Or(b.Generation, "none"))
+		terminal.Plural(b.Documents, "document"), terminal.Plural(b.Chunks, "chunk"), terminal.Thousands(int(b.Bytes)), cmp.Or(b.Generation, "none"))
 	if b.ChangedAt != nil {
 		fmt.Fprintf(w, "changed     %s\n", time.Unix(*b.ChangedAt, 0).Format(time.RFC3339))
 	}
@@ -103,7 +103,7 @@ func printBase(w io.Writer, b admin.Base) {
 	screen.Embeddings(w, b.Embeddings)
 	i := b.Ingest
 	if i != nil && i.Running {
-		fmt.Fprintf(w, "reading     %s of %s\n", console.Thousands(i.Done), console.Plural(i.Files, "file"))
+		fmt.Fprintf(w, "reading     %s of %s\n", terminal.Thousands(i.Done), terminal.Plural(i.Files, "file"))
 	}
 	if i != nil && i.Report != nil {
 		fmt.Fprint(w, "last read   ")
@@ -118,9 +118,9 @@ type createCmd struct {
 
 // Run makes a base.
 func (c *createCmd) Run(a *app) error {
-	return c.manage(a, true, func(at *adminclient.Client) error {
+	return c.manage(a, true, func(at *client.Admin) error {
 		var b admin.Base
-		if err := at.Do(a.ctx, http.MethodPost, adminclient.KnowledgePath(), map[string]string{"id": c.ID}, &b); err != nil {
+		if err := at.Do(a.ctx, http.MethodPost, client.KnowledgePath(), map[string]string{"id": c.ID}, &b); err != nil {
 			return err
 		}
 		return c.print(a, b, func(w io.Writer) { fmt.Fprintln(w, baseLine(b)) })
@@ -134,9 +134,9 @@ type deleteCmd struct {
 
 // Run deletes a base.
 func (c *deleteCmd) Run(a *app) error {
-	return c.manage(a, true, func(at *adminclient.Client) error {
+	return c.manage(a, true, func(at *client.Admin) error {
 		var gone json.RawMessage
-		if err := at.Do(a.ctx, http.MethodDelete, adminclient.KnowledgePath(c.ID), nil, &gone); err != nil {
+		if err := at.Do(a.ctx, http.MethodDelete, client.KnowledgePath(c.ID), nil, &gone); err != nil {
 			return err
 		}
 		return c.print(a, gone, func(w io.Writer) { fmt.Fprintln(w, "deleted "+c.ID) })
@@ -159,8 +159,8 @@ type documentsCmd struct {
 
 // Run lists documents.
 func (c *documentsCmd) Run(a *app) error {
-	return c.manage(a, false, func(at *adminclient.Client) error {
-		list, err := adminclient.List[admin.Document](a.ctx, at, adminclient.KnowledgePath(c.ID, "documents"))
+	return c.manage(a, false, func(at *client.Admin) error {
+		list, err := client.List[admin.Document](a.ctx, at, client.KnowledgePath(c.ID, "documents"))
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (c *documentsCmd) Run(a *app) error {
 }
 
 func documentLine(d admin.Document) string {
-	return fmt.Sprintf("%s  %s, %s", console.Clean(d.ID), console.Clean(d.Name), console.Plural(d.Chunks, "chunk"))
+	return fmt.Sprintf("%s  %s, %s", terminal.Clean(d.ID), terminal.Clean(d.Name), terminal.Plural(d.Chunks, "chunk"))
 }
 
 type getCmd struct {
@@ -184,9 +184,9 @@ type getCmd struct {
 
 // Run prints a document.
 func (c *getCmd) Run(a *app) error {
-	return c.manage(a, false, func(at *adminclient.Client) error {
+	return c.manage(a, false, func(at *client.Admin) error {
 		var d admin.Document
-		if err := at.Do(a.ctx, http.MethodGet, adminclient.KnowledgePath(c.ID, "documents", c.Doc), nil, &d); err != nil {
+		if err := at.Do(a.ctx, http.MethodGet, client.KnowledgePath(c.ID, "documents", c.Doc), nil, &d); err != nil {
 			return err
 		}
 		return c.print(a, d, func(w io.Writer) {
@@ -206,11 +206,11 @@ type removeCmd struct {
 
 // Run removes all of the documents that can be removed.
 func (c *removeCmd) Run(a *app) error {
-	return c.manage(a, true, func(at *adminclient.Client) error {
+	return c.manage(a, true, func(at *client.Admin) error {
 		gone, errs := []json.RawMessage{}, []error(nil)
 		for _, doc := range c.Docs {
 			var answer json.RawMessage
-			if err := at.Do(a.ctx, http.MethodDelete, adminclient.KnowledgePath(c.ID, "documents", doc), nil, &answer); err != nil {
+			if err := at.Do(a.ctx, http.MethodDelete, client.KnowledgePath(c.ID, "documents", doc), nil, &answer); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -220,7 +220,7 @@ func (c *removeCmd) Run(a *app) error {
 		if len(gone) == 0 {
 			return failed
 		}
-		if err := c.print(a, gone, func(w io.Writer) { fmt.Fprintln(w, "removed "+console.Plural(len(gone), "document")) }); err != nil {
+		if err := c.print(a, gone, func(w io.Writer) { fmt.Fprintln(w, "removed "+terminal.Plural(len(gone), "document")) }); err != nil {
 			return err
 		}
 		if failed != nil {
@@ -260,12 +260,12 @@ func (c *putCmd) Run(a *app) error {
 		}
 		documents = append(documents, document{id, body})
 	}
-	return c.manage(a, true, func(at *adminclient.Client) error {
+	return c.manage(a, true, func(at *client.Admin) error {
 		done := []admin.Written{}
 		changed := 0
 		for _, d := range documents {
 			var w admin.Written
-			if err := at.Do(a.ctx, http.MethodPut, adminclient.KnowledgePath(c.ID, "documents", d.id), d.body, &w); err != nil {
+			if err := at.Do(a.ctx, http.MethodPut, client.KnowledgePath(c.ID, "documents", d.id), d.body, &w); err != nil {
 				return err
 			}
 			if done = append(done, w); w.Changed {
@@ -273,7 +273,7 @@ func (c *putCmd) Run(a *app) error {
 			}
 		}
 		return c.print(a, done, func(w io.Writer) {
-			fmt.Fprintf(w, "%s new or changed, %d as before\n", console.Plural(changed, "document"), len(done)-changed)
+			fmt.Fprintf(w, "%s new or changed, %d as before\n", terminal.Plural(changed, "document"), len(done)-changed)
 		})
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 )
 
 // The admin port explains a search as the command does, of a base in the state folder, too.
@@ -20,7 +20,7 @@ func TestSearchIsExplained(t *testing.T) {
 	}
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", "docs="+docs, "--state", t.TempDir())
 	p.readyz(t, `{"status":"ready"}`)
-	read := func(text string) (a lookup.Answer) {
+	read := func(text string) (a explain.Lookup) {
 		if err := json.Unmarshal([]byte(text), &a); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
-	"sidenote/cmd/sidenote/internal/heap"
+	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/retrieval/knowledge/folder"
 )
 
@@ -39,7 +39,7 @@ func mainCode() int {
 // GOMEMLIMIT or the container's, always holds.
 func tune(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
-		heap.Pace(nil)
+		serving.Pace(nil)
 	}
 	limitMemory()
 }

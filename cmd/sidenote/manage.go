@@ -11,9 +11,9 @@ import (
 
 	"github.com/valyala/fasthttp/fasthttputil"
 
-	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/panics"
@@ -33,7 +33,7 @@ type baseFlags struct {
 // manage calls do with a client of the admin port that manages the bases: that of the process
 // which writes the state folder or, where there is none, one in the memory of this process.
 // So a command does the same, and is refused the same, with a serve and without.
-func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error) error {
+func (f baseFlags) manage(a *app, write bool, do func(*client.Admin) error) error {
 	cfg, err := configFlags{Config: f.Config, Flags: config.Flags{State: f.State, AdminTokenFile: f.AdminTokenFile}}.load(a, true)
 	if err != nil {
 		return err
@@ -46,35 +46,35 @@ func (f baseFlags) manage(a *app, write bool, do func(*adminclient.Client) error
 		// The writer knows most, such as what it is reading now. If it does not answer, the
 		// state folder is read here.
 		if who := store.Writer(cfg.State.Path); who != nil {
-			c, err := adminclient.ToWriter(a.ctx, who, token, f.certificate(cfg))
-			if err == nil && c.Do(a.ctx, http.MethodGet, adminclient.KnowledgePath()+"?limit=1", nil, nil) == nil {
+			c, err := client.AdminOfWriter(a.ctx, who, token, f.certificate(cfg))
+			if err == nil && c.Do(a.ctx, http.MethodGet, client.KnowledgePath()+"?limit=1", nil, nil) == nil {
 				return do(a.asking(c, who))
 			}
 		}
 	}
 	library, err := f.open(a, cfg, write)
 	if locked, ok := errors.AsType[*store.LockedError](err); ok {
-		c, why := adminclient.ToWriter(a.ctx, locked, token, f.certificate(cfg))
+		c, why := client.AdminOfWriter(a.ctx, locked, token, f.certificate(cfg))
 		if why != nil {
 			return fmt.Errorf("%w; %w", err, why)
 		}
 		return do(a.asking(c, locked))
 	}
 	if err != nil {
-		return engine.StateError(err, cfg.State, false)
+		return server.StateError(err, cfg.State, false)
 	}
 	return a.alone(cfg, library, write, do)
 }
 
 // asking prints which process is asked.
-func (a *app) asking(c *adminclient.Client, who *store.LockedError) *adminclient.Client {
+func (a *app) asking(c *client.Admin, who *store.LockedError) *client.Admin {
 	fmt.Fprintf(a.stderr, "asked the process at %s, which writes %s\n", who.Address, who.Dir)
 	return c
 }
 
 // open opens the state folder in this process.
 func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*library.Library, error) {
-	library, err := engine.OpenLibrary(a.ctx, cfg.State.Path, library.Options{
+	library, err := server.OpenLibrary(a.ctx, cfg.State.Path, library.Options{
 		ReadOnly: !write,
 		Trouble:  func(t library.Trouble) { fmt.Fprintf(a.stderr, "state: %v\n", t.Err) },
 	})
@@ -92,21 +92,21 @@ func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*library.Librar
 
 // alone calls do with the admin port of this process, on a state folder that it closes in
 // the end.
-func (a *app) alone(cfg *config.Config, library *library.Library, write bool, do func(*adminclient.Client) error) (err error) {
+func (a *app) alone(cfg *config.Config, library *library.Library, write bool, do func(*client.Admin) error) (err error) {
 	opened := "opened"
 	if !write {
 		opened = "opened for reading"
 	}
 	fmt.Fprintf(a.stderr, "%s %s\n", opened, cfg.State.Path)
 	token := rand.Text()
-	server := admin.NewServer((&admin.Handler{Manager: engine.NewManager(cfg, library), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
+	srv := admin.NewServer((&admin.Handler{Manager: server.NewManager(cfg, library), Token: proxy.NewSecret(token)}).Handle, slog.New(slog.DiscardHandler))
 	ln := fasthttputil.NewInmemoryListener()
 	served := make(chan error, 1)
-	panics.Go(a.panicked, func() { served <- server.Serve(ln) }, func() { close(served) })
+	panics.Go(a.panicked, func() { served <- srv.Serve(ln) }, func() { close(served) })
 	defer func() {
 		_ = ln.Close() // it is in memory, so nothing is cut
 		<-served
 		err = errors.Join(err, library.Close())
 	}()
-	return do(adminclient.New("localhost", token, func(context.Context) (net.Conn, error) { return ln.Dial() }))
+	return do(client.NewAdmin("localhost", token, func(context.Context) (net.Conn, error) { return ln.Dial() }))
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"log/slog"
 
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy/mcp"
 )
 
@@ -29,7 +29,7 @@ func (c *mcpCmd) Run(a *app) error {
 	for _, line := range e.Bases.InPart(policy.Rewrite.Knowledge) {
 		log.Warn(line)
 	}
-	knowledge := engine.MCP(e)
-	knowledge.Called = func(call mcp.Call) { engine.LogCall(log, call) }
+	knowledge := server.MCP(e)
+	knowledge.Called = func(call mcp.Call) { server.LogCall(log, call) }
 	return knowledge.Serve(a.ctx, &mcp.Caller{Policy: policy.Rewrite}, a.stdin, a.stdout)
 }

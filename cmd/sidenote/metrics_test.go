@@ -18,7 +18,7 @@ func TestMetricsOfTheWiring(t *testing.T) {
 	}
 	p := serve(t, "--upstream", up.URL, "--knowledge", docs)
 	var sent []byte
-	sdk := client(p, &sent)
+	sdk := sdkClient(p, &sent)
 	if _, err := sdk.Chat.Completions.New(t.Context(), question("gpt-4o")); err != nil {
 		t.Fatal(err)
 	}

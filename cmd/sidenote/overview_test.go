@@ -11,7 +11,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/proxy/admin"
-	"sidenote/proxy/overview"
+	"sidenote/proxy/explain"
 	"sidenote/rewrite"
 )
 
@@ -27,15 +27,15 @@ func TestOverviewOfARunningSidenote(t *testing.T) {
 	for _, question := range []string{found, found, missed} {
 		chatWith(t, p, question)
 	}
-	var v overview.View
+	var v explain.Overview
 	for begin := time.Now(); v.Requests < 3 && time.Since(begin) < time.Minute; { // a request is counted a moment after its answer has come
 		_, text := get(t, p.admin+admin.OverviewPath)
-		v = overview.View{}
+		v = explain.Overview{}
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
 	}
-	if v.Outcomes[0] != (overview.Outcome{Outcome: rewrite.Injected, Requests: 2}) || v.Cache.Hits != 1 || v.Cache.Lookups != 3 || v.Overhead.P50 <= 0 {
+	if v.Outcomes[0] != (explain.OutcomeCount{Outcome: rewrite.Injected, Requests: 2}) || v.Cache.Hits != 1 || v.Cache.Lookups != 3 || v.Overhead.P50 <= 0 {
 		t.Errorf("%+v", v)
 	}
 	if len(v.Documents) != 1 || v.Documents[0].ID != "leave.md" || v.Documents[0].Knowledge != "docs" || v.Documents[0].Given != 2 {

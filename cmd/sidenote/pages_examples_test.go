@@ -24,7 +24,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy/transport/certs/certstest"
+	"sidenote/proxy/transport/transporttest"
 	"sidenote/rewrite"
 )
 
@@ -310,7 +310,7 @@ var authority = sync.OnceValue(func() []byte {
 })
 
 // pagesPair is a certificate with its key.
-var pagesPair = sync.OnceValue(func() certstest.Pair { return certstest.NewAuthority().Issue(time.Now().Add(time.Hour)) })
+var pagesPair = sync.OnceValue(func() transporttest.Pair { return transporttest.NewAuthority().Issue(time.Now().Add(time.Hour)) })
 
 // loads reads a configuration whose secrets are all there.
 func loads(text string) error {

@@ -21,7 +21,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
-	"sidenote/proxy/metrics"
+	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
 
@@ -117,7 +117,7 @@ func TestPagesKeys(t *testing.T) {
 func TestPagesMetrics(t *testing.T) {
 	known, labels := map[string]bool{}, map[string]string{}
 	descs := make(chan *prometheus.Desc, 1000)
-	all := metrics.New(metrics.Names{})
+	all := report.NewMetrics(report.MetricNames{})
 	all.NewBudgets()
 	all.Registry().Describe(descs)
 	close(descs)
@@ -228,7 +228,7 @@ func readWire(t *testing.T) wire {
 		}
 		return true
 	})
-	sources(t, "proxy/transport/inbound", func(n ast.Node) bool {
+	sources(t, "proxy/transport", func(n ast.Node) bool {
 		if n, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(n.Names[0].Name, "Code") && len(n.Values) == 1 {
 			w.early[strings.ReplaceAll(literal(n.Values[0]), "_", "-")] = true
 		}

@@ -17,14 +17,14 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
-	"sidenote/proxy/transport/certs/certstest"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // Who calls on which port, with and without a certificate and a key, is one tenant or
 // nobody: the tenant of a port counts there and nothing that is sent, and a certificate
 // alone is nobody. (P14, T09)
 func TestPorts(t *testing.T) {
-	authority := certstest.NewAuthority()
+	authority := transporttest.NewAuthority()
 	pair := authority.Issue(time.Now().Add(time.Hour))
 	u := newRecorder(t)
 	var ports [3]string
@@ -115,7 +115,7 @@ tenants: {port: {policy: default}, keyed: {keys: [{sha256: %x}]}}
 // The official SDK asks over TLS, plain and streaming, while certificates are replaced: no
 // request fails, and the new certificate is served. health follows it.
 func TestRotationUnderLoad(t *testing.T) {
-	old, fresh := certstest.NewAuthority(), certstest.NewAuthority()
+	old, fresh := transporttest.NewAuthority(), transporttest.NewAuthority()
 	first, second := old.Issue(time.Now().Add(time.Hour)), fresh.Issue(time.Now().Add(time.Hour))
 	u := newRecorder(t)
 	telemetry, err := freeAddress()
@@ -167,7 +167,7 @@ upstream: %s
 		}
 		return s.Err()
 	}
-	served := func(pair certstest.Pair) bool {
+	served := func(pair transporttest.Pair) bool {
 		_, ok := seen.Load(string(pair.TLS().Certificate[0]))
 		return ok
 	}

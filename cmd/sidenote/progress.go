@@ -4,13 +4,13 @@ import (
 	"context"
 	"sync"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 )
 
 // newProgress shows on stderr how far a command has come, until stop is called.
-func newProgress(a *app) (show *console.Progress, stop func()) {
+func newProgress(a *app) (show *terminal.Progress, stop func()) {
 	term, _ := a.env("TERM")
-	show = console.NewProgress(a.stderr, term)
+	show = terminal.NewProgress(a.stderr, term)
 	ctx, cancel := context.WithCancel(a.ctx)
 	var repeating sync.WaitGroup
 	repeating.Go(func() { show.Repeat(ctx) })

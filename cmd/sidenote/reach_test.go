@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/transport/certs/certstest"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // writeFiles writes files into a new folder, and returns it.
@@ -75,7 +75,7 @@ func connectProxy(t *testing.T, tell func(string)) (address string) {
 // asks for a certificate, and so does the question whether it can be reached. Without any
 // one of these it is a 502, and nothing that is said shows the password. (T28)
 func TestReachUpstream(t *testing.T) {
-	authority := certstest.NewAuthority()
+	authority := transporttest.NewAuthority()
 	pair := authority.Issue(time.Now().Add(time.Hour))
 	u := &recorder{}
 	u.Server = httptest.NewUnstartedServer(http.HandlerFunc(u.answer))
@@ -134,9 +134,9 @@ func TestReachUpstream(t *testing.T) {
 // P5: an upstream gets a certificate of another authority, and requests reach it again when
 // the file of ca says so, without a restart. A file that cannot be used changes nothing.
 func TestUpstreamRotation(t *testing.T) {
-	first, second := certstest.NewAuthority(), certstest.NewAuthority()
+	first, second := transporttest.NewAuthority(), transporttest.NewAuthority()
 	var served atomic.Pointer[tls.Certificate]
-	serveBy := func(a *certstest.Authority) {
+	serveBy := func(a *transporttest.Authority) {
 		pair := a.Issue(time.Now().Add(time.Hour)).TLS()
 		served.Store(&pair)
 	}

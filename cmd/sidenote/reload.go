@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"sidenote/cmd/sidenote/internal/adminclient"
-	"sidenote/cmd/sidenote/internal/reload"
+	"sidenote/cmd/sidenote/internal/client"
+	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/proxy/admin"
 )
 
@@ -27,7 +27,7 @@ func (c *reloadCmd) Run(a *app) error {
 	}
 	var changed admin.Reloaded
 	if err := at.Do(a.ctx, http.MethodPost, admin.ReloadPath, nil, &changed); err != nil {
-		if r, ok := errors.AsType[*adminclient.Refused](err); ok && r.Status == http.StatusUnprocessableEntity {
+		if r, ok := errors.AsType[*client.AdminRefused](err); ok && r.Status == http.StatusUnprocessableEntity {
 			fmt.Fprintln(a.stderr, r.Message) // a problem a line
 			return usageError{errors.New("the configuration was not read again, and what runs goes on")}
 		}
@@ -36,6 +36,6 @@ func (c *reloadCmd) Run(a *app) error {
 	if c.JSON {
 		return printJSON(a.stdout, changed)
 	}
-	fmt.Fprintln(a.stdout, reload.Summary(changed))
+	fmt.Fprintln(a.stdout, serving.Summary(changed))
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"sidenote/proxy/admin"
-	"sidenote/proxy/identity/identitytest"
+	"sidenote/proxy/tenant/tenanttest"
 )
 
 // renamed writes a file beside and renames it.
@@ -46,7 +46,7 @@ func running(functions ...string) (n int) {
 // Row P3: many reloads, each with another upstream, another place of an issuer's keys, and bases that
 // come and go, leave no goroutine and no connection.
 func TestP3ReloadsLeaveNothing(t *testing.T) {
-	s, dir := identitytest.New(t), t.TempDir()
+	s, dir := tenanttest.NewSigner(t), t.TempDir()
 	var open atomic.Int64
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "/keys") {
@@ -79,7 +79,7 @@ admin: {token: {file: token}}
 knowledge: {docs: docs%s}
 identity: {jwt: {corp: {issuer: %s, audience: %s, jwks_url: "%[1]s/keys/%[2]d"}}}
 tenants: {acme: {keys: ["%[6]x"], jwt: {corp: {groups: hr}}, knowledge: [docs]}}
-`, up.URL, n, more, identitytest.Issuer, identitytest.Audience, sha256.Sum256([]byte(acmeKey))))
+`, up.URL, n, more, tenanttest.Issuer, tenanttest.Audience, sha256.Sum256([]byte(acmeKey))))
 	}
 	configure(0)
 	p := serve(t, "--config", filepath.Join(dir, "sidenote.yaml"), "--state", filepath.Join(dir, "state"))
@@ -93,7 +93,7 @@ tenants: {acme: {keys: ["%[6]x"], jwt: {corp: {groups: hr}}, knowledge: [docs]}}
 			t.Fatalf("reload %d: %d %s", n, status, text)
 		}
 		if n%50 == 0 {
-			token := s.Token(identitytest.Claims(time.Now(), map[string]any{"groups": "hr"}))
+			token := s.Token(tenanttest.Claims(time.Now(), map[string]any{"groups": "hr"}))
 			if status, text := posted(t, p.data+"/v1/chat/completions", token, bonusQuestion); status != http.StatusOK {
 				t.Errorf("reload %d: %d %s", n, status, text)
 			}

@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"sidenote/proxy/admin"
-	"sidenote/proxy/identity/identitytest"
+	"sidenote/proxy/tenant/tenanttest"
 )
 
 // Row P5: keys of issuers that cannot be had refuse nothing that was accepted. A reload keeps
 // the keys of issuers whose place is the same, and reads those of another place before it
 // counts. When API keys were used is not forgotten.
 func TestP5TokensOverReloads(t *testing.T) {
-	s, up := identitytest.New(t), newRecorder(t)
+	s, up := tenanttest.NewSigner(t), newRecorder(t)
 	var gone atomic.Bool
 	published := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if gone.Load() || r.URL.Path == "/nowhere" {
@@ -53,14 +53,14 @@ policies: {default: {context_tokens: 1000}}
 tenants:
   hr: {jwt: {corp: {groups: hr}}, keys: ["%[5]x"]}
   ops: {jwt: {file: {groups: ops}}}
-`, up.URL, identitytest.Issuer, identitytest.Audience, published.URL, sha256.Sum256([]byte(acmeKey)))
+`, up.URL, tenanttest.Issuer, tenanttest.Audience, published.URL, sha256.Sum256([]byte(acmeKey)))
 	write("token", "t0ken")
 	write("keys.json", string(s.JWKS()))
 	write("sidenote.yaml", main)
 	p := serve(t, "--config", filepath.Join(dir, "sidenote.yaml"))
 	asks := func(step, aud, group string, want int) {
 		t.Helper()
-		token := s.Token(identitytest.Claims(time.Now(), map[string]any{"aud": aud, "groups": group}))
+		token := s.Token(tenanttest.Claims(time.Now(), map[string]any{"aud": aud, "groups": group}))
 		if status, text := posted(t, p.data+"/v1/chat/completions", token, bonusQuestion); status != want {
 			t.Errorf("%s: %d %s", step, status, text)
 		}
@@ -91,19 +91,19 @@ tenants:
 			t.Fatal("the keys are not read")
 		}
 	}
-	asks("at first", identitytest.Audience, "hr", 200)
+	asks("at first", tenanttest.Audience, "hr", 200)
 	asks("at first", "by-file", "ops", 200)
 
 	gone.Store(true)
 	reads("context_tokens: 1000", "context_tokens: 900", 200, "tenants changed: hr (context_tokens), ops (context_tokens)")
-	asks("the issuer is down", identitytest.Audience, "hr", 200)
-	reads("audience: "+identitytest.Audience, "audience: other", 200, "identity.jwt.corp.audience")
+	asks("the issuer is down", tenanttest.Audience, "hr", 200)
+	reads("audience: "+tenanttest.Audience, "audience: other", 200, "identity.jwt.corp.audience")
 	asks("another audience", "other", "hr", 200)
-	asks("the audience before", identitytest.Audience, "hr", 401)
+	asks("the audience before", tenanttest.Audience, "hr", 401)
 	reads("", "", 200, "identity.jwt.corp.audience")
-	asks("the first audience again", identitytest.Audience, "hr", 200)
+	asks("the first audience again", tenanttest.Audience, "hr", 200)
 	reads("/keys", "/nowhere", 422, "identity.jwt.corp: its keys cannot be read, so tokens that are accepted now would be refused: fetch "+published.URL+"/nowhere: it answers 404")
-	asks("the place is wrong", identitytest.Audience, "hr", 200)
+	asks("the place is wrong", tenanttest.Audience, "hr", 200)
 	if text := fetched(t, p.admin+"/readyz"); !strings.Contains(text, "degraded") || !strings.Contains(text, "its keys cannot be read") {
 		t.Errorf("readyz: %s", text)
 	}
@@ -112,7 +112,7 @@ tenants:
 	}
 	gone.Store(false)
 	reads("/keys", "/elsewhere", 200, "identity.jwt.corp.jwks_url")
-	asks("the place is new", identitytest.Audience, "hr", 200)
+	asks("the place is new", tenanttest.Audience, "hr", 200)
 
 	if err := os.Remove(filepath.Join(dir, "keys.json")); err != nil {
 		t.Fatal(err)
@@ -128,12 +128,12 @@ tenants:
 	if text := fetched(t, p.admin+"/readyz"); !strings.Contains(text, "identity.jwt.new: no keys, so every token is refused") {
 		t.Errorf("readyz: %s", text)
 	}
-	reads(`    file: {issuer: `+identitytest.Issuer+`, audience: by-file, jwks_file: keys.json, algorithms: [RS256]}`+"\n", "", 422, "tenants.ops.jwt.file")
-	without := strings.Replace(main, `    file: {issuer: `+identitytest.Issuer+`, audience: by-file, jwks_file: keys.json, algorithms: [RS256]}`+"\n", "", 1)
+	reads(`    file: {issuer: `+tenanttest.Issuer+`, audience: by-file, jwks_file: keys.json, algorithms: [RS256]}`+"\n", "", 422, "tenants.ops.jwt.file")
+	without := strings.Replace(main, `    file: {issuer: `+tenanttest.Issuer+`, audience: by-file, jwks_file: keys.json, algorithms: [RS256]}`+"\n", "", 1)
 	main = strings.Replace(without, "  ops: {jwt: {file: {groups: ops}}}\n", "", 1)
 	reads("", "", 200, "tenants removed: ops")
 	asks("the issuer is removed", "by-file", "ops", 401)
-	asks("beside a removed one", identitytest.Audience, "hr", 200)
+	asks("beside a removed one", tenanttest.Audience, "hr", 200)
 
 	var keys struct{ Data []admin.Key }
 	if err := json.Unmarshal([]byte(fetched(t, p.admin+"/v1/keys")), &keys); err != nil || len(keys.Data) != 1 || keys.Data[0].LastUsed.IsZero() {

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/limits"
 	"sidenote/cmd/sidenote/internal/logreport"
 )
 
@@ -40,7 +39,7 @@ func (c *reportCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		tally.Prices = limits.Table(cfg.Prices)
+		tally.Prices = config.PriceTable(cfg.Prices)
 	}
 	unread, err := c.read(a, tally)
 	if err != nil {
@@ -48,7 +47,7 @@ func (c *reportCmd) Run(a *app) error {
 	}
 	r := tally.Report()
 	if l := r.Lines; l.Requests+l.Before == 0 && l.Other+l.Broken > 0 {
-		return errors.Join(unread, fmt.Errorf("none of %s is a request's; the log must be JSON (telemetry.log.format: json)", console.Plural(l.Read, "line")))
+		return errors.Join(unread, fmt.Errorf("none of %s is a request's; the log must be JSON (telemetry.log.format: json)", terminal.Plural(l.Read, "line")))
 	}
 	if c.JSON {
 		err = printJSON(a.stdout, r)
@@ -91,7 +90,7 @@ func (c *reportCmd) read(a *app, to *logreport.Tally) (unread, err error) {
 // errNoLog says that a file cannot be read at all.
 var errNoLog = errors.New("no log")
 
-func readLog(a *app, name string, to *logreport.Tally, show *console.Progress) error {
+func readLog(a *app, name string, to *logreport.Tally, show *terminal.Progress) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoLog, err)
@@ -101,14 +100,14 @@ func readLog(a *app, name string, to *logreport.Tally, show *console.Progress) e
 	if err != nil || info.IsDir() {
 		return fmt.Errorf("%w: %s is a folder", errNoLog, name)
 	}
-	return to.Read(a.ctx, &watched{Reader: f, work: console.Work{Name: name, Total: int(info.Size()), Unit: "bytes"}, show: show})
+	return to.Read(a.ctx, &watched{Reader: f, work: terminal.Work{Name: name, Total: int(info.Size()), Unit: "bytes"}, show: show})
 }
 
 // A watched reader shows how much was read of it.
 type watched struct {
 	io.Reader
-	work console.Work
-	show *console.Progress
+	work terminal.Work
+	show *terminal.Progress
 }
 
 func (w *watched) Read(p []byte) (int, error) {

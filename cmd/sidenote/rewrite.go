@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"sidenote/cmd/sidenote/internal/screen"
-	"sidenote/proxy/dryrun"
+	"sidenote/proxy/explain"
 	"sidenote/proxy/planning"
 	"sidenote/rewrite"
 )
@@ -61,7 +61,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	}
 	policy.CountWhole = true
 	e.Planners.Help(&policy, planning.DryRun(&policy, req.Model, nil))
-	r := dryrun.Of(a.ctx, e.Rewriter, &whole, policy, req, asked, rewrite.ReasonOff)
+	r := explain.DryRun(a.ctx, e.Rewriter, &whole, policy, req, asked, rewrite.ReasonOff)
 	if err := c.ledger(a, &r); err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (c *rewriteCmd) Run(a *app) error {
 }
 
 // notSent is why a request would not go up; nil if it would.
-func notSent(r *dryrun.Result, p *rewrite.Policy) error {
+func notSent(r *explain.DryRunResult, p *rewrite.Policy) error {
 	res := &r.Rewrite
 	switch {
 	case res.Outcome == rewrite.Answered:
@@ -95,7 +95,7 @@ func notSent(r *dryrun.Result, p *rewrite.Policy) error {
 }
 
 // printPrompts prints what each stage would be asked.
-func printPrompts(a *app, r *dryrun.Result, mode rewrite.Mode) error {
+func printPrompts(a *app, r *explain.DryRunResult, mode rewrite.Mode) error {
 	switch {
 	case mode != rewrite.Staged:
 		return fmt.Errorf("the request would not be answered in stages: the mode is %s", mode)
@@ -130,7 +130,7 @@ func (c *rewriteCmd) read(a *app) ([]byte, error) {
 }
 
 // ledger prints what becomes of the request.
-func (c *rewriteCmd) ledger(a *app, r *dryrun.Result) error {
+func (c *rewriteCmd) ledger(a *app, r *explain.DryRunResult) error {
 	if c.JSON {
 		return printJSON(a.stderr, struct {
 			Outcome   rewrite.Outcome `json:"outcome"`

@@ -24,7 +24,7 @@ import (
 	"sidenote/cmd/sidenote/internal/demo"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/knowledge/extract/extracttest"
 	"sidenote/retrieval/knowledge/extract/pdf"
@@ -160,16 +160,16 @@ func id(ts *testscript.TestScript, _ bool, _ []string) {
 // plays FILE… starts an upstream that gives the answers in the files, as package looptest has them,
 // one after the other. It is at PLAYED.
 func plays(ts *testscript.TestScript, _ bool, args []string) {
-	d := looptest.Dialogue{Name: strings.Join(args, " ")}
+	d := answertest.Dialogue{Name: strings.Join(args, " ")}
 	for _, name := range args {
-		answer, err := looptest.ParseAnswer(ts.ReadFile(name))
+		answer, err := answertest.ParseAnswer(ts.ReadFile(name))
 		ts.Check(err)
 		d.Answers = append(d.Answers, answer)
 	}
-	ts.Setenv("PLAYED", looptest.Start(played{ts}, d, looptest.Habits()[0]).URL+"/v1")
+	ts.Setenv("PLAYED", answertest.Start(played{ts}, d, answertest.Habits()[0]).URL+"/v1")
 }
 
-// A played makes a script a looptest.TB.
+// A played makes a script a answertest.TB.
 type played struct{ *testscript.TestScript }
 
 func (p played) Helper()                           {}

@@ -55,7 +55,7 @@ func TestSDKStaged(t *testing.T) {
 			before := up.count()
 			var sent []byte
 			var resp *http.Response
-			sdk := client(p, &sent)
+			sdk := sdkClient(p, &sent)
 			if stream {
 				events := sdk.Chat.Completions.NewStreaming(t.Context(), params, option.WithResponseInto(&resp))
 				defer events.Close()
@@ -161,7 +161,7 @@ func TestSDKStagedErrors(t *testing.T) {
 		up := newRecorder(t)
 		p := serve(t, "--config", written(t, "sidenote.yaml", fmt.Sprintf("upstream: %s/v1\nknowledge: {handbook: %q}\npolicies: {default: {%s}}\n", up.URL, handbook(t), policy)))
 		var sent []byte
-		sdk := client(p, &sent)
+		sdk := sdkClient(p, &sent)
 		for _, stream := range []bool{false, true} {
 			before := up.count()
 			var err error

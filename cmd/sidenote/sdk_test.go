@@ -18,9 +18,9 @@ import (
 	"sidenote/rewrite/tags/tagstest"
 )
 
-// client is the official SDK with no other change than its base URL; sent is
+// sdkClient is the official SDK with no other change than its base URL; sent is
 // what it put on the wire last.
-func client(p *process, sent *[]byte) openai.Client {
+func sdkClient(p *process, sent *[]byte) openai.Client {
 	return openai.NewClient(option.WithBaseURL(p.data+"/v1"), option.WithAPIKey("sk-test"), option.WithMaxRetries(0),
 		option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 			body, err := io.ReadAll(r.Body)
@@ -118,7 +118,7 @@ func TestSDK(t *testing.T) {
 	up := newRecorder(t)
 	p := serve(t, "--upstream", up.URL, "--knowledge", handbook(t))
 	var sent []byte
-	sdk := client(p, &sent)
+	sdk := sdkClient(p, &sent)
 
 	for name, params := range scenarios() {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestSDKStream(t *testing.T) {
 	up := newRecorder(t)
 	p := serve(t, "--upstream", up.URL+"/v1", "--knowledge", handbook(t))
 	var sent []byte
-	sdk := client(p, &sent)
+	sdk := sdkClient(p, &sent)
 	stream := sdk.Chat.Completions.NewStreaming(t.Context(), question("gpt-4o"))
 	var text strings.Builder
 	for stream.Next() {
@@ -180,7 +180,7 @@ func TestSDKErrors(t *testing.T) {
 	up := newRecorder(t)
 	p := serve(t, "--upstream", up.URL, "--knowledge", handbook(t))
 	var sent []byte
-	sdk := client(p, &sent)
+	sdk := sdkClient(p, &sent)
 
 	_, err := sdk.Chat.Completions.New(t.Context(), question("error-429"))
 	var api *openai.Error
@@ -214,7 +214,7 @@ func TestSDKOtherRoutes(t *testing.T) {
 	up := newRecorder(t)
 	p := serve(t, "--upstream", up.URL, "--knowledge", handbook(t))
 	var sent []byte
-	sdk := client(p, &sent)
+	sdk := sdkClient(p, &sent)
 	var resp *http.Response
 	_, err := sdk.Embeddings.New(t.Context(), openai.EmbeddingNewParams{Model: "text-embedding-3-small", Input: openai.EmbeddingNewParamsInputUnion{OfString: openai.String("parental leave")}},
 		option.WithResponseInto(&resp), option.WithHeader("Sidenote-Mode", "off"))
@@ -246,7 +246,7 @@ func TestSDKRealTree(t *testing.T) {
 	up := newRecorder(t)
 	p := serve(t, "--upstream", up.URL, "--knowledge", "sdk="+strings.TrimSpace(string(dir)))
 	var sent []byte
-	sdk := client(p, &sent)
+	sdk := sdkClient(p, &sent)
 	ask := question("gpt-4o")
 	ask.Messages[1] = openai.UserMessage("How do I verify the signature of a webhook?")
 

@@ -56,7 +56,7 @@ func TestSDKToolsUncalled(t *testing.T) {
 		ask := func(t *testing.T, p *process, stream bool) (o outcome, ours int, status string) {
 			var sent []byte
 			var resp *http.Response
-			sdk := client(p, &sent)
+			sdk := sdkClient(p, &sent)
 			if stream {
 				events := sdk.Chat.Completions.NewStreaming(t.Context(), params, option.WithResponseInto(&resp))
 				defer events.Close()
@@ -97,7 +97,7 @@ func TestSDKToolsUncalled(t *testing.T) {
 	}
 
 	var sent []byte
-	sdk := client(tools, &sent)
+	sdk := sdkClient(tools, &sent)
 	_, err := sdk.Chat.Completions.New(t.Context(), question("error-429"))
 	var api *openai.Error
 	if !errors.As(err, &api) || api.StatusCode != 429 || api.Message != "slow down" || api.Response.Header.Get("Retry-After") != "7" {

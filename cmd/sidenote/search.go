@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
 	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy"
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
@@ -50,7 +50,7 @@ func (searchCmd) Help() string {
 // ready builds and indexes what the flags choose, and finds the policy: of the request whose
 // body is chat, if that is not nil. Where name is true it prints the files that could not be
 // read.
-func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, proxy.Policy, error) {
+func (f sourceFlags) ready(a *app, name bool, chat []byte) (*server.Engine, proxy.Policy, error) {
 	cfg, err := f.load(a)
 	if err != nil {
 		return nil, proxy.Policy{}, err
@@ -62,7 +62,7 @@ func (f sourceFlags) ready(a *app, name bool, chat []byte) (*engine.Engine, prox
 	if err != nil {
 		return nil, proxy.Policy{}, err
 	}
-	e, err := f.open(a, name, cfg, policy.Rewrite.Knowledge, engine.Options{})
+	e, err := f.open(a, name, cfg, policy.Rewrite.Knowledge, server.Options{})
 	return e, policy, err
 }
 
@@ -117,13 +117,13 @@ func checkBases(cfg *config.Config) error {
 }
 
 // open is ready for the bases of a policy that is known.
-func (f sourceFlags) open(a *app, name bool, cfg *config.Config, bases []string, o engine.Options) (*engine.Engine, error) {
+func (f sourceFlags) open(a *app, name bool, cfg *config.Config, bases []string, o server.Options) (*server.Engine, error) {
 	cfg.Redis = config.Redis{} // replicas have no use for what one command finds
-	e, err := engine.New(a.ctx, cfg, o)
+	e, err := server.New(a.ctx, cfg, o)
 	if err != nil {
 		return nil, err
 	}
-	err = e.Bases.Index(a.ctx, func(i engine.Indexed) {
+	err = e.Bases.Index(a.ctx, func(i server.Indexed) {
 		for _, line := range screen.Unread(i.Report) {
 			if name {
 				fmt.Fprintln(a.stderr, "skipped "+line)
@@ -202,7 +202,7 @@ func (c *searchCmd) Run(a *app) error {
 	defer func() { _ = e.Close() }()
 	q := retrieval.Query{
 		Tenant: policy.Tenant, Filter: filter.AllOf(policy.Filter, asked),
-		Text: c.Question, Previous: retrieval.Turns(c.Turn), Encoding: engine.ChunkEncoding, Settings: policy.Search,
+		Text: c.Question, Previous: retrieval.Turns(c.Turn), Encoding: server.ChunkEncoding, Settings: policy.Search,
 	}
 	q.Settings.Deadline = max(q.Settings.Deadline, commandDeadline)
 	for _, id := range policy.Knowledge {
@@ -220,16 +220,16 @@ func (c *searchCmd) Run(a *app) error {
 	for _, line := range e.Bases.InPart(policy.Knowledge) {
 		fmt.Fprintln(a.stderr, line)
 	}
-	found := lookup.Found{Result: res, Settings: q.Settings}
+	found := explain.Found{Result: res, Settings: q.Settings}
 	if c.Explain {
-		if found.Explained, err = engine.Explain(a.ctx, e, plain); err != nil {
+		if found.Explained, err = server.Explain(a.ctx, e, plain); err != nil {
 			return err
 		}
 	}
 	switch {
 	case c.JSON:
-		answer := lookup.NewAnswer(&res)
-		answer.Stages = lookup.Stages(&res)
+		answer := explain.NewLookup(&res)
+		answer.Stages = explain.LookupStages(&res)
 		if c.Explain {
 			found.Explain(&answer)
 		}
@@ -238,13 +238,13 @@ func (c *searchCmd) Run(a *app) error {
 		screen.Candidates(a.stdout, &found)
 	default:
 		screen.Helpers(a.stderr, res.Planned, res.Reranked, res.Graded)
-		screen.Result(a.stdout, res, console.Columns(a.stdout))
+		screen.Result(a.stdout, res, terminal.Columns(a.stdout))
 	}
 	return nil
 }
 
 // ready is sourceFlags.ready for the policy that --policy names.
-func (c *searchCmd) ready(a *app) (*engine.Engine, rewrite.Policy, error) {
+func (c *searchCmd) ready(a *app) (*server.Engine, rewrite.Policy, error) {
 	if c.Policy == "" {
 		e, policy, err := c.sourceFlags.ready(a, true, nil)
 		return e, policy.Rewrite, err
@@ -266,7 +266,7 @@ func (c *searchCmd) ready(a *app) (*engine.Engine, rewrite.Policy, error) {
 	if err != nil {
 		return nil, rewrite.Policy{}, err
 	}
-	e, err := c.open(a, true, cfg, policy.Rewrite.Knowledge, engine.Options{})
+	e, err := c.open(a, true, cfg, policy.Rewrite.Knowledge, server.Options{})
 	return e, policy.Rewrite, err
 }
 

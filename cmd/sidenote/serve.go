@@ -9,11 +9,8 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/cmd/sidenote/internal/output"
-	"sidenote/cmd/sidenote/internal/ports"
-	"sidenote/cmd/sidenote/internal/reload"
 	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/proxy/panics"
 )
@@ -29,7 +26,7 @@ func (serveCmd) Help() string {
 
 // Run serves until it is asked to stop.
 func (c *serveCmd) Run(a *app) error {
-	again := &reload.Reloader{Load: func(seen func(string)) (*config.Config, error) {
+	again := &serving.Reloader{Load: func(seen func(string)) (*config.Config, error) {
 		src := c.source(a)
 		src.Seen = seen
 		return config.Load(src)
@@ -38,19 +35,19 @@ func (c *serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	out := output.New(a.stderr, cfg.Telemetry.Log)
+	out := serving.NewOutput(a.stderr, cfg.Telemetry.Log)
 	defer out.Close()
 	hangups, stop := outliveHangups()
 	defer stop()
-	ls, err := ports.Open(a.ctx, cfg, out.Tell)
+	ls, err := serving.OpenPorts(a.ctx, cfg, out.Tell)
 	if err != nil {
 		return err
 	}
 	defer ls.Close()
-	if err := ports.RefuseOpen(cfg, ls); err != nil {
+	if err := serving.RefuseOpen(cfg, ls); err != nil {
 		return usageError{err}
 	}
-	e, err := engine.New(a.ctx, cfg, engine.Options{Keep: true, Address: ls.AdminAddress(), Tell: out.Tell})
+	e, err := server.New(a.ctx, cfg, server.Options{Keep: true, Address: ls.AdminAddress(), Tell: out.Tell})
 	if err != nil {
 		if a.ctx.Err() != nil {
 			return nil // asked to stop
@@ -61,11 +58,11 @@ func (c *serveCmd) Run(a *app) error {
 	if err := e.Bases.CheckStart(a.ctx); err != nil {
 		return err
 	}
-	if err := ports.Refuse(a.ctx, cfg, ls); err != nil {
+	if err := serving.Refuse(a.ctx, cfg, ls); err != nil {
 		return usageError{err}
 	}
 	again.Tell, again.Running, again.Apply, again.Panicked = out.Tell, e.Running, e.Reload, e.Panicked
-	again.Check = func(ctx context.Context, cfg *config.Config) error { return ports.Refuse(ctx, cfg, ls) }
+	again.Check = func(ctx context.Context, cfg *config.Config) error { return serving.Refuse(ctx, cfg, ls) }
 	e.Reloader = again
 	again.Show(e.Metrics)
 	return serving.Serve(a.ctx, serving.Parts{Engine: e, Ports: ls, Output: out, Reports: a.reports}, func(ctx context.Context) error {
@@ -74,7 +71,7 @@ func (c *serveCmd) Run(a *app) error {
 		panics.Go(e.Panicked, func() { again.Serve(ctx, hangups) }, func() { close(reloads) })
 		defer func() { <-reloads }()
 		defer out.Announce(ctx, cfg, ls, reachable)()
-		followed, readings := make(chan struct{}), func() []engine.Reading { return engine.Readings(e.Bases) }
+		followed, readings := make(chan struct{}), func() []server.Reading { return server.Readings(e.Bases) }
 		panics.Go(e.Panicked, func() { screen.FollowReading(ctx, readings, out.Reading) }, func() { close(followed) })
 		defer func() { <-followed }()
 		for _, p := range cfg.Expired(time.Now()) {

@@ -17,7 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"golang.org/x/tools/txtar"
 
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 )
 
 // stagedPlays are what models say in the stages of presets, and what the client reads.
@@ -63,9 +63,9 @@ func stagedQuestion() openai.ChatCompletionNewParams {
 }
 
 // serveStaged serves the handbook in the stages of a preset, with an upstream that gives these answers.
-func serveStaged(t *testing.T, preset string, answers ...string) (*process, *looptest.Upstream) {
+func serveStaged(t *testing.T, preset string, answers ...string) (*process, *answertest.Upstream) {
 	t.Helper()
-	d := newDesk(t, looptest.Habits()[0], fmt.Sprintf("policies: {default: {mode: staged, stages: %s}}\ntelemetry: {log: {format: json}}\n", preset), answers)
+	d := newDesk(t, answertest.Habits()[0], fmt.Sprintf("policies: {default: {mode: staged, stages: %s}}\ntelemetry: {log: {format: json}}\n", preset), answers)
 	return d.replica(""), d.up
 }
 

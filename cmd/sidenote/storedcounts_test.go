@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
@@ -31,7 +31,7 @@ func TestTokensAreKept(t *testing.T) {
 	} {
 		state := filepath.Join(t.TempDir(), "state")
 		put(state)
-		l, err := engine.OpenLibrary(t.Context(), state, library.Options{ReadOnly: true})
+		l, err := server.OpenLibrary(t.Context(), state, library.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestKeptTextsAreNeutralisedAnew(t *testing.T) {
 	}
 	read := func() store.Chunk {
 		t.Helper()
-		l, err := engine.OpenLibrary(t.Context(), state, library.Options{ReadOnly: true})
+		l, err := server.OpenLibrary(t.Context(), state, library.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestKeptTextsAreNeutralisedAnew(t *testing.T) {
 		}
 		return d.Chunks[0]
 	}
-	before := knowledge.Deps{Counter: counter, Version: engine.ChunkEncoding + " " + tokens.Version + " 2", Encodings: map[string]retrieval.Counter{"o200k_base": counter}}
+	before := knowledge.Deps{Counter: counter, Version: server.ChunkEncoding + " " + tokens.Version + " 2", Encodings: map[string]retrieval.Counter{"o200k_base": counter}}
 	l, err := library.Open(t.Context(), state, before, library.Options{})
 	if err != nil {
 		t.Fatal(err)

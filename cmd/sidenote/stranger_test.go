@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"sidenote/cmd/sidenote/internal/adminclient/adminclienttest"
+	"sidenote/cmd/sidenote/internal/client/clienttest"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -31,7 +31,7 @@ func lockNames(t *testing.T, state, address string) {
 
 // After the writer of a state folder died, nothing is sent to its address.
 func TestM05DeadWriterIsNotAsked(t *testing.T) {
-	s := adminclienttest.NewStranger(t, adminclienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
+	s := clienttest.NewStranger(t, clienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
 	state := filepath.Join(t.TempDir(), "state")
 	dead, err := store.Open(t.Context(), state, store.Options{})
 	if err == nil {
@@ -47,8 +47,8 @@ func TestM05DeadWriterIsNotAsked(t *testing.T) {
 
 // Commands that write refuse to ask a stranger, and send it neither a token nor documents.
 func TestM05CommandsSendAStrangerNothing(t *testing.T) {
-	s := adminclienttest.NewStranger(t, adminclienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
-	state, _ := adminclienttest.Held(t, s.Addr().String())
+	s := clienttest.NewStranger(t, clienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
+	state, _ := clienttest.Held(t, s.Addr().String())
 	file, docs := written(t, "token", "t0ken-of-file"), handbook(t)
 	start(t, noEnv, "knowledge", "put", "kb", filepath.Join(docs, "leave.md"), "--state", state, "--admin-token-file", file).
 		ends(t, exitFailed, "", "did not prove to be that process")

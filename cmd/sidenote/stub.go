@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
-	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/cmd/sidenote/internal/serving"
 )
 
 type stubCmd struct {
@@ -32,9 +32,9 @@ func (c *stubCmd) Run(a *app) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(a.ctx, "tcp", string(c.Listen))
 	if err != nil {
-		return fmt.Errorf("--listen: %s: %w", c.Listen, console.Cause(err))
+		return fmt.Errorf("--listen: %s: %w", c.Listen, terminal.Cause(err))
 	}
-	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", ports.Reached(l))
+	fmt.Fprintf(a.stderr, "listening  http://%s/v1          a stub that answers only from what it is shown\n", serving.Reached(l))
 	server := &http.Server{Handler: &demo.Stub{}, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(a.ctx, func() { _ = server.Close() })
 	defer stop()

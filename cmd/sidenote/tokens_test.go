@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/identity/identitytest"
+	"sidenote/proxy/tenant/tenanttest"
 )
 
 // T09: a token names its tenant by keys that are fetched or read from a file, a trusted peer
 // names any, and /readyz says which keys cannot be had.
 func TestTenantsByToken(t *testing.T) {
-	s, up := identitytest.New(t), newRecorder(t)
+	s, up := tenanttest.NewSigner(t), newRecorder(t)
 	published := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(s.JWKS()) }))
 	defer published.Close()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ identity:
 tenants:
   hr: {jwt: {corp: {groups: [hr, people]}}}
   ops: {jwt: {file: {groups: ops}, gone: {groups: ops}}}
-`, up.URL, identitytest.Issuer, identitytest.Audience, published.URL),
+`, up.URL, tenanttest.Issuer, tenanttest.Audience, published.URL),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -54,8 +54,8 @@ tenants:
 	for _, c := range []struct {
 		aud, group string
 		status     int
-	}{{identitytest.Audience, "people", 200}, {"by-file", "ops", 200}, {"by-file", "people", 401}, {"nobody", "ops", 401}} {
-		token := s.Token(identitytest.Claims(time.Now(), map[string]any{"aud": c.aud, "groups": c.group}))
+	}{{tenanttest.Audience, "people", 200}, {"by-file", "ops", 200}, {"by-file", "people", 401}, {"nobody", "ops", 401}} {
+		token := s.Token(tenanttest.Claims(time.Now(), map[string]any{"aud": c.aud, "groups": c.group}))
 		status, answer := posted(t, p.data+"/v1/chat/completions", token, bonusQuestion)
 		if status != c.status || strings.Contains(answer, c.aud) {
 			t.Errorf("%s for %s: %d %s", c.group, c.aud, status, answer)

@@ -8,7 +8,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/planning"
-	"sidenote/proxy/toolbox"
+	"sidenote/retrieval/tools"
 )
 
 type toolCmd struct {
@@ -62,7 +62,7 @@ func (c *toolCmd) Run(a *app) error {
 	if c.Name == "" {
 		return c.describe(a)
 	}
-	if err := toolbox.Name(c.Name).Check(); err != nil {
+	if err := tools.ToolName(c.Name).Check(); err != nil {
 		return usageError{err}
 	}
 	e, whole, err := c.ready(a, true, nil)
@@ -73,9 +73,9 @@ func (c *toolCmd) Run(a *app) error {
 	policy := whole.Rewrite
 	policy.Search.Deadline = max(policy.Search.Deadline, commandDeadline)
 	e.Planners.Help(&policy, planning.DryRun(&policy, c.Model, nil))
-	who := toolbox.NewCaller(&policy, e.Rewriter.Models.Model(c.Model))
-	res := e.Toolbox().Call(a.ctx, who, toolbox.Name(c.Name), c.arguments())
-	if wrong, ok := errors.AsType[*toolbox.ArgumentError](res.Err); ok {
+	who := tools.NewCaller(&policy, e.Rewriter.Models.Model(c.Model))
+	res := e.Toolbox().Call(a.ctx, who, tools.ToolName(c.Name), c.arguments())
+	if wrong, ok := errors.AsType[*tools.ArgumentError](res.Err); ok {
 		return usageError{fmt.Errorf("%s: %w", c.Name, wrong)}
 	}
 	if res.Err != nil {
@@ -101,8 +101,8 @@ func (c *toolCmd) describe(a *app) error {
 	if err != nil {
 		return err
 	}
-	box := toolbox.Box{Bases: func() []toolbox.Base { return config.ToolBases(cfg.Knowledge, cfg.KnowledgeNames()) }}
-	all := toolbox.Define(toolbox.Names(), box.Described(policy.Rewrite.Knowledge))
+	box := tools.Box{Bases: func() []tools.Base { return config.ToolBases(cfg.Knowledge, cfg.KnowledgeNames()) }}
+	all := tools.Define(tools.ToolNames(), box.Described(policy.Rewrite.Knowledge))
 	if c.JSON {
 		return printJSON(a.stdout, map[string]any{"object": "list", "data": all})
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 )
 
 const leaveChat = `{"model":"gpt-4o",%s "messages":[{"role":"user","content":"How many weeks of parental leave are there?"}]}`
@@ -24,17 +24,17 @@ const (
 
 // serveTools serves the handbook to models with tools, under a policy's keys, with an upstream that
 // gives these answers.
-func serveTools(t *testing.T, policy string, answers ...string) (*process, *looptest.Upstream) {
+func serveTools(t *testing.T, policy string, answers ...string) (*process, *answertest.Upstream) {
 	t.Helper()
-	d := looptest.Dialogue{Name: policy}
+	d := answertest.Dialogue{Name: policy}
 	for _, text := range answers {
-		answer, err := looptest.ParseAnswer(text)
+		answer, err := answertest.ParseAnswer(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.Answers = append(d.Answers, answer)
 	}
-	up := looptest.Start(t, d, looptest.Habits()[0])
+	up := answertest.Start(t, d, answertest.Habits()[0])
 	dir := writeFiles(t, map[string][]byte{"c.yaml": fmt.Appendf(nil,
 		"upstream: %s/v1\nknowledge: {docs: %q}\npolicies: {default: {mode: tools%s}}\ntelemetry: {log: {format: json}}\n", up.URL, handbook(t), policy)})
 	return serve(t, "--config", filepath.Join(dir, "c.yaml"), "--state", ":memory:"), up

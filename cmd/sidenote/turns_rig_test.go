@@ -18,7 +18,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/shared"
 
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 )
 
 // mixedAnswers are what a model says that searches, searches again and calls a tool of the app in one
@@ -36,23 +36,23 @@ call read_knowledge#kb_3 {"refs":["nothing"]}`,
 // A desk is an upstream whose model makes mixed turns, and replicas in front of it.
 type desk struct {
 	t      *testing.T
-	up     *looptest.Upstream
+	up     *answertest.Upstream
 	config string
 }
 
 // newDesk returns a desk whose replicas have more configuration. Its upstream plays as many
 // dialogues, one after another, as there are lists of answers.
-func newDesk(t *testing.T, habit looptest.Habit, more string, answers ...[]string) *desk {
+func newDesk(t *testing.T, habit answertest.Habit, more string, answers ...[]string) *desk {
 	t.Helper()
-	d := looptest.Dialogue{Name: t.Name()}
+	d := answertest.Dialogue{Name: t.Name()}
 	for _, text := range slices.Concat(answers...) {
-		a, err := looptest.ParseAnswer(text)
+		a, err := answertest.ParseAnswer(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.Answers = append(d.Answers, a)
 	}
-	up := looptest.Start(t, d, habit)
+	up := answertest.Start(t, d, habit)
 	chats := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost { // and not when a process looks whether it is there
 			up.ServeHTTP(w, r)
@@ -277,9 +277,9 @@ func bothWays(t *testing.T, test func(t *testing.T, a *caller)) {
 }
 
 // someHabits are those of servers of telling calls, of which the client's bytes must be the same.
-func someHabits() []looptest.Habit {
-	all := looptest.Habits()
-	return slices.DeleteFunc(all, func(h looptest.Habit) bool {
+func someHabits() []answertest.Habit {
+	all := answertest.Habits()
+	return slices.DeleteFunc(all, func(h answertest.Habit) bool {
 		return !slices.Contains([]string{"openai", "ollama-0.5", "mistral", "nothing"}, h.Name)
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"sidenote/cache/redis/redistest"
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 )
 
 // Without Redis one process puts back what the client did not see, whatever server is behind it,
@@ -41,7 +41,7 @@ func TestTurnsInOneProcess(t *testing.T) {
 func TestTurnsOverTwoReplicas(t *testing.T) {
 	bothWays(t, func(t *testing.T, a *caller) {
 		server := redistest.Start(t)
-		d := newDesk(t, looptest.Habits()[0], "", mixedAnswers)
+		d := newDesk(t, answertest.Habits()[0], "", mixedAnswers)
 		one, two := d.replica(server.URL()), d.replica(server.URL())
 		a.turn(one)
 		a.end(two)
@@ -60,7 +60,7 @@ func TestTurnsWithoutRedisBetween(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bothWays(t, func(t *testing.T, a *caller) {
 				server := redistest.Start(t)
-				d := newDesk(t, looptest.Habits()[0], "", mixedAnswers, mixedAnswers[2:])
+				d := newDesk(t, answertest.Habits()[0], "", mixedAnswers, mixedAnswers[2:])
 				one, two := d.replica(server.URL()), d.replica(server.URL())
 				a.turn(one)
 				harm(server)
@@ -80,7 +80,7 @@ func TestTurnsWithoutRedisBetween(t *testing.T) {
 func TestTurnsOnARedisThatHangs(t *testing.T) {
 	bothWays(t, func(t *testing.T, a *caller) {
 		server := redistest.Start(t)
-		d := newDesk(t, looptest.Habits()[0], "", mixedAnswers, mixedAnswers[2:])
+		d := newDesk(t, answertest.Habits()[0], "", mixedAnswers, mixedAnswers[2:])
 		one, two := d.replica(server.URL()), d.replica(server.URL())
 		server.Stop()
 		defer server.Continue()
@@ -99,7 +99,7 @@ func TestTurnsOfOthers(t *testing.T) {
 		sha256.Sum256([]byte(acmeKey)), sha256.Sum256([]byte(umbraKey)))
 	bothWays(t, func(t *testing.T, a *caller) {
 		server := redistest.Start(t)
-		d := newDesk(t, looptest.Habits()[0], tenants, mixedAnswers, slices.Repeat(mixedAnswers[2:], 2))
+		d := newDesk(t, answertest.Habits()[0], tenants, mixedAnswers, slices.Repeat(mixedAnswers[2:], 2))
 		one, two := d.replica(server.URL()), d.replica(server.URL())
 		a.key = acmeKey
 		a.turn(one)
@@ -118,7 +118,7 @@ func TestTurnsOfOthers(t *testing.T) {
 // A client that writes its history anew, in JSON of another form, is known again; one that changed
 // what the model said is not.
 func TestTurnsOfAnotherClient(t *testing.T) {
-	d := newDesk(t, looptest.Habits()[0], "", mixedAnswers, mixedAnswers[2:])
+	d := newDesk(t, answertest.Habits()[0], "", mixedAnswers, mixedAnswers[2:])
 	p := d.replica("")
 	a := newCaller(t, false)
 	a.turn(p)
@@ -141,7 +141,7 @@ func TestTurnsOfAnotherClient(t *testing.T) {
 // Under preamble: hide the client has not seen what the model said before its first call, so that is
 // put back as well.
 func TestTurnsWithHiddenText(t *testing.T) {
-	d := newDesk(t, looptest.Habits()[0], "policies: {default: {mode: tools, tools: {preamble: hide}}}\n", mixedAnswers)
+	d := newDesk(t, answertest.Habits()[0], "policies: {default: {mode: tools, tools: {preamble: hide}}}\n", mixedAnswers)
 	p := d.replica("")
 	a := newCaller(t, true)
 	m := a.ask(p).Message
@@ -162,7 +162,7 @@ func TestTurnsTooLarge(t *testing.T) {
 		large := slices.Clone(mixedAnswers)
 		large[0] = `call search_knowledge#kb_1 {"query":"` + strings.Repeat("x", 300<<10) + `"}`
 		large[1] = "text Let me look.\ntext \n" + large[1]
-		d := newDesk(t, looptest.Habits()[0], "", large)
+		d := newDesk(t, answertest.Habits()[0], "", large)
 		p := d.replica("")
 		a.turn(p)
 		if !strings.Contains(a.status, "; unkept=size") {
@@ -205,7 +205,7 @@ func TestTurnsInXML(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothWays(t, func(t *testing.T, a *caller) {
-				d := newDesk(t, looptest.Habits()[0], "policies: {default: {mode: tools, tools: {protocol: xml"+c.tools+"}}}\n", c.answers, mixedAnswers[2:])
+				d := newDesk(t, answertest.Habits()[0], "policies: {default: {mode: tools, tools: {protocol: xml"+c.tools+"}}}\n", c.answers, mixedAnswers[2:])
 				p := d.replica("")
 				m := a.ask(p).Message
 				if m.Content != c.shown || len(m.ToolCalls) != 1 || m.ToolCalls[0].Function.Name != "weather" {

@@ -3,7 +3,7 @@ package main
 import (
 	"net/http"
 
-	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/admin"
 )
@@ -36,7 +36,7 @@ func (c *usageCmd) Run(a *app) error {
 		screen.TenantUsage(a.stdout, one)
 		return nil
 	}
-	all, err := adminclient.List[admin.Usage](a.ctx, at, admin.UsagePath)
+	all, err := client.List[admin.Usage](a.ctx, at, admin.UsagePath)
 	if err != nil {
 		return err
 	}

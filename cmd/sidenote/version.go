@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"runtime"
 
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/server"
 )
 
 type versionCmd struct{}
 
 // Run prints what this binary is.
 func (versionCmd) Run(a *app) error {
-	version, commit := engine.Version()
+	version, commit := server.Version()
 	_, err := fmt.Fprintf(a.stdout, "sidenote %s\ncommit    %s\ngo        %s\nencodings %s\n", version, commit, runtime.Version(),
 		"cl100k_base, o200k_base, p50k_base, r50k_base") // those that counts can be exact in
 	return err

@@ -13,16 +13,16 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
-	"sidenote/proxy/killswitch"
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 )
 
 // oneStore is a Library of one store, kb1.
 type oneStore struct{}
 
-func (oneStore) Store(id string) (lookup.Store, bool) {
-	return lookup.Store{Generation: "g"}, id == "kb1"
+func (oneStore) Store(id string) (explain.Store, bool) {
+	return explain.Store{Generation: "g"}, id == "kb1"
 }
 func (oneStore) Candidates(context.Context, retrieval.Query) (retrieval.Result, error) {
 	return retrieval.Result{}, nil
@@ -58,7 +58,7 @@ func reads() []request {
 // "" is no token.
 func startWith(t *testing.T, token, readToken, state string) string {
 	t.Helper()
-	modes, err := killswitch.New(nil, func(string) {})
+	modes, err := tenant.NewSwitch(nil, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

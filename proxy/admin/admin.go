@@ -18,17 +18,13 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
-	"sidenote/proxy/apierror"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/killswitch"
-	"sidenote/proxy/lookup"
-	"sidenote/proxy/overview"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
-	"sidenote/proxy/toolbox"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 )
 
@@ -44,14 +40,14 @@ type Handler struct {
 	Assembler *rewrite.Assembler // builds messages from typed chunks; nil: there is no such endpoint
 	Planners  *planning.Planners // plan for dry runs; nil: nothing is planned
 	Tenants   *proxy.Directory
-	Lookup    *lookup.Knowledge  // searches and reads
+	Lookup    *explain.Knowledge // searches and reads
 	Library   Library            // what the vector-store endpoints read; nil: there are no such endpoints
 	Manager   Manager            // what manages bases; nil: there are no such endpoints
 	Explain   *explain.Ring      // has the last requests; nil: none are kept
-	Overview  *overview.Recorder // has the last hour; nil: there is no such endpoint
-	Tools     *toolbox.Box       // answers calls of tools; nil: there are no such endpoints
+	Overview  *explain.Recorder  // has the last hour; nil: there is no such endpoint
+	Tools     *tools.Box         // answers calls of tools; nil: there are no such endpoints
 	Usage     budget.Reporter    // tells what tenants used; nil: there is no such endpoint
-	Modes     *killswitch.Switch // lowers the modes of tenants; nil: there is no such endpoint
+	Modes     *tenant.Switch     // lowers the modes of tenants; nil: there is no such endpoint
 	Reload    Reload             // reads the configuration again; nil: there is no such endpoint
 	Inspector Inspector          // has pages for people; nil: there are none
 	Hosts     []string           // names by which this port may be called, beside localhost and addresses
@@ -197,7 +193,7 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 		refusal.write(ctx)
 		return
 	}
-	apierror.As(err).Write(ctx)
+	tenant.AsError(err).Write(ctx)
 }
 
 // fail answers with an error that only this port has. The data port's are proxy.Errors.
@@ -205,7 +201,7 @@ func fail(ctx *fasthttp.RequestCtx, status int, code, message string) {
 	ctx.Response.Reset()
 	ctx.Response.SetStatusCode(status)
 	ctx.Response.Header.SetContentType("application/json")
-	ctx.Response.SetBodyRaw(apierror.JSON(message, "invalid_request_error", code, ""))
+	ctx.Response.SetBodyRaw(tenant.ErrorJSON(message, "invalid_request_error", code, ""))
 }
 
 // body reads a request's whole body.
@@ -239,9 +235,9 @@ func NewServer(handle fasthttp.RequestHandler, log *slog.Logger, panicked ...pan
 		Reserve: true, // for probes
 		ErrorBody: func(status int, code string) []byte {
 			if status == fasthttp.StatusServiceUnavailable {
-				return apierror.JSON(inbound.Message(code), apierror.TypeServer, code, "")
+				return tenant.ErrorJSON(transport.Message(code), tenant.ErrorTypeServer, code, "")
 			}
-			return apierror.JSON("The request could not be read.", apierror.TypeRequest, code, "")
+			return tenant.ErrorJSON("The request could not be read.", tenant.ErrorTypeRequest, code, "")
 		},
 	})}
 }

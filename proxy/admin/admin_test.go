@@ -16,8 +16,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
-	"sidenote/proxy/lookup"
-	"sidenote/proxy/metrics"
+	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -85,11 +84,11 @@ func handler(change func(*admin.Handler)) *admin.Handler {
 	p := &proxy.Policy{Tenant: "acme", Name: "base", Expose: report.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
 	p.Rewrite.Tenant, p.Rewrite.Knowledge, p.Rewrite.ContextTokens = "acme", []string{"kb1"}, 4000
 	h := &admin.Handler{
-		Telemetry: admin.Telemetry{Metrics: metrics.New(metrics.Names{}).Registry()},
+		Telemetry: admin.Telemetry{Metrics: report.NewMetrics(report.MetricNames{}).Registry()},
 		Rewriter:  &rewrite.Rewriter{Retriever: retrieval.Func(retrieve), Models: models{}},
 		Tenants:   proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{{SHA256: [32]byte{1}, Policy: p}}}),
 	}
-	h.Lookup = &lookup.Knowledge{Bases: func() []string { return []string{"kb1", "kb2"} }}
+	h.Lookup = &explain.Knowledge{Bases: func() []string { return []string{"kb1", "kb2"} }}
 	if change != nil {
 		change(h)
 	}
@@ -226,7 +225,7 @@ func TestAccess(t *testing.T) {
 
 func TestProbes(t *testing.T) {
 	why := make(chan []string, 1)
-	tel := admin.Telemetry{Metrics: metrics.New(metrics.Names{}).Registry(), Ready: func() []string { return <-why }}
+	tel := admin.Telemetry{Metrics: report.NewMetrics(report.MetricNames{}).Registry(), Ready: func() []string { return <-why }}
 	url := listen(t, admin.NewServer(tel.Handle, slog.New(slog.DiscardHandler)))
 	why <- []string{"knowledge docs: indexing"}
 	if code, body := call(t, "GET", url+"/readyz", ""); code != 503 || body != `{"reasons":["knowledge docs: indexing"],"status":"not ready"}` {

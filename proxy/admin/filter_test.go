@@ -10,7 +10,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
@@ -18,16 +18,16 @@ import (
 
 // A filteredLibrary is a Library of two bases: kb1, which applies filters, and far, which
 // does not list its files.
-type filteredLibrary struct{ files []lookup.File }
+type filteredLibrary struct{ files []explain.KnowledgeFile }
 
-func (d filteredLibrary) Store(id string) (lookup.Store, bool) {
+func (d filteredLibrary) Store(id string) (explain.Store, bool) {
 	switch id {
 	case "kb1":
-		return lookup.Store{Generation: "0a", Files: len(d.files), Bytes: 30, File: func(i int) lookup.File { return d.files[i] }}, true
+		return explain.Store{Generation: "0a", Files: len(d.files), Bytes: 30, File: func(i int) explain.KnowledgeFile { return d.files[i] }}, true
 	case "far":
-		return lookup.Store{Generation: "0b", Files: 3, Bytes: 30}, true
+		return explain.Store{Generation: "0b", Files: 3, Bytes: 30}, true
 	}
-	return lookup.Store{}, false
+	return explain.Store{}, false
 }
 
 func (d filteredLibrary) Candidates(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
@@ -44,7 +44,7 @@ func (d filteredLibrary) Candidates(_ context.Context, q retrieval.Query) (retri
 // returns its address and the queries of its searches.
 func startFiltered(t *testing.T) (url string, asked *[]retrieval.Query) {
 	t.Helper()
-	d := filteredLibrary{files: []lookup.File{
+	d := filteredLibrary{files: []explain.KnowledgeFile{
 		{ID: "a.md", Name: "A", Chunks: 1, Bytes: 5, Attributes: map[string]any{"audience": "public", "year": 2023.0, "sidenote_name": "not mine"}},
 		{ID: "b.md", Name: "B", Chunks: 1, Bytes: 10, Attributes: map[string]any{"audience": "staff", "year": 2024.0}},
 		{ID: "c.md", Name: "C", Chunks: 1, Bytes: 15, Attributes: map[string]any{"audience": "public", "year": 2024.0, "tags": []string{"x", "y"}}},

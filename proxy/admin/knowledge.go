@@ -14,7 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/apierror"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -78,7 +78,7 @@ func (r *Refusal) write(ctx *fasthttp.RequestCtx) {
 		kind = "server_error"
 	}
 	fail(ctx, r.Status, r.Code, "")
-	ctx.Response.SetBodyRaw(apierror.JSON(r.Message, kind, r.Code, r.Param))
+	ctx.Response.SetBodyRaw(tenant.ErrorJSON(r.Message, kind, r.Code, r.Param))
 	if r.Status == fasthttp.StatusServiceUnavailable {
 		ctx.Response.Header.Set("Retry-After", "5")
 	}

@@ -11,28 +11,28 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/text/unicode/norm"
 
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 )
 
 // What bases are told as, here and to people.
 type (
-	Base        = lookup.Base
-	Status      = lookup.Status
-	Embeddings  = lookup.Embeddings
-	Ingest      = lookup.Ingest
-	Report      = lookup.Report
-	SkippedKind = lookup.SkippedKind
-	Skipped     = lookup.Skipped
-	Note        = lookup.Note
+	Base        = explain.Base
+	Status      = explain.Status
+	Embeddings  = explain.Embeddings
+	Ingest      = explain.Ingest
+	Report      = explain.IngestReport
+	SkippedKind = explain.SkippedKind
+	Skipped     = explain.Skipped
+	Note        = explain.LookupNote
 )
 
 // The states of a Base.
 const (
-	StatusReady     = lookup.StatusReady
-	StatusIndexing  = lookup.StatusIndexing
-	StatusIngesting = lookup.StatusIngesting
-	StatusPartial   = lookup.StatusPartial
-	StatusFailed    = lookup.StatusFailed
+	StatusReady     = explain.StatusReady
+	StatusIndexing  = explain.StatusIndexing
+	StatusIngesting = explain.StatusIngesting
+	StatusPartial   = explain.StatusPartial
+	StatusFailed    = explain.StatusFailed
 )
 
 // baseID matches the ids that a base may have.

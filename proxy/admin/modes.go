@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/killswitch"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -48,7 +48,7 @@ const (
 
 // A switching answers at ModePath.
 type switching struct {
-	modes   *killswitch.Switch
+	modes   *tenant.Switch
 	tenants *proxy.Directory
 }
 
@@ -90,7 +90,7 @@ func (s switching) set(ctx *fasthttp.RequestCtx) error {
 	if asked.Tenant != "" && s.tenants.ByName(asked.Tenant) == nil {
 		return optionError("tenant", "There is no tenant %q.", asked.Tenant)
 	}
-	e := killswitch.Entry{Tenant: asked.Tenant, Mode: mode, Since: time.Now()}
+	e := tenant.SwitchEntry{Tenant: asked.Tenant, Mode: mode, Since: time.Now()}
 	if asked.For != "" {
 		d, err := time.ParseDuration(asked.For)
 		if err != nil || d < minSwitched || d > maxSwitched {

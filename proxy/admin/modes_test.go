@@ -8,13 +8,13 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
-	"sidenote/proxy/killswitch"
+	"sidenote/proxy/tenant"
 )
 
 // The kill switch is set, shown and taken back over the admin port; what makes no sense is
 // refused by name, and changes nothing.
 func TestModes(t *testing.T) {
-	modes, err := killswitch.New(nil, func(string) {})
+	modes, err := tenant.NewSwitch(nil, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/overview"
+	"sidenote/proxy/explain"
 )
 
 // OverviewPath is the path of what the requests of the last hour came to.
@@ -13,7 +13,7 @@ const OverviewPath = "/v1/overview"
 
 // overviewed shows what the requests of the last hour came to.
 func overviewed(h *Handler, ctx *fasthttp.RequestCtx) error {
-	var texts overview.Texts
+	var texts explain.Texts
 	if h.Explain != nil {
 		texts = h.Explain
 	}

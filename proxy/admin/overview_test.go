@@ -10,7 +10,6 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/overview"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
@@ -22,7 +21,7 @@ func TestOverview(t *testing.T) {
 	for bodies, text := range map[explain.Bodies]string{
 		explain.BodiesOff: "", explain.BodiesRedacted: "", explain.BodiesFull: "What does (a key) open?",
 	} {
-		ring, last := explain.New(20, bodies), overview.New()
+		ring, last := explain.New(20, bodies), explain.NewRecorder()
 		r := &report.Report{ID: "01M7Y9S0G540QS2PPDJ5EB1HAP", Time: time.Now(), Tenant: "acme", Route: route.Chat, Outcome: rewrite.Untouched, Reason: rewrite.ReasonNoMatch}
 		ring.Received(r, []byte(`{"model":"m","messages":[{"role":"user","content":"earlier"},{"role":"user","content":"What does sk-sidenote-1234 open?"}]}`))
 		ring.Record(r)
@@ -31,7 +30,7 @@ func TestOverview(t *testing.T) {
 			h.Overview, h.Explain, h.Token, h.ReadToken = last, ring, proxy.NewSecret("t0ken"), proxy.NewSecret("readt0ken")
 		}).Handle, slog.New(slog.DiscardHandler))) + "/v1/overview"
 		code, body := call(t, "GET", url, "", "Authorization: Bearer readt0ken")
-		var v overview.View
+		var v explain.Overview
 		if err := json.Unmarshal([]byte(body), &v); err != nil || code != 200 || v.Requests != 1 || v.NoMatch != 1 || len(v.Minutes) != 60 || len(v.Questions) != 1 {
 			t.Fatalf("%s: %d %s, %v", bodies, code, body, err)
 		}
@@ -45,7 +44,7 @@ func TestOverview(t *testing.T) {
 			t.Errorf("POST: %d", code)
 		}
 	}
-	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Overview = overview.New() }).Handle, slog.New(slog.DiscardHandler)))
+	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Overview = explain.NewRecorder() }).Handle, slog.New(slog.DiscardHandler)))
 	if code, body := call(t, "GET", url+"/v1/overview", ""); code != 200 || !strings.Contains(body, `"texts":false`) && !strings.Contains(body, `"texts": false`) {
 		t.Errorf("where no requests are kept: %d %s", code, body)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"sidenote/proxy/admin"
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/tools/toolstest"
 )
@@ -24,7 +24,7 @@ func TestRead(t *testing.T) {
 
 	var texts []string
 	for next, pages := new(int), 0; next != nil; pages++ {
-		var r lookup.Reading
+		var r explain.Reading
 		code, got := call(t, "POST", url+"/v1/read?tenant=acme", fmt.Sprintf(`{"knowledge":"kb1","document":"guide.md","first":%d,"max_tokens":3000}`, *next))
 		if err := json.Unmarshal([]byte(got), &r); code != 200 || err != nil || r.Tokens > 3000 || len(r.Data) == 0 || r.Data[0].Chunk != *next || pages > 99 {
 			t.Fatalf("%d %s", code, got)

@@ -8,10 +8,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/dryrun"
-	"sidenote/proxy/headeroptions"
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -59,11 +58,11 @@ type timings struct {
 // rewrite shows what would become of the chat request in the body, with its options, for
 // the tenant of ?tenant= (default: callers without a key).
 func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
-	tenant, err := h.tenant(ctx)
+	owner, err := h.tenant(ctx)
 	if err != nil {
 		return err
 	}
-	asked, err := headeroptions.Read(&ctx.Request.Header, false)
+	asked, err := tenant.ReadHeaderOptions(&ctx.Request.Header, false)
 	if err != nil {
 		return err
 	}
@@ -71,8 +70,8 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	runner := dryrun.Runner{Rewriter: h.Rewriter, Planners: h.Planners, Modes: h.Modes}
-	r, err := runner.Run(context.Background(), dryrun.Request{Policy: tenant, Body: b, Options: asked})
+	runner := explain.DryRunner{Rewriter: h.Rewriter, Planners: h.Planners, Modes: h.Modes}
+	r, err := runner.Run(context.Background(), explain.DryRunRequest{Policy: owner, Body: b, Options: asked})
 	if err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 
 // writeDryRun writes the answer of a dry run. The request in it is written byte for byte:
 // an encoder would change its white space.
-func writeDryRun(ctx *fasthttp.RequestCtx, r *dryrun.Result) error {
+func writeDryRun(ctx *fasthttp.RequestCtx, r *explain.DryRunResult) error {
 	res := &r.Rewrite
 	a := rewriteAnswer{
 		Outcome: r.Outcome, Reason: r.Reason, Mode: r.Rules.Mode.String(), Tools: r.Tools, Unoffered: r.Unoffered, Stages: stagePrompts(r.Stages), Unstaged: r.Unstaged,
@@ -109,7 +108,7 @@ func writeDryRun(ctx *fasthttp.RequestCtx, r *dryrun.Result) error {
 	return nil
 }
 
-func stagePrompts(of []dryrun.Prompt) (list []stagePrompt) {
+func stagePrompts(of []explain.DryRunPrompt) (list []stagePrompt) {
 	for _, p := range of {
 		list = append(list, stagePrompt{p.Name, p.Model, p.Upstream, p.Temperature, p.MaxTokens, p.StopIf, p.EmptyIf, p.System, p.User})
 	}
@@ -139,5 +138,5 @@ func gradeTook(res *rewrite.Result) float64 {
 
 // tenant returns the policy of the tenant named by ?tenant=.
 func (h *Handler) tenant(ctx *fasthttp.RequestCtx) (*proxy.Policy, error) {
-	return lookup.PolicyOf(h.Tenants, string(ctx.QueryArgs().Peek("tenant")))
+	return explain.PolicyOf(h.Tenants, string(ctx.QueryArgs().Peek("tenant")))
 }

@@ -10,7 +10,6 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/lookup"
 	"sidenote/rewrite"
 )
 
@@ -21,7 +20,7 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	var s lookup.Search
+	var s explain.LookupSearch
 	if err := decodeSearch(ctx, "a search", &s); err != nil {
 		return err
 	}
@@ -29,7 +28,7 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	a := lookup.NewAnswer(&found.Result)
+	a := explain.NewLookup(&found.Result)
 	a.Cache, a.Knowledge = found.Cache, make([]explain.Searched, 0, len(found.Bases))
 	for _, ref := range found.Bases {
 		a.Knowledge = append(a.Knowledge, explain.Searched{ID: ref.Knowledge, Generation: ref.Generation})
@@ -46,7 +45,7 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	var r lookup.Read
+	var r explain.ReadPassage
 	if err := decodeSearch(ctx, "a reading", &r); err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx) error {
 }
 
 // viewer returns the caller by ?tenant=. Without a tenant it may see everything.
-func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (lookup.Viewer, error) {
+func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (explain.Viewer, error) {
 	if !ctx.QueryArgs().Has("tenant") {
 		return h.Lookup.Viewer(nil)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -35,7 +35,7 @@ type contentPart struct {
 }
 
 // showContent shows the text of a document that the caller may see.
-func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who lookup.Viewer, store string, f lookup.File) error {
+func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who explain.Viewer, store string, f explain.KnowledgeFile) error {
 	first := 0
 	if page := ctx.QueryArgs().Peek("page"); len(page) > 0 {
 		var err error

@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 )
 
 // The length of a list: the largest, and the one if the request gives none. Both are
@@ -31,14 +31,14 @@ type fileObject struct {
 	ChunkingStrategy map[string]string `json:"chunking_strategy"` // other: documents are cut along their own structure
 }
 
-func fileOf(store string, s lookup.Store, f lookup.File) fileObject {
+func fileOf(store string, s explain.Store, f explain.KnowledgeFile) fileObject {
 	return fileObject{
 		ID: f.ID, Object: "vector_store.file", UsageBytes: f.Bytes, CreatedAt: s.Changed.Unix(), VectorStoreID: store,
 		Status: "completed", Attributes: attributesOf(f, map[string]any{attrName: f.Name, attrChunks: f.Chunks}), ChunkingStrategy: map[string]string{"type": "other"},
 	}
 }
 
-func showFile(ctx *fasthttp.RequestCtx, store string, s lookup.Store, id string) error {
+func showFile(ctx *fasthttp.RequestCtx, store string, s explain.Store, id string) error {
 	if s.Unlisted() {
 		return failUnlisted(ctx, store)
 	}
@@ -99,7 +99,7 @@ func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
 }
 
 // listFiles lists a base's documents. All of them are completed.
-func listFiles(ctx *fasthttp.RequestCtx, _ lookup.Viewer, store string, s lookup.Store) error {
+func listFiles(ctx *fasthttp.RequestCtx, _ explain.Viewer, store string, s explain.Store) error {
 	if s.Unlisted() {
 		return failUnlisted(ctx, store)
 	}

@@ -10,13 +10,13 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval"
 )
 
 // A Library is what the vector-store endpoints read knowledge bases from.
 type Library interface {
-	lookup.Stores
+	explain.Stores
 	// Candidates searches the one base in q.Bases, of which only the id is set. It
 	// returns all that the engine finds, without a threshold, and the base's floor.
 	Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error)
@@ -55,7 +55,7 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	get := func(handle func(*fasthttp.RequestCtx) error) (endpoint, bool) {
 		return endpoint{method: "GET", handle: handle}, true
 	}
-	of := func(handle func(*fasthttp.RequestCtx, lookup.Viewer, string, lookup.Store) error) func(*fasthttp.RequestCtx) error {
+	of := func(handle func(*fasthttp.RequestCtx, explain.Viewer, string, explain.Store) error) func(*fasthttp.RequestCtx) error {
 		return func(ctx *fasthttp.RequestCtx) error { return h.withStore(ctx, at[0], handle) }
 	}
 	switch {
@@ -68,7 +68,7 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	case len(at) == 2 && at[1] == "files":
 		return get(of(listFiles))
 	case at[1] == "files":
-		return get(of(func(ctx *fasthttp.RequestCtx, who lookup.Viewer, id string, s lookup.Store) error {
+		return get(of(func(ctx *fasthttp.RequestCtx, who explain.Viewer, id string, s explain.Store) error {
 			name := strings.Join(at[2:], "/")
 			if file, ok := s.Find(strings.TrimSuffix(name, contentPath)); ok && strings.HasSuffix(name, contentPath) && h.Tools != nil {
 				return showContent(ctx, h.Tools.Reader, who, id, file)
@@ -80,7 +80,7 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 }
 
 // withStore calls handle with the caller and the part of a base that it may see.
-func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, lookup.Viewer, string, lookup.Store) error) error {
+func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, explain.Viewer, string, explain.Store) error) error {
 	who, err := h.viewer(ctx)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fa
 
 // attributesOf returns a document's own attributes together with Sidenote's, whose names
 // documents cannot use.
-func attributesOf(f lookup.File, ours map[string]any) map[string]any {
+func attributesOf(f explain.KnowledgeFile, ours map[string]any) map[string]any {
 	all := maps.Clone(f.Attributes)
 	if all == nil {
 		return ours
@@ -127,7 +127,7 @@ type fileCounts struct {
 	Total      int `json:"total"`
 }
 
-func storeOf(id string, s lookup.Store) storeObject {
+func storeOf(id string, s explain.Store) storeObject {
 	o := storeObject{
 		ID: id, Object: "vector_store", Name: id, CreatedAt: s.Created.Unix(), LastActiveAt: s.Created.Unix(), UsageBytes: s.Bytes,
 		FileCounts: fileCounts{Completed: s.Files, Total: s.Files}, Status: "in_progress", Metadata: map[string]string{},
@@ -141,6 +141,6 @@ func storeOf(id string, s lookup.Store) storeObject {
 	return o
 }
 
-func showStore(ctx *fasthttp.RequestCtx, _ lookup.Viewer, id string, s lookup.Store) error {
+func showStore(ctx *fasthttp.RequestCtx, _ explain.Viewer, id string, s explain.Store) error {
 	return writeJSON(ctx, fasthttp.StatusOK, storeOf(id, s))
 }

@@ -14,8 +14,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
-	"sidenote/proxy/lookup"
-	"sidenote/proxy/toolbox"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
 )
@@ -26,19 +25,21 @@ type twoStores struct {
 	asked []retrieval.Query
 }
 
-func (s *twoStores) Store(id string) (lookup.Store, bool) {
+func (s *twoStores) Store(id string) (explain.Store, bool) {
 	switch id {
 	case "kb1":
-		return lookup.Store{
+		return explain.Store{
 			Generation: "0a", Created: time.Unix(100, 0), Changed: time.Unix(200, 0), Files: len(s.files), Bytes: 7,
-			File: func(i int) lookup.File { return lookup.File{ID: s.files[i], Name: "N", Chunks: 2, Bytes: 5} },
+			File: func(i int) explain.KnowledgeFile {
+				return explain.KnowledgeFile{ID: s.files[i], Name: "N", Chunks: 2, Bytes: 5}
+			},
 		}, true
 	case "kb2":
-		return lookup.Store{Created: time.Unix(100, 0)}, true
+		return explain.Store{Created: time.Unix(100, 0)}, true
 	case "far":
-		return lookup.Store{Generation: "0b", Created: time.Unix(100, 0), Files: 3}, true
+		return explain.Store{Generation: "0b", Created: time.Unix(100, 0), Files: 3}, true
 	}
-	return lookup.Store{}, false
+	return explain.Store{}, false
 }
 
 func (s *twoStores) Candidates(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
@@ -85,7 +86,7 @@ func TestStoreContent(t *testing.T) {
 	s := &twoStores{files: []string{"a/b.md", "content", "x/content"}}
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) {
 		h.Library, h.Lookup.Bases = s, func() []string { return []string{"kb1", "far"} }
-		h.Tools = &toolbox.Box{Knowledge: tools.Knowledge{Reader: manyParts{}}}
+		h.Tools = &tools.Box{Knowledge: tools.Knowledge{Reader: manyParts{}}}
 	}).Handle, slog.New(slog.DiscardHandler)))
 	for _, row := range []struct {
 		path   string

@@ -13,7 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
@@ -87,12 +87,12 @@ type storeText struct {
 // searchStore searches one base for one or several queries. It answers with all that the
 // engine finds, without the selection that chat requests apply: the caller may want to
 // select among the results of several bases.
-func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who lookup.Viewer, id string, store lookup.Store) error {
+func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who explain.Viewer, id string, store explain.Store) error {
 	s, err := readStoreSearch(ctx)
 	if err != nil {
 		return err
 	}
-	asked, err := lookup.ReadFilter(s.Filters)
+	asked, err := explain.ReadFilter(s.Filters)
 	if err != nil {
 		return err
 	}
@@ -126,12 +126,12 @@ func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
 		return s, optionError("query", "query has %d texts; it takes 1 to %d.", len(s.Query), maxQueries)
 	}
 	for _, text := range s.Query {
-		if strings.TrimSpace(text) == "" || len(text) > lookup.MaxQuery {
-			return s, optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(text), lookup.MaxQuery)
+		if strings.TrimSpace(text) == "" || len(text) > explain.MaxQuery {
+			return s, optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(text), explain.MaxQuery)
 		}
 	}
-	if n := s.MaxNumResults; n != nil && (*n < 1 || *n > lookup.MaxTopK) {
-		return s, optionError("max_num_results", "max_num_results is %d; it goes from 1 to %d.", *n, lookup.MaxTopK)
+	if n := s.MaxNumResults; n != nil && (*n < 1 || *n > explain.MaxTopK) {
+		return s, optionError("max_num_results", "max_num_results is %d; it goes from 1 to %d.", *n, explain.MaxTopK)
 	}
 	if r := s.RankingOptions; r != nil && r.ScoreThreshold != nil && (*r.ScoreThreshold < 0 || *r.ScoreThreshold > 1) {
 		return s, optionError("ranking_options.score_threshold", "score_threshold is %v; it goes from 0 to 1.", *r.ScoreThreshold)
@@ -142,7 +142,7 @@ func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
 // hitsOf returns the sources of one base's answer in the form of OpenAI's. The engine has
 // applied filter. It is applied again to a document whose attributes have changed since
 // then, as the new attributes are shown.
-func hitsOf(res retrieval.Result, store lookup.Store, filter *filter.Filter) []storeHit {
+func hitsOf(res retrieval.Result, store explain.Store, filter *filter.Filter) []storeHit {
 	generation := ""
 	if len(res.Bases) == 1 {
 		generation = res.Bases[0].Generation

@@ -10,7 +10,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/planning"
-	"sidenote/proxy/toolbox"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 )
 
@@ -30,7 +30,7 @@ func (t tooling) endpoint(path string) (endpoint, bool) {
 	case name == "":
 		return endpoint{method: "GET", handle: t.list}, true
 	}
-	return endpoint{method: "POST", handle: func(ctx *fasthttp.RequestCtx) error { return t.call(ctx, toolbox.Name(name[1:])) }}, true
+	return endpoint{method: "POST", handle: func(ctx *fasthttp.RequestCtx) error { return t.call(ctx, tools.ToolName(name[1:])) }}, true
 }
 
 // list describes the tools as a model is told of them.
@@ -43,11 +43,11 @@ func (t tooling) list(ctx *fasthttp.RequestCtx) error {
 	for _, ref := range who.Query.Bases {
 		ids = append(ids, ref.Knowledge)
 	}
-	return writeJSON(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": toolbox.Define(toolbox.Names(), t.Tools.Described(ids))})
+	return writeJSON(ctx, fasthttp.StatusOK, map[string]any{"object": "list", "data": tools.Define(tools.ToolNames(), t.Tools.Described(ids))})
 }
 
 // call runs a tool with the body as its arguments.
-func (t tooling) call(ctx *fasthttp.RequestCtx, name toolbox.Name) error {
+func (t tooling) call(ctx *fasthttp.RequestCtx, name tools.ToolName) error {
 	if name.Check() != nil {
 		fail(ctx, fasthttp.StatusNotFound, "not_found", fmt.Sprintf("There is no tool %q; GET %s lists them.", name, ToolsPath))
 		return nil
@@ -61,7 +61,7 @@ func (t tooling) call(ctx *fasthttp.RequestCtx, name toolbox.Name) error {
 		return err
 	}
 	res := t.Tools.Call(context.Background(), who, name, arguments)
-	wrong, isWrong := errors.AsType[*toolbox.ArgumentError](res.Err)
+	wrong, isWrong := errors.AsType[*tools.ArgumentError](res.Err)
 	switch {
 	case isWrong:
 		return optionError(wrong.Argument, "%s.", wrong.Error())
@@ -72,20 +72,20 @@ func (t tooling) call(ctx *fasthttp.RequestCtx, name toolbox.Name) error {
 }
 
 // caller is in whose name a tool is called, counting for ?model=.
-func (t tooling) caller(ctx *fasthttp.RequestCtx) (toolbox.Caller, error) {
+func (t tooling) caller(ctx *fasthttp.RequestCtx) (tools.Caller, error) {
 	who, err := t.viewer(ctx)
 	if err != nil {
-		return toolbox.Caller{}, err
+		return tools.Caller{}, err
 	}
 	policy, model := rewrite.DefaultPolicy(), string(ctx.QueryArgs().Peek("model"))
 	if ctx.QueryArgs().Has("tenant") {
 		tenant, err := t.tenant(ctx)
 		if err != nil {
-			return toolbox.Caller{}, err
+			return tools.Caller{}, err
 		}
 		policy = tenant.Rewrite
 		t.Planners.Help(&policy, planning.DryRun(&policy, model, &tenant.Budget))
 	}
 	policy.Tenant, policy.Knowledge, policy.Filter, policy.Search = who.Tenant, who.Bases, who.Filter, who.Settings
-	return toolbox.NewCaller(&policy, t.Rewriter.Models.Model(model)), nil
+	return tools.NewCaller(&policy, t.Rewriter.Models.Model(model)), nil
 }

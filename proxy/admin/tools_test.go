@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"sidenote/proxy/admin"
-	"sidenote/proxy/toolbox"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/chunk"
+	"sidenote/retrieval/tools"
 	"sidenote/retrieval/tools/toolstest"
 )
 
@@ -20,8 +20,8 @@ func TestTools(t *testing.T) {
 	claims := false
 	open := func() string {
 		return listen(t, admin.NewServer(handler(func(h *admin.Handler) {
-			h.Tools = &toolbox.Box{Knowledge: *k, Bases: func() []toolbox.Base {
-				return []toolbox.Base{{ID: "kb0", Description: "of others"}, {ID: "kb1", Description: "of staff"}}
+			h.Tools = &tools.Box{Knowledge: *k, Bases: func() []tools.Base {
+				return []tools.Base{{ID: "kb0", Description: "of others"}, {ID: "kb1", Description: "of staff"}}
 			}}
 			if p := h.Tenants.ByName("acme"); claims {
 				p.Rewrite.Filter = &byClaim
@@ -32,7 +32,7 @@ func TestTools(t *testing.T) {
 	}
 	url := open()
 	code, got := call(t, "GET", url+"/v1/tools?tenant=acme", "")
-	for _, name := range toolbox.Names() {
+	for _, name := range tools.ToolNames() {
 		if code != 200 || !strings.Contains(got, `"name":"`+string(name)+`"`) || !strings.Contains(got, " Knowledge bases: kb1 (of staff).") {
 			t.Errorf("no %s: %d %s", name, code, got)
 		}

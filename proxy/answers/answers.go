@@ -10,7 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/loop"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/transport"
 )
 
@@ -24,10 +24,10 @@ func Stream(answer *transport.Answer) bool {
 
 // ReadWhole reads an answer in memory that is taken from room. ok is false if that is not all of it:
 // it is larger than MaxWhole, or was cut. The error is a *transport.Error of class NoRoom.
-func ReadWhole(answer *transport.Answer, room transport.Room) (body []byte, ok bool, err error) {
+func ReadWhole(ans *transport.Answer, room transport.Room) (body []byte, ok bool, err error) {
 	memory := &memory{Room: room}
-	if body, ok = answer.Peek(MaxWhole, memory); memory.short {
-		return nil, false, &transport.Error{Class: transport.NoRoom, Err: loop.ErrNoRoom}
+	if body, ok = ans.Peek(MaxWhole, memory); memory.short {
+		return nil, false, &transport.Error{Class: transport.NoRoom, Err: answer.ErrNoLoopRoom}
 	}
 	return body, ok, nil
 }
@@ -92,7 +92,7 @@ func Fail(next io.Writer, body []byte) error {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(body, &said) == nil && len(said.Error) > 0 {
-		return loop.Data(next, append(append([]byte(`{"error":`), said.Error...), '}'))
+		return answer.EventData(next, append(append([]byte(`{"error":`), said.Error...), '}'))
 	}
-	return loop.Data(next, []byte(`{"error":{"code":"upstream_broken","message":"The answer broke off between two calls; try again.","param":null,"type":"server_error"}}`))
+	return answer.EventData(next, []byte(`{"error":{"code":"upstream_broken","message":"The answer broke off between two calls; try again.","param":null,"type":"server_error"}}`))
 }

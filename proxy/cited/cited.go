@@ -1,5 +1,5 @@
 // Package cited lets the answers to chats, into which sources were injected, pass a
-// citations.Checker: it knows the sources of a report, and how answers are relayed.
+// answer.CitationChecker: it knows the sources of a report, and how answers are relayed.
 package cited
 
 import (
@@ -9,19 +9,13 @@ import (
 	"slices"
 	"strconv"
 
-	"sidenote/proxy/citations"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 )
-
-// A Policy says what becomes of the citations in answers. The zero Policy leaves answers alone.
-type Policy struct {
-	Annotate      bool // sources that are cited are annotated
-	RemoveUnknown bool // citations of what was never given are removed
-}
 
 // Documents are what is asked of documents that were cited. It is safe for concurrent use.
 type Documents struct {
@@ -33,26 +27,26 @@ type Documents struct {
 
 // A Checker checks the answer to one chat. Its methods do nothing on a nil Checker.
 type Checker struct {
-	*citations.Checker
+	*answer.CitationChecker
 	report *report.Report
 	stream bool // the answer is being checked; what came of it is told when it has ended
 }
 
 // NewChecker returns what checks the answer to a chat, of which r is the report; nil if p asks
 // for nothing, no sources are given, or the answer is not text.
-func NewChecker(p Policy, req *rewrite.Request, r *report.Report, d Documents, panicked panics.Handler) *Checker {
+func NewChecker(p answer.Policy, req *rewrite.Request, r *report.Report, d Documents, panicked panics.Handler) *Checker {
 	if !p.Annotate || !req.TextFormat || !gives(r) {
 		return nil
 	}
-	return &Checker{report: r, Checker: citations.New(citations.Options{
-		Given: func(id int) (citations.Source, bool) { return given(r, id, d) },
+	return &Checker{report: r, CitationChecker: answer.NewCitations(answer.CitationOptions{
+		Given: func(id int) (answer.CitedSource, bool) { return given(r, id, d) },
 		Own:   Own(req), Terms: d.Terms, CountOnly: r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
 	})}
 }
 
 // Own returns the markers in what a request brought that its model did not say.
-func Own(req *rewrite.Request) citations.Own {
-	own := citations.Own{}
+func Own(req *rewrite.Request) answer.OwnMarkers {
+	own := answer.OwnMarkers{}
 	req.EachText(-1, func(n, _ int, raw []byte) {
 		if (bytes.IndexByte(raw, '[') >= 0 || bytes.Contains(raw, []byte("【"))) && chat.RoleOf(req, n) != "assistant" {
 			own.Add(chat.Unquote(raw))
@@ -67,12 +61,12 @@ func gives(r *report.Report) bool {
 }
 
 // given returns the source that the model was given under an id, as far as the caller may know it.
-func given(r *report.Report, id int, d Documents) (citations.Source, bool) {
+func given(r *report.Report, id int, d Documents) (answer.CitedSource, bool) {
 	e, text := entry(r, id)
 	if e == nil {
-		return citations.Source{}, false
+		return answer.CitedSource{}, false
 	}
-	s := citations.Source{Title: e.Doc, URL: address(e), Text: text}
+	s := answer.CitedSource{Title: e.Doc, URL: address(e), Text: text}
 	if r.Expose == report.ExposeNames {
 		s.Title = cmp.Or(e.Name, e.Doc)
 		if d.URL != nil {

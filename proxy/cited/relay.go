@@ -7,24 +7,23 @@ import (
 	"net/http"
 	"strconv"
 
-	"sidenote/proxy/citations"
-	"sidenote/proxy/coding"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/transport"
 )
 
 // Relay lets an answer pass c behind what it passes through already. An answer that is no stream
 // is read here, in memory that is taken from room, so that its head can tell what was found.
-func (c *Checker) Relay(answer *transport.Answer, how *transport.Relay, room transport.Room) {
+func (c *Checker) Relay(ans *transport.Answer, how *transport.Relay, room transport.Room) {
 	switch {
-	case c == nil || answer.Status() != http.StatusOK || !gives(c.report): // it was sent again without sources
+	case c == nil || ans.Status() != http.StatusOK || !gives(c.report): // it was sent again without sources
 		return
-	case !coding.Plain(string(answer.Header("Content-Encoding"))):
-		c.Skip(citations.UnreadEncoded)
-	case bytes.HasPrefix(answer.Header("Content-Type"), []byte("text/event-stream")):
+	case !answer.PlainCoding(string(ans.Header("Content-Encoding"))):
+		c.Skip(answer.UnreadEncoded)
+	case bytes.HasPrefix(ans.Header("Content-Type"), []byte("text/event-stream")):
 		c.Streamed(how)
 		return
 	default:
-		if body, ok := peek(c.Checker, answer, room); ok {
+		if body, ok := peek(c.CitationChecker, ans, room); ok {
 			if checked := c.JSON(body); !bytes.Equal(checked, body) {
 				how.Through = func(w io.Writer) io.WriteCloser { return &replacement{w, checked} }
 			}
@@ -59,27 +58,27 @@ func (c *Checker) Whole(body []byte) []byte {
 }
 
 // peek reads a whole answer; false if it is not read.
-func peek(c *citations.Checker, answer *transport.Answer, room transport.Room) (body []byte, ok bool) {
-	size := citations.MaxJSON
-	if n, err := strconv.Atoi(string(answer.Header("Content-Length"))); err == nil {
+func peek(c *answer.CitationChecker, ans *transport.Answer, room transport.Room) (body []byte, ok bool) {
+	size := answer.MaxCitedJSON
+	if n, err := strconv.Atoi(string(ans.Header("Content-Length"))); err == nil {
 		size = n
 	}
-	if size > citations.MaxJSON {
-		c.Skip(citations.UnreadTooLarge)
+	if size > answer.MaxCitedJSON {
+		c.Skip(answer.UnreadTooLarge)
 		return nil, false
 	}
 	if !room.Take(2 * size) { // one that is changed is copied
-		c.Skip(citations.UnreadMemory)
+		c.Skip(answer.UnreadMemory)
 		return nil, false
 	}
-	body, whole := answer.Peek(size, nil)
+	body, whole := ans.Peek(size, nil)
 	switch {
 	case whole:
 		return body, true
 	case len(body) == size:
-		c.Skip(citations.UnreadTooLarge)
+		c.Skip(answer.UnreadTooLarge)
 	default:
-		c.Skip(citations.UnreadCut)
+		c.Skip(answer.UnreadCut)
 	}
 	return nil, false
 }

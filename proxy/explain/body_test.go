@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sidenote/proxy/answertext"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 )
@@ -200,24 +200,24 @@ func BenchmarkBodies(b *testing.B) {
 // them.
 func TestAnswers(t *testing.T) {
 	const said = "Use sk-sidenote-1234 [1]."
-	long := strings.Repeat("y", answertext.MaxText)
+	long := strings.Repeat("y", answer.MaxText)
 	for _, c := range []struct {
 		bodies explain.Bodies
-		said   answertext.Answer
+		said   answer.Text
 		want   *explain.Answer
 	}{
-		{explain.BodiesOff, answertext.Answer{Bytes: 25, Text: said}, nil},
-		{explain.BodiesRedacted, answertext.Answer{Bytes: 25, Text: said, Finish: "stop"}, &explain.Answer{Bytes: 25, Text: "(25 bytes)", Finish: "stop"}},
-		{explain.BodiesFull, answertext.Answer{Bytes: 25, Text: said, Finish: "stop"}, &explain.Answer{Bytes: 25, Text: "Use (a key) [1].", Finish: "stop"}},
-		{explain.BodiesFull, answertext.Answer{Unread: answertext.Compressed}, &explain.Answer{Unread: answertext.Compressed}},
-		{explain.BodiesRedacted, answertext.Answer{Unread: answertext.Compressed}, &explain.Answer{Unread: answertext.Compressed}},
-		{explain.BodiesFull, answertext.Answer{Bytes: 1 << 20, Text: long}, &explain.Answer{Bytes: 1 << 20, Text: long + "\n… 983040 bytes …"}},
-		{explain.BodiesRedacted, answertext.Answer{Bytes: 1 << 20, Text: long}, &explain.Answer{Bytes: 1 << 20, Text: "(1048576 bytes)"}},
+		{explain.BodiesOff, answer.Text{Bytes: 25, Text: said}, nil},
+		{explain.BodiesRedacted, answer.Text{Bytes: 25, Text: said, Finish: "stop"}, &explain.Answer{Bytes: 25, Text: "(25 bytes)", Finish: "stop"}},
+		{explain.BodiesFull, answer.Text{Bytes: 25, Text: said, Finish: "stop"}, &explain.Answer{Bytes: 25, Text: "Use (a key) [1].", Finish: "stop"}},
+		{explain.BodiesFull, answer.Text{Unread: answer.TextCompressed}, &explain.Answer{Unread: answer.TextCompressed}},
+		{explain.BodiesRedacted, answer.Text{Unread: answer.TextCompressed}, &explain.Answer{Unread: answer.TextCompressed}},
+		{explain.BodiesFull, answer.Text{Bytes: 1 << 20, Text: long}, &explain.Answer{Bytes: 1 << 20, Text: long + "\n… 983040 bytes …"}},
+		{explain.BodiesRedacted, answer.Text{Bytes: 1 << 20, Text: long}, &explain.Answer{Bytes: 1 << 20, Text: "(1048576 bytes)"}},
 	} {
 		r, of := explain.New(2, c.bodies), &report.Report{ID: "a", Tenant: "t", Outcome: "injected"}
-		r.Answered(&report.Report{ID: "a", Tenant: "another"}, answertext.Answer{Text: "not theirs"})
+		r.Answered(&report.Report{ID: "a", Tenant: "another"}, answer.Text{Text: "not theirs"})
 		r.Answered(of, c.said)
-		r.Answered(&report.Report{ID: "a", Tenant: "another"}, answertext.Answer{Text: "not theirs"})
+		r.Answered(&report.Report{ID: "a", Tenant: "another"}, answer.Text{Text: "not theirs"})
 		r.Record(of)
 		e, _, _ := r.Find("a")
 		if diff := cmp.Diff(c.want, e.Answer); diff != "" {
@@ -228,11 +228,11 @@ func TestAnswers(t *testing.T) {
 
 // However many answers there are, they take no more memory than other bodies: the oldest go.
 func TestAnswersAreBounded(t *testing.T) {
-	const answers, fit = 600, 32 << 20 / answertext.MaxText
+	const answers, fit = 600, 32 << 20 / answer.MaxText
 	r := explain.New(answers, explain.BodiesFull)
 	for i := range answers {
 		of := &report.Report{ID: fmt.Sprint(i), Outcome: "injected"}
-		r.Answered(of, answertext.Answer{Bytes: answertext.MaxText, Text: strings.Repeat("y", answertext.MaxText)})
+		r.Answered(of, answer.Text{Bytes: answer.MaxText, Text: strings.Repeat("y", answer.MaxText)})
 		r.Record(of)
 	}
 	first := 0

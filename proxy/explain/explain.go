@@ -1,6 +1,7 @@
-// Package explain keeps what is known of the last requests, so that somebody can ask for
-// one of them by its id: what was found for it, what of that was put in, and why the rest
-// was not.
+// Package explain keeps records of the last requests, so that each can be looked up by its id: what
+// was found for it, what of that was put in, and why the rest was excluded. It also searches for a
+// person as requests do, says what would become of a chat without sending it (DryRun), and counts
+// the outcomes of the last hour in fixed memory (Overview).
 package explain
 
 import (
@@ -9,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"sidenote/proxy/answertext"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -78,7 +79,7 @@ type body struct {
 	of         bodyKind
 	Body                         // zero of stages
 	finish     string            // of an answer
-	unread     answertext.Unread // likewise
+	unread     answer.TextUnread // likewise
 	stages     []spoken          // by their order in the report
 }
 
@@ -236,7 +237,7 @@ func (r *Ring) keepBody(of *report.Report, as bodyKind, pieces [][]byte) {
 }
 
 // Answered implements proxy.BodyKeeper.
-func (r *Ring) Answered(of *report.Report, said answertext.Answer) {
+func (r *Ring) Answered(of *report.Report, said answer.Text) {
 	if r.copy == nil {
 		return
 	}

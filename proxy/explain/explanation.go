@@ -3,11 +3,9 @@ package explain
 import (
 	"time"
 
-	"sidenote/proxy/answertext"
-	"sidenote/proxy/citations"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
-	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -37,21 +35,21 @@ type Explanation struct {
 	Truncated bool             `json:"truncated"` // the upstream's answer ended before its end
 	Client    report.ClientEnd `json:"client"`
 
-	Cache     retrieval.CacheState `json:"cache,omitempty"`
-	Caches    []CacheUse           `json:"caches,omitempty"`   // what each of them said
-	Partial   bool                 `json:"partial"`            // not all knowledge could be searched in time
-	Degraded  retrieval.Stage      `json:"degraded,omitempty"` // the stage that the search did without
-	Knowledge []Searched           `json:"knowledge,omitempty"`
-	Ledger    *Ledger              `json:"ledger,omitempty"`        // nil if no rewrite was tried
-	Usage     *Usage               `json:"usage,omitempty"`         // nil if there was no answer that could tell it
-	Citations *citations.Report    `json:"citations,omitempty"`     // nil where they were not checked
-	Unoffered string               `json:"unoffered,omitempty"`     // why no tools were offered though the policy does
-	Refused   []string             `json:"refused_edits,omitempty"` // that the upstream refused, and that were left out when it was asked again
-	LeftOut   []string             `json:"left_out,omitempty"`      // edits that the upstream had refused in an earlier request
-	Tools     *Tools               `json:"tools,omitempty"`         // nil where none were offered
-	Unstaged  string               `json:"unstaged,omitempty"`      // why the chat was not answered in stages though the policy wants it
-	Stages    *Stages              `json:"stages,omitempty"`        // nil where it was not answered in any
-	Timings   Timings              `json:"timings_ms"`
+	Cache     retrieval.CacheState   `json:"cache,omitempty"`
+	Caches    []CacheUse             `json:"caches,omitempty"`   // what each of them said
+	Partial   bool                   `json:"partial"`            // not all knowledge could be searched in time
+	Degraded  retrieval.Stage        `json:"degraded,omitempty"` // the stage that the search did without
+	Knowledge []Searched             `json:"knowledge,omitempty"`
+	Ledger    *Ledger                `json:"ledger,omitempty"`        // nil if no rewrite was tried
+	Usage     *Usage                 `json:"usage,omitempty"`         // nil if there was no answer that could tell it
+	Citations *answer.CitationReport `json:"citations,omitempty"`     // nil where they were not checked
+	Unoffered string                 `json:"unoffered,omitempty"`     // why no tools were offered though the policy does
+	Refused   []string               `json:"refused_edits,omitempty"` // that the upstream refused, and that were left out when it was asked again
+	LeftOut   []string               `json:"left_out,omitempty"`      // edits that the upstream had refused in an earlier request
+	Tools     *Tools                 `json:"tools,omitempty"`         // nil where none were offered
+	Unstaged  string                 `json:"unstaged,omitempty"`      // why the chat was not answered in stages though the policy wants it
+	Stages    *Stages                `json:"stages,omitempty"`        // nil where it was not answered in any
+	Timings   Timings                `json:"timings_ms"`
 
 	// Of a chat, if bodies are kept. Received is as it came, or uncompressed; Sent as it
 	// went upstream the last time, nil if it did not.
@@ -69,7 +67,7 @@ type Answer struct {
 	Bytes  int               `json:"bytes"` // of the text, as it was
 	Text   string            `json:"text"`  // what is kept of it
 	Finish string            `json:"finish,omitempty"`
-	Unread answertext.Unread `json:"unread,omitempty"` // why the text is not known
+	Unread answer.TextUnread `json:"unread,omitempty"` // why the text is not known
 }
 
 // A Call is one request to an upstream.
@@ -84,14 +82,14 @@ type Call struct {
 // A Usage is what the answer used, in tokens, as it told it; with tools, the answers of all rounds
 // together.
 type Usage struct {
-	Found        usage.Finding `json:"found"` // "found", or why the numbers are 0
-	Input        int64         `json:"input_tokens"`
-	CachedInput  int64         `json:"cached_input_tokens"`             // part of Input
-	CacheWrite   int64         `json:"cache_write_tokens,omitempty"`    // likewise: written into the upstream's cache
-	CacheWrite1h int64         `json:"cache_write_1h_tokens,omitempty"` // part of CacheWrite
-	Output       int64         `json:"output_tokens"`
-	Reasoning    int64         `json:"reasoning_tokens"`       // part of Output
-	Tier         string        `json:"service_tier,omitempty"` // by whose prices it was charged; "": by the usual ones
+	Found        answer.UsageFinding `json:"found"` // "found", or why the numbers are 0
+	Input        int64               `json:"input_tokens"`
+	CachedInput  int64               `json:"cached_input_tokens"`             // part of Input
+	CacheWrite   int64               `json:"cache_write_tokens,omitempty"`    // likewise: written into the upstream's cache
+	CacheWrite1h int64               `json:"cache_write_1h_tokens,omitempty"` // part of CacheWrite
+	Output       int64               `json:"output_tokens"`
+	Reasoning    int64               `json:"reasoning_tokens"`       // part of Output
+	Tier         string              `json:"service_tier,omitempty"` // by whose prices it was charged; "": by the usual ones
 }
 
 // A Searched is a base that was searched, with its generation.

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"strings"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
-	"sidenote/proxy/usage"
 )
 
 // Stages are what became of a chat that is answered in stages.
@@ -99,7 +99,7 @@ func explainStages(s *report.Stages, upstream string) *Stages {
 			Name: c.Name, At: c.At, Upstream: cmp.Or(c.Upstream, upstream), Model: c.Model, Calls: c.Calls, Status: c.Status,
 			Took: report.Milliseconds(c.Took), Outcome: c.Outcome, Finish: c.Finish,
 		}
-		if u := c.Usage; u != (usage.Usage{}) {
+		if u := c.Usage; u != (answer.Usage{}) {
 			stage.Usage = &StageUsage{u.Input, u.CachedInput, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning}
 		}
 		e.Called = append(e.Called, stage)

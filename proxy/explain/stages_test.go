@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
-	"sidenote/proxy/usage"
 )
 
 // stagesOf is the report of a chat whose second stage failed.
@@ -18,7 +18,7 @@ func stagesOf(id, request, output string) *report.Report {
 	r.Outcome, r.Stages = report.Staged, &report.Stages{Of: 3, Answer: "draft", Ended: true, Called: []report.Stage{
 		{
 			Name: "draft", At: 1, Model: "gpt-5-mini", Calls: 1, Status: 200, Took: 1500 * time.Microsecond, Outcome: report.StageOK, Finish: "stop",
-			Usage: usage.Usage{Input: 900, CachedInput: 100, CacheWrite: 300, CacheWrite1h: 200, Output: 120, Reasoning: 20, Known: true}, Request: []byte(request), Output: output,
+			Usage: answer.Usage{Input: 900, CachedInput: 100, CacheWrite: 300, CacheWrite1h: 200, Output: 120, Reasoning: 20, Known: true}, Request: []byte(request), Output: output,
 		},
 		{Name: "critic", At: 2, Upstream: "other", Model: "judge", Outcome: report.StageConnect},
 	}}

@@ -3,7 +3,7 @@ package inspector
 import (
 	"strings"
 
-	"sidenote/proxy/citations"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/cited"
 	"sidenote/proxy/explain"
 	"sidenote/rewrite"
@@ -23,9 +23,9 @@ const markMarkup = 70
 // piecesOf splits what an answer says at its citations, as far as there is room; left is how many
 // bytes there are behind that. given has the ids of sources, and whether the page shows them; own are
 // the markers in what the request brought.
-func piecesOf(a *explain.Answer, given map[int]bool, own citations.Own, r *room) (pieces []piece, left int) {
+func piecesOf(a *explain.Answer, given map[int]bool, own answer.OwnMarkers, r *room) (pieces []piece, left int) {
 	at := 0
-	for _, m := range append(citations.Marks(a.Text), citations.Mark{From: len(a.Text)}) {
+	for _, m := range append(answer.Marks(a.Text), answer.Mark{From: len(a.Text)}) {
 		text := a.Text[at:m.From]
 		for i, c := range text {
 			if !r.take(shownSize(c)) {
@@ -56,7 +56,7 @@ func visibleLines(text string) string {
 }
 
 // ownOf returns the markers in what a request brought; nil if that is not kept whole.
-func ownOf(b *explain.Body) citations.Own {
+func ownOf(b *explain.Body) answer.OwnMarkers {
 	if b == nil || b.Bytes != len(b.Text) {
 		return nil
 	}

@@ -10,11 +10,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/apierror"
-	"sidenote/proxy/dryrun"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/headeroptions"
-	"sidenote/proxy/inspector/asked"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -35,8 +32,8 @@ type askView struct {
 	Own      string // the policy of the tenant at present
 	Modes    []string
 	Form     askForm
-	Kept     asked.Body // what is asked if nothing is typed
-	Wrong    string     // why nothing was asked
+	Kept     AskedBody // what is asked if nothing is typed
+	Wrong    string    // why nothing was asked
 	Compared *comparison
 }
 
@@ -71,7 +68,7 @@ func askViewOf(i *Inspector, v *visit) (*askView, error) {
 	if own == nil {
 		return nil, &problem{fasthttp.StatusNotFound, "There is no tenant of this request any more."}
 	}
-	view := &askView{Explanation: e, JSON: requestsPath + "/" + e.ID + "/json", Address: askAddress(e.ID), Policies: i.data.Policies.Names(), Own: own.Name, Kept: asked.Again(e, i.data.Requests.HasQuestions())}
+	view := &askView{Explanation: e, JSON: requestsPath + "/" + e.ID + "/json", Address: askAddress(e.ID), Policies: i.data.Policies.Names(), Own: own.Name, Kept: AskAgain(e, i.data.Requests.HasQuestions())}
 	for m := rewrite.Off; m <= rewrite.Staged; m++ {
 		view.Modes = append(view.Modes, m.String())
 	}
@@ -124,7 +121,7 @@ func reasonOf(err error) string {
 	if errors.As(err, &wrong) {
 		return wrong.message
 	}
-	return apierror.As(err).Message
+	return tenant.AsError(err).Message
 }
 
 // wrong is the error for a field of the form.
@@ -138,7 +135,7 @@ func compare(d *Data, view *askView) (*comparison, error) {
 	if p == nil {
 		return nil, wrong("There is no policy %s.", cut(view.Form.Policy, "").Text)
 	}
-	r := dryrun.Request{Policy: p, Unhelped: !view.Form.Helpers}
+	r := explain.DryRunRequest{Policy: p, Unhelped: !view.Form.Helpers}
 	var err error
 	if r.Body, err = view.body(); err != nil {
 		return nil, err
@@ -149,7 +146,7 @@ func compare(d *Data, view *askView) (*comparison, error) {
 		}
 	}
 	for _, option := range [...]struct{ header, value string }{{"sidenote-mode", view.Form.Mode}, {"sidenote-knowledge", view.Form.Knowledge}} {
-		if _, set := headeroptions.OfHeader(option.header); option.value != "" {
+		if _, set := tenant.OptionOfHeader(option.header); option.value != "" {
 			if err := set(&r.Options, option.value); err != nil {
 				return nil, wrong("%s: %s.", option.header, cut(err.Error(), "").Text)
 			}
@@ -170,7 +167,7 @@ func (view *askView) body() ([]byte, error) {
 	case strings.HasPrefix(text, "{"):
 		return []byte(text), nil
 	case text != "":
-		return asked.Question(view.Explanation, text), nil
+		return AskedQuestion(view.Explanation, text), nil
 	case view.Kept.JSON != nil:
 		return view.Kept.JSON, nil
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/dryrun"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/planning"
@@ -42,7 +41,7 @@ func asking() (data inspector.Data, searched, planned *atomic.Int64) {
 	acme := data.Policies.(policies)["acme"]
 	acme.Models = nil
 	acme.Rewrite.Planner = retrieval.PlanSettings{MaxQueries: 2, Timeout: 1e9}
-	data.DryRun = &dryrun.Runner{
+	data.DryRun = &explain.DryRunner{
 		Rewriter: &rewrite.Rewriter{Retriever: prepare, Models: words{}},
 		Planners: &planning.Planners{Upstreams: map[string]planning.Upstream{"openai": {}}, Plans: plans{planned}, Models: words{}},
 	}
@@ -162,7 +161,7 @@ func TestAskAgainIsGuarded(t *testing.T) {
 func TestAskAgainSaysWhyNot(t *testing.T) {
 	data, _, _ := asking()
 	address := serve(t, data, nil)
-	post := func(id string, fields ...string) answer {
+	post := func(id string, fields ...string) response {
 		t.Helper()
 		form := url.Values{}
 		for i := 0; i < len(fields); i += 2 {
@@ -246,7 +245,7 @@ func TestLongestPolicies(t *testing.T) {
 		data.Policies = longPolicies{text}
 		address := serve(t, data, nil)
 		page, asked := ask(t, "GET", address+"/requests/"+id, ""), ask(t, "POST", address+"/requests/"+id+"/ask", "text=How+long%3F")
-		for _, a := range []answer{page, asked} {
+		for _, a := range []response{page, asked} {
 			if n := len(a.body); a.code != 200 || n > 200_000 || !strings.HasSuffix(a.body, "</html>") {
 				t.Errorf("%s: %d, %d bytes", id, a.code, n)
 			}

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"sidenote/proxy/explain"
-	"sidenote/proxy/inspector/diff"
-	"sidenote/proxy/inspector/layout"
 )
 
 const (
@@ -55,7 +53,7 @@ type stretch struct {
 	Left  int    // lines for which there is no room
 	What  string // of "missing": what it is
 
-	all []layout.Line
+	all []layoutLine
 }
 
 // Len is how many lines there are.
@@ -92,12 +90,12 @@ func (r *room) fill(s *stretch, whole string) {
 }
 
 // linesOf lays out what is kept of a body.
-func linesOf(b *explain.Body) []layout.Line {
+func linesOf(b *explain.Body) []layoutLine {
 	head, tail, missing := b.Ends()
 	if missing != 0 {
-		return layout.Ends(head, tail, missing)
+		return layoutEnds(head, tail, missing)
 	}
-	return layout.Lines(head)
+	return layoutLines(head)
 }
 
 // text shows a body by itself.
@@ -115,7 +113,7 @@ func (r *room) text(b *explain.Body, whole string) []stretch {
 
 // compare shows what became of a body. What changed has room first.
 func (r *room) compare(before, after *explain.Body, whole string) []stretch {
-	list := stretches(diff.Lines(linesOf(before), linesOf(after)))
+	list := stretches(diffLines(linesOf(before), linesOf(after)))
 	for _, first := range [...]func(*stretch) bool{
 		func(s *stretch) bool { return s.Kind != "same" }, func(s *stretch) bool { return s.Kind == "same" && !s.Fold }, func(s *stretch) bool { return s.Fold },
 	} {
@@ -129,14 +127,14 @@ func (r *room) compare(before, after *explain.Body, whole string) []stretch {
 }
 
 // stretches folds what is far from changes, and leaves out what cannot be compared.
-func stretches(runs []diff.Run[layout.Line]) (list []stretch) {
+func stretches(runs []diffRun[layoutLine]) (list []stretch) {
 	for i := 0; i < len(runs); i++ {
-		if runs[i].Kind == diff.Same {
+		if runs[i].Kind == diffSame {
 			list = append(list, unchanged(runs[i].Lines, i == 0, i == len(runs)-1)...)
 			continue
 		}
 		from := i
-		for i+1 < len(runs) && runs[i+1].Kind != diff.Same {
+		for i+1 < len(runs) && runs[i+1].Kind != diffSame {
 			i++
 		}
 		changed := runs[from : i+1]
@@ -145,14 +143,14 @@ func stretches(runs []diff.Run[layout.Line]) (list []stretch) {
 			continue
 		}
 		for _, run := range changed {
-			list = append(list, stretch{Kind: map[diff.Kind]string{diff.Deleted: "gone", diff.Inserted: "new"}[run.Kind], all: run.Lines})
+			list = append(list, stretch{Kind: map[diffKind]string{diffDeleted: "gone", diffInserted: "new"}[run.Kind], all: run.Lines})
 		}
 	}
 	return list
 }
 
 // unchanged shows the lines beside changes, and folds the others.
-func unchanged(lines []layout.Line, first, last bool) (list []stretch) {
+func unchanged(lines []layoutLine, first, last bool) (list []stretch) {
 	from, to := min(beside, len(lines)), max(len(lines)-beside, 0)
 	if first {
 		from = 0
@@ -173,9 +171,9 @@ func unchanged(lines []layout.Line, first, last bool) (list []stretch) {
 
 // besideMissing says what is missing among lines that changed: there it is that, and nothing of
 // ours, that makes them differ. It is "" if nothing is.
-func besideMissing(runs []diff.Run[layout.Line]) (what string) {
+func besideMissing(runs []diffRun[layoutLine]) (what string) {
 	for _, run := range runs {
-		i := slices.IndexFunc(run.Lines, func(l layout.Line) bool { return l.Missing != 0 })
+		i := slices.IndexFunc(run.Lines, func(l layoutLine) bool { return l.Missing != 0 })
 		if i < 0 {
 			continue
 		}
@@ -186,7 +184,7 @@ func besideMissing(runs []diff.Run[layout.Line]) (what string) {
 		if what != "" {
 			what += ", and "
 		}
-		what += lost + map[diff.Kind]string{diff.Deleted: " of what came", diff.Inserted: " of what was sent"}[run.Kind]
+		what += lost + map[diffKind]string{diffDeleted: " of what came", diffInserted: " of what was sent"}[run.Kind]
 	}
 	if what != "" {
 		what += " are not kept, and the lines beside them are not compared"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"sidenote/proxy/answertext"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/report"
@@ -33,11 +33,11 @@ func keepBodies(r *explain.Ring, of *report.Report) {
 		line := strings.Repeat("y", 1<<20)
 		r.Received(of, []byte(hostile))
 		r.Sent(of, [][]byte{[]byte(hostile + "\n" + line)})
-		r.Answered(of, answertext.Answer{Bytes: len(hostile) + len(line), Text: hostile + "[1]" + line[:answertext.MaxText], Finish: hostile})
+		r.Answered(of, answer.Text{Bytes: len(hostile) + len(line), Text: hostile + "[1]" + line[:answer.MaxText], Finish: hostile})
 	default:
 		r.Received(of, []byte(received))
 		r.Sent(of, [][]byte{[]byte(sent)})
-		r.Answered(of, answertext.Answer{Bytes: len(said), Text: said, Finish: "stop"})
+		r.Answered(of, answer.Text{Bytes: len(said), Text: said, Finish: "stop"})
 	}
 }
 

@@ -3,9 +3,7 @@ package inspector
 import (
 	"cmp"
 
-	"sidenote/proxy/dryrun"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/inspector/sidebyside"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -17,7 +15,7 @@ const roomOfRows = 100 << 10
 type comparison struct {
 	Before, After *side
 	Figures       []figure
-	Rows          []sidebyside.Row
+	Rows          []sideRow
 	More          int      // sources that are not shown
 	Changed       []string // bases that have changed since
 	Unhelped      bool     // the policy has helpers that were not asked
@@ -44,7 +42,7 @@ type side struct {
 	Answer         string          // in place of a model's
 }
 
-func comparisonOf(e *explain.Explanation, now *dryrun.Result) *comparison {
+func comparisonOf(e *explain.Explanation, now *explain.DryRunResult) *comparison {
 	before := &side{Outcome: e.Outcome, Reason: e.Reason, Line: e.Line, Policy: e.Policy, Hash: e.PolicyHash, Mode: e.Mode, Unoffered: e.Unoffered, Not: e.Unstaged, Ledger: e.Ledger}
 	after := &side{
 		Outcome: now.Outcome, Reason: now.Reason, Line: string(report.AppendStatus(nil, &now.Report)), Policy: now.Policy, Hash: now.PolicyHash, Mode: now.Rules.Mode.String(),
@@ -58,7 +56,7 @@ func comparisonOf(e *explain.Explanation, now *dryrun.Result) *comparison {
 	}
 	c := &comparison{Before: before, After: after, Unhelped: now.Unhelped, Changed: changedBases(e, now)}
 	r := room(roomOfRows)
-	for _, row := range sidebyside.Align(before.count(), after.count()) {
+	for _, row := range alignRows(before.count(), after.count()) {
 		if c.More == 0 && r.take(sizeOf(&row)) {
 			c.Rows = append(c.Rows, row)
 		} else {
@@ -70,7 +68,7 @@ func comparisonOf(e *explain.Explanation, now *dryrun.Result) *comparison {
 }
 
 // sizeOf is how much of the page a row takes at most.
-func sizeOf(row *sidebyside.Row) int {
+func sizeOf(row *sideRow) int {
 	s := row.Source()
 	n := 2*sourceMarkup + 3*min(len(s.Doc), maxShown) + pageSize(cut(s.Doc, "").Text) + pageSize(cut(s.Knowledge, "").Text)
 	for _, e := range [...]*rewrite.SourceEntry{row.Before, row.After} {
@@ -132,7 +130,7 @@ func figures(before, after *side) (list []figure) {
 }
 
 // changedBases lists the bases that were searched then in another generation than now.
-func changedBases(e *explain.Explanation, now *dryrun.Result) (changed []string) {
+func changedBases(e *explain.Explanation, now *explain.DryRunResult) (changed []string) {
 	was := map[string]string{}
 	for _, base := range e.Knowledge {
 		was[base.ID] = base.Generation

@@ -23,7 +23,7 @@ const (
 )
 
 // eventsPath is the address of the events from the request with that number on.
-func eventsPath(f filter, from uint64) string {
+func eventsPath(f filterInspector, from uint64) string {
 	path := requestsPath + "/events?from=" + strconv.FormatUint(from, 10)
 	if q := f.query(); q != "" {
 		path += "&" + q
@@ -69,7 +69,7 @@ func (i *Inspector) events(v *visit) error {
 type stream struct {
 	inspector *Inspector
 	ring      *explain.Ring
-	filter    filter
+	filter    filterInspector
 	next      uint64 // the number of the first request that it has not looked at
 	to        io.Writer
 }
@@ -154,7 +154,7 @@ func (s *stream) rows() (rows []explain.Summary, lost int) {
 		lost, from = int(first-from), first
 	}
 	for n := end; n > from; n-- {
-		if len(rows) == maxEvent && s.filter == (filter{}) {
+		if len(rows) == maxEvent && s.filter == (filterInspector{}) {
 			return rows, lost + int(n-from) // without looking at them
 		}
 		switch r, ok := s.ring.Summary(n - 1); {

@@ -11,7 +11,7 @@ import (
 func WriteEvent(r *explain.Ring, text string, to io.Writer) func() error {
 	i := New(Data{Requests: r}, NewSessions())
 	return func() error {
-		_, err := (&stream{inspector: i, ring: r, filter: filter{Text: text}, to: to}).write()
+		_, err := (&stream{inspector: i, ring: r, filter: filterInspector{Text: text}, to: to}).write()
 		return err
 	}
 }

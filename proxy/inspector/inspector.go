@@ -1,8 +1,5 @@
-// Package inspector has the pages of the admin port, which show people what Sidenote did to
-// each request and why. They are made of templates and of values that New is given; nothing
-// here changes anything, and whatever is shown counts as hostile text.
-//
-// A new page is a row of pages and a file in site/.
+// Package inspector serves the pages of the admin port, on which people see what the model was
+// really shown.
 package inspector
 
 import (
@@ -16,12 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/dryrun"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/killswitch"
-	"sidenote/proxy/lookup"
-	"sidenote/proxy/overview"
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite/model"
 )
 
@@ -29,22 +22,22 @@ import (
 type Inspector struct {
 	data     Data
 	sessions *Sessions
-	routes   []route
+	routes   []routeInspector
 
 	templates map[string]*template.Template // by their files
 }
 
 // Data is what pages are made of.
 type Data struct {
-	Requests  *explain.Ring         // nil: no requests are kept
-	Overview  func() *overview.View // makes one of the last hour
-	Tenants   *tenancy.Directory    // who may call; nil: that is not known
-	Policies  Policies              // nil: what requests get is not known
-	Modes     *killswitch.Switch    // may lower the modes of policies; nil: nothing does
-	Usage     budget.Reporter       // tells what tenants used; nil: nothing is counted
-	Learnt    *model.Tracker        // what upstreams were seen to serve; nil: nothing
-	Knowledge *lookup.Knowledge     // what can be looked into; nil: nothing
-	DryRun    *dryrun.Runner        // asks requests again; nil: nothing does
+	Requests  *explain.Ring            // nil: no requests are kept
+	Overview  func() *explain.Overview // makes one of the last hour
+	Tenants   *tenant.Directory        // who may call; nil: that is not known
+	Policies  Policies                 // nil: what requests get is not known
+	Modes     *tenant.Switch           // may lower the modes of policies; nil: nothing does
+	Usage     budget.Reporter          // tells what tenants used; nil: nothing is counted
+	Learnt    *model.Tracker           // what upstreams were seen to serve; nil: nothing
+	Knowledge *explain.Knowledge       // what can be looked into; nil: nothing
+	DryRun    *explain.DryRunner       // asks requests again; nil: nothing does
 }
 
 // New returns an Inspector. Others with the same sessions let the same visitors in.
@@ -68,8 +61,8 @@ type visit struct {
 	in     bool    // by a session, which can be ended
 }
 
-// A route answers one method on one path.
-type route struct {
+// A routeInspector answers one method on one path.
+type routeInspector struct {
 	method string // GET includes HEAD
 	path   string // one part may be a name in braces, which stands for anything
 	public bool   // it needs no session
@@ -115,7 +108,7 @@ func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func(
 
 // find returns the route of a request. allowed are the methods of the path, "" if there is
 // nothing at it.
-func (i *Inspector) find(v *visit) (found *route, allowed string) {
+func (i *Inspector) find(v *visit) (found *routeInspector, allowed string) {
 	path, method := string(v.Path()), string(v.Method())
 	if method == "HEAD" {
 		method = "GET"

@@ -17,8 +17,6 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
-	"sidenote/proxy/lookup"
-	"sidenote/proxy/overview"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
 )
@@ -31,7 +29,7 @@ func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) strin
 	}
 	h := &admin.Handler{
 		Inspector: inspector.New(data, inspector.NewSessions()), Tenants: proxy.NewDirectory(proxy.Tenants{}),
-		Lookup: &lookup.Knowledge{Bases: func() []string { return nil }},
+		Lookup: &explain.Knowledge{Bases: func() []string { return nil }},
 	}
 	if change != nil {
 		change(h)
@@ -62,12 +60,12 @@ func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) strin
 }
 
 // lastHour has what these requests came to.
-func lastHour(texts *explain.Ring, requests ...*report.Report) func() *overview.View {
-	o := overview.New()
+func lastHour(texts *explain.Ring, requests ...*report.Report) func() *explain.Overview {
+	o := explain.NewRecorder()
 	for _, of := range requests {
 		o.Record(of)
 	}
-	return func() *overview.View { return o.View(time.Now(), texts) }
+	return func() *explain.Overview { return o.View(time.Now(), texts) }
 }
 
 func withTokens(token, readToken string) func(*admin.Handler) {
@@ -90,15 +88,15 @@ func requestOf(id string) *report.Report {
 	return of
 }
 
-// An answer is what the admin port said.
-type answer struct {
+// A response is what the admin port sent.
+type response struct {
 	code int
 	http.Header
 	body string
 }
 
 // ask sends a request as a browser would, but for redirects, which it does not follow.
-func ask(t testing.TB, method, address, body string, lines ...string) answer {
+func ask(t testing.TB, method, address, body string, lines ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
@@ -123,7 +121,7 @@ func ask(t testing.TB, method, address, body string, lines ...string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, string(b)}
+	return response{resp.StatusCode, resp.Header, string(b)}
 }
 
 // Every answer forbids what a page does not need, also those that refuse.

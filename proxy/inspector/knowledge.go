@@ -14,8 +14,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/apierror"
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -49,7 +49,7 @@ type choice struct {
 
 // A baseState is how a base does.
 type baseState struct {
-	lookup.Base
+	explain.Base
 	Wrong string // why that is not known
 }
 
@@ -65,7 +65,7 @@ func (b *baseState) Changed() time.Time {
 func (i *Inspector) stateOf(id string) baseState {
 	b, err := i.data.Knowledge.Describe(context.Background(), id)
 	if err != nil {
-		return baseState{Base: lookup.Base{ID: id}, Wrong: err.Error()}
+		return baseState{Base: explain.Base{ID: id}, Wrong: err.Error()}
 	}
 	return baseState{Base: b.Shortened()}
 }
@@ -98,22 +98,22 @@ func knowledgePage(i *Inspector, v *visit) (any, error) {
 
 // A foundView is the answer to a search.
 type foundView struct {
-	lookup.Found
+	explain.Found
 	Rows   []foundRow
 	Floor  string // what candidates need; "" for nothing
-	Stages []lookup.Stage
+	Stages []explain.LookupStage
 }
 
 // A foundRow is a line of it.
 type foundRow struct {
-	*lookup.Candidate
+	*explain.Candidate
 	Width, Line float64 // of its relevance, and where what it needs is, in the drawing; Line 0: it needs nothing
 	Excerpt     longText
 }
 
 // search asks bases as a tenant, or as nobody. Nothing is asked that costs money, as looking at a
 // page must not.
-func search(k *lookup.Knowledge, view *knowledgeView, bases []string) (*foundView, error) {
+func search(k *explain.Knowledge, view *knowledgeView, bases []string) (*foundView, error) {
 	var as *string
 	if view.Tenant != "" {
 		as = &view.Tenant
@@ -122,11 +122,11 @@ func search(k *lookup.Knowledge, view *knowledgeView, bases []string) (*foundVie
 	if err != nil {
 		return nil, err
 	}
-	found, err := k.Search(context.Background(), who, &lookup.Search{Query: view.Query, Knowledge: bases, Explain: true})
+	found, err := k.Search(context.Background(), who, &explain.LookupSearch{Query: view.Query, Knowledge: bases, Explain: true})
 	if err != nil {
 		return nil, err
 	}
-	out := &foundView{Found: found, Floor: found.Floor(), Stages: lookup.Stages(&found.Result)}
+	out := &foundView{Found: found, Floor: found.Floor(), Stages: explain.LookupStages(&found.Result)}
 	for _, c := range found.Candidates() {
 		row := foundRow{Candidate: c, Width: barWidth * c.Relevance, Line: barWidth * c.Least}
 		if c.Number > 0 {
@@ -145,14 +145,14 @@ type baseView struct {
 	Unlisted      bool // the base has documents, and cannot list them
 	From, Total   int  // of those that are listed, among those that the text chooses
 	Before, After string
-	Skipped       []lookup.Skipped
+	Skipped       []explain.Skipped
 	MoreSkipped   int
 	Live          bool
 }
 
 // A documentRow is a line of the list of documents.
 type documentRow struct {
-	lookup.File
+	explain.KnowledgeFile
 	Attributes string // as JSON; "" for none
 }
 
@@ -178,7 +178,7 @@ func basePage(i *Inspector, v *visit) (any, error) {
 }
 
 // list lists documents from one on.
-func (view *baseView) list(s lookup.Store, from int) {
+func (view *baseView) list(s explain.Store, from int) {
 	chosen := func(i int) int { return i } // of those that are listed
 	if view.Total = s.Files; view.Text != "" {
 		chosen, view.Total = choose(s, strings.ToLower(view.Text))
@@ -199,7 +199,7 @@ func (view *baseView) list(s lookup.Store, from int) {
 }
 
 // choose returns the documents whose ids or names contain a text in lower case, and how many there are.
-func choose(s lookup.Store, text string) (at func(int) int, n int) {
+func choose(s explain.Store, text string) (at func(int) int, n int) {
 	var all []int
 	for i := range s.Files {
 		if f := s.File(i); strings.Contains(strings.ToLower(f.ID), text) || strings.Contains(strings.ToLower(f.Name), text) {
@@ -230,7 +230,7 @@ func number(v *visit, name string) int {
 
 // A documentView is what document.html is made of.
 type documentView struct {
-	lookup.Reading
+	explain.Reading
 	Attributes    string
 	Chunks        []chunkView
 	Before, After string
@@ -239,7 +239,7 @@ type documentView struct {
 
 // A chunkView is a part of a document, as it was cut.
 type chunkView struct {
-	lookup.Chunk
+	explain.KnowledgeChunk
 	Hit  bool // the address names it
 	Text longText
 }
@@ -281,19 +281,19 @@ func documentPage(i *Inspector, v *visit) (any, error) {
 }
 
 // read reads the document that the address names, from a chunk on.
-func (i *Inspector) read(v *visit, first int) (lookup.Reading, error) {
-	k, chunks, tokens := i.data.Knowledge, maxChunks, lookup.MaxReadTokens
+func (i *Inspector) read(v *visit, first int) (explain.Reading, error) {
+	k, chunks, tokens := i.data.Knowledge, maxChunks, explain.MaxReadTokens
 	if k == nil {
-		return lookup.Reading{}, &problem{fasthttp.StatusNotFound, "Nothing is known of any knowledge base."}
+		return explain.Reading{}, &problem{fasthttp.StatusNotFound, "Nothing is known of any knowledge base."}
 	}
 	who, err := k.Viewer(nil)
 	if err != nil {
-		return lookup.Reading{}, err
+		return explain.Reading{}, err
 	}
-	r, err := k.Read(context.Background(), who, k.Model(""), &lookup.Read{
+	r, err := k.Read(context.Background(), who, k.Model(""), &explain.ReadPassage{
 		Knowledge: v.name, Document: string(v.QueryArgs().Peek("id")), First: first, Chunks: &chunks, MaxTokens: &tokens,
 	})
-	if e, ok := errors.AsType[*apierror.Error](err); ok && e.Reason == rewrite.ReasonOption {
+	if e, ok := errors.AsType[*tenant.APIError](err); ok && e.Reason == rewrite.ReasonOption {
 		return r, &problem{fasthttp.StatusNotFound, e.Message}
 	}
 	return r, err
@@ -301,7 +301,7 @@ func (i *Inspector) read(v *visit, first int) (lookup.Reading, error) {
 
 // messageOf is what an error says to people.
 func messageOf(err error) string {
-	if e, ok := errors.AsType[*apierror.Error](err); ok {
+	if e, ok := errors.AsType[*tenant.APIError](err); ok {
 		return e.Message
 	}
 	return err.Error()
@@ -316,11 +316,11 @@ func (i *Inspector) documentJSON(v *visit) error {
 }
 
 // stateTone is the class of the state of a base.
-func stateTone(s lookup.Status) string {
+func stateTone(s explain.Status) string {
 	switch s {
-	case lookup.StatusReady:
+	case explain.StatusReady:
 		return "good"
-	case lookup.StatusFailed:
+	case explain.StatusFailed:
 		return "bad"
 	}
 	return "calm"

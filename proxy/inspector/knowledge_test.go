@@ -13,9 +13,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
-	"sidenote/proxy/lookup"
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -69,40 +69,40 @@ func (b *bases) Passage(_ context.Context, _ retrieval.Query, p retrieval.Passag
 }
 
 // Store tells of 120 documents of hr.
-func (b *bases) Store(id string) (lookup.Store, bool) {
+func (b *bases) Store(id string) (explain.Store, bool) {
 	if id != "hr" {
-		return lookup.Store{Files: 7}, id == "elsewhere"
+		return explain.Store{Files: 7}, id == "elsewhere"
 	}
 	names := []string{hostile, "leave.md"}
 	for n := range 118 {
 		names = append(names, fmt.Sprintf("m%03d.md", n))
 	}
 	slices.Sort(names)
-	return lookup.Store{Files: len(names), File: func(i int) lookup.File {
-		return lookup.File{ID: names[i], Name: "Of " + names[i], Chunks: 45, Bytes: 1000, Attributes: map[string]any{"audience": hostile}}
+	return explain.Store{Files: len(names), File: func(i int) explain.KnowledgeFile {
+		return explain.KnowledgeFile{ID: names[i], Name: "Of " + names[i], Chunks: 45, Bytes: 1000, Attributes: map[string]any{"audience": hostile}}
 	}}, true
 }
 
 // Describe tells how bases do.
-func (b *bases) Describe(_ context.Context, id string) (lookup.Base, error) {
+func (b *bases) Describe(_ context.Context, id string) (explain.Base, error) {
 	if id != "hr" {
-		return lookup.Base{ID: id, Engine: "vector_store", Status: lookup.StatusFailed, Documents: 7}, nil
+		return explain.Base{ID: id, Engine: "vector_store", Status: explain.StatusFailed, Documents: 7}, nil
 	}
 	changed := time.Now().Unix()
-	return lookup.Base{
-		ID: id, Engine: "embedded", Status: lookup.StatusIngesting, Documents: 120, Chunks: 900, Generation: "g1", ChangedAt: &changed, Path: "/docs/" + hostile,
-		Ingest: &lookup.Ingest{Running: true, Done: int(b.done.Load()), Files: 200, Report: &lookup.Report{
-			Files: 120, New: 120, SkippedTotal: 2, Notes: []lookup.Note{{Document: hostile, Reason: hostile}},
-			Skipped:      []lookup.Skipped{{Path: hostile, Reason: hostile}, {Path: "scan.pdf", Reason: "no text layer"}},
-			SkippedKinds: []lookup.SkippedKind{{Files: 1, What: "PDF scanned", Why: "no text layer", Cure: "run OCR first", First: "scan.pdf"}, {Files: 1, What: hostile, Why: hostile, First: hostile}},
+	return explain.Base{
+		ID: id, Engine: "embedded", Status: explain.StatusIngesting, Documents: 120, Chunks: 900, Generation: "g1", ChangedAt: &changed, Path: "/docs/" + hostile,
+		Ingest: &explain.Ingest{Running: true, Done: int(b.done.Load()), Files: 200, Report: &explain.IngestReport{
+			Files: 120, New: 120, SkippedTotal: 2, Notes: []explain.LookupNote{{Document: hostile, Reason: hostile}},
+			Skipped:      []explain.Skipped{{Path: hostile, Reason: hostile}, {Path: "scan.pdf", Reason: "no text layer"}},
+			SkippedKinds: []explain.SkippedKind{{Files: 1, What: "PDF scanned", Why: "no text layer", Cure: "run OCR first", First: "scan.pdf"}, {Files: 1, What: hostile, Why: hostile, First: hostile}},
 		}},
 	}, nil
 }
 
 func (b *bases) data() inspector.Data {
-	acme := &tenancy.Policy{Tenant: "acme", Rewrite: rewrite.Policy{Knowledge: []string{"hr"}, Search: retrieval.DefaultSettings()}}
-	return inspector.Data{Knowledge: &lookup.Knowledge{
-		Tenants: tenancy.NewDirectory(tenancy.Tenants{Keys: []tenancy.Key{{Policy: acme}}}),
+	acme := &tenant.Policy{Tenant: "acme", Rewrite: rewrite.Policy{Knowledge: []string{"hr"}, Search: retrieval.DefaultSettings()}}
+	return inspector.Data{Knowledge: &explain.Knowledge{
+		Tenants: tenant.NewDirectory(tenant.Tenants{Keys: []tenant.Key{{Policy: acme}}}),
 		Bases:   func() []string { return []string{"elsewhere", "hr"} }, Retriever: b, Reader: b, Stores: b, Describe: b.Describe,
 		Model: func(string) rewrite.Model { return rewrite.Model{} },
 		Explainer: func(context.Context, retrieval.Query) (retrieval.Explained, error) {
@@ -199,8 +199,8 @@ func TestKnowledgePages(t *testing.T) {
 // Of a base that cannot be described its page says why.
 func TestUndescribedBase(t *testing.T) {
 	data := knowing()
-	data.Knowledge.Describe = func(context.Context, string) (lookup.Base, error) {
-		return lookup.Base{}, errors.New("the state is locked")
+	data.Knowledge.Describe = func(context.Context, string) (explain.Base, error) {
+		return explain.Base{}, errors.New("the state is locked")
 	}
 	for _, path := range []string{"/knowledge", "/knowledge/hr"} {
 		if body := ask(t, "GET", serve(t, data, nil)+path, "").body; !strings.Contains(body, "the state is locked") {

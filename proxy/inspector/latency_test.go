@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/overview"
+	"sidenote/proxy/explain"
 )
 
 // One slow minute does not flatten the others: it is cut at the top of the chart, and the chart says so.
 func TestLatencyChartKeepsItsScaleBesideOutliers(t *testing.T) {
-	at := func(p95s ...float64) *overview.View {
-		v := new(overview.View)
+	at := func(p95s ...float64) *explain.Overview {
+		v := new(explain.Overview)
 		for i, p95 := range p95s {
-			v.Minutes = append(v.Minutes, overview.Minute{Time: time.Unix(int64(60*i), 0), Overhead: overview.Quantile{P50: p95 / 2, P95: p95}})
+			v.Minutes = append(v.Minutes, explain.Minute{Time: time.Unix(int64(60*i), 0), Overhead: explain.Quantile{P50: p95 / 2, P95: p95}})
 		}
 		return v
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"sidenote/proxy/explain"
-	"sidenote/proxy/overview"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
@@ -25,13 +24,13 @@ const maxWindows = 40
 
 // An overviewView is what overview.html is made of.
 type overviewView struct {
-	*overview.View
+	*explain.Overview
 	Series    []series // outcomes that there were, as in View
 	ByMinute  *chart   // requests
 	Latency   *chart   // nil: no request was sent on
 	Failures  []why
-	Others    []why             // why requests went as they came
-	Minutes   []overview.Minute // with requests, the newest first
+	Others    []why            // why requests went as they came
+	Minutes   []explain.Minute // with requests, the newest first
 	Questions []question
 	Documents []given
 	Windows   []window // of upstreams that truncate prompts
@@ -62,20 +61,20 @@ type why struct {
 
 // A given is a document that was given.
 type given struct {
-	overview.Document
+	explain.UsedDocument
 	Address string // "" if its id was cut
 }
 
 // A question is one without a match, however often it was asked.
 type question struct {
-	overview.Question     // asked last
-	Times             int // among those that are remembered
-	Kept              bool
+	explain.OpenQuestion     // asked last
+	Times                int // among those that are remembered
+	Kept                 bool
 }
 
 func overviewPage(i *Inspector, _ *visit) (any, error) {
 	v, ring := i.data.Overview(), i.data.Requests
-	view := &overviewView{View: v, Kept: ring != nil, Questions: questionsOf(ring, v.Questions)}
+	view := &overviewView{Overview: v, Kept: ring != nil, Questions: questionsOf(ring, v.Questions)}
 	if i.data.Learnt != nil {
 		for _, e := range i.data.Learnt.All() {
 			if tokens := i.data.Learnt.Window(e.CalibrationKey); tokens > 0 && len(view.Windows) < maxWindows {
@@ -89,8 +88,8 @@ func overviewPage(i *Inspector, _ *visit) (any, error) {
 		}
 	}
 	for _, d := range v.Documents {
-		g := given{Document: d}
-		if len(d.ID) < overview.MaxID {
+		g := given{UsedDocument: d}
+		if len(d.ID) < explain.MaxOverviewID {
 			g.Address = documentAddress(d.Knowledge, d.ID, 0)
 		}
 		view.Documents = append(view.Documents, g)
@@ -118,7 +117,7 @@ func requestsOf(ring *explain.Ring, o rewrite.Outcome, r rewrite.Reason) string 
 	if ring == nil || o == report.Relayed {
 		return ""
 	}
-	f := filter{Outcome: string(o)}
+	f := filterInspector{Outcome: string(o)}
 	if r != "" {
 		f.Text = "reason=" + string(r)
 	}
@@ -126,7 +125,7 @@ func requestsOf(ring *explain.Ring, o rewrite.Outcome, r rewrite.Reason) string 
 }
 
 // questionsOf puts those together that ask the same, the most frequent first.
-func questionsOf(ring *explain.Ring, all []overview.Question) []question {
+func questionsOf(ring *explain.Ring, all []explain.OpenQuestion) []question {
 	ids := make([]string, len(all))
 	for n := range all {
 		ids[n] = all[n].ID
@@ -190,7 +189,7 @@ func (c *chart) stack(n int, title string, height float64, classes []string, val
 	}
 }
 
-func requestsChart(v *overview.View, all []series) *chart {
+func requestsChart(v *explain.Overview, all []series) *chart {
 	most := 0
 	for _, m := range v.Minutes {
 		most = max(most, m.Requests)
@@ -215,7 +214,7 @@ func requestsChart(v *overview.View, all []series) *chart {
 }
 
 // latencyChart shows what Sidenote added to requests: nil if it sent none on.
-func latencyChart(v *overview.View) *chart {
+func latencyChart(v *explain.Overview) *chart {
 	most := latencyScale(v.Minutes)
 	if most == 0 {
 		return nil
@@ -240,7 +239,7 @@ func latencyChart(v *overview.View) *chart {
 
 // latencyScale returns the latency that the chart has to show: the greatest p95 of a minute or, where that
 // is an outlier, what three of four minutes do not exceed. It is 0 if no minute has any.
-func latencyScale(minutes []overview.Minute) float64 {
+func latencyScale(minutes []explain.Minute) float64 {
 	var all []float64
 	for _, m := range minutes {
 		if m.Overhead.P95 > 0 {

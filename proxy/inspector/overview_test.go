@@ -8,12 +8,11 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
-	"sidenote/proxy/overview"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
-	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
@@ -39,7 +38,7 @@ func busy() inspector.Data {
 			case n%17 == 2:
 				of.Outcome = report.Relayed
 			default:
-				of.Usage = usage.Usage{Input: 2100, CachedInput: 900, Output: 180, Known: true}
+				of.Usage = answer.Usage{Input: 2100, CachedInput: 900, Output: 180, Known: true}
 				of.Budget.Charged.Money = 1_250_000
 			}
 			all = append(all, of)
@@ -153,7 +152,7 @@ func TestOverview(t *testing.T) {
 // The overview is made anew by itself, and neither closes what was opened nor takes the keyboard away.
 // While it is paused it is not.
 func TestOverviewIsLive(t *testing.T) {
-	ring, o := explain.New(500, explain.BodiesFull), overview.New()
+	ring, o := explain.New(500, explain.BodiesFull), explain.NewRecorder()
 	record := func(question string) {
 		of := endedAgo(question, 0)
 		unanswered(of, ring, question)
@@ -161,7 +160,7 @@ func TestOverviewIsLive(t *testing.T) {
 		o.Record(of)
 	}
 	record("one")
-	tb := openTab(t, serve(t, inspector.Data{Requests: ring, Overview: func() *overview.View { return o.View(time.Now(), ring) }}, nil))
+	tb := openTab(t, serve(t, inspector.Data{Requests: ring, Overview: func() *explain.Overview { return o.View(time.Now(), ring) }}, nil))
 	tb.open("/overview")
 	const asked = `[...document.querySelectorAll(".questions tbody th")].map((e) => e.textContent).join()`
 	if got := eval[string](tb, asked+` + document.getElementById("live").textContent`); got != "oneLive, every 5 seconds." {

@@ -50,8 +50,8 @@ const (
 )
 
 // actions are the routes that are no pages.
-func (i *Inspector) actions() []route {
-	return []route{
+func (i *Inspector) actions() []routeInspector {
+	return []routeInspector{
 		{method: "GET", path: homePath, page: true, answer: func(v *visit) error { redirect(v.RequestCtx, overviewPath); return nil }},
 		{method: "GET", path: overviewPath + "/json", page: true, answer: func(v *visit) error { return answerJSON(v, i.data.Overview()) }},
 		{method: "GET", path: requestsPath + "/events", answer: i.events},
@@ -72,7 +72,7 @@ var site embed.FS
 const filesPath = "/site/"
 
 // files are the routes of the styles and scripts of site/.
-func (i *Inspector) files() (routes []route) {
+func (i *Inspector) files() (routes []routeInspector) {
 	entries, err := site.ReadDir("site")
 	if err != nil {
 		panic("BUG: the pages: " + err.Error())
@@ -82,7 +82,7 @@ func (i *Inspector) files() (routes []route) {
 		if media == "" {
 			continue
 		}
-		routes = append(routes, route{method: "GET", path: filesPath + e.Name(), public: true, answer: func(v *visit) error {
+		routes = append(routes, routeInspector{method: "GET", path: filesPath + e.Name(), public: true, answer: func(v *visit) error {
 			b, err := fs.ReadFile(site, "site/"+e.Name())
 			v.Response.Header.SetContentType(media)
 			v.Response.SetBodyRaw(b)
@@ -93,8 +93,8 @@ func (i *Inspector) files() (routes []route) {
 }
 
 // route returns the route of a page.
-func (i *Inspector) route(p page) route {
-	return route{method: "GET", path: p.path, page: true, public: p.public, answer: func(v *visit) error {
+func (i *Inspector) route(p page) routeInspector {
+	return routeInspector{method: "GET", path: p.path, page: true, public: p.public, answer: func(v *visit) error {
 		data, err := p.data(i, v)
 		if err != nil {
 			return err

@@ -5,17 +5,17 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 )
 
 // A requestPolicy is what parts/requestpolicy.html is made of: the policy that a request had.
 type requestPolicy struct {
 	Tenant, Name string
-	Now          *tenancy.Policy // of the tenant at present; nil: there is no such tenant any more
-	Known        bool            // the request had it, too; else it has changed since
-	Override     bool            // of the policy, which held for the request
-	Settings     []Setting       // of the policy that somebody wrote, where it is known
-	Unshown      int             // other settings
+	Now          *tenant.Policy // of the tenant at present; nil: there is no such tenant any more
+	Known        bool           // the request had it, too; else it has changed since
+	Override     bool           // of the policy, which held for the request
+	Settings     []Setting      // of the policy that somebody wrote, where it is known
+	Unshown      int            // other settings
 	Narrowed     []difference
 	Rung, Means  string // of the ladder; "" if the request had room as it was
 	JSON         string // the address of the settings
@@ -66,7 +66,7 @@ func (s *Setting) size() int {
 
 // narrowed lists what was less for a request than its policy says: by its options, by a rung of the
 // ladder, or as the model's window has no more room.
-func narrowed(p *tenancy.Policy, e *explain.Explanation) (list []difference) {
+func narrowed(p *tenant.Policy, e *explain.Explanation) (list []difference) {
 	add := func(key, policy, request string) {
 		if policy != request {
 			list = append(list, difference{key, policy, request})

@@ -18,27 +18,27 @@ const (
 // maxOffered is how many tenants or models the form offers to choose from.
 const maxOffered = 50
 
-// A filter says which requests a list shows. What is "" lets all through.
-type filter struct {
+// A filterInspector says which requests a list shows. What is "" lets all through.
+type filterInspector struct {
 	Tenant, Outcome, Model string
 	Text                   string // a part of the status, whatever its case
 }
 
 // filterOf reads the filter of a request's query.
-func filterOf(v *visit) filter {
+func filterOf(v *visit) filterInspector {
 	value := func(name string) string {
 		return strings.TrimSpace(strings.ToValidUTF8(string(v.QueryArgs().Peek(name)), "\uFFFD"))
 	}
-	return filter{value("tenant"), value("outcome"), value("model"), value("text")}
+	return filterInspector{value("tenant"), value("outcome"), value("model"), value("text")}
 }
 
-func (f filter) passes(s *explain.Summary) bool {
+func (f filterInspector) passes(s *explain.Summary) bool {
 	return (f.Tenant == "" || f.Tenant == s.Tenant) && (f.Outcome == "" || f.Outcome == string(s.Outcome)) && (f.Model == "" || f.Model == s.Model) &&
 		(f.Text == "" || strings.Contains(strings.ToLower(s.Line), strings.ToLower(f.Text)))
 }
 
 // query is the filter as part of an address.
-func (f filter) query() string {
+func (f filterInspector) query() string {
 	q := url.Values{}
 	for name, value := range map[string]string{"tenant": f.Tenant, "outcome": f.Outcome, "model": f.Model, "text": f.Text} {
 		if value != "" {
@@ -53,7 +53,7 @@ type requestsView struct {
 	Looked   int               // requests that were looked at; below 0: none are kept
 	Rows     []explain.Summary // the newest first
 	More     bool              // older ones pass the filter, too, or were not looked at
-	Filter   filter
+	Filter   filterInspector
 	Filtered bool
 	Outcomes []rewrite.Outcome
 	Tenants  []string // to choose from
@@ -63,7 +63,7 @@ type requestsView struct {
 
 func (i *Inspector) requests(v *visit) (any, error) {
 	f := filterOf(v)
-	view := &requestsView{Looked: -1, Filter: f, Filtered: f != filter{}, Outcomes: outcomes()}
+	view := &requestsView{Looked: -1, Filter: f, Filtered: f != filterInspector{}, Outcomes: outcomes()}
 	ring := i.data.Requests
 	if ring == nil {
 		return view, nil

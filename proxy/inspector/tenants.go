@@ -11,9 +11,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/overview"
+	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 )
 
 // Policies knows what requests get by the configuration in force. It is safe for concurrent use.
@@ -23,7 +23,7 @@ type Policies interface {
 	// Resolve returns what requests of a tenant get, and where each value is from; with the name of
 	// a policy, what they would get under it. Tenant "" has nothing of its own, and needs a policy.
 	// nil means that there is no such tenant or policy.
-	Resolve(tenant, policy string) (*tenancy.Policy, []Setting)
+	Resolve(owner, policy string) (*tenant.Policy, []Setting)
 }
 
 // A Setting is a key of a policy with its value.
@@ -47,7 +47,7 @@ type tenantsView struct {
 
 // A tenantRow is a line of the list of tenants.
 type tenantRow struct {
-	*tenancy.Policy
+	*tenant.Policy
 	Keyless bool // callers that nothing names are this tenant
 }
 
@@ -60,7 +60,7 @@ type policyRow struct {
 
 // A rungRow is a line of what the ladder did.
 type rungRow struct {
-	overview.Rung
+	explain.RungCount
 	Means string
 }
 
@@ -144,7 +144,7 @@ func tenantLadderOf(d *Data, tenant string) *tenantLadder {
 	}
 	for _, rung := range append(budget.Rungs(), budget.RefuseRung) {
 		if times[rung] > 0 {
-			l.Rows = append(l.Rows, rungRow{overview.Rung{Rung: rung, Requests: times[rung]}, rungs[rung]})
+			l.Rows = append(l.Rows, rungRow{explain.RungCount{Rung: rung, Requests: times[rung]}, rungs[rung]})
 		}
 	}
 	return l
@@ -152,7 +152,7 @@ func tenantLadderOf(d *Data, tenant string) *tenantLadder {
 
 // A tenantView is what tenant.html is made of, and policy.html.
 type tenantView struct {
-	*tenancy.Policy
+	*tenant.Policy
 	Keyless  bool
 	Mode     string
 	Switched string   // the policy's mode, where the kill switch has lowered it
@@ -197,13 +197,13 @@ func policyPage(i *Inspector, v *visit) (any, error) {
 }
 
 // resolved returns what Policies knows.
-func resolved(d *Data, tenant, policy string) (*tenancy.Policy, []Setting, error) {
+func resolved(d *Data, owner, policy string) (*tenant.Policy, []Setting, error) {
 	if d.Policies != nil {
-		if p, settings := d.Policies.Resolve(tenant, policy); p != nil {
+		if p, settings := d.Policies.Resolve(owner, policy); p != nil {
 			return p, settings, nil
 		}
 	}
-	what := "tenant " + tenant
+	what := "tenant " + owner
 	if policy != "" {
 		what = "policy " + policy
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/tenancy"
+	"sidenote/proxy/tenant"
 )
 
 // ledgerWait is how long a page waits for the ledger of budgets.
@@ -37,7 +37,7 @@ type spent struct {
 }
 
 // usageOf asks the ledger about a tenant; nil if there is none.
-func usageOf(d *Data, p *tenancy.Policy) *usageView {
+func usageOf(d *Data, p *tenant.Policy) *usageView {
 	if d.Usage == nil {
 		return nil
 	}

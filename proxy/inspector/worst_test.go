@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/answertext"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/report"
@@ -66,7 +66,7 @@ func worst() *explain.Ring {
 		of := longest(id, text)
 		r.Received(of, []byte(text))
 		r.Sent(of, [][]byte{[]byte(strings.ReplaceAll(text, "a", "b") + "\x00\n" + text)})
-		r.Answered(of, answertext.Answer{Bytes: len(text), Text: text[:min(len(text), answertext.MaxText)], Finish: text})
+		r.Answered(of, answer.Text{Bytes: len(text), Text: text[:min(len(text), answer.MaxText)], Finish: text})
 		r.Record(of)
 	}
 	return r

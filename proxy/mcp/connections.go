@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidenote/proxy/apierror"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/tenant"
+	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/tcp"
 )
 
 // A listener accepts the connections of a Server.
 type listener struct {
-	*inbound.Gate
+	*transport.Gate
 	server *Server
 }
 
@@ -35,7 +35,7 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // refusal makes what a Gate answers.
 func refusal(code string) (head string, body []byte) {
-	return "", apierror.JSON(inbound.Message(code), apierror.TypeServer, code, "")
+	return "", tenant.ErrorJSON(transport.Message(code), tenant.ErrorTypeServer, code, "")
 }
 
 // Phases of a clientConn.
@@ -93,24 +93,24 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// State implements inbound.Conn.
-func (c *clientConn) State() (inbound.State, time.Duration) {
+// State implements transport.Conn.
+func (c *clientConn) State() (transport.State, time.Duration) {
 	since := time.Duration(c.since.Load())
 	switch phase := c.phase.Load(); {
 	case phase == readingHead:
-		return inbound.ReadingHead, since
+		return transport.ReadingHead, since
 	case phase == idle && c.refused.Load():
-		return inbound.Refused, since
+		return transport.Refused, since
 	case phase == idle:
-		return inbound.Idle, since
+		return transport.Idle, since
 	}
-	return inbound.Serving, since
+	return transport.Serving, since
 }
 
-// CloseUnused implements inbound.Conn.
-func (c *clientConn) CloseUnused(state inbound.State) bool {
+// CloseUnused implements transport.Conn.
+func (c *clientConn) CloseUnused(state transport.State) bool {
 	from := idle
-	if state == inbound.ReadingHead {
+	if state == transport.ReadingHead {
 		from = readingHead
 	}
 	if !c.phase.CompareAndSwap(from, closed) {

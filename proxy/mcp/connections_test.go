@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/transport/certs/certstest"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // A raw is a connection to a rig.
@@ -87,7 +87,7 @@ func TestFullPortMakesRoom(t *testing.T) {
 				}
 			}
 			if secure {
-				r.port.TLS = &tls.Config{Certificates: []tls.Certificate{certstest.NewAuthority().Issue(time.Now().Add(time.Hour), "127.0.0.1").TLS()}} //nolint:gosec // a test's
+				r.port.TLS = &tls.Config{Certificates: []tls.Certificate{transporttest.NewAuthority().Issue(time.Now().Add(time.Hour), "127.0.0.1").TLS()}} //nolint:gosec // a test's
 			}
 		})
 		var strangers []*raw
@@ -108,7 +108,7 @@ func TestFullPortMakesRoom(t *testing.T) {
 			}
 		}
 		for len(shed) > 0 {
-			if reason := <-shed; reason != inbound.ShedIdle && reason != inbound.ShedConnections {
+			if reason := <-shed; reason != transport.ShedIdle && reason != transport.ShedConnections {
 				t.Errorf("shed for %s", reason)
 			}
 		}
@@ -121,7 +121,7 @@ func TestFullPortMakesRoom(t *testing.T) {
 		case !secure && (status != 503 || head.Get("Retry-After") != "1" || !strings.Contains(body, `"type":"server_error"`) || !strings.Contains(body, `"code":"overloaded"`)):
 			t.Errorf("a connection beyond the limit got %d %v %s", status, head, body)
 		}
-		if reason := <-shed; reason != inbound.ShedConnections {
+		if reason := <-shed; reason != transport.ShedConnections {
 			t.Errorf("shed for %s", reason)
 		}
 	}
@@ -129,7 +129,7 @@ func TestFullPortMakesRoom(t *testing.T) {
 
 // One address has no more connections than it may.
 func TestConnectionsPerAddress(t *testing.T) {
-	r := newRig(t, func(r *rig) { r.options.Addresses = &inbound.Addresses{Most: 2} })
+	r := newRig(t, func(r *rig) { r.options.Addresses = &transport.Addresses{Most: 2} })
 	r.busy(t)
 	second := r.busy(t)
 	c := r.dial(t)

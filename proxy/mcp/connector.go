@@ -11,7 +11,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"sidenote/proxy/toolbox"
 	"sidenote/retrieval/tools"
 )
 
@@ -45,7 +44,7 @@ type connectorText struct {
 }
 
 // connectorTools describes search and fetch.
-func connectorTools(bases []toolbox.Base) []*sdk.Tool {
+func connectorTools(bases []tools.Base) []*sdk.Tool {
 	const (
 		text = `{"type":"string"}`
 		hit  = `"id":` + text + `,"title":` + text + `,"url":` + text
@@ -55,12 +54,12 @@ func connectorTools(bases []toolbox.Base) []*sdk.Tool {
 	}
 	return []*sdk.Tool{
 		{
-			Name: Search, Description: "Searches the knowledge bases. Gives the best passages by id, title and url; fetch reads them." + toolbox.Over(bases),
+			Name: Search, Description: "Searches the knowledge bases. Gives the best passages by id, title and url; fetch reads them." + tools.Over(bases),
 			InputSchema:  object(`"query":{"type":"string","description":"What to look for, in words that the documents would use."}`, `"query"`),
 			OutputSchema: object(`"results":{"type":"array","items":{"type":"object","properties":{`+hit+`},"required":["id","title","url"]}}`, `"results"`),
 		},
 		{
-			Name: Fetch, Description: "Reads a passage whole, by an id that search gave, with what stands around it." + toolbox.Over(bases),
+			Name: Fetch, Description: "Reads a passage whole, by an id that search gave, with what stands around it." + tools.Over(bases),
 			InputSchema:  object(`"id":{"type":"string","description":"An id that search gave."}`, `"id"`),
 			OutputSchema: object(hit+`,"text":`+text+`,"metadata":{"type":"object","additionalProperties":`+text+`}`, `"id","title","text","url"`),
 		},
@@ -68,7 +67,7 @@ func connectorTools(bases []toolbox.Base) []*sdk.Tool {
 }
 
 // search finds what fetch reads.
-func (k *Knowledge) search(ctx context.Context, as toolbox.Caller, arguments []byte) answer {
+func (k *Knowledge) search(ctx context.Context, as tools.Caller, arguments []byte) answer {
 	var asked struct {
 		Query json.RawMessage `json:"query,omitempty"`
 		TopK  int             `json:"top_k"`
@@ -77,8 +76,8 @@ func (k *Knowledge) search(ctx context.Context, as toolbox.Caller, arguments []b
 		asked.TopK = connectorHits
 		arguments = encode(asked)
 	} // else the tool says what is wrong
-	res := k.Tools.Call(ctx, as, toolbox.SearchKnowledge, arguments)
-	found, ok := res.Data.(toolbox.Hits)
+	res := k.Tools.Call(ctx, as, tools.SearchKnowledge, arguments)
+	found, ok := res.Data.(tools.FoundHits)
 	if !ok {
 		return answerOf(res)
 	}
@@ -90,18 +89,18 @@ func (k *Knowledge) search(ctx context.Context, as toolbox.Caller, arguments []b
 }
 
 // fetch reads what search found.
-func (k *Knowledge) fetch(ctx context.Context, as toolbox.Caller, arguments []byte) answer {
+func (k *Knowledge) fetch(ctx context.Context, as tools.Caller, arguments []byte) answer {
 	asked := struct {
 		ID *string `json:"id"`
 	}{}
 	if err := json.Unmarshal(arguments, &asked); err != nil || asked.ID == nil {
 		return answer{text: "id is missing, or no text; search gives it", result: Refused}
 	}
-	res := k.Tools.Call(ctx, as, toolbox.ReadKnowledge, encode(map[string][]string{"refs": {*asked.ID}}))
-	if wrong, ok := errors.AsType[*toolbox.ArgumentError](res.Err); ok {
+	res := k.Tools.Call(ctx, as, tools.ReadKnowledge, encode(map[string][]string{"refs": {*asked.ID}}))
+	if wrong, ok := errors.AsType[*tools.ArgumentError](res.Err); ok {
 		return answer{text: "id " + wrong.Reason, result: Refused}
 	}
-	read, ok := res.Data.(toolbox.Texts)
+	read, ok := res.Data.(tools.ToolTexts)
 	switch {
 	case !ok:
 		return answerOf(res)

@@ -19,12 +19,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/apierror"
-	"sidenote/proxy/headeroptions"
-	"sidenote/proxy/killswitch"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/tenant"
+	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/tcp"
 	"sidenote/rewrite"
 )
@@ -46,12 +44,12 @@ const (
 type Options struct {
 	Knowledge Knowledge
 	Callers   func() *proxy.Directory // finds out who calls; it may change
-	Switch    *killswitch.Switch      // may lower the modes of policies; nil: nothing does
+	Switch    *tenant.Switch          // may lower the modes of policies; nil: nothing does
 	Refused   func(Refusal)           // hears of each request that is refused; may be nil
 
-	Connections int                 // at once, see inbound.Set.MakeRoom; more get a 503. 0: what tcp.SharesOf gives MCP
-	Addresses   *inbound.Addresses  // counts them by address; may be nil
-	Shed        func(reason string) // called for each connection that is closed to make room, see inbound.Gate; may be nil
+	Connections int                  // at once, see transport.Set.MakeRoom; more get a 503. 0: what tcp.SharesOf gives MCP
+	Addresses   *transport.Addresses // counts them by address; may be nil
+	Shed        func(reason string)  // called for each connection that is closed to make room, see transport.Gate; may be nil
 }
 
 // A Refusal is a request that was refused before any tool was called.
@@ -70,7 +68,7 @@ type Server struct {
 	kept     http.Handler // for clients that have sessions
 	single   http.Handler // for those that have none
 	http     http.Server
-	conns    inbound.Set[*clientConn]
+	conns    transport.Set[*clientConn]
 }
 
 // NewServer returns a server that does not listen yet.
@@ -99,13 +97,13 @@ func NewServer(o Options) *Server {
 // Sessions returns how many sessions are open.
 func (s *Server) Sessions() int { return s.sessions.count() }
 
-// Serve answers requests on ln, which may be an *inbound.Listener, until Shutdown.
+// Serve answers requests on ln, which may be an *transport.Listener, until Shutdown.
 func (s *Server) Serve(ln net.Listener) error {
-	port, ok := ln.(*inbound.Listener)
+	port, ok := ln.(*transport.Listener)
 	if !ok {
-		port = &inbound.Listener{Listener: ln}
+		port = &transport.Listener{Listener: ln}
 	}
-	l := &listener{server: s, Gate: inbound.NewGate(port, inbound.GateOptions{
+	l := &listener{server: s, Gate: transport.NewGate(port, transport.GateOptions{
 		Most: s.conns.Most, Crowd: &s.conns, Refusal: refusal, Shed: s.options.Shed, Panicked: s.options.Knowledge.Panicked,
 	})}
 	defer l.Wait()
@@ -175,7 +173,7 @@ func (s *Server) identify(r *http.Request, now time.Time) (*Caller, error) {
 		return c, err
 	}
 	sender.Header.Del("Sidenote-Tenant") // it has been judged
-	asked, err := headeroptions.Read(sender.Header, false)
+	asked, err := tenant.ReadHeaderOptions(sender.Header, false)
 	if err != nil {
 		return c, err
 	}
@@ -196,9 +194,9 @@ func senderOf(r *http.Request) proxy.Sender {
 	h.SetHost(r.Host)
 	h.SetRequestURI(r.RequestURI)
 	conn := r.Context().Value(connKey{}).(net.Conn)
-	port := r.Context().Value(portKey{}).(*inbound.Listener)
+	port := r.Context().Value(portKey{}).(*transport.Listener)
 	secure, _ := conn.(*tls.Conn)
-	return proxy.Sender{Header: &h, Peer: inbound.PeerOf(port, secure), Remote: conn.RemoteAddr(), Local: conn.LocalAddr()}
+	return proxy.Sender{Header: &h, Peer: transport.InboundPeerOf(port, secure), Remote: conn.RemoteAddr(), Local: conn.LocalAddr()}
 }
 
 // readBody reads a body whole.
@@ -221,7 +219,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 
 // refuse answers with an error.
 func (s *Server) refuse(w http.ResponseWriter, err error, c *Caller) {
-	e := apierror.As(err)
+	e := tenant.AsError(err)
 	if s.options.Refused != nil {
 		s.options.Refused(Refusal{e, c.Policy.Tenant, c.denied})
 	}
@@ -232,7 +230,7 @@ func (s *Server) refuse(w http.ResponseWriter, err error, c *Caller) {
 func fail(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(apierror.JSON(message, apierror.TypeRequest, code, "")) // a client that has left needs no answer
+	_, _ = w.Write(tenant.ErrorJSON(message, tenant.ErrorTypeRequest, code, "")) // a client that has left needs no answer
 }
 
 // Keys of contexts: of a connection, its port, and a request's caller.

@@ -15,13 +15,13 @@ import (
 	"sidenote/proxy/panics"
 	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
-	"sidenote/proxy/toolbox"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 )
 
 // Knowledge is what is served. It is safe for concurrent use.
 type Knowledge struct {
-	Tools  *toolbox.Box
+	Tools  *tools.Box
 	Models rewrite.Models // counts for recall, as for a model that nobody names
 	// Planners are those of rerankers and graders, nil where nobody is asked. They may change.
 	Planners func() *planning.Planners
@@ -70,7 +70,7 @@ const (
 // Names returns the names of all tools that are served.
 func Names() []string {
 	names := []string{Search, Fetch}
-	for _, name := range toolbox.Names() {
+	for _, name := range tools.ToolNames() {
 		names = append(names, string(name))
 	}
 	return names
@@ -105,14 +105,14 @@ func (k *Knowledge) call(ctx context.Context, c *Caller, tool string, arguments 
 	}
 	policy := c.Policy
 	k.Planners().Help(&policy, planning.DryRun(&policy, "", c.Terms))
-	as := toolbox.NewCaller(&policy, k.Models.Model(""))
+	as := tools.NewCaller(&policy, k.Models.Model(""))
 	switch tool {
 	case Search:
 		a = k.search(ctx, as, arguments)
 	case Fetch:
 		a = k.fetch(ctx, as, arguments)
 	default:
-		a = answerOf(k.Tools.Call(ctx, as, toolbox.Name(tool), arguments))
+		a = answerOf(k.Tools.Call(ctx, as, tools.ToolName(tool), arguments))
 	}
 	return a
 }
@@ -120,9 +120,9 @@ func (k *Knowledge) call(ctx context.Context, c *Caller, tool string, arguments 
 var errPanic = errors.New("panic")
 
 // answerOf returns what a model reads of a result, and the same for a program.
-func answerOf(res toolbox.Result) answer {
+func answerOf(res tools.CallResult) answer {
 	a := answer{text: res.Content, data: res.Data, result: Done, err: res.Err}
-	if _, wrong := errors.AsType[*toolbox.ArgumentError](res.Err); wrong {
+	if _, wrong := errors.AsType[*tools.ArgumentError](res.Err); wrong {
 		a.result, a.err = Refused, nil
 	} else if res.Err != nil {
 		a.result = Failed
@@ -160,17 +160,17 @@ func (k *Knowledge) server(callerOf func(*sdk.RequestExtra) *Caller, sessionID f
 
 // list describes the tools to a caller; nil is one without bases.
 func (k *Knowledge) list(c *Caller) []*sdk.Tool {
-	var bases []toolbox.Base
+	var bases []tools.Base
 	if c != nil {
 		bases = k.Tools.Described(c.Policy.Knowledge)
 	}
-	tools := connectorTools(bases)
-	for _, d := range toolbox.Define(toolbox.Names(), bases) {
-		tools = append(tools, &sdk.Tool{Name: string(d.Name), Description: d.Description, InputSchema: d.Parameters})
+	kit := connectorTools(bases)
+	for _, d := range tools.Define(tools.ToolNames(), bases) {
+		kit = append(kit, &sdk.Tool{Name: string(d.Name), Description: d.Description, InputSchema: d.Parameters})
 	}
 	closed := false
-	for _, tool := range tools {
+	for _, tool := range kit {
 		tool.Annotations = &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &closed}
 	}
-	return tools
+	return kit
 }

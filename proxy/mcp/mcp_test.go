@@ -23,13 +23,12 @@ import (
 	"go.uber.org/goleak"
 
 	"sidenote/proxy"
-	"sidenote/proxy/identity"
-	"sidenote/proxy/identity/identitytest"
 	"sidenote/proxy/mcp"
 	"sidenote/proxy/planning"
-	"sidenote/proxy/toolbox"
-	"sidenote/proxy/transport/certs/certstest"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/tenant"
+	"sidenote/proxy/tenant/tenanttest"
+	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/transporttest"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/chunk"
@@ -52,7 +51,7 @@ type rig struct {
 	url     string
 	options mcp.Options
 	tenants proxy.Tenants
-	port    inbound.Listener
+	port    transport.Listener
 
 	mu      sync.Mutex
 	calls   []mcp.Call
@@ -86,7 +85,7 @@ func newRig(t *testing.T, change func(*rig)) *rig {
 	r := &rig{tenants: proxy.Tenants{Keys: []proxy.Key{key("staff", policy("staff", as.Filter)), key("board", policy("board", nil))}}}
 	r.options = mcp.Options{
 		Knowledge: mcp.Knowledge{
-			Tools:  &toolbox.Box{Knowledge: *k, Bases: func() []toolbox.Base { return []toolbox.Base{{ID: "staff", Description: "rules of the house"}} }},
+			Tools:  &tools.Box{Knowledge: *k, Bases: func() []tools.Base { return []tools.Base{{ID: "staff", Description: "rules of the house"}} }},
 			Models: models{counter}, Planners: func() *planning.Planners { return nil }, Version: "test",
 			Link: func(_, doc string) string {
 				if doc == "linked.md" {
@@ -216,12 +215,12 @@ func TestTools(t *testing.T) {
 				t.Errorf("%q, want %q", names, mcp.Names())
 			}
 			_, res := call(t, s, "search_knowledge", map[string]any{"query": "which badge do tricycles need", "top_k": 2})
-			hits := structured[toolbox.Hits](t, res).Hits
+			hits := structured[tools.FoundHits](t, res).Hits
 			if len(hits) == 0 || !strings.HasPrefix(hits[0].RefID, "staff:guide.md:") {
 				t.Fatalf("%+v", hits)
 			}
 			text, res := call(t, s, "read_knowledge", map[string]any{"refs": []string{hits[0].RefID}})
-			if !strings.HasPrefix(text, `<source id="1"`) || !strings.Contains(text, "velocity") || structured[toolbox.Texts](t, res).Sources[0].RefID == "" {
+			if !strings.HasPrefix(text, `<source id="1"`) || !strings.Contains(text, "velocity") || structured[tools.ToolTexts](t, res).Sources[0].RefID == "" {
 				t.Error(text)
 			}
 			if text, res := call(t, s, "search_files", map[string]any{"query": "tricycles"}); !strings.Contains(text, "guide.md") || res.IsError {
@@ -462,17 +461,17 @@ func TestSessionOfAnother(t *testing.T) {
 // Each call is made with the claims of the token that comes with it, also in a session that
 // another token of the tenant began; without them nothing is.
 func TestClaims(t *testing.T) {
-	signer := identitytest.New(t)
+	signer := tenanttest.NewSigner(t)
 	r := newRig(t, func(r *rig) {
 		p := *r.tenants.Keys[0].Policy
 		p.Rewrite.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: filter.Claim("audience")}
 		r.tenants.Keys = nil
-		r.tenants.Named, r.tenants.Issuers = []*proxy.Policy{&p}, []identity.Issuer{signer.Trusted()}
-		r.tenants.Rules = []identity.Rule{{Issuer: identitytest.Name, Tenant: "staff", Claims: map[string][]string{"groups": {"g"}}}}
+		r.tenants.Named, r.tenants.Issuers = []*proxy.Policy{&p}, []tenant.Issuer{signer.Trusted()}
+		r.tenants.Rules = []tenant.ClaimRule{{Issuer: tenanttest.Name, Tenant: "staff", Claims: map[string][]string{"groups": {"g"}}}}
 	})
 	token := func(more map[string]any) as {
 		more["groups"] = "g"
-		return as{"Authorization": "Bearer " + signer.Token(identitytest.Claims(time.Now(), more))}
+		return as{"Authorization": "Bearer " + signer.Token(tenanttest.Claims(time.Now(), more))}
 	}
 	res := r.post(t, token(map[string]any{}), initialize)
 	if body, _ := io.ReadAll(res.Body); res.StatusCode != 403 || !bytes.Contains(body, []byte(`"code":"missing_claim"`)) {
@@ -555,7 +554,7 @@ func TestClientLeaves(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			h := hanging{make(chan context.Context), make(chan struct{})}
 			r := newRig(t, func(r *rig) {
-				r.options.Knowledge.Tools = &toolbox.Box{Knowledge: tools.Knowledge{Retriever: h, Terms: strings.Fields}}
+				r.options.Knowledge.Tools = &tools.Box{Knowledge: tools.Knowledge{Retriever: h, Terms: strings.Fields}}
 			})
 			s := r.connect(t, version, staffKey)
 			ctx, leave := context.WithCancel(t.Context())
@@ -585,7 +584,7 @@ func TestClientHangsUp(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	h := hanging{make(chan context.Context), make(chan struct{})}
 	r := newRig(t, func(r *rig) {
-		r.options.Knowledge.Tools = &toolbox.Box{Knowledge: tools.Knowledge{Retriever: h, Terms: strings.Fields}}
+		r.options.Knowledge.Tools = &tools.Box{Knowledge: tools.Knowledge{Retriever: h, Terms: strings.Fields}}
 	})
 	begun := r.post(t, staffKey, initialize)
 	id := begun.Header.Get("Mcp-Session-Id")
@@ -623,14 +622,14 @@ func TestClientHangsUp(t *testing.T) {
 
 // A port may have TLS, and a peer whose certificate is trusted names the tenant.
 func TestTLS(t *testing.T) {
-	authority := certstest.NewAuthority()
+	authority := transporttest.NewAuthority()
 	server, gateway, stranger := authority.Issue(time.Now().Add(time.Hour)), authority.Issue(time.Now().Add(time.Hour), "gateway.test"), authority.Issue(time.Now().Add(time.Hour), "stranger.test")
 	r := newRig(t, func(r *rig) {
 		r.port.TLS = &tls.Config{Certificates: []tls.Certificate{server.TLS()}, ClientCAs: authority.Pool, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"http/1.1"}}
 		r.tenants.Certificates = []string{"gateway.test"}
 	})
 	for _, row := range []struct {
-		shown  certstest.Pair
+		shown  transporttest.Pair
 		status int
 	}{{gateway, 200}, {stranger, 401}} {
 		client := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool, Certificates: []tls.Certificate{row.shown.TLS()}}}
@@ -652,7 +651,7 @@ func TestTLS(t *testing.T) {
 func TestPanic(t *testing.T) {
 	panicked := make(chan any, 1)
 	r := newRig(t, func(r *rig) {
-		r.options.Knowledge.Tools = &toolbox.Box{}
+		r.options.Knowledge.Tools = &tools.Box{}
 		r.options.Knowledge.Panicked = func(value any, _ []byte) { panicked <- value }
 	})
 	s := r.connect(t, withSessions, staffKey)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
 
@@ -34,7 +34,7 @@ func newPort(t *testing.T) port {
 
 func (p port) post(tenant, session, body string) *httptest.ResponseRecorder {
 	ctx := context.WithValue(context.Background(), connKey{}, p.conn)
-	r := httptest.NewRequest("POST", Path, strings.NewReader(body)).WithContext(context.WithValue(ctx, portKey{}, &inbound.Listener{Tenant: tenant}))
+	r := httptest.NewRequest("POST", Path, strings.NewReader(body)).WithContext(context.WithValue(ctx, portKey{}, &transport.Listener{Tenant: tenant}))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if session != "" {

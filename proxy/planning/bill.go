@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
-	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -140,15 +140,15 @@ func (b *bill) sum() (sum budget.Amount, told int64) {
 	for i := range b.parts {
 		part := &b.parts[i]
 		counted, _ := b.counter.Count(part.answer.Text)
-		used, by, _ := usage.Settlement{
-			Outcome: outcomeOf(part.err), Found: usage.Found, Prompt: part.prompt, Longest: part.longest,
-			Told:    usage.Usage{Input: part.answer.Usage.Input, Output: part.answer.Usage.Output, Known: part.answer.Usage.Known},
-			Counted: usage.Counted{Output: int64(counted), Known: true},
+		used, by, _ := answer.Settlement{
+			Outcome: outcomeOf(part.err), Found: answer.UsageFound, Prompt: part.prompt, Longest: part.longest,
+			Told:    answer.Usage{Input: part.answer.Usage.Input, Output: part.answer.Usage.Output, Known: part.answer.Usage.Known},
+			Counted: answer.CountedUsage{Output: int64(counted), Known: true},
 		}.Settle()
-		if by == usage.AsNothing {
+		if by == answer.SettledAsNothing {
 			continue
 		}
-		if by == usage.AsTold || by == usage.AsCounted {
+		if by == answer.SettledAsReported || by == answer.SettledAsCounted {
 			told += used.Input + used.Output
 		}
 		sum.Tokens = min(sum.Tokens+used.Input+used.Output, budget.MaxAmount)
@@ -159,15 +159,15 @@ func (b *bill) sum() (sum budget.Amount, told int64) {
 }
 
 // outcomeOf tells how far a call came that ended with an error of services.LLM, or nil.
-func outcomeOf(err error) usage.Outcome {
+func outcomeOf(err error) answer.Outcome {
 	if status, ok := errors.AsType[*services.StatusError](err); ok {
-		return usage.OutcomeOf(status.Status, true)
+		return answer.OutcomeOf(status.Status, true)
 	}
 	switch {
 	case err == nil, errors.Is(err, services.ErrNoCompletion):
-		return usage.Completed
+		return answer.OutcomeCompleted
 	case errors.Is(err, services.ErrDown), errors.Is(err, services.ErrBusy), errors.Is(err, syscall.ECONNREFUSED), errors.As(err, new(*net.DNSError)):
-		return usage.NotSent
+		return answer.OutcomeNotSent
 	}
-	return usage.Unknown
+	return answer.OutcomeUnknown
 }

@@ -12,8 +12,8 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/budget"
-	"sidenote/proxy/metrics/metricstest"
 	"sidenote/proxy/planning"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -78,7 +78,7 @@ func ledger(t *testing.T) (*budget.Memory, *budget.Meter) {
 	t.Helper()
 	now := time.Date(2026, 3, 10, 12, 0, 30, 0, time.UTC)
 	l := budget.NewMemory(func() time.Time { return now })
-	m := budget.NewMeter(l, l, settler{t, l}, metricstest.New().NewBudgets())
+	m := budget.NewMeter(l, l, settler{t, l}, reporttest.NewMetrics().NewBudgets())
 	t.Cleanup(func() {
 		if u, err := l.Usage(context.Background(), "acme", budget.Limits{}); err != nil || u.Day.Held != (budget.Amount{}) || m.Open() != 0 {
 			t.Errorf("held: %+v, %d open, %v", u.Day.Held, m.Open(), err)

@@ -1,5 +1,6 @@
-// Package report holds what is known of a request when it has ended, and what is written
-// of that into the headers of its answer.
+// Package report holds the record of a request that has ended, and writes it: into the headers of
+// the answer, into the request log, which never lets a request wait, and into the metrics for
+// Prometheus, where it also counts what happens beside requests.
 package report
 
 import (
@@ -11,10 +12,9 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/citations"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/route"
 	"sidenote/proxy/unsupported"
-	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -117,16 +117,16 @@ type Report struct {
 
 	Client ClientEnd
 
-	Usage      usage.Usage   // of the last call, or of all rounds with tools, as the answers told it; zero if they did not
-	UsageFound usage.Finding // "" if there was no answer that could tell it
-	Answered   usage.Named   // what the last answer tells of itself, where it is paid
-	Generated  usage.Counted // our count of its text, where a metered answer did not tell what it used
+	Usage      answer.Usage        // of the last call, or of all rounds with tools, as the answers told it; zero if they did not
+	UsageFound answer.UsageFinding // "" if there was no answer that could tell it
+	Answered   answer.Named        // what the last answer tells of itself, where it is paid
+	Generated  answer.CountedUsage // our count of its text, where a metered answer did not tell what it used
 
-	Unoffered string            // why no tools were offered though the policy does; of a closed list
-	Tools     *Tools            // what its model did with tools of ours; nil where it was offered none
-	Unstaged  string            // why the chat was not answered in stages though the policy wants it; of a closed list
-	Stages    *Stages           // what became of its stages; nil where it was not answered in any
-	Citations *citations.Report // of the answer; nil where they were not checked
+	Unoffered string                 // why no tools were offered though the policy does; of a closed list
+	Tools     *Tools                 // what its model did with tools of ours; nil where it was offered none
+	Unstaged  string                 // why the chat was not answered in stages though the policy wants it; of a closed list
+	Stages    *Stages                // what became of its stages; nil where it was not answered in any
+	Citations *answer.CitationReport // of the answer; nil where they were not checked
 
 	Budget Budget // what was reserved and charged; without limits, what it took
 
@@ -137,12 +137,12 @@ type Report struct {
 
 // A Budget is what a request took of its tenant's.
 type Budget struct {
-	Rung        string        // of the ladder; "" if the request had room as it was
-	Estimate    budget.Amount // reserved
-	Charged     budget.Amount // settled
-	By          usage.Basis   // what Charged rests on
-	Tier        string        // service_tier by whose prices; "" for the usual ones
-	Implausible bool          // the upstream told more than can be true, and our own count was taken
+	Rung        string                 // of the ladder; "" if the request had room as it was
+	Estimate    budget.Amount          // reserved
+	Charged     budget.Amount          // settled
+	By          answer.SettlementBasis // what Charged rests on
+	Tier        string                 // service_tier by whose prices; "" for the usual ones
+	Implausible bool                   // the upstream told more than can be true, and our own count was taken
 }
 
 // A Purpose says why an upstream was called.

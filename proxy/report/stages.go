@@ -3,7 +3,7 @@ package report
 import (
 	"time"
 
-	"sidenote/proxy/usage"
+	"sidenote/proxy/answer"
 	"sidenote/rewrite"
 )
 
@@ -49,10 +49,10 @@ type Stage struct {
 	Status   int    // of the last answer; 0: there was none
 	Took     time.Duration
 	Outcome  StageOutcome
-	Finish   string      // the reason to finish; "" if none was told
-	Usage    usage.Usage // as the answer told it
-	Request  []byte      // its body; nil if nothing was sent
-	Output   string      // its text
+	Finish   string       // the reason to finish; "" if none was told
+	Usage    answer.Usage // as the answer told it
+	Request  []byte       // its body; nil if nothing was sent
+	Output   string       // its text
 }
 
 // Stages are what became of a chat that is answered in stages.
@@ -93,7 +93,7 @@ func (s *Stages) Failed() *Stage {
 }
 
 // used notes what the last call used.
-func (s *Stages) used(u usage.Usage) {
+func (s *Stages) used(u answer.Usage) {
 	if s == nil {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sidenote/proxy/citations"
+	"sidenote/proxy/answer"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -113,7 +113,7 @@ func AppendStatus(dst []byte, r *Report) []byte {
 
 // appendCitations appends what came of the citations of an answer that was read before its head
 // was sent.
-func appendCitations(dst []byte, c *citations.Report) []byte {
+func appendCitations(dst []byte, c *answer.CitationReport) []byte {
 	switch {
 	case c == nil:
 		return dst

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/usage"
+	"sidenote/proxy/answer"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -125,7 +125,7 @@ func (t *Tools) GiveAgain(given json.RawMessage) {
 
 // Rounds are what the rounds of a request before its last one used and were charged.
 type Rounds struct {
-	usage   usage.Usage
+	usage   answer.Usage
 	unknown bool // an answer did not tell what it used
 	charged budget.Amount
 	n       int
@@ -144,7 +144,7 @@ func (r *Report) EndRound(before *Rounds) {
 	r.Stages.used(r.Usage)
 	before.charged = plus(before.charged, r.Budget.Charged)
 	before.n++
-	r.Usage, r.UsageFound, r.Answered, r.Generated, r.Budget.Charged = usage.Usage{}, "", usage.Named{}, usage.Counted{}, budget.Amount{}
+	r.Usage, r.UsageFound, r.Answered, r.Generated, r.Budget.Charged = answer.Usage{}, "", answer.Named{}, answer.CountedUsage{}, budget.Amount{}
 }
 
 // AddRounds adds what the rounds before the last one used.
@@ -157,9 +157,9 @@ func (r *Report) AddRounds(before *Rounds) {
 	r.EndRound(before)
 	r.Usage, r.Budget.Charged = before.usage, before.charged
 	r.Usage.Known = !before.unknown
-	r.UsageFound = usage.Found
+	r.UsageFound = answer.UsageFound
 	if before.unknown || unknown {
-		r.UsageFound = usage.Partial
+		r.UsageFound = answer.UsagePartial
 	}
 }
 

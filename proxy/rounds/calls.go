@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"sidenote/proxy/loop"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
-	"sidenote/proxy/toolbox"
+	"sidenote/retrieval/tools"
 )
 
 // maxCalls is how many calls of one turn are answered.
@@ -34,22 +34,22 @@ const skippedShare = 4
 
 // A call is one of ours while it is answered.
 type call struct {
-	loop.Call
-	name   toolbox.Name
-	result toolbox.Result
+	answer.LoopCall
+	name   tools.ToolName
+	result tools.CallResult
 	took   time.Duration
 
 	repeated bool // it was answered before
 }
 
 // answer answers calls, side by side.
-func (r *Rounds) answer(calls []loop.Call) []call {
+func (r *Rounds) answer(calls []answer.LoopCall) []call {
 	ctx, cancel := context.WithDeadline(r.Life, r.deadline)
 	defer cancel()
 	all := make([]call, len(calls))
 	var run []*call
 	for i, c := range calls {
-		all[i] = call{Call: c, name: r.Offer.Names[c.Name]}
+		all[i] = call{LoopCall: c, name: r.Offer.Names[c.Name]}
 		key := string(all[i].name) + "\x00" + canonical(c.Arguments)
 		switch {
 		case all[i].name == "":
@@ -212,7 +212,7 @@ func (r *Rounds) note(c *call) {
 
 // outcomeOf says what became of a call, of a closed list.
 func outcomeOf(c *call) report.ToolOutcome {
-	_, wrong := errors.AsType[*toolbox.ArgumentError](c.result.Err)
+	_, wrong := errors.AsType[*tools.ArgumentError](c.result.Err)
 	switch {
 	case c.repeated:
 		return report.ToolRepeated

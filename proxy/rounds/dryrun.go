@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"sidenote/proxy/report"
-	"sidenote/proxy/toolbox"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
 )
@@ -12,7 +12,7 @@ import (
 // DryRun reports what becomes of a chat that is sent to nobody, and returns the names under which
 // its model would be offered the tools of a policy, in that policy's order. The result's edits are
 // those of the first round, without turns of earlier requests, which are of other callers.
-func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *toolbox.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options) (r report.Report, offered []string) {
+func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *tools.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options) (r report.Report, offered []string) {
 	var o *Offering
 	if p.Mode == rewrite.Tools {
 		o, r.Unoffered = tryOffer(rw, of, req, p.Knowledge)
@@ -32,7 +32,7 @@ func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *toolbox.Policy, p rew
 	return r, offered
 }
 
-func tryOffer(rw *rewrite.Rewriter, of *toolbox.Policy, req *chat.Request, knowledge []string) (o *Offering, unoffered string) {
+func tryOffer(rw *rewrite.Rewriter, of *tools.Policy, req *chat.Request, knowledge []string) (o *Offering, unoffered string) {
 	o, refusal := Offer(req, of, rw.Models.Model(req.Model), knowledge)
 	if refusal != "" {
 		return nil, string(refusal)

@@ -4,15 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 
-	"sidenote/proxy/loop"
-	"sidenote/proxy/toolbox"
-	"sidenote/proxy/toolbox/xmlcalls"
+	"sidenote/proxy/answer"
+	"sidenote/retrieval/tools"
 )
 
-// elements reads calls that stand in a text, as a loop.TextReader.
-type elements struct{ scanner xmlcalls.Scanner }
+// elements reads calls that stand in a text, as a answer.LoopTextReader.
+type elements struct{ scanner tools.XMLScanner }
 
-func newElements(offered []toolbox.Name) *elements {
+func newElements(offered []tools.ToolName) *elements {
 	e := new(elements)
 	names := make([]string, len(offered))
 	for i, name := range offered {
@@ -22,21 +21,21 @@ func newElements(offered []toolbox.Name) *elements {
 	return e
 }
 
-// Write implements loop.TextReader.
+// Write implements answer.LoopTextReader.
 func (e *elements) Write(piece []byte) []byte { return e.scanner.Write(piece) }
 
-// Close implements loop.TextReader.
-func (e *elements) Close() (text []byte, calls []loop.Call, said int) {
+// Close implements answer.LoopTextReader.
+func (e *elements) Close() (text []byte, calls []answer.LoopCall, said int) {
 	text = e.scanner.Close()
 	for i, c := range e.scanner.Calls() {
-		calls = append(calls, loop.Call{Name: c.Name, Arguments: string(c.Arguments), At: i, Text: c.Raw})
+		calls = append(calls, answer.LoopCall{Name: c.Name, Arguments: string(c.Arguments), At: i, Text: c.Raw})
 	}
 	return text, calls, e.scanner.Said()
 }
 
 // calling makes the assistant's message of calls that stood in a text, without the rest of that,
 // which the client has.
-func calling(calls []loop.Call) json.RawMessage {
+func calling(calls []answer.LoopCall) json.RawMessage {
 	elements := make([]string, len(calls))
 	for i := range calls {
 		elements[i] = calls[i].Text
@@ -56,7 +55,7 @@ func inElement(c *call) string {
 	if ok && c.result.Nothing != "" {
 		ok, message, content = false, c.result.Nothing, ""
 	}
-	return xmlcalls.Result(string(c.name), ok, message, content)
+	return tools.XMLResult(string(c.name), ok, message, content)
 }
 
 // inText makes one message of the results of calls that stood in a text.

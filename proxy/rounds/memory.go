@@ -6,30 +6,28 @@ import (
 	"errors"
 	"slices"
 
-	"sidenote/cache/turns"
-	"sidenote/proxy/loop"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
-	"sidenote/proxy/toolbox"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/offer"
-	"sidenote/rewrite/toolhistory"
+	"sidenote/rewrite/toolcalls"
 )
 
 // A Kit is what answers the calls of models, and keeps what their clients do not see of them.
 type Kit struct {
-	Box   *toolbox.Box
-	Turns *turns.Store // nil: nothing is kept
+	Box   *tools.Box
+	Turns *toolcalls.TurnStore // nil: nothing is kept
 }
 
 // Restore puts back what the client of a request has not seen of turns before, and returns how many
 // turns these are. owner is whose they must be. take takes memory for them, in bytes; where there is
 // none nothing is put back.
-func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.Owner, take func(n int) bool) int {
+func (o *Offering) Restore(ctx context.Context, kept *toolcalls.TurnStore, owner toolcalls.TurnOwner, take func(n int) bool) int {
 	if kept == nil {
 		return 0
 	}
-	o.kept, o.owner, o.history = kept, owner, toolhistory.Read(o.req)
+	o.kept, o.owner, o.history = kept, owner, toolcalls.ReadHistory(o.req)
 	keys := o.history.Keys()
 	if len(keys) == 0 {
 		return 0
@@ -43,7 +41,7 @@ func (o *Offering) Restore(ctx context.Context, kept *turns.Store, owner turns.O
 		return 0
 	}
 	for _, in := range insertions {
-		o.restored = append(o.restored, rewrite.Edit{Name: offer.EditMessages, Offset: in.Offset, Insert: rewrite.EditText{in.Text}})
+		o.restored = append(o.restored, rewrite.Edit{Name: toolcalls.EditMessages, Offset: in.Offset, Insert: rewrite.EditText{in.Text}})
 	}
 	for _, turn := range restored {
 		o.nextID = max(o.nextID, turn.NextID)
@@ -71,11 +69,11 @@ func (o *Offering) FirstID(n int) int { return max(n+1, o.nextID) }
 
 // keep keeps what the client does not see of a turn in which it gets calls of its own: the rounds
 // before, and ours with their results. shown is the text that the client has.
-func (o *Offering) keep(ctx context.Context, r *Rounds, t *loop.Turn, ours []call) {
+func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours []call) {
 	if o.kept == nil {
 		return
 	}
-	turn := toolhistory.Turn{NextID: r.Caller.FirstID, Sources: r.Report.Given()}
+	turn := toolcalls.Turn{NextID: r.Caller.FirstID, Sources: r.Report.Given()}
 	if o.policy.XML {
 		turn.Before = r.unseen
 		if len(ours) > 0 { // a round of their own, as the client's message cannot hold their results
@@ -87,16 +85,16 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *loop.Turn, ours []cal
 			turn.Before = withoutText(r.messages) // the client has it, in one with the text of its own message
 		}
 		for i := range ours {
-			turn.Calls = append(turn.Calls, toolhistory.Call{At: ours[i].At, JSON: ours[i].JSON})
+			turn.Calls = append(turn.Calls, toolcalls.HistoryCall{At: ours[i].At, JSON: ours[i].JSON})
 		}
 	}
-	var theirs []toolhistory.AppCall
+	var theirs []toolcalls.AppCall
 	for _, c := range t.Theirs {
-		theirs = append(theirs, toolhistory.AppCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		theirs = append(theirs, toolcalls.AppCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
 	switch err := o.kept.Keep(ctx, o.owner, o.history.KeyOfAnswer(r.loop.Shown(), theirs), &turn); {
 	case err == nil:
-	case errors.Is(err, toolhistory.ErrTooLarge):
+	case errors.Is(err, toolcalls.ErrTooLarge):
 		r.Report.Unkept = report.TurnTooLarge
 	default:
 		r.Report.Unkept = report.TurnUnsound

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"sidenote/cache"
-	"sidenote/cache/turns"
 	"sidenote/proxy/rounds"
-	"sidenote/proxy/toolbox"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/toolhistory"
-	"sidenote/rewrite/toolhistory/historytest"
+	"sidenote/rewrite/toolcalls"
+	"sidenote/rewrite/toolcalls/toolcallstest"
 )
 
 // goesOn is what a client sends behind a turn of which it saw the call of weather.
@@ -25,10 +24,10 @@ type words struct{}
 
 func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
 
-var acme = turns.Owner{Tenant: "acme"}
+var acme = toolcalls.TurnOwner{Tenant: "acme"}
 
 // remembering returns what keeps the rest of the turn in goesOn: a call whose result has n words.
-func remembering(t *testing.T, n int) (*turns.Store, *chat.Request) {
+func remembering(t *testing.T, n int) (*toolcalls.TurnStore, *chat.Request) {
 	t.Helper()
 	req, err := chat.Parse([]byte(goesOn))
 	if err != nil {
@@ -38,9 +37,9 @@ func remembering(t *testing.T, n int) (*turns.Store, *chat.Request) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := turns.NewStore([]cache.Tier{{Name: "memory", Store: turns.NewMemory(1 << 20), TTL: turns.Lifetime, EmptyTTL: turns.Lifetime}}, nil)
-	err = kept.Keep(t.Context(), acme, toolhistory.Read(req).Keys()[0], &toolhistory.Turn{
-		Calls:   []toolhistory.Call{{At: 1, JSON: json.RawMessage(`{"id":"b","type":"function","function":{"name":"search_knowledge","arguments":"{}"}}`)}},
+	kept := toolcalls.NewTurnStore([]cache.Tier{{Name: "memory", Store: toolcalls.NewTurnMemory(1 << 20), TTL: toolcalls.TurnLifetime, EmptyTTL: toolcalls.TurnLifetime}}, nil)
+	err = kept.Keep(t.Context(), acme, toolcalls.ReadHistory(req).Keys()[0], &toolcalls.Turn{
+		Calls:   []toolcalls.HistoryCall{{At: 1, JSON: json.RawMessage(`{"id":"b","type":"function","function":{"name":"search_knowledge","arguments":"{}"}}`)}},
 		Results: []json.RawMessage{result},
 		NextID:  7,
 	})
@@ -52,7 +51,7 @@ func remembering(t *testing.T, n int) (*turns.Store, *chat.Request) {
 
 func offer(t *testing.T, req *chat.Request) *rounds.Offering {
 	t.Helper()
-	o, refusal := rounds.Offer(req, &toolbox.Policy{Offer: []toolbox.Name{toolbox.SearchKnowledge}, MaxRounds: 4}, rewrite.Model{}, []string{"docs"})
+	o, refusal := rounds.Offer(req, &tools.Policy{Offer: []tools.ToolName{tools.SearchKnowledge}, MaxRounds: 4}, rewrite.Model{}, []string{"docs"})
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
@@ -71,7 +70,7 @@ func TestRestoredCounts(t *testing.T) {
 	if grown := len(body) - len(rewrite.ApplyEdits(nil, req.Body, bare.Join(nil))); grown < 2500 || taken < 2*grown-8 || taken > 2*grown {
 		t.Errorf("%d bytes are taken for %d", taken, grown)
 	}
-	if err := historytest.Check(body); err != nil {
+	if err := toolcallstest.Check(body); err != nil {
 		t.Errorf("%v: %s", err, body)
 	}
 	if n := o.Tokens(words{}) - bare.Tokens(words{}); n < 500 || n > 510 {
@@ -100,10 +99,10 @@ func TestNotRestored(t *testing.T) {
 			return o.Restore(t.Context(), kept, acme, func(int) bool { return false })
 		},
 		"another tenant": func(o *rounds.Offering) int {
-			return o.Restore(t.Context(), kept, turns.Owner{Tenant: "umbra"}, func(int) bool { return true })
+			return o.Restore(t.Context(), kept, toolcalls.TurnOwner{Tenant: "umbra"}, func(int) bool { return true })
 		},
 		"other rights": func(o *rounds.Offering) int {
-			return o.Restore(t.Context(), kept, turns.Owner{Tenant: "acme", Access: "less"}, func(int) bool { return true })
+			return o.Restore(t.Context(), kept, toolcalls.TurnOwner{Tenant: "acme", Access: "less"}, func(int) bool { return true })
 		},
 		"nothing is kept": func(o *rounds.Offering) int {
 			return o.Restore(t.Context(), nil, acme, func(int) bool { return true })

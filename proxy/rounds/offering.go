@@ -5,34 +5,31 @@ import (
 	"slices"
 	"strings"
 
-	"sidenote/cache/turns"
-	"sidenote/proxy/loop"
-	"sidenote/proxy/toolbox"
-	"sidenote/proxy/toolbox/xmlcalls"
+	"sidenote/proxy/answer"
 	"sidenote/retrieval"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chat"
-	"sidenote/rewrite/offer"
 	"sidenote/rewrite/tokens"
-	"sidenote/rewrite/toolhistory"
+	"sidenote/rewrite/toolcalls"
 )
 
 // An Offering is what of ours a request goes up with: tools beside the application's, or a text
 // about them, and messages that its client has not seen.
 type Offering struct {
-	Names map[string]toolbox.Name // of our tools, by the names under which they are offered
-	Given []json.RawMessage       // the sources of turns that were put back, as report.Tools.Given returned them
+	Names map[string]tools.ToolName // of our tools, by the names under which they are offered
+	Given []json.RawMessage         // the sources of turns that were put back, as report.Tools.Given returned them
 
 	req       *chat.Request
-	policy    *toolbox.Policy
-	asked     offer.Request
+	policy    *tools.Policy
+	asked     toolcalls.OfferRequest
 	tools     rewrite.Edit // offers them; none under the XML protocol
 	text      string       // about them, under the XML protocol
 	place     chat.Place   // of the text
 	restored  []rewrite.Edit
-	history   *toolhistory.History // of the client; nil without kept
-	kept      *turns.Store
-	owner     turns.Owner
+	history   *toolcalls.History // of the client; nil without kept
+	kept      *toolcalls.TurnStore
+	owner     toolcalls.TurnOwner
 	nextID    int               // that no source in what was restored has
 	messages  []json.RawMessage // of the rounds before
 	last      bool              // nothing is offered any more
@@ -43,49 +40,49 @@ type Offering struct {
 // Offer offers the tools of a policy to the model of a request. If that cannot be, refusal says why.
 // knowledge are the bases that it may ask. A model that takes no functions is offered tools in text
 // if it is known to call them, or if the policy says so.
-func Offer(req *chat.Request, p *toolbox.Policy, m rewrite.Model, knowledge []string) (o *Offering, refusal offer.Reason) {
-	o = &Offering{req: req, policy: p, asked: offer.Read(req), Names: map[string]toolbox.Name{}}
+func Offer(req *chat.Request, p *tools.Policy, m rewrite.Model, knowledge []string) (o *Offering, refusal toolcalls.OfferReason) {
+	o = &Offering{req: req, policy: p, asked: toolcalls.ReadOffer(req), Names: map[string]tools.ToolName{}}
 	uses := m.Tools.For(o.asked.Effort)
 	switch {
 	case o.asked.Refusal != "":
 		return nil, o.asked.Refusal
 	case p.MaxRounds < 2, len(knowledge) == 0:
-		return nil, offer.Unavailable
+		return nil, toolcalls.Unavailable
 	case uses == tokens.ToolNone && !p.XML:
-		return nil, offer.Model
+		return nil, toolcalls.Model
 	case uses == tokens.ToolXML && !p.XML:
 		inText := *p
 		inText.XML = true
 		p = &inText
 		o.policy = p
 	}
-	defined := toolbox.Define(p.Offer, slices.DeleteFunc(slices.Clone(p.Bases), func(b toolbox.Base) bool { return !slices.Contains(knowledge, b.ID) }))
+	defined := tools.Define(p.Offer, slices.DeleteFunc(slices.Clone(p.Bases), func(b tools.Base) bool { return !slices.Contains(knowledge, b.ID) }))
 	if p.XML {
 		for _, d := range defined {
 			o.Names[string(d.Name)] = d.Name
 		}
-		o.text, o.place = xmlcalls.Describe(defined), req.System()
+		o.text, o.place = tools.DescribeXML(defined), req.System()
 		if _, last := req.Question(); m.NoSystem && last >= 0 {
 			o.place = req.EndOf(last)
 		}
 		return o, ""
 	}
-	var tools []offer.Tool
+	var kit []toolcalls.Tool
 	for _, d := range defined {
 		name := o.asked.Rename(string(d.Name))
 		o.Names[name] = d.Name
-		tools = append(tools, offer.Tool{Name: name, Description: d.Description, Parameters: d.Parameters})
+		kit = append(kit, toolcalls.Tool{Name: name, Description: d.Description, Parameters: d.Parameters})
 	}
-	o.tools = o.asked.Tools(tools)
+	o.tools = o.asked.Tools(kit)
 	return o, ""
 }
 
 // Policy returns what was offered by.
-func (o *Offering) Policy() *toolbox.Policy { return o.policy }
+func (o *Offering) Policy() *tools.Policy { return o.policy }
 
 // Rules say how answers are read; the rest of them is the caller's.
-func (o *Offering) Rules() loop.Rules {
-	r := loop.Rules{
+func (o *Offering) Rules() answer.LoopRules {
+	r := answer.LoopRules{
 		HideText: o.hidesText(),
 		Ours:     o.ours,
 		Starts: func(name string) bool {
@@ -94,11 +91,11 @@ func (o *Offering) Rules() loop.Rules {
 					return !o.policy.XML
 				}
 			}
-			return !o.policy.XML && (strings.HasPrefix(offer.Prefix, name) || strings.HasPrefix(name, offer.Prefix))
+			return !o.policy.XML && (strings.HasPrefix(toolcalls.Prefix, name) || strings.HasPrefix(name, toolcalls.Prefix))
 		},
 	}
 	if o.policy.XML {
-		r.Text = func() loop.TextReader { return newElements(o.policy.Offer) }
+		r.Text = func() answer.LoopTextReader { return newElements(o.policy.Offer) }
 	}
 	return r
 }
@@ -112,7 +109,7 @@ func (o *Offering) ours(name string) bool {
 	case o.Names[name] != "":
 		return true
 	}
-	return len(o.asked.Names) == 0 || strings.HasPrefix(name, offer.Prefix) && !slices.Contains(o.asked.Names, name)
+	return len(o.asked.Names) == 0 || strings.HasPrefix(name, toolcalls.Prefix) && !slices.Contains(o.asked.Names, name)
 }
 
 // hidesText tells whether the text of a round that another follows does not reach the client.
@@ -123,7 +120,7 @@ func (o *Offering) hidesText() bool {
 // Protecting returns a policy under which nothing in a prompt looks like a call.
 func (o *Offering) Protecting(p rewrite.Policy) rewrite.Policy {
 	if o.policy.XML {
-		return p.Protecting(xmlcalls.Tags())
+		return p.Protecting(tools.XMLTags())
 	}
 	return p
 }
@@ -172,7 +169,7 @@ func (o *Offering) describe(edits []rewrite.Edit) []rewrite.Edit {
 	if !place.Added {
 		lead = "\n\n"
 	}
-	return append(edits, rewrite.Edit{Name: offer.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: rewrite.EditText{place.JSON([]string{lead + o.text})}})
+	return append(edits, rewrite.Edit{Name: toolcalls.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: rewrite.EditText{place.JSON([]string{lead + o.text})}})
 }
 
 // Withdraw leaves out of the next round, which is the last one, all that Join adds: the upstream

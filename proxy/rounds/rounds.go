@@ -10,12 +10,12 @@ import (
 	"encoding/json"
 	"time"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/loop"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
-	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport"
+	"sidenote/retrieval/tools"
 )
 
 // A Host makes the calls of a request, and keeps its account.
@@ -30,10 +30,10 @@ type Host interface {
 // A Setup is what rounds are made with.
 type Setup struct {
 	Host   Host
-	Policy *toolbox.Policy
+	Policy *tools.Policy
 	Offer  *Offering
-	Box    *toolbox.Box
-	Caller toolbox.Caller // FirstID is the first id that no source has
+	Box    *tools.Box
+	Caller tools.Caller   // FirstID is the first id that no source has
 	Room   int            // tokens that all results may have
 	Memory transport.Room // for what is held up
 	Life   context.Context
@@ -50,7 +50,7 @@ type Setup struct {
 // Rounds are those of one request. They are for one goroutine.
 type Rounds struct {
 	Setup
-	loop     *loop.Loop
+	loop     *answer.Loop
 	deadline time.Time
 	messages []json.RawMessage // of the rounds so far, as they go up again
 	unseen   []json.RawMessage // of them, what the client does not see, under the XML protocol
@@ -65,7 +65,7 @@ func New(s Setup) *Rounds {
 	r := &Rounds{Setup: s, given: map[string]bool{}, deadline: s.Began.Add(s.Policy.Timeout)}
 	rules := s.Offer.Rules()
 	rules.Take = r.take
-	r.loop = loop.New(rules)
+	r.loop = answer.NewLoop(rules)
 	r.begin()
 	return r
 }
@@ -86,7 +86,7 @@ const leastRoom = 64
 
 // follow answers what the model has called. goes tells whether another round follows, for which all
 // is ready then.
-func (r *Rounds) follow(t *loop.Turn) (goes bool) {
+func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 	switch goes = t.Continues() && !r.last; {
 	case goes, t.Mixed() && !r.last:
 	case len(t.Theirs) > 0 && len(r.messages) > 0:

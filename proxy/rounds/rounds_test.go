@@ -12,10 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sidenote/proxy/loop/looptest"
+	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
 	"sidenote/proxy/rounds"
-	"sidenote/proxy/toolbox"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
@@ -51,34 +50,34 @@ func (nobody) Close() error { return nil }
 // gets, and what goes up.
 func conversation(t *testing.T, heartbeat bool, search retrieval.Func, calls ...string) (client string, sent *host) {
 	t.Helper()
-	a := looptest.Answer{Finish: "tool_calls"}
+	a := answertest.Answer{Finish: "tool_calls"}
 	for _, query := range calls {
-		a.Calls = append(a.Calls, looptest.Call{Name: "search_knowledge", Arguments: `{"query":"` + query + `"}`})
+		a.Calls = append(a.Calls, answertest.Call{Name: "search_knowledge", Arguments: `{"query":"` + query + `"}`})
 	}
 	return converse(t, heartbeat, false, search, a)
 }
 
 // converse plays a first round in which the model answers so.
-func converse(t *testing.T, heartbeat, xml bool, search retrieval.Func, a looptest.Answer) (client string, sent *host) {
+func converse(t *testing.T, heartbeat, xml bool, search retrieval.Func, a answertest.Answer) (client string, sent *host) {
 	t.Helper()
 	req, err := rewrite.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"?"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := &toolbox.Policy{Offer: []toolbox.Name{toolbox.SearchKnowledge}, MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute, NoHeartbeat: !heartbeat, XML: xml}
+	policy := &tools.Policy{Offer: []tools.ToolName{tools.SearchKnowledge}, MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute, NoHeartbeat: !heartbeat, XML: xml}
 	o, refusal := rounds.Offer(req, policy, rewrite.Model{}, []string{"docs"})
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
 	p, sent := rewrite.DefaultPolicy(), new(host)
 	r := rounds.New(rounds.Setup{
-		Host: sent, Policy: policy, Offer: o, Box: &toolbox.Box{Knowledge: tools.Knowledge{Retriever: search, Terms: strings.Fields}},
-		Caller: toolbox.Caller{Policy: &p, Counter: bytesCounter{}, FirstID: 1}, Room: policy.MaxTokens, Memory: unbounded{}, Life: t.Context(), Began: time.Now(),
+		Host: sent, Policy: policy, Offer: o, Box: &tools.Box{Knowledge: tools.Knowledge{Retriever: search, Terms: strings.Fields}},
+		Caller: tools.Caller{Policy: &p, Counter: bytesCounter{}, FirstID: 1}, Room: policy.MaxTokens, Memory: unbounded{}, Life: t.Context(), Began: time.Now(),
 		Report: new(report.Tools), Tap: func([]byte) {}, Closing: func() string { return "" }, Panicked: func(any, []byte) {},
 	})
 	var out bytes.Buffer
 	w := r.Through(nil)(nobody{&out})
-	body, _ := looptest.Bytes(a, looptest.Habits()[0], true)
+	body, _ := answertest.Bytes(a, answertest.Habits()[0], true)
 	if _, err := w.Write(body); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +160,7 @@ func TestResultsInTextStayWithinMaxTokens(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&text, "<search_knowledge><query>leave %d</query></search_knowledge>\n", i)
 		}
-		_, sent := converse(t, false, true, hit, looptest.Answer{Text: text.String(), Finish: "stop"})
+		_, sent := converse(t, false, true, hit, answertest.Answer{Text: text.String(), Finish: "stop"})
 		if len(sent.messages) != 2 {
 			t.Fatalf("%d messages for %d calls", len(sent.messages), n)
 		}
@@ -262,7 +261,7 @@ func TestOfferByModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &toolbox.Policy{Offer: []toolbox.Name{toolbox.SearchKnowledge}, MaxRounds: 4, XML: c.xml}
+		p := &tools.Policy{Offer: []tools.ToolName{tools.SearchKnowledge}, MaxRounds: 4, XML: c.xml}
 		o, refusal := rounds.Offer(req, p, rewrite.Model{Tools: c.uses}, []string{"docs"})
 		got := string(refusal)
 		if o != nil {

@@ -6,9 +6,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/events"
-	"sidenote/proxy/loop"
 	"sidenote/proxy/transport"
 )
 
@@ -23,7 +22,7 @@ func (r *Rounds) Through(then func(io.Writer) io.WriteCloser) func(io.Writer) io
 		}
 		s.splitter.Hold = func(n int) error {
 			if !r.take(n) {
-				return loop.ErrNoRoom
+				return answer.ErrNoLoopRoom
 			}
 			return nil
 		}
@@ -36,7 +35,7 @@ func (r *Rounds) Through(then func(io.Writer) io.WriteCloser) func(io.Writer) io
 type stream struct {
 	*Rounds
 	then     io.WriteCloser // what is closed after it; nil for nothing
-	splitter events.Splitter
+	splitter answer.Splitter
 	out      answers.Out // for the client, of the current piece
 }
 
@@ -149,7 +148,7 @@ func (s *stream) round() error {
 // alive does something while comments keep the stream alive.
 func (s *stream) alive(do func()) error {
 	comment := func() error {
-		if err := loop.Comment(&s.out, "sidenote tools"); err != nil {
+		if err := answer.EventComment(&s.out, "sidenote tools"); err != nil {
 			return err
 		}
 		return s.out.Flush()

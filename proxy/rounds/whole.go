@@ -6,27 +6,27 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/loop"
 	"sidenote/proxy/transport"
 )
 
 // RelayWhole answers a request that asked for no stream. how makes the head of an answer when it is
 // known. An answer larger than answers.MaxWhole is none to a chat, and passes as it came in the first
 // round. It returns an error only if nothing was sent to the client.
-func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, answer *transport.Answer, how func(*transport.Answer) transport.Relay) error {
+func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, ans *transport.Answer, how func(*transport.Answer) transport.Relay) error {
 	for {
-		body, ok, err := r.readWhole(answer)
+		body, ok, err := r.readWhole(ans)
 		if err != nil {
-			answer.Close()
+			ans.Close()
 			return err
 		}
-		var turn loop.Turn
+		var turn answer.LoopTurn
 		if ok {
 			turn, ok = r.loop.EndWhole(body)
 		}
 		if !ok {
-			answer.Relay(ctx, how(answer))
+			ans.Relay(ctx, how(ans))
 			return nil
 		}
 		if !r.follow(&turn) {
@@ -36,19 +36,19 @@ func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, answer *transport.Answer, 
 				checked = r.Check(body)
 			}
 			changed = changed || !bytes.Equal(checked, body)
-			relay := how(answer)
+			relay := how(ans)
 			if changed {
 				relay.Through = answers.Instead(relay.Through, checked)
 			}
-			answer.Relay(ctx, relay)
+			ans.Relay(ctx, relay)
 			return nil
 		}
 		if err := r.loop.Continue(io.Discard); err != nil {
 			return err
 		}
 		r.Tap(body)
-		answer.Close()
-		if answer, err = r.next(); err != nil {
+		ans.Close()
+		if ans, err = r.next(); err != nil {
 			return err
 		}
 	}

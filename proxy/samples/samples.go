@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"sidenote/proxy/panics"
-	"sidenote/proxy/transport/poison"
+	"sidenote/proxy/transport"
 )
 
 // The bounds of what is kept and compared.
@@ -70,7 +70,7 @@ func (m *Sample) Drop() {
 }
 
 func (m *Sample) recycle() {
-	poison.Buffer(m.body)
+	transport.Buffer(m.body)
 	m.of.pool.Put(m)
 }
 

@@ -10,10 +10,10 @@ import (
 	"strconv"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/usage"
 	"sidenote/rewrite"
 )
 
@@ -45,7 +45,7 @@ type Demand struct {
 type Spending struct {
 	hold    *budget.Hold
 	terms   *budget.Terms
-	ended   usage.Outcome // how far the call came if the upstream did not answer
+	ended   answer.Outcome // how far the call came if the upstream did not answer
 	prices  budget.Tariff
 	tier    string // service_tier that the request asks for
 	sent    Demand // of the request, as it was sent
@@ -199,7 +199,7 @@ func (s *Spending) Failed(err error) {
 // Answered notes that the request is answered without a call. It does nothing if s is nil.
 func (s *Spending) Answered() {
 	if s != nil {
-		s.ended = usage.Completed
+		s.ended = answer.OutcomeCompleted
 	}
 }
 
@@ -209,20 +209,20 @@ func (s *Spending) NeedsText(r *report.Report) bool {
 }
 
 // settlement is what is known of the call, which has ended.
-func (s *Spending) settlement(r *report.Report) usage.Settlement {
+func (s *Spending) settlement(r *report.Report) answer.Settlement {
 	outcome := s.ended
 	if r.UpstreamStatus() > 0 {
 		outcome = outcomeOf(r)
 	}
-	return usage.Settlement{
+	return answer.Settlement{
 		Outcome: outcome, Told: r.Usage, Found: r.UsageFound, Prompt: s.sent.Prompt, Longest: s.longest,
 		Refers: s.sent.Refers, Counted: r.Generated,
 	}
 }
 
 // outcomeOf tells how far a call came that was answered.
-func outcomeOf(r *report.Report) usage.Outcome {
-	return usage.OutcomeOf(r.UpstreamStatus(), r.Client == report.ClientCompleted && !r.Truncated && r.Outcome != report.Failed)
+func outcomeOf(r *report.Report) answer.Outcome {
+	return answer.OutcomeOf(r.UpstreamStatus(), r.Client == report.ClientCompleted && !r.Truncated && r.Outcome != report.Failed)
 }
 
 // charge returns what the call is charged.
@@ -230,7 +230,7 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 	e, known := s.hold.Estimate(), s.settlement(r)
 	if e.Tokens == 0 { // only requests count
 		if r.UpstreamStatus() == 0 { // nobody tells what was used, or nothing was
-			known = usage.Settlement{Outcome: known.Outcome}
+			known = answer.Settlement{Outcome: known.Outcome}
 		}
 		taken := taken(s.terms, r, known, "", s.tier)
 		taken.Requests = min(taken.Requests, e.Requests)
@@ -238,7 +238,7 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 	}
 	used, by, implausible := known.Settle()
 	r.Budget.By, r.Budget.Implausible = by, implausible
-	if by == usage.AsNothing {
+	if by == answer.SettledAsNothing {
 		return budget.Amount{}
 	}
 	cost, tier, err := s.prices.Cost(tokensOf(used), budget.Tier{Asked: s.tier, Told: r.Answered.Tier})
@@ -253,11 +253,11 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 // that rests on: what its answer tells, or else the text that came and our count of the prompt, if
 // there is one. model and tier are those that the request names, as far as is known.
 func Taken(terms *budget.Terms, r *report.Report, model, tier string) budget.Amount {
-	known := usage.Settlement{Outcome: usage.NotSent, Told: r.Usage, Found: r.UsageFound, Refers: true, Counted: r.Generated}
+	known := answer.Settlement{Outcome: answer.OutcomeNotSent, Told: r.Usage, Found: r.UsageFound, Refers: true, Counted: r.Generated}
 	if status := r.UpstreamStatus(); status > 0 {
 		known.Outcome = outcomeOf(r)
 	} else if r.Status/100 == 2 { // Sidenote has answered
-		known.Outcome = usage.Completed
+		known.Outcome = answer.OutcomeCompleted
 	}
 	if prompt := r.Rewrite.Ledger.Window.Request; prompt > 0 && r.UpstreamStatus() > 0 {
 		known.Prompt = int64(prompt)
@@ -268,11 +268,11 @@ func Taken(terms *budget.Terms, r *report.Report, model, tier string) budget.Amo
 	return taken(terms, r, known, model, tier)
 }
 
-func taken(terms *budget.Terms, r *report.Report, known usage.Settlement, model, asked string) budget.Amount {
+func taken(terms *budget.Terms, r *report.Report, known answer.Settlement, model, asked string) budget.Amount {
 	used, by, _ := known.Settle()
 	r.Budget.By = by
-	if by == usage.AsNothing {
-		if known.Outcome == usage.NotSent || known.Outcome == usage.Refused {
+	if by == answer.SettledAsNothing {
+		if known.Outcome == answer.OutcomeNotSent || known.Outcome == answer.OutcomeRefused {
 			return budget.Amount{}
 		}
 		return budget.Amount{Requests: 1}
@@ -295,7 +295,7 @@ func taken(terms *budget.Terms, r *report.Report, known usage.Settlement, model,
 }
 
 // tokensOf returns what an answer used as prices take it.
-func tokensOf(u usage.Usage) budget.Tokens {
+func tokensOf(u answer.Usage) budget.Tokens {
 	return budget.Tokens{Input: u.Input, CachedInput: u.CachedInput, CacheWrite: u.CacheWrite, CacheWrite1h: u.CacheWrite1h, Output: u.Output}
 }
 
@@ -313,17 +313,17 @@ func KindOf(r *report.Report) budget.Kind {
 }
 
 // sentOf tells how far a call came that ended with an error of package transport.
-func sentOf(err error) usage.Outcome {
+func sentOf(err error) answer.Outcome {
 	if errors.Is(err, transport.ErrUnsent) {
-		return usage.NotSent
+		return answer.OutcomeNotSent
 	}
 	switch transport.ClassOf(err) {
 	case transport.ConnectFailed, transport.TLSFailed, transport.ConnectTimeout, transport.BadTarget, transport.NoRoom:
-		return usage.NotSent
+		return answer.OutcomeNotSent
 	case transport.ClientGone, transport.ClientSlow, transport.ClientLate, transport.ClientBody:
-		return usage.Left
+		return answer.OutcomeLeft
 	}
-	return usage.Unknown
+	return answer.OutcomeUnknown
 }
 
 // OnRung is a policy with less to add to a request.

@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/metrics/metricstest"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
+	"sidenote/proxy/report/reporttest"
 	"sidenote/proxy/route"
 	"sidenote/proxy/spend"
-	"sidenote/proxy/usage"
 	"sidenote/rewrite"
 )
 
@@ -25,7 +25,7 @@ func (s settler) Settle(one budget.Settlement) {
 // BenchmarkSpend reserves and settles one request in process: at most 5 µs are wanted.
 func BenchmarkSpend(b *testing.B) {
 	ledger := budget.NewMemory(nil)
-	m := budget.NewMeter(ledger, ledger, settler{ledger}, metricstest.New().NewBudgets())
+	m := budget.NewMeter(ledger, ledger, settler{ledger}, reporttest.NewMetrics().NewBudgets())
 	body, err := rewrite.ReadMetered(rewrite.MeteredChat, []byte(`{"model":"m","max_tokens":10,"messages":[]}`))
 	if err != nil {
 		b.Fatal(err)
@@ -33,7 +33,7 @@ func BenchmarkSpend(b *testing.B) {
 	terms := &budget.Terms{Limits: budget.Limits{budget.RequestsPerMinute: budget.MaxPerMinute, budget.TokensPerDay: budget.MaxCount, budget.ParallelRequests: 10}}
 	ended := &report.Report{
 		Client: report.ClientCompleted, Calls: []report.Call{{Status: 200}},
-		Usage: usage.Usage{Input: 5, Output: 5, Known: true}, UsageFound: usage.Found,
+		Usage: answer.Usage{Input: 5, Output: 5, Known: true}, UsageFound: answer.UsageFound,
 	}
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {

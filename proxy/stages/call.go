@@ -10,9 +10,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/coding"
-	"sidenote/proxy/loop"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
@@ -136,7 +135,7 @@ func (r *Stages) outcome(f *flight) report.StageOutcome {
 		return report.StageRefused
 	case status != fasthttp.StatusOK:
 		return report.StageServer
-	case !coding.Plain(string(f.answer.Header(fasthttp.HeaderContentEncoding))):
+	case !answer.PlainCoding(string(f.answer.Header(fasthttp.HeaderContentEncoding))):
 		return report.StageInvalid // it was asked not to
 	}
 	return report.StageOK
@@ -210,7 +209,7 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 }
 
 // said returns the output of a stage that later ones read: what its model thought is no part of it.
-func said(turn *loop.Turn) string {
+func said(turn *answer.LoopTurn) string {
 	output := services.WithoutThinking(turn.Says())
 	if strings.TrimSpace(output) == "" {
 		return ""

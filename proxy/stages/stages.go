@@ -9,8 +9,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/loop"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
@@ -105,7 +105,7 @@ type Stages struct {
 
 	chain    *staged.Chain
 	prompts  *staged.Prompts
-	loop     *loop.Loop
+	loop     *answer.Loop
 	deadline time.Time // of all
 	at       int       // the stage that is next, or called
 	flight   *flight   // the stage that is called; nil for none
@@ -120,7 +120,7 @@ type Stages struct {
 func New(s Setup) *Stages {
 	never := func(string) bool { return false }
 	r := &Stages{Setup: s, chain: s.Policy.Chain, deadline: time.Now().Add(s.Policy.Timeout), wait: func(do func()) { do() }}
-	r.loop = loop.New(loop.Rules{Ours: never, Starts: never, HideText: true, LastUsage: s.Policy.LastUsage, Take: r.take})
+	r.loop = answer.NewLoop(answer.LoopRules{Ours: never, Starts: never, HideText: true, LastUsage: s.Policy.LastUsage, Take: r.take})
 	in := staged.Inputs{Question: s.Request.Question, Context: s.Sources}
 	if r.chain.Uses(staged.PlaceHistory) {
 		in.History = s.Request.History(s.Models(s.Request.Model).Counter)
@@ -232,16 +232,16 @@ func (r *Stages) make(c *Call) {
 }
 
 // remembered returns the answer that a stage got before. What is remembered and is none is left alone.
-func (r *Stages) remembered(c *Call, f *flight) (answer []byte, ok bool) {
+func (r *Stages) remembered(c *Call, f *flight) (ans []byte, ok bool) {
 	if r.Policy.Cache == 0 || r.Outputs == nil || c.Last {
 		return nil, false
 	}
 	f.key = r.Key(c.Stage.Upstream, c.Body)
-	r.wait(func() { answer, ok = r.Outputs.Get(r.Life, f.key) })
+	r.wait(func() { ans, ok = r.Outputs.Get(r.Life, f.key) })
 	if !ok {
 		return nil, false
 	}
-	turn, ok := loop.New(loop.Rules{Ours: func(string) bool { return false }}).EndWhole(answer)
+	turn, ok := answer.NewLoop(answer.LoopRules{Ours: func(string) bool { return false }}).EndWhole(ans)
 	output := ""
 	if ok {
 		output = said(&turn)
@@ -250,7 +250,7 @@ func (r *Stages) remembered(c *Call, f *flight) (answer []byte, ok bool) {
 		return nil, false
 	}
 	f.Output, f.Finish = output, turn.Finish
-	return answer, true
+	return ans, true
 }
 
 // finish reads the answer of the stage that is called, and tells whether the chain has ended.

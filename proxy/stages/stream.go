@@ -7,9 +7,8 @@ import (
 	"io"
 	"time"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answers"
-	"sidenote/proxy/events"
-	"sidenote/proxy/loop"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 )
@@ -21,7 +20,7 @@ func (r *Stages) Stream(to io.Writer, usage bool) error {
 	r.streams = true
 	s.splitter.Hold = func(n int) error {
 		if !r.take(n) {
-			return loop.ErrNoRoom
+			return answer.ErrNoLoopRoom
 		}
 		return nil
 	}
@@ -37,7 +36,7 @@ func (r *Stages) Stream(to io.Writer, usage bool) error {
 type stream struct {
 	*Stages
 	usage    bool
-	splitter events.Splitter
+	splitter answer.Splitter
 	out      answers.Out // events that the client is to get
 	said     bool        // the client has got something of the answer
 }
@@ -51,7 +50,7 @@ func (s *stream) announce() {
 		return
 	}
 	text := fmt.Sprintf("sidenote stage %d/%d %s", s.at+1, len(s.chain.Stages), s.chain.Stages[s.at].Name)
-	_ = loop.Comment(&s.out.Notes, text) // a buffer takes everything
+	_ = answer.EventComment(&s.out.Notes, text) // a buffer takes everything
 }
 
 // alive does something, which writes nothing, while comments keep the stream alive.
@@ -152,7 +151,7 @@ func why(f *flight, err error, ended bool) report.StageOutcome {
 	switch {
 	case late(f):
 		return report.StageTimeout
-	case errors.Is(err, loop.ErrNoRoom):
+	case errors.Is(err, answer.ErrNoLoopRoom):
 		return report.StageNoMemory
 	case err == nil && ended:
 		return report.StageSilent
@@ -248,9 +247,9 @@ func (s *stream) whole(body []byte) error {
 // at its end.
 func Events(body []byte, usage bool, comment string) []byte {
 	var b bytes.Buffer
-	b.Write(loop.Events(body, usage))
-	_ = loop.Comment(&b, comment) // a buffer takes everything
-	b.WriteString(loop.Done)
+	b.Write(answer.LoopEvents(body, usage))
+	_ = answer.EventComment(&b, comment) // a buffer takes everything
+	b.WriteString(answer.LoopDone)
 	return b.Bytes()
 }
 

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy/apierror"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/toolong"
 )
 
 // in returns a message in the shape of OpenAI's errors.
 func in(message, kind, code string) string {
-	return string(apierror.JSON(message, kind, code, ""))
+	return string(tenant.ErrorJSON(message, kind, code, ""))
 }
 
 // vllmError returns a message in the shape that vLLM had before it took OpenAI's.

@@ -4,7 +4,7 @@ import (
 	"io"
 	"time"
 
-	"sidenote/proxy/transport/wire"
+	"sidenote/proxy/transport/http1"
 )
 
 // maxDrained is how much of an answer's body Close reads to save a connection.
@@ -15,8 +15,8 @@ const maxDrained = 64 << 10
 type Answer struct {
 	x    *upstreamCall
 	text *[]byte // what head points into
-	head wire.AnswerHead
-	body wire.Body
+	head http1.AnswerHead
+	body http1.Body
 }
 
 // Status returns the three-digit status code.
@@ -52,7 +52,7 @@ func (a *Answer) Read(p []byte) (int, error) {
 // body must not be changed. It stays valid after the Answer.
 func (a *Answer) Peek(limit int, room Room) (body []byte, whole bool) {
 	announced := 0
-	if a.head.Kind == wire.BodyFixed {
+	if a.head.Kind == http1.BodyFixed {
 		if a.head.Length > int64(limit) {
 			return nil, false
 		}
@@ -69,7 +69,7 @@ func (a *Answer) Close() {
 		return
 	}
 	a.body.DropPeeked()
-	if !a.body.Ended() && a.head.Kind != wire.BodyUntilClose {
+	if !a.body.Ended() && a.head.Kind != http1.BodyUntilClose {
 		a.x.conn.idle = min(a.x.up.config.Idle, time.Second)
 		_, _ = io.CopyN(io.Discard, &a.body, maxDrained) // what counts is whether the body has ended
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/http1"
 	"sidenote/proxy/transport/tcp"
-	"sidenote/proxy/transport/wire"
 )
 
 const (
@@ -123,7 +123,7 @@ func (x *upstreamCall) do(ctx context.Context, c Call, text *[]byte) error {
 	framed := length
 	if c.Whole && c.Same && c.Head.length == chunked {
 		framed, c.Body = chunked, oneChunk(c.Body)
-		length = int64(wire.Size(c.Body))
+		length = int64(http1.Size(c.Body))
 	}
 	head := newRequestHead(x.up, c, framed)
 	var ok bool
@@ -167,7 +167,7 @@ func (x *upstreamCall) watchClient() {
 func (x *upstreamCall) source(c Call) (rest io.Reader, length int64) {
 	switch {
 	case c.Whole:
-		return nil, int64(wire.Size(c.Body))
+		return nil, int64(http1.Size(c.Body))
 	case c.Head.stream == nil || c.Head.length == 0:
 		return nil, 0
 	case c.Head.length > 0:
@@ -178,12 +178,12 @@ func (x *upstreamCall) source(c Call) (rest io.Reader, length int64) {
 
 // oneChunk returns body in the chunked framing, as a single chunk.
 func oneChunk(body [][]byte) [][]byte {
-	n := wire.Size(body)
+	n := http1.Size(body)
 	if n == 0 {
-		return [][]byte{[]byte(wire.LastChunk)}
+		return [][]byte{[]byte(http1.LastChunk)}
 	}
 	framed := append(make([][]byte, 0, len(body)+2), fmt.Appendf(nil, "%x\r\n", n))
-	return append(append(framed, body...), []byte("\r\n"+wire.LastChunk))
+	return append(append(framed, body...), []byte("\r\n"+http1.LastChunk))
 }
 
 // connect takes a connection from the pool or dials one, and fails if the context ends
@@ -269,7 +269,7 @@ func (x *upstreamCall) join(text *[]byte, body [][]byte, rest io.Reader, length 
 // receive reads the head of the answer into text.
 func (x *upstreamCall) receive(c Call, text *[]byte, upgrade bool) error {
 	a := &x.answer
-	var interim func(*wire.AnswerHead)
+	var interim func(*http1.AnswerHead)
 	if c.Interim && c.Head.http11 {
 		interim = x.passInterim
 	}
@@ -279,7 +279,7 @@ func (x *upstreamCall) receive(c Call, text *[]byte, upgrade bool) error {
 		return err
 	}
 	if a.head.Status == 101 && !upgrade {
-		return wire.Malformed("another protocol, unasked")
+		return http1.Malformed("another protocol, unasked")
 	}
 	x.mu.Lock()
 	x.answered = true
@@ -288,13 +288,13 @@ func (x *upstreamCall) receive(c Call, text *[]byte, upgrade bool) error {
 		x.upload.settle()
 	}
 	x.conn.idle = x.up.config.Idle
-	a.body = wire.NewBody(x.conn.br, &a.head)
+	a.body = http1.NewBody(x.conn.br, &a.head)
 	return a.body.Begin()
 }
 
 // passInterim writes an interim answer to the client, but for 100 Continue: whether the
 // client waits for one is between it and us.
-func (x *upstreamCall) passInterim(h *wire.AnswerHead) {
+func (x *upstreamCall) passInterim(h *http1.AnswerHead) {
 	if h.Status == 100 {
 		return
 	}
@@ -327,12 +327,12 @@ func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 		return &Error{ClientGone, errors.New("client hung up")}
 	case errors.As(err, &known):
 		return known
-	case errors.Is(err, wire.ErrFraming):
+	case errors.Is(err, http1.ErrFraming):
 		return &Error{BadResponse, err}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{timeout, err}
 	}
-	return &Error{otherwise, wire.UnexpectedEOF(err)}
+	return &Error{otherwise, http1.UnexpectedEOF(err)}
 }
 
 // late tells whether a deadline has ended the call.

@@ -11,10 +11,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/address"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/transport/http1"
 	"sidenote/proxy/transport/tcp"
-	"sidenote/proxy/transport/wire"
 )
 
 // What a client's connection is read for. It decides the deadline of a Read.
@@ -34,12 +32,12 @@ type clientConn struct {
 	tcp.Timed
 	state *requestState // of the request while its handler runs, else nil
 	guard *guard
-	gate  *inbound.Gate // by which it came
-	waits atomic.Int32  // forOther, forRequest, …
-	since atomic.Int64  // by tcp.Clock: since when it waits for a request, or for the rest of a head
-	unset bool          // its address is known only behind the header of a load balancer
-	short bool          // its head had less time than usual
-	head  wire.HeadScanner
+	gate  *Gate        // by which it came
+	waits atomic.Int32 // forOther, forRequest, …
+	since atomic.Int64 // by tcp.Clock: since when it waits for a request, or for the rest of a head
+	unset bool         // its address is known only behind the header of a load balancer
+	short bool         // its head had less time than usual
+	head  http1.HeadScanner
 	flush time.Duration // a Write fails if the client takes nothing for so long, see writeWithin
 
 	readErr error // of the last Read that failed
@@ -57,7 +55,7 @@ type clientConn struct {
 	call     upstreamCall          // the first one of a request
 }
 
-func (g *guard) newConn(c net.Conn, addr netip.Addr, gate *inbound.Gate) *clientConn {
+func (g *guard) newConn(c net.Conn, addr netip.Addr, gate *Gate) *clientConn {
 	client := &clientConn{guard: g, gate: gate, flush: g.options.Write, unset: gate.Proxied(c.RemoteAddr())}
 	if plain, err := tcp.New(c, g.options.Raw); err == nil { // an error means a test's connection, which is not TCP
 		c = gate.Port.Serve(plain, g.options.Write)
@@ -74,9 +72,9 @@ func (g *guard) newConn(c net.Conn, addr netip.Addr, gate *inbound.Gate) *client
 }
 
 // PeerOf returns what the connection of ctx, which is of a Server, says of who called.
-func PeerOf(ctx *fasthttp.RequestCtx) inbound.Peer {
+func PeerOf(ctx *fasthttp.RequestCtx) Peer {
 	c := clientOf(ctx)
-	return inbound.PeerOf(c.gate.Port, tcp.TLSOf(c))
+	return InboundPeerOf(c.gate.Port, tcp.TLSOf(c))
 }
 
 // clientOf returns the client's connection of ctx, which is of a Server.
@@ -121,7 +119,7 @@ func (c *clientConn) beforeHead(waits int32) (err error) {
 	case forHead, forWhole: // one deadline for the whole head, and for what fasthttp reads ahead
 		limit := c.guard.options.Read
 		if waits == forHead && c.guard.clients.set.Pressed() {
-			c.short, limit = true, min(limit, inbound.HeadPatience)
+			c.short, limit = true, min(limit, HeadPatience)
 		}
 		c.waits.CompareAndSwap(forHead, forRest)
 		c.waits.CompareAndSwap(forWhole, forBody)
@@ -129,7 +127,7 @@ func (c *clientConn) beforeHead(waits int32) (err error) {
 	}
 	c.scan(nil)
 	if c.head.Bare {
-		return wire.ErrBareLine
+		return http1.ErrBareLine
 	}
 	return err
 }
@@ -152,38 +150,38 @@ var errTooMany = errors.New("too many connections of one address")
 // locate counts c for its address, which the header of a load balancer has told. If that has too
 // many connections it answers with a 503.
 func (c *clientConn) locate() error {
-	ok, closed := c.guard.clients.set.Locate(c, address.Of(c.RemoteAddr()))
-	c.gate.Shed(inbound.ShedIdle, closed)
+	ok, closed := c.guard.clients.set.Locate(c, AddressOf(c.RemoteAddr()))
+	c.gate.Shed(ShedIdle, closed)
 	if ok {
 		return nil
 	}
-	c.gate.Shed(inbound.ShedAddress, 1)
-	answer := inbound.Refusal(c.guard.refusal(inbound.CodeTooManyConnections))
+	c.gate.Shed(ShedAddress, 1)
+	answer := Refusal(c.guard.refusal(CodeTooManyConnections))
 	_, _ = c.WriteWithin([]byte(answer), c.flush) // a client that has left needs no answer
 	c.replied = true
 	return errTooMany
 }
 
-// State implements inbound.Conn.
-func (c *clientConn) State() (state inbound.State, since time.Duration) {
+// State implements Conn.
+func (c *clientConn) State() (state State, since time.Duration) {
 	since = time.Duration(c.since.Load())
 	switch waits := c.waits.Load(); {
 	case waits == forRequest && !c.refused.Load():
-		return inbound.Idle, since
+		return Idle, since
 	case waits == forRequest || waits == forOther && c.lingers.Load():
-		return inbound.Refused, since
+		return Refused, since
 	case waits == forHead || waits == forRest:
-		return inbound.ReadingHead, since
+		return ReadingHead, since
 	}
-	return inbound.Serving, since
+	return Serving, since
 }
 
-// CloseUnused implements inbound.Conn.
-func (c *clientConn) CloseUnused(state inbound.State) (closed bool) {
+// CloseUnused implements Conn.
+func (c *clientConn) CloseUnused(state State) (closed bool) {
 	switch state {
-	case inbound.ReadingHead:
+	case ReadingHead:
 		closed = c.waits.CompareAndSwap(forHead, forNothing) || c.waits.CompareAndSwap(forRest, forNothing)
-	case inbound.Idle, inbound.Refused:
+	case Idle, Refused:
 		closed = c.waits.CompareAndSwap(forRequest, forNothing) || c.lingers.Load()
 	}
 	if closed {
@@ -257,7 +255,7 @@ func (c *clientConn) closeWaiting() {
 
 // A connSet holds the connections of a server that have not ended.
 type connSet struct {
-	set      inbound.Set[*clientConn]
+	set      Set[*clientConn]
 	closing  atomic.Bool // connections without a request are closed
 	once     sync.Once
 	allEnded chan struct{} // closed when closing is set and the last connection has ended

@@ -3,8 +3,7 @@ package transport
 import (
 	"net/url"
 
-	"sidenote/proxy/transport/inbound"
-	"sidenote/proxy/transport/wire"
+	"sidenote/proxy/transport/http1"
 )
 
 // Target returns what the request target raw becomes below a base URL's path.
@@ -18,7 +17,7 @@ func Target(base, raw string) (string, bool) {
 	if err != nil {
 		return err.Error(), false
 	}
-	target, ok := wire.AppendTarget(nil, u.base, []byte(raw), "")
+	target, ok := http1.AppendTarget(nil, u.base, []byte(raw), "")
 	return string(target), ok
 }
 
@@ -40,7 +39,7 @@ func Uploaded(r *Answer) bool { return r.x.upload == nil || r.x.upload.finished(
 // Unused returns how many connections of s have no request.
 func Unused(s *Server) (n int) {
 	for _, c := range s.guard.clients.set.All() {
-		if state, _ := c.State(); state != inbound.Serving && state != inbound.ReadingHead {
+		if state, _ := c.State(); state != Serving && state != ReadingHead {
 			n++
 		}
 	}

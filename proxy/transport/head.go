@@ -9,7 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/transport/wire"
+	"sidenote/proxy/transport/http1"
 )
 
 // chunked as a length means that the length is not known.
@@ -27,7 +27,7 @@ type Head struct {
 
 	block     []byte // all head lines
 	lines     []requestLine
-	connected wire.Connection
+	connected http1.Connection
 	own       bool // there is a line Sidenote-*
 	coded     bool // there is a line Content-Encoding
 }
@@ -44,7 +44,7 @@ func (h *Head) isHead() bool { return string(h.method) == fasthttp.MethodHead }
 // A requestLine is block[start:next]; its name ends at colon.
 type requestLine struct {
 	start, colon, next int32
-	kind               wire.Kind
+	kind               http1.Kind
 }
 
 // read parses the lines of block up to the empty one that ends it. ok is false if two
@@ -57,24 +57,24 @@ func (h *Head) read(block []byte) (ok bool) {
 		if len(rest) >= 2 && rest[0] == '\r' && rest[1] == '\n' {
 			break
 		}
-		f, ok := wire.NextField(rest)
+		f, ok := http1.NextField(rest)
 		if !ok || f.Bare() {
 			return false
 		}
-		kind := wire.KindOf(f.Name(rest))
+		kind := http1.KindOf(f.Name(rest))
 		switch kind {
-		case wire.EncodingName:
-			if !wire.Is(f.Value(rest), "chunked") {
+		case http1.EncodingName:
+			if !http1.Is(f.Value(rest), "chunked") {
 				return false
 			}
 			encoded = true
-		case wire.LengthName:
+		case http1.LengthName:
 			sized = true
-		case wire.ConnectionName:
+		case http1.ConnectionName:
 			h.connected.Add(f.Value(rest))
-		case wire.OwnName:
+		case http1.OwnName:
 			h.own = true
-		case wire.CodingName:
+		case http1.CodingName:
 			h.coded = true
 		}
 		h.lines = append(h.lines, requestLine{int32(at), int32(at + f.Colon), int32(at + f.Next), kind})
@@ -126,7 +126,7 @@ func newRequestHead(u *Upstream, c Call, length int64) requestHead {
 func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
 	dst = append(dst, h.client.method...)
 	dst = append(dst, ' ')
-	if dst, ok = wire.AppendTarget(dst, h.base, h.client.target, h.model); !ok || string(h.client.method) == fasthttp.MethodConnect {
+	if dst, ok = http1.AppendTarget(dst, h.base, h.client.target, h.model); !ok || string(h.client.method) == fasthttp.MethodConnect {
 		return dst, false
 	}
 	dst = append(dst, " HTTP/1.1\r\n"...)
@@ -136,7 +136,7 @@ func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
 		line := &h.client.lines[i]
 		to = line.start
 		name := block[line.start:line.colon]
-		at := wire.Replaced(h.replace, name)
+		at := http1.Replaced(h.replace, name)
 		if at < 0 && h.passes(line.kind, name) && !h.hidden(block[line.start:line.next]) {
 			to = line.next
 			continue
@@ -147,7 +147,7 @@ func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
 	}
 	dst = append(dst, block[from:to]...)
 	if !h.hosted {
-		dst = wire.AppendLine(dst, "Host", h.host)
+		dst = http1.AppendLine(dst, "Host", h.host)
 	}
 	if !h.framed && h.length != 0 {
 		dst = h.appendFraming(dst)
@@ -163,14 +163,14 @@ func (h *requestHead) hidden(line []byte) bool {
 	return h.without != "" && bytes.Contains(line, []byte(h.without))
 }
 
-// passes reports whether a line is relayed as it came, unless it is wire.Replaced.
-func (h *requestHead) passes(kind wire.Kind, name []byte) bool {
+// passes reports whether a line is relayed as it came, unless it is http1.Replaced.
+func (h *requestHead) passes(kind http1.Kind, name []byte) bool {
 	switch kind {
-	case wire.OtherName, wire.CodingName:
+	case http1.OtherName, http1.CodingName:
 		return !h.client.connected.Names(name)
-	case wire.DigestName:
+	case http1.DigestName:
 		return !h.other && !h.client.connected.Names(name)
-	case wire.UpgradeName:
+	case http1.UpgradeName:
 		return h.upgrade
 	}
 	return false
@@ -178,15 +178,15 @@ func (h *requestHead) passes(kind wire.Kind, name []byte) bool {
 
 // appendChanged writes what takes the place of a line: replace[at] unless at is below
 // 0.
-func (h *requestHead) appendChanged(dst []byte, kind wire.Kind, name []byte, at int) []byte {
+func (h *requestHead) appendChanged(dst []byte, kind http1.Kind, name []byte, at int) []byte {
 	switch {
-	case kind == wire.HostName:
+	case kind == http1.HostName:
 		dst, h.hosted = appendOnce(dst, h.hosted, name, h.host), true
-	case kind == wire.LengthName, kind == wire.EncodingName:
+	case kind == http1.LengthName, kind == http1.EncodingName:
 		if !h.framed {
 			dst, h.framed = h.appendFraming(dst), true
 		}
-	case kind == wire.ConnectionName:
+	case kind == http1.ConnectionName:
 		if h.upgrade {
 			dst, h.connectionSaid = appendOnce(dst, h.connectionSaid, name, "Upgrade"), true
 		}
@@ -198,7 +198,7 @@ func (h *requestHead) appendChanged(dst []byte, kind wire.Kind, name []byte, at 
 
 func (h *requestHead) appendFraming(dst []byte) []byte {
 	if h.length == chunked {
-		return wire.AppendLine(dst, "Transfer-Encoding", "chunked")
+		return http1.AppendLine(dst, "Transfer-Encoding", "chunked")
 	}
 	dst = append(dst, "Content-Length: "...)
 	dst = strconv.AppendInt(dst, h.length, 10)
@@ -208,7 +208,7 @@ func (h *requestHead) appendFraming(dst []byte) []byte {
 func (h *requestHead) appendReplacement(dst []byte, i int) []byte {
 	if bit := uint64(1) << i; h.replacements&bit == 0 && h.replace[i].Value != "" {
 		h.replacements |= bit
-		dst = wire.AppendLine(dst, h.replace[i].Name, h.replace[i].Value)
+		dst = http1.AppendLine(dst, h.replace[i].Name, h.replace[i].Value)
 	}
 	return dst
 }
@@ -231,7 +231,7 @@ func (h *Head) wantsUpgrade() bool {
 	}
 	asked := false
 	for i := range h.lines {
-		if h.lines[i].kind != wire.UpgradeName {
+		if h.lines[i].kind != http1.UpgradeName {
 			continue
 		}
 		protocols := h.block[h.lines[i].colon+1 : h.lines[i].next] // all of these lines would be relayed
@@ -246,6 +246,6 @@ func (h *Head) wantsUpgrade() bool {
 // TargetOn is the path, with its query, at which an upstream gets a request with a raw target; ""
 // if it gets none. deployment is that of Call.
 func TargetOn(upstream *url.URL, raw []byte, deployment string) string {
-	target, _ := wire.AppendTarget(nil, strings.TrimRight(upstream.EscapedPath(), "/"), raw, deployment)
+	target, _ := http1.AppendTarget(nil, strings.TrimRight(upstream.EscapedPath(), "/"), raw, deployment)
 	return string(target)
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/transport/http1"
 	"sidenote/proxy/transport/tcp"
-	"sidenote/proxy/transport/wire"
 )
 
 // A Server answers requests on its listeners. It is made by NewServer.
@@ -22,11 +21,11 @@ type Server struct {
 	guard *guard
 }
 
-// Serve answers requests on ln, which may be an *inbound.Listener, until Shutdown, and then
+// Serve answers requests on ln, which may be an *Listener, until Shutdown, and then
 // returns nil. It may be called for several listeners. A lack of descriptors or of memory for one more connection does not end it.
 func (s *Server) Serve(ln net.Listener) error {
 	g := s.guard
-	l := &listener{guard: g, Gate: inbound.NewGate(ln, inbound.GateOptions{
+	l := &listener{guard: g, Gate: NewGate(ln, GateOptions{
 		Most: g.clients.set.Most, Crowd: &g.clients.set, Reserve: g.options.Reserve,
 		Refusal: g.refusal, Shed: g.options.Shed, Panicked: g.options.Panicked,
 	})}
@@ -66,7 +65,7 @@ func (s *Server) Connections() int { return s.guard.clients.set.Len() }
 // that in plain text and without Retry-After, and it would stop serving at the first
 // lack of a descriptor.
 type listener struct {
-	*inbound.Gate
+	*Gate
 	guard   *guard
 	closing sync.Once
 }
@@ -106,7 +105,7 @@ func (g *guard) connState(c net.Conn, state fasthttp.ConnState) {
 			client.waits.CompareAndSwap(forRequest, forHead)
 		}
 	case fasthttp.StateIdle:
-		c.(*clientConn).replied, c.(*clientConn).head = false, wire.HeadScanner{}
+		c.(*clientConn).replied, c.(*clientConn).head = false, http1.HeadScanner{}
 		c.(*clientConn).waits.Store(forRequest)
 	case fasthttp.StateClosed:
 		c.(*clientConn).end()

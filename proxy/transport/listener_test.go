@@ -13,7 +13,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/transport"
-	"sidenote/proxy/transport/inbound"
 )
 
 const getLong = "GET /long HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -134,9 +133,9 @@ func TestConnectionsPerAddress(t *testing.T) {
 		"clients with networks of own": {proxies: []netip.Prefix{loopback}, heads: [4]string{proxied("2001:db8::1"), proxied("2001:db8::2"), proxied("2001:db8::3"), proxied("2001:db8:0:1::1")}, refused: [4]bool{2: true}},
 	} {
 		began, end := make(chan struct{}), make(chan struct{})
-		addresses := &inbound.Addresses{Most: 2, Trusted: row.trusted}
+		addresses := &transport.Addresses{Most: 2, Trusted: row.trusted}
 		shed := make(chan string, 100)
-		ln := &inbound.Listener{Listener: listen(t), Proxies: row.proxies}
+		ln := &transport.Listener{Listener: listen(t), Proxies: row.proxies}
 		s, addr := serveOn(t, ln, longing(began, end), transport.ServerOptions{Addresses: addresses, Shed: into(shed)}), ln.Addr().String()
 		var open []*client
 		for i, head := range row.heads {

@@ -17,7 +17,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/transport"
-	"sidenote/proxy/transport/outbound"
 )
 
 // A body in pieces arrives as a whole, whatever its size and the number of pieces: on a new
@@ -39,7 +38,7 @@ func TestPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newPiecesFront(t, newUpstream(t, transport.Config{BaseURL: base, Dial: outbound.Options{RootCAs: roots}}))
+		p := newPiecesFront(t, newUpstream(t, transport.Config{BaseURL: base, Dial: transport.OutboundOptions{RootCAs: roots}}))
 		for _, size := range []int{0, 1, 9_000, 16 << 10, 16<<10 + 1, 60_000, 64 << 10, 64<<10 + 1, 300_000, 12 << 20} {
 			for _, count := range []int{1, 2, 3, 64, 65, 3000} {
 				t.Run(fmt.Sprintf("%s, %d in %d", base.Scheme, size, count), func(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"sidenote/proxy/transport/inbound"
 )
 
 // While a server is nearly full, the head of a request has less time. What follows a head that has
@@ -24,13 +22,13 @@ func TestHeadsUnderPressure(t *testing.T) {
 		want   time.Duration
 	}{
 		"half full":                   {1, head[:9], time.Minute},
-		"nearly full":                 {2, head[:9], inbound.HeadPatience},
-		"nearly full, nothing sent":   {2, "", inbound.HeadPatience},
+		"nearly full":                 {2, head[:9], HeadPatience},
+		"nearly full, nothing sent":   {2, "", HeadPatience},
 		"nearly full, the body waits": {2, head, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := NewServer(func(*fasthttp.RequestCtx) {}, ServerOptions{Connections: 4, Read: time.Minute})
-			gate := inbound.NewGate(nil, inbound.GateOptions{})
+			gate := NewGate(nil, GateOptions{})
 			var pipes []net.Conn
 			accept := func() (*clientConn, net.Conn) {
 				ours, theirs := net.Pipe()

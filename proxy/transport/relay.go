@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
-	"sidenote/proxy/transport/wire"
+	"sidenote/proxy/transport/http1"
 )
 
 // A Relay says what happens to an answer on its way to the client. The zero value
@@ -60,7 +60,7 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	}
 	x, client := a.x, clientOf(ctx)
 	head := a.replyHead(client, &how)
-	if a.head.Kind == wire.BodyFixed && how.Through == nil {
+	if a.head.Kind == http1.BodyFixed && how.Through == nil {
 		head.Length = a.head.Length
 	}
 	keep := a.head.Reusable()
@@ -87,7 +87,7 @@ func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
 		client.freeBody()
 	}
 	lines := func(dst []byte) []byte { return a.appendLines(dst, how) }
-	return ReplyHead{Status: a.head.Status, Lines: lines, Length: -1, NoBody: a.head.Kind == wire.BodyNone}
+	return ReplyHead{Status: a.head.Status, Lines: lines, Length: -1, NoBody: a.head.Kind == http1.BodyNone}
 }
 
 // appendLines appends the reason and the header lines for the client.
@@ -168,15 +168,15 @@ func (a *Answer) copyPieces(w *ReplyWriter, how *Relay, readErr *error) error {
 func (a *Answer) copyPiece(w *ReplyWriter, how *Relay, readErr *error) (n int, err error) {
 	piece := w.client.guard.pieces.Get().(*[]byte)
 	defer putBuffer(&w.client.guard.pieces, piece)
-	n, err = a.body.Read(wire.DataOf(*piece))
+	n, err = a.body.Read(http1.DataOf(*piece))
 	if n > 0 {
 		if how.Tap != nil {
-			how.Tap(wire.DataOf(*piece)[:n])
+			how.Tap(http1.DataOf(*piece)[:n])
 		}
 		var passErr error
 		if how.through == nil {
 			passErr = w.pass(*piece, n, a.body.Ended() && !a.body.HasTrailer())
-		} else if _, passErr = how.through.Write(wire.DataOf(*piece)[:n]); passErr == nil {
+		} else if _, passErr = how.through.Write(http1.DataOf(*piece)[:n]); passErr == nil {
 			passErr = w.Flush() // the head does not wait for a whole event
 		}
 		if passErr != nil {

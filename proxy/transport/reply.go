@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
+	"sidenote/proxy/transport/http1"
 	"sidenote/proxy/transport/tcp"
-	"sidenote/proxy/transport/wire"
 )
 
 // A ReplyHead is the head of an answer. Framing and Connection are added to it.
@@ -96,7 +96,7 @@ func (w *ReplyWriter) Write(p []byte) (n int, err error) {
 	piece := w.client.guard.pieces.Get().(*[]byte)
 	defer putBuffer(&w.client.guard.pieces, piece)
 	for n < len(p) {
-		part := copy(wire.DataOf(*piece), p[n:])
+		part := copy(http1.DataOf(*piece), p[n:])
 		if err := w.pass(*piece, part, false); err != nil {
 			return n, err
 		}
@@ -108,11 +108,11 @@ func (w *ReplyWriter) Write(p []byte) (n int, err error) {
 // pass writes the n bytes of data in piece, see dataOf. last says that the body ends
 // after them.
 func (w *ReplyWriter) pass(piece []byte, n int, last bool) error {
-	out := piece[wire.FrameRoom : wire.FrameRoom+n]
+	out := piece[http1.FrameRoom : http1.FrameRoom+n]
 	if w.framing == replyChunked {
-		out = wire.ChunkIn(piece, n)
+		out = http1.ChunkIn(piece, n)
 		if last {
-			out, w.ended = append(out, wire.LastChunk...), true
+			out, w.ended = append(out, http1.LastChunk...), true
 		}
 	}
 	if len(w.head) > 0 && len(w.head)+len(out) <= maxCopied {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/transport/http1"
 	"sidenote/proxy/transport/tcp"
-	"sidenote/proxy/transport/wire"
 )
 
 // prefetched is how much of a body of known length fasthttp reads before it calls the
@@ -52,7 +52,7 @@ func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room
 	if state.body == nil {
 		state.body = client.guard.bodies.Get().(*[]byte)
 	}
-	in := wire.BodyReader{Stream: stream, Limit: limit, Announced: length, Room: room}
+	in := http1.BodyReader{Stream: stream, Limit: limit, Announced: length, Room: room}
 	if wait > 0 && (length < 0 || length > prefetched) {
 		in.Timed = func() error { return client.SetReadDeadline(time.Now().Add(wait)) }
 	}

@@ -11,23 +11,21 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/panics"
-	"sidenote/proxy/transport/inbound"
-	"sidenote/proxy/transport/poison"
+	"sidenote/proxy/transport/http1"
 	"sidenote/proxy/transport/tcp"
-	"sidenote/proxy/transport/wire"
 )
 
 // ServerOptions are the settings of a Server. Zero values mean the defaults named beside
 // them. Idle and Write may last a sixteenth longer, and Write twice as long, see
 // timed.writeWithin.
 type ServerOptions struct {
-	Connections int                // open at once, see inbound.Set.MakeRoom; more get a 503. No more than a share of the descriptors, see tcp.SharesOf
-	Addresses   *inbound.Addresses // counts them by address; may be nil
-	Reserve     bool               // for probes: has the share of an admin port, and a descriptor that is kept back for when no other is free
-	HeadBytes   int                // of a request's head; a larger one gets a 431. 24 KiB; an open stream keeps that much memory
-	Read        time.Duration      // for the head of a request, from its first byte: 60 s
-	Idle        time.Duration      // of a kept-alive connection without a request: 120 s
-	Write       time.Duration      // after which a client that takes nothing is cut: 60 s
+	Connections int           // open at once, see Set.MakeRoom; more get a 503. No more than a share of the descriptors, see tcp.SharesOf
+	Addresses   *Addresses    // counts them by address; may be nil
+	Reserve     bool          // for probes: has the share of an admin port, and a descriptor that is kept back for when no other is free
+	HeadBytes   int           // of a request's head; a larger one gets a 431. 24 KiB; an open stream keeps that much memory
+	Read        time.Duration // for the head of a request, from its first byte: 60 s
+	Idle        time.Duration // of a kept-alive connection without a request: 120 s
+	Write       time.Duration // after which a client that takes nothing is cut: 60 s
 	// ErrorBody makes the JSON body of an error that the handler does not see: 400, 408,
 	// 431, 500, 503 or 505, with a code for machines. Required.
 	ErrorBody func(status int, code string) []byte
@@ -107,7 +105,7 @@ func readExpectation(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	case len(value) == 0:
 	case !h.IsHTTP11():
 		h.Del(fasthttp.HeaderExpect)
-	case wire.Is(value, "100-continue"):
+	case http1.Is(value, "100-continue"):
 		h.Set(fasthttp.HeaderExpect, "100-continue")
 	}
 	return fasthttp.RequestConfig{}
@@ -218,7 +216,7 @@ func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool)
 	read = bodyWasRead(ctx, state.bodyRead)
 	client.freeBody()
 	client.state = nil
-	poison.Buffer(state.reply.head)
+	Buffer(state.reply.head)
 	*state = requestState{head: Head{lines: state.head.lines[:0]}, reply: ReplyWriter{head: state.reply.head[:0]}}
 	g.states.Put(state)
 	return read

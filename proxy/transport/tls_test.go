@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"sidenote/proxy/transport"
-	"sidenote/proxy/transport/outbound"
 )
 
 // Certificates are verified: with an unknown authority or another name, no request is sent.
@@ -54,7 +53,7 @@ func TestTLS(t *testing.T) {
 		"another name": {"localhost:" + port, roots, string(transport.TLSFailed), "not localhost"},
 		"expired":      {late.Listener.Addr().String(), roots, string(transport.TLSFailed), "expired"},
 	} {
-		u := newUpstream(t, transport.Config{BaseURL: &url.URL{Scheme: "https", Host: c.host}, Dial: outbound.Options{RootCAs: c.roots}})
+		u := newUpstream(t, transport.Config{BaseURL: &url.URL{Scheme: "https", Host: c.host}, Dial: transport.OutboundOptions{RootCAs: c.roots}})
 		f := relaying(t, u)
 		client := dial(t, f.addr)
 		for range 3 {

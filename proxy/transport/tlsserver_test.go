@@ -18,24 +18,23 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/transport"
-	"sidenote/proxy/transport/certs/certstest"
-	"sidenote/proxy/transport/inbound"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // A secured is a server with TLS, and what its clients need.
 type secured struct {
 	addr      string
-	authority *certstest.Authority
+	authority *transporttest.Authority
 	pair      tls.Certificate
 }
 
 // serveTLS serves h with TLS; clients may show a certificate of the same authority.
 func serveTLS(t *testing.T, h fasthttp.RequestHandler, o transport.ServerOptions) secured {
 	t.Helper()
-	s := secured{authority: certstest.NewAuthority()}
+	s := secured{authority: transporttest.NewAuthority()}
 	s.pair = s.authority.Issue(time.Now().Add(time.Hour), "client.test").TLS()
 	settings := &tls.Config{Certificates: []tls.Certificate{s.pair}, ClientCAs: s.authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven} //nolint:gosec // a test's
-	ln := &inbound.Listener{Listener: listen(t), Tenant: "acme", TLS: settings}
+	ln := &transport.Listener{Listener: listen(t), Tenant: "acme", TLS: settings}
 	s.addr = ln.Addr().String()
 	o.ErrorBody = errorBody
 	server := transport.NewServer(h, o)
@@ -219,7 +218,7 @@ func TestServedTLSRefuses(t *testing.T) {
 			t.Errorf("%.10q: got %q, %v", beginning, b, err)
 		}
 	}
-	stranger := certstest.NewAuthority().Issue(time.Now().Add(time.Hour)).TLS()
+	stranger := transporttest.NewAuthority().Issue(time.Now().Add(time.Hour)).TLS()
 	conn, err := tls.Dial("tcp", s.addr, &tls.Config{RootCAs: s.authority.Pool, ServerName: "127.0.0.1", Certificates: []tls.Certificate{stranger}, //nolint:gosec // a test's
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &stranger, nil }})
 	if err == nil { // with TLS 1.3 the client learns of it when it reads

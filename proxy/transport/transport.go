@@ -13,8 +13,8 @@ import (
 	"errors"
 	"fmt"
 
+	"sidenote/proxy/transport/http1"
 	"sidenote/proxy/transport/tcp"
-	"sidenote/proxy/transport/wire"
 )
 
 // A Class names what went wrong between client and upstream. The list is
@@ -78,11 +78,11 @@ func ClassOf(err error) Class {
 }
 
 // A Header is one header line.
-type Header = wire.Header
+type Header = http1.Header
 
 // A Raw opens the raw connection that reads and writes go through, see tcp.Opener.
 type Raw = tcp.Opener
 
 // A Room bounds the memory for bodies. The caller of ReadBody gives back what was taken when
 // the handler has returned, or once Answer.Sent is true.
-type Room = wire.Room
+type Room = http1.Room

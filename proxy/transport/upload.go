@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
-	"sidenote/proxy/transport/wire"
+	"sidenote/proxy/transport/http1"
 )
 
 // partSize is how much of a body in memory is written at once.
@@ -126,7 +126,7 @@ func (u *upload) copy(body [][]byte) (err error) {
 	}
 	if u.length == chunked {
 		u.last.Store(true)
-		return u.write([]byte(wire.LastChunk))
+		return u.write([]byte(http1.LastChunk))
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (u *upload) pass(r io.Reader, piece []byte, sent int64, before func() error
 		if err := before(); err != nil {
 			return total, err
 		}
-		n, readErr := r.Read(wire.DataOf(piece))
+		n, readErr := r.Read(http1.DataOf(piece))
 		if n > 0 {
 			total += int64(n)
 			u.last.Store(sent+total == u.length)
@@ -176,9 +176,9 @@ func (u *upload) pass(r io.Reader, piece []byte, sent int64, before func() error
 // framed returns the first n bytes of data in piece in the framing of the body.
 func (u *upload) framed(piece []byte, n int) []byte {
 	if u.length != chunked {
-		return wire.DataOf(piece)[:n]
+		return http1.DataOf(piece)[:n]
 	}
-	return wire.ChunkIn(piece, n)
+	return http1.ChunkIn(piece, n)
 }
 
 func (u *upload) write(p []byte) error {
@@ -254,9 +254,9 @@ func (u *upload) settle() {
 // complete reports whether the whole body was sent.
 func (u *upload) complete() bool { return u.finished() && u.err == nil }
 
-// bodyError says whether the client left, was too slow, or sent a wire.Malformed body. The
+// bodyError says whether the client left, was too slow, or sent a http1.Malformed body. The
 // error of the connection counts more than err, as fasthttp reports every error between
-// the lines of a chunk as a wire.Malformed one. The text of err is not kept: fasthttp quotes
+// the lines of a chunk as a http1.Malformed one. The text of err is not kept: fasthttp quotes
 // the client's bytes in it.
 func (c *clientConn) bodyError(err error) *Error {
 	if c.readErr != nil {
@@ -264,7 +264,7 @@ func (c *clientConn) bodyError(err error) *Error {
 	}
 	var network net.Error
 	switch {
-	case errors.Is(err, wire.ErrNoRoom):
+	case errors.Is(err, http1.ErrNoRoom):
 		return errNoRoom
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &Error{ClientLate, errors.New("request body too slow")}

@@ -15,16 +15,14 @@ import (
 	"time"
 
 	"sidenote/proxy/panics"
-	"sidenote/proxy/transport/outbound"
-	"sidenote/proxy/transport/poison"
 	"sidenote/proxy/transport/tcp"
 )
 
 // A Config describes one upstream. Zero durations and counts mean the defaults
 // named beside them. FirstByte and those below it may last a sixteenth longer.
 type Config struct {
-	BaseURL *url.URL         // http or https; its path is put before each request's
-	Dial    outbound.Options // how it is reached; zero: directly, trusting the system's authorities
+	BaseURL *url.URL        // http or https; its path is put before each request's
+	Dial    OutboundOptions // how it is reached; zero: directly, trusting the system's authorities
 
 	MaxIdle  int           // connections kept without a request: 128
 	KeepIdle time.Duration // how long each is kept: 60 s
@@ -272,7 +270,7 @@ func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	defer cancel()
 	opened, plain, err := u.config.Dial.Conn(ctx, u.addr, u.tls, u.config.Raw)
 	switch {
-	case errors.Is(err, outbound.ErrTLS):
+	case errors.Is(err, ErrTLS):
 		return nil, &Error{connectClass(err, TLSFailed), err}
 	case err != nil:
 		return nil, &Error{connectClass(err, ConnectFailed), err}
@@ -300,6 +298,6 @@ func connectClass(err error, otherwise Class) Class {
 
 // putBuffer puts a buffer back into its pool.
 func putBuffer(pool *sync.Pool, buffer *[]byte) {
-	poison.Buffer(*buffer)
+	Buffer(*buffer)
 	pool.Put(buffer)
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/proxy/answer"
 	"sidenote/proxy/route"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/usage"
 )
 
 // BenchmarkUsage compares the CPU that reading an answer's usage takes with that of
@@ -21,15 +21,15 @@ func BenchmarkUsage(b *testing.B) {
 	const told = `"usage":{"prompt_tokens":1019,"completion_tokens":20,"total_tokens":1039,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},` +
 		`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"system_fingerprint":"fp_44709d6fcb"}`
 	const event = `data: {"id":"chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG","object":"chat.completion.chunk","created":1741570283,"model":"gpt-4o","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n"
-	answer := func(n int) string {
+	ans := func(n int) string {
 		return `{"id":"c","choices":[{"message":{"content":"` + strings.Repeat(`Some words, then \"quoted\" ones.\n`, n/36) + `"}}],` + told
 	}
 	for _, c := range []struct {
 		name, body string
 		stream     bool
 	}{
-		{"1KB", answer(600), false},
-		{"20KB", answer(20 << 10), false},
+		{"1KB", ans(600), false},
+		{"20KB", ans(20 << 10), false},
 		{"21chunks", strings.Repeat(event, 20) + `data: {"choices":[],` + told + "\n\ndata: [DONE]\n\n", true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -55,7 +55,7 @@ func BenchmarkUsage(b *testing.B) {
 				answer.Relay(ctx, transport.Relay{})
 			}, transport.ServerOptions{})
 			var direct, relay, reading time.Duration
-			r := new(usage.Reader)
+			r := new(answer.UsageReader)
 			for b.Loop() { // in rounds, so that other load on the machine affects all three
 				direct += load(b, origin)
 				relay += load(b, ours)
@@ -65,7 +65,7 @@ func BenchmarkUsage(b *testing.B) {
 					for _, p := range pieces {
 						r.Write(p)
 					}
-					if u, found := r.Usage(); found != usage.Found || u.Input != 1019 {
+					if u, found := r.Usage(); found != answer.UsageFound || u.Input != 1019 {
 						b.Fatal(u, found)
 					}
 				}

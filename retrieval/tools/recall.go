@@ -38,8 +38,8 @@ const (
 	leastPassage     = 120  // bytes into which a chunk is cut at least
 )
 
-// A chunk is what passages are made of.
-type chunk struct {
+// A chunkOf is what passages are made of.
+type chunkOf struct {
 	retrieval.Source
 	relevance float64
 	score     float64 // of those of named documents
@@ -52,7 +52,7 @@ type chunk struct {
 // room. What does not fit whole is cut to its sentences about the question.
 func (k *Knowledge) Recall(ctx context.Context, as retrieval.Query, text string, paths []string, room int, size func([]Recalled) int) (Recollection, error) {
 	var out Recollection
-	var chunks []chunk
+	var chunks []chunkOf
 	var err error
 	if len(paths) > 0 {
 		chunks, out.Missing, err = k.named(ctx, as, text, paths)
@@ -63,7 +63,7 @@ func (k *Knowledge) Recall(ctx context.Context, as retrieval.Query, text string,
 		})
 		out.Reason, out.Partial = res.Reason, res.Partial
 		for i := range res.Sources {
-			chunks = append(chunks, chunk{Source: res.Sources[i], relevance: 10 * res.Sources[i].Relevance})
+			chunks = append(chunks, chunkOf{Source: res.Sources[i], relevance: 10 * res.Sources[i].Relevance})
 		}
 	}
 	if err != nil {
@@ -75,7 +75,7 @@ func (k *Knowledge) Recall(ctx context.Context, as retrieval.Query, text string,
 }
 
 // fit takes chunks, the best first, as long as they fit.
-func (k *Knowledge) fit(chunks []chunk, terms map[string]bool, room int, size func([]Recalled) int) []Recalled {
+func (k *Knowledge) fit(chunks []chunkOf, terms map[string]bool, room int, size func([]Recalled) int) []Recalled {
 	// Where the tokens of chunks are known, most of what fits is known without a count.
 	n, tokens := 0, 0
 	for n < len(chunks) && chunks[n].Tokens > 0 && tokens+chunks[n].Tokens <= room {
@@ -109,7 +109,7 @@ func (k *Knowledge) fit(chunks []chunk, terms map[string]bool, room int, size fu
 
 // joined makes passages of chunks: those of a document that follow each other are one, at the
 // place of the best.
-func joined(chunks []chunk) []Recalled {
+func joined(chunks []chunkOf) []Recalled {
 	order := make([]int, len(chunks)) // by document and place
 	for i := range order {
 		order[i] = i
@@ -143,7 +143,7 @@ func joined(chunks []chunk) []Recalled {
 }
 
 // named reads documents by their paths, and orders their chunks by how much they have of a text.
-func (k *Knowledge) named(ctx context.Context, as retrieval.Query, text string, paths []string) (chunks []chunk, missing []string, err error) {
+func (k *Knowledge) named(ctx context.Context, as retrieval.Query, text string, paths []string) (chunks []chunkOf, missing []string, err error) {
 	for _, p := range paths {
 		list, err := k.document(ctx, as, p, recallChunks-len(chunks))
 		if err != nil {
@@ -153,8 +153,8 @@ func (k *Knowledge) named(ctx context.Context, as retrieval.Query, text string, 
 			missing = append(missing, p)
 		}
 		for _, src := range list {
-			if !slices.ContainsFunc(chunks, func(c chunk) bool { return c.Knowledge == src.Knowledge && c.Doc == src.Doc && c.Chunk == src.Chunk }) {
-				chunks = append(chunks, chunk{Source: src})
+			if !slices.ContainsFunc(chunks, func(c chunkOf) bool { return c.Knowledge == src.Knowledge && c.Doc == src.Doc && c.Chunk == src.Chunk }) {
+				chunks = append(chunks, chunkOf{Source: src})
 			}
 		}
 	}
@@ -197,7 +197,7 @@ const (
 
 // weigh orders chunks by BM25 among each other. Their relevance is the share that they have of
 // the question's terms, each by how rare it is among them.
-func (k *Knowledge) weigh(chunks []chunk, text string) {
+func (k *Knowledge) weigh(chunks []chunkOf, text string) {
 	wanted := k.termsOf(text)
 	type counted struct {
 		terms map[string]int
@@ -236,5 +236,5 @@ func (k *Knowledge) weigh(chunks []chunk, text string) {
 			chunks[i].relevance = 10 * share / all
 		}
 	}
-	slices.SortStableFunc(chunks, func(a, b chunk) int { return cmp.Compare(b.score, a.score) })
+	slices.SortStableFunc(chunks, func(a, b chunkOf) int { return cmp.Compare(b.score, a.score) })
 }

@@ -1,10 +1,10 @@
-// Package tools is what can be asked of knowledge beside sources for a prompt: search it, read
-// on in what was found, find files, recall passages about a question. It knows no protocol, and
-// neither arguments nor results as a model writes and reads them.
+// Package tools holds the tools that a model can call: it searches knowledge, reads on in what was
+// found, finds files and recalls passages, decodes the arguments that models write, as JSON or XML,
+// and encodes the results that they read.
 //
-// All ask in somebody's name: their Query has the tenant, the bases, the filter, the settings and
-// the encoding of the caller's policy. What the caller may not see is told in the same words as
-// what is not there.
+// All act in a caller's name: their Query has the tenant, the bases, the filter, the settings and
+// the encoding of the caller's policy. What the caller may not see is reported in the same words as
+// what does not exist.
 package tools
 
 import (

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sidenote/proxy/admin"
-	"sidenote/proxy/lookup"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/chunk"
@@ -68,14 +68,14 @@ func (bytesCounter) Count(s string) (int, bool) { return len(s) / 4, true }
 // library is the embedded base as the admin port shows it.
 type library struct{ *knowledge.Base }
 
-func (l library) Store(id string) (lookup.Store, bool) {
+func (l library) Store(id string) (explain.Store, bool) {
 	c := l.Content()
 	if c == nil || id != "vs_1" {
-		return lookup.Store{}, id == "vs_1"
+		return explain.Store{}, id == "vs_1"
 	}
-	return lookup.Store{Generation: c.Generation(), Files: c.Documents(), File: func(i int) lookup.File {
+	return explain.Store{Generation: c.Generation(), Files: c.Documents(), File: func(i int) explain.KnowledgeFile {
 		h := c.Held(i)
-		return lookup.File{ID: h.ID, Attributes: h.Attributes}
+		return explain.KnowledgeFile{ID: h.ID, Attributes: h.Attributes}
 	}}, true
 }
 
@@ -87,7 +87,7 @@ func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.R
 func newCentral(t *testing.T) central {
 	t.Helper()
 	embedded := knowledge.New("vs_1")
-	h := &admin.Handler{Lookup: &lookup.Knowledge{Bases: func() []string { return []string{"vs_1"} }}, Library: library{embedded}}
+	h := &admin.Handler{Lookup: &explain.Knowledge{Bases: func() []string { return []string{"vs_1"} }}, Library: library{embedded}}
 	server := admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sidenote/cmd/sidenote/internal/config"
-	keys "sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // without is the example without one key, and whether it is a value that was there.
@@ -43,10 +43,10 @@ func without(t *testing.T, s spot) (text string, scalar bool) {
 // defaults lists what holds by default, by the key in the words of a spot.
 func defaults() map[string]string {
 	all := map[string]string{}
-	for _, s := range keys.Settings(config.Default()) {
+	for _, s := range strictyaml.Settings(config.Default()) {
 		all[s.Key] = s.Text
 	}
-	for _, s := range keys.Settings(config.DefaultPolicy()) {
+	for _, s := range strictyaml.Settings(config.DefaultPolicy()) {
 		all["policies.*."+s.Key] = s.Text
 	}
 	return all
@@ -79,11 +79,11 @@ func TestP2DroppedKey(t *testing.T) {
 			if policy.Extends != "" {
 				continue // it has what that says
 			}
-			for _, setting := range keys.Settings(policy) {
+			for _, setting := range strictyaml.Settings(policy) {
 				got["policies.*."+setting.Key] = setting.Text
 			}
 		default:
-			for _, setting := range keys.Settings(*c) {
+			for _, setting := range strictyaml.Settings(*c) {
 				got[setting.Key] = setting.Text
 			}
 		}

@@ -2,15 +2,13 @@ package config
 
 import (
 	"strings"
-
-	"sidenote/cmd/sidenote/internal/config/pattern"
 )
 
 // checkAllowedModels refuses a tenant's list of models that leaves none of its policy's.
 func checkAllowedModels(c checker) {
 	for _, name := range sortedKeys(c.Tenants) {
 		t := c.Tenants[name]
-		if p := c.policy(t.policyName()); p.Models != nil && len(pattern.Both(p.Models, t.Models)) == 0 {
+		if p := c.policy(t.policyName()); p.Models != nil && len(bothPatterns(p.Models, t.Models)) == 0 {
 			c.problem("tenants."+string(name)+".models", "has none of the models of policy %q, which are %s",
 				t.policyName(), strings.Join(Texts(p.Models), ", "))
 		}

@@ -1,9 +1,7 @@
 package config
 
-import "sidenote/cmd/sidenote/internal/config/citing"
-
 // checkAnnotations refuses what would have no effect.
-func checkAnnotations(c checker, key string, a citing.Annotations) {
+func checkAnnotations(c checker, key string, a annotations) {
 	_, written := c.places[key]
 	if _, named := c.places[key+".add"]; a.Add == Off && written && !named {
 		c.problem(key+".add", "is missing; say on")

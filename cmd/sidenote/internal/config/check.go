@@ -5,11 +5,7 @@ import (
 	"net/url"
 	"slices"
 
-	"sidenote/cmd/sidenote/internal/config/limits"
-	"sidenote/cmd/sidenote/internal/config/modelrows"
-	"sidenote/cmd/sidenote/internal/config/port"
-	"sidenote/cmd/sidenote/internal/config/spelling"
-	"sidenote/cmd/sidenote/internal/config/typed"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/rewrite"
 )
 
@@ -21,7 +17,7 @@ type checker struct{ delegation }
 func (c checker) check(offline bool) {
 	c.checkListeners()
 	c.checkUpstreams(offline)
-	modelrows.Check(c.Models, c.problem)
+	checkModels(c.Models, c.problem)
 	c.checkState()
 	c.checkBases()
 	c.checkEmbeddings()
@@ -54,7 +50,7 @@ func (c checker) taken(key string, at Address, other string, otherAt Address) {
 }
 
 // PortOf returns the port that requests to a URL go to, as a number without zeros before it.
-func PortOf(u *url.URL) string { return port.Of(u) }
+func PortOf(u *url.URL) string { return portOf(u) }
 
 const defaultName = Name("default")
 
@@ -91,7 +87,7 @@ func (c checker) checkUpstreams(offline bool) {
 // back to us for ever.
 func (c checker) checkOwnAddress(key string, u Upstream) {
 	for _, own := range c.listeners() {
-		if port.Leads(u.BaseURL, own.address) {
+		if portLeads(u.BaseURL, own.address) {
 			c.problem(key, "%s is Sidenote's own address", u.BaseURL)
 			return
 		}
@@ -113,12 +109,12 @@ func (c checker) checkPolicies() {
 
 // checkBudgets refuses limits that could not hold.
 func checkBudgets(c checker) {
-	var limited []limits.Limits
-	if p := c.policy(defaultName); len(c.Tenants) == 0 && p.Limits != (limits.Limits{}) {
+	var limited []Limits
+	if p := c.policy(defaultName); len(c.Tenants) == 0 && p.Limits != (Limits{}) {
 		limited = append(limited, p.Limits)
 	}
 	for _, t := range c.Tenants {
-		if l := limits.Both(c.policy(t.policyName()).Limits, t.Limits); l != (limits.Limits{}) {
+		if l := BothLimits(c.policy(t.policyName()).Limits, t.Limits); l != (Limits{}) {
 			limited = append(limited, l)
 		}
 	}
@@ -137,7 +133,7 @@ func checkTreatment(c checker, key string, t Treatment) {
 	checkGrade(c, key, t)
 	checkAnnotations(c, key+".annotations", t.Annotations)
 	checkStages(c, key, t)
-	typed.Check(t.Renderers, c.problem, func(i int) string { return key + ".renderers[" + itoa(i) + "]" })
+	checkChunks(t.Renderers, c.problem, func(i int) string { return key + ".renderers[" + itoa(i) + "]" })
 	names := map[Name]bool{"sources": true}
 	for i, part := range t.Components {
 		if names[part.Name] && part.Name != "" {
@@ -158,7 +154,7 @@ func known[V any](c *Config, key, what string, name Name, defined map[Name]V) bo
 	if _, ok := defined[name]; ok || name == "" {
 		return ok
 	}
-	c.problem(key, "no %s is named %q%s", what, name, spelling.DidYouMean(string(name), Texts(sortedKeys(defined))))
+	c.problem(key, "no %s is named %q%s", what, name, strictyaml.DidYouMean(string(name), Texts(sortedKeys(defined))))
 	return false
 }
 

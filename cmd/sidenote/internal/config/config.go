@@ -1,11 +1,6 @@
-// Package config reads a configuration strictly and turns it into the values
-// that the proxy runs on. Everything that could be misread is refused with
-// file, line, column and key: unknown keys, blanks, duplicates, values out of
-// range, names that nobody defined. All problems are reported at once.
-//
-// The types of this file and of policy.go are the schema: their yaml tags are
-// the keys, min, max and of their limits. A string where a map stands is that
-// map's first field.
+// Package config reads and checks the configuration: its files, defaults, flags, policies, keys of
+// callers and secrets. It compares two configurations, and describes all keys as JSON Schema and as
+// the page CONFIG.md.
 package config
 
 import (
@@ -14,56 +9,50 @@ import (
 	"time"
 
 	"sidenote/cache/redis"
-	"sidenote/cmd/sidenote/internal/config/callers"
-	"sidenote/cmd/sidenote/internal/config/decode"
-	"sidenote/cmd/sidenote/internal/config/filter"
-	"sidenote/cmd/sidenote/internal/config/limits"
-	"sidenote/cmd/sidenote/internal/config/modelrows"
-	"sidenote/cmd/sidenote/internal/config/pattern"
-	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/transport/outbound"
+	"sidenote/proxy/transport"
 	"sidenote/retrieval/services"
 )
 
 // A Config is a whole configuration, checked, with defaults filled in.
 type Config struct {
-	Version       int               `yaml:"version" min:"1" max:"1"`
-	Listen        Ports             `yaml:"listen"`
-	Admin         Admin             `yaml:"admin"`
-	Telemetry     Telemetry         `yaml:"telemetry"`
-	MCP           MCP               `yaml:"mcp"`
-	Upstream      Upstream          `yaml:"upstream"` // the one named "default"
-	Identity      Identity          `yaml:"identity"`
-	Proxies       []Network         `yaml:"trusted_proxies"` // whose X-Forwarded-For tells the addresses of clients, for the log
-	State         State             `yaml:"state"`
-	Cache         Cache             `yaml:"cache"`
-	Explain       Explain           `yaml:"explain"`
-	Redis         Redis             `yaml:"redis"`
-	Embeddings    Embeddings        `yaml:"embeddings"`
-	Budgets       Budgets           `yaml:"budgets"`
-	ModelsFile    modelrows.File    `yaml:"models_file"` // rows between those of models and the built-in ones
-	Prices        []limits.PriceRow `yaml:"prices"`      // first match wins; none are built in
-	Concurrency   Count             `yaml:"concurrency" min:"1" max:"1M"`
-	Connections   Count             `yaml:"connections" min:"1" max:"1M"`                 // of clients; absent: what the limit of open files allows, and at most 16k
-	PerAddress    Count             `yaml:"max_connections_per_address" min:"1" max:"1M"` // of clients, on the data ports and that of MCP; absent: any number
-	Timeouts      Timeouts          `yaml:"timeouts"`
-	Ready         string            `yaml:"ready" of:"listening|knowledge"` // when /readyz begins to answer 200
-	ShutdownGrace time.Duration     `yaml:"shutdown_grace" min:"1ms" max:"1h"`
-	ShutdownDelay time.Duration     `yaml:"shutdown_delay" min:"0s" max:"1h"` // of the grace, before the port closes
-	Include       []Include         `yaml:"include"`
+	Version       int           `yaml:"version" min:"1" max:"1"`
+	Listen        Ports         `yaml:"listen"`
+	Admin         Admin         `yaml:"admin"`
+	Telemetry     Telemetry     `yaml:"telemetry"`
+	MCP           MCP           `yaml:"mcp"`
+	Upstream      Upstream      `yaml:"upstream"` // the one named "default"
+	Identity      Identity      `yaml:"identity"`
+	Proxies       []network     `yaml:"trusted_proxies"` // whose X-Forwarded-For tells the addresses of clients, for the log
+	State         State         `yaml:"state"`
+	Cache         Cache         `yaml:"cache"`
+	Explain       Explain       `yaml:"explain"`
+	Redis         Redis         `yaml:"redis"`
+	Embeddings    Embeddings    `yaml:"embeddings"`
+	Budgets       Budgets       `yaml:"budgets"`
+	ModelsFile    File          `yaml:"models_file"` // rows between those of models and the built-in ones
+	Prices        []priceRow    `yaml:"prices"`      // first match wins; none are built in
+	Concurrency   Count         `yaml:"concurrency" min:"1" max:"1M"`
+	Connections   Count         `yaml:"connections" min:"1" max:"1M"`                 // of clients; absent: what the limit of open files allows, and at most 16k
+	PerAddress    Count         `yaml:"max_connections_per_address" min:"1" max:"1M"` // of clients, on the data ports and that of MCP; absent: any number
+	Timeouts      Timeouts      `yaml:"timeouts"`
+	Ready         string        `yaml:"ready" of:"listening|knowledge"` // when /readyz begins to answer 200
+	ShutdownGrace time.Duration `yaml:"shutdown_grace" min:"1ms" max:"1h"`
+	ShutdownDelay time.Duration `yaml:"shutdown_delay" min:"0s" max:"1h"` // of the grace, before the port closes
+	Include       []Include     `yaml:"include"`
 	Catalog
 
 	tenants   map[Name]*proxy.Policy // what each gets; without any configured there is one, "default"
 	unknown   *proxy.Policy          // what callers get that no key names; nil: they are refused
-	places    decode.Marks
+	places    strictyaml.Marks
 	delegated map[string]int // by which include a file came
 	problems  Problems
 	files     []string // in the order in which they were read
 	env       func(name string) (string, bool)
 	home      string // of the user; "" if nobody knows
-	fields    schema.Cache
+	fields    strictyaml.Cache
 	service   Upstream                     // of Embeddings, where it is named by its URL
 	served    map[string][]tls.Certificate // of ports, by their keys in the configuration
 }
@@ -71,7 +60,7 @@ type Config struct {
 // Catalog is the part that included files may add to.
 type Catalog struct {
 	Upstreams map[Name]Upstream `yaml:"upstreams"`
-	Models    []modelrows.Row   `yaml:"models"`
+	Models    []ModelRow        `yaml:"models"`
 	Knowledge Bases             `yaml:"knowledge"`
 	Policies  map[Name]Policy   `yaml:"policies"` // with what they extend
 	Tenants   map[Name]Tenant   `yaml:"tenants"`
@@ -130,7 +119,7 @@ type Log struct {
 
 // An Upstream is an OpenAI-style API.
 type Upstream struct {
-	BaseURL BaseURL  `yaml:"base_url" need:"true"`
+	BaseURL baseURL  `yaml:"base_url" need:"true"`
 	APIKey  Secret   `yaml:"api_key"`
 	CA      string   `yaml:"ca"`    // a file of certificates that are trusted instead of the system's
 	Cert    string   `yaml:"cert"`  // a file: shown where a certificate is asked for
@@ -139,7 +128,7 @@ type Upstream struct {
 
 	IncludeUsage string `yaml:"include_usage" of:"auto|off"` // whether metered streams are asked to tell what they used; off: it refuses stream_options
 
-	Dial outbound.Options `yaml:"-"` // made of the above
+	Dial transport.OutboundOptions `yaml:"-"` // made of the above
 }
 
 // A Secret names the variable or file that holds a secret; a configuration never holds its
@@ -156,12 +145,12 @@ type Secret struct {
 // Identity says which callers are let in, and as which tenant.
 type Identity struct {
 	Unknown Name     `yaml:"unknown"` // "refuse", or the tenant of callers that no key names
-	Origins []Origin `yaml:"origins"` // of web pages that may ask without a key
-	Hosts   []Host   `yaml:"hosts"`   // by which callers without a key may call this machine
+	Origins []origin `yaml:"origins"` // of web pages that may ask without a key
+	Hosts   []host   `yaml:"hosts"`   // by which callers without a key may call this machine
 	Open    bool     `yaml:"open"`    // callers without a key may come from other machines
 
-	JWT    map[Name]callers.Issuer `yaml:"jwt"` // of tokens that name tenants
-	Header callers.Header          `yaml:"header"`
+	JWT    map[Name]Issuer `yaml:"jwt"` // of tokens that name tenants
+	Header Header          `yaml:"header"`
 }
 
 // refuse is the Identity.Unknown that lets nobody in without a key.
@@ -169,20 +158,20 @@ const refuse = Name("refuse")
 
 // A Tenant is a group of callers with one policy.
 type Tenant struct {
-	Keys      []Key                   `yaml:"keys"`
-	JWT       map[Name]callers.Claims `yaml:"jwt"`       // by issuer: the claims of its tokens that name this tenant
-	Policy    Name                    `yaml:"policy"`    // "default" when absent
-	Knowledge []Name                  `yaml:"knowledge"` // instead of the policy's
+	Keys      []Key           `yaml:"keys"`
+	JWT       map[Name]Claims `yaml:"jwt"`       // by issuer: the claims of its tokens that name this tenant
+	Policy    Name            `yaml:"policy"`    // "default" when absent
+	Knowledge []Name          `yaml:"knowledge"` // instead of the policy's
 
 	// Filters are added to the policy's, so a tenant never sees more than its policy shows.
 	// (Between policies, extends replaces filters as it does all lists.)
-	Filters []filter.Filter `yaml:"filters"`
+	Filters []Filter `yaml:"filters"`
 
 	// Models narrow the policy's: a request may name what both allow.
-	Models []pattern.Model `yaml:"models"`
+	Models []modelPattern `yaml:"models"`
 
 	// Limits narrow the policy's: of each window the lower one counts.
-	Limits limits.Limits `yaml:"limits"`
+	Limits Limits `yaml:"limits"`
 }
 
 // A Key is the digest of an API key.
@@ -221,8 +210,8 @@ type Redis struct {
 
 // Budgets says where it is counted what tenants use.
 type Budgets struct {
-	limits.Budgets `yaml:",inline"`
-	Redis          BudgetsRedis `yaml:"redis"`
+	BudgetLimits `yaml:",inline"`
+	Redis        BudgetsRedis `yaml:"redis"`
 }
 
 // BudgetsRedis is the Redis that budgets are counted in: without a URL that of the cache.
@@ -260,7 +249,7 @@ func Default() Config {
 		Explain:       Explain{Keep: 1000, Bodies: explain.BodiesOff},
 		Embeddings:    Embeddings{QueryPrefix: prefixAuto, PassagePrefix: prefixAuto, Batch: services.DefaultEmbedBatch},
 		Redis:         Redis{Timeout: redis.DefaultTimeout, Prefix: redis.DefaultPrefix, TTL: time.Hour},
-		Budgets:       Budgets{Budgets: limits.Budgets{Store: "auto", OnFailure: "fail_closed", OnRollback: "correct", Replicas: 1}, Redis: BudgetsRedis{Timeout: time.Second}},
+		Budgets:       Budgets{BudgetLimits: BudgetLimits{Store: "auto", OnFailure: "fail_closed", OnRollback: "correct", Replicas: 1}, Redis: BudgetsRedis{Timeout: time.Second}},
 		Concurrency:   1024,
 		Timeouts:      Timeouts{Connect: t.Connect, FirstByte: t.FirstByte, Idle: t.Idle, ClientWrite: t.ClientWrite},
 		Ready:         "listening",

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-
-	"sidenote/cmd/sidenote/internal/config/files"
 )
 
 // What an include may allow its files. They may be written by other people than the main
@@ -104,7 +102,7 @@ func (c delegation) checkDelegatedBase(key string, name Name) {
 			c.overstep(key, "knowledge: ["+string(name)+"]", "is without a folder what the state folder holds by this name")
 		}
 	case !c.may(key, mayPaths):
-		if err := files.StatWithin(c.Place(key).File, k.Path); errors.Is(err, files.ErrOutside) {
+		if err := statWithin(c.Place(key).File, k.Path); errors.Is(err, errOutside) {
 			written := c.places[key+".path"].Text()
 			c.forbidden(key+".path", mayPaths, "%q %v", written, err)
 		}

@@ -24,7 +24,7 @@ type Embeddings struct {
 // A Service is the name of an upstream, or the base URL of one that takes no key.
 type Service struct {
 	Name Name
-	URL  BaseURL
+	URL  baseURL
 }
 
 // UnmarshalText takes what holds a colon for a URL.

@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sidenote/cmd/sidenote/internal/config/decode"
-	"sidenote/cmd/sidenote/internal/config/limits"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/rewrite"
 )
 
@@ -24,11 +23,11 @@ func (c checker) expandPolicies() {
 		for _, link := range slices.Backward(chain) {
 			m := c.places["policies."+string(link)]
 			var again Problems // reported when the file was read
-			d := decode.Decoder{File: m.File, Marks: decode.Marks{}, Problems: &again, Variables: decode.Variables{Lookup: c.env}, Fields: c.fields}
+			d := strictyaml.Decoder{File: m.File, Marks: strictyaml.Marks{}, Problems: &again, Variables: strictyaml.Variables{Lookup: c.env}, Fields: c.fields}
 			d.Value("", m.Node, reflect.ValueOf(&p).Elem(), "")
 		}
 		if _, own := c.places["policies."+string(name)+".ladder"]; p.Grounding == rewrite.GroundingStrict && !own {
-			p.Ladder = limits.Grounded(p.Ladder)
+			p.Ladder = grounded(p.Ladder)
 		}
 		expandOverrides(c, &p, chain)
 		whole[name] = p

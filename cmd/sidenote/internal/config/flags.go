@@ -5,8 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/config/decode"
-	"sidenote/cmd/sidenote/internal/config/value"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // applyFlags replaces values of the files by those of the flags.
@@ -20,7 +19,7 @@ func (c loader) applyFlags(f Flags) {
 	c.flag("--shutdown-delay", "shutdown_delay", f.ShutdownDelay, c.setShutdownDelay)
 	if f.State != "" {
 		c.State.Path = f.State
-		c.places["state.path"] = decode.Mark{Place: Place{File: "--state"}}
+		c.places["state.path"] = strictyaml.Mark{Place: Place{File: "--state"}}
 	}
 	c.State.Follow = c.State.Follow || f.Follow
 	if f.Open != nil {
@@ -38,7 +37,7 @@ func (c loader) applyFlags(f Flags) {
 	declared := c.Knowledge
 	c.Knowledge = make(map[Name]Knowledge, len(f.Knowledge))
 	for _, text := range f.Knowledge {
-		name, path, err := value.ParseKnowledge(text)
+		name, path, err := parseKnowledge(text)
 		place := Place{File: "--knowledge"}
 		if err != nil {
 			c.problems = append(c.problems, Problem{Place: place, Reason: err.Error()})
@@ -51,7 +50,7 @@ func (c loader) applyFlags(f Flags) {
 		// Named alone, a base is embedded as the file says.
 		embed := path == "" && declared[name].Embed
 		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, MustExist: path == "", Embed: embed}
-		c.places["knowledge."+string(name)] = decode.Mark{Place: place}
+		c.places["knowledge."+string(name)] = strictyaml.Mark{Place: place}
 	}
 }
 
@@ -80,7 +79,7 @@ func (c loader) flag(name, key, value string, set func([]byte) error) {
 	}
 	place := Place{File: name}
 	c.forget(key)
-	c.places[key] = decode.Mark{Place: place}
+	c.places[key] = strictyaml.Mark{Place: place}
 	if err := set([]byte(value)); err != nil {
 		c.problems = append(c.problems, Problem{Place: place, Reason: err.Error()})
 	}

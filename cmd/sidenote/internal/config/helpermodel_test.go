@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/modelrows"
 	"sidenote/rewrite/tokens"
 )
 
@@ -25,7 +24,7 @@ func TestModelTemperatureAndReasoning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := modelrows.Table(c.Models)[0]; (facts{m.FixedTemperature, m.Reasoning}) != want {
+		if m := config.ModelTable(c.Models)[0]; (facts{m.FixedTemperature, m.Reasoning}) != want {
 			t.Errorf("%s: %t, %q", row, m.FixedTemperature, m.Reasoning)
 		}
 	}

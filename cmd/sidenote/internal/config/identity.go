@@ -4,17 +4,16 @@ import (
 	"maps"
 	"slices"
 
-	"sidenote/cmd/sidenote/internal/config/callers"
 	"sidenote/proxy"
-	"sidenote/proxy/identity"
+	"sidenote/proxy/tenant"
 )
 
 // readKeySets checks the issuers of tokens, and their keys where those are in files.
 func (c loader) readKeySets(src Source) {
-	callers.Load(c.Identity.JWT, namedFiles{c, src}, c.problem)
+	loadKeys(c.Identity.JWT, namedFiles{c, src}, c.problem)
 }
 
-// namedFiles are a callers.File.
+// namedFiles are a keysFile.
 type namedFiles struct {
 	c   loader
 	src Source
@@ -49,22 +48,22 @@ func checkCallers(c checker) {
 	if verifies := func(l Listener) bool { return l.TLS.ClientCA != "" }; len(c.Identity.Header.Certificates) > 0 && !slices.ContainsFunc(c.CallerPorts(), verifies) {
 		c.problem("identity.header.certificates", "needs a listener that verifies certificates of clients, by tls: {client_ca: …}")
 	}
-	callers.Check(rules(c.Config), c.problem)
+	checkIssuer(rules(c.Config), c.problem)
 }
 
 // rules says which tokens name which tenant.
-func rules(c *Config) []identity.Rule {
-	claims := map[Name]map[Name]callers.Claims{}
+func rules(c *Config) []tenant.ClaimRule {
+	claims := map[Name]map[Name]Claims{}
 	for name, t := range c.Tenants {
 		claims[name] = t.JWT
 	}
-	return callers.Rules(claims)
+	return claimRules(claims)
 }
 
 // addCallers fills in who is recognised by tokens and by a header.
 func addCallers(c *Config, t *proxy.Tenants) {
-	callers.Add(t, c.Identity.JWT, rules(c), c.Identity.Header)
-	t.Proxies = callers.Networks(c.Proxies)
+	addIssuer(t, c.Identity.JWT, rules(c), c.Identity.Header)
+	t.Proxies = Networks(c.Proxies)
 	if len(c.Tenants) > 0 {
 		t.Named = slices.Collect(maps.Values(c.tenants))
 	}

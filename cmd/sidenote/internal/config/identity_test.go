@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy/identity"
+	"sidenote/proxy/tenant"
 )
 
 // What is written of tokens and the header is what the proxy gets; a text is a list of one.
@@ -29,13 +29,13 @@ policies: {base: {context_tokens: 1k}}
 		t.Fatal(err)
 	}
 	got := c.Proxy().Tenants
-	if diff := cmp.Diff([]identity.Issuer{
+	if diff := cmp.Diff([]tenant.Issuer{
 		{Name: "ci", Issuer: "https://ci.test", Audience: "sidenote", Algorithms: []string{"ES256", "EdDSA"}},
 		{Name: "corp", Issuer: "https://id.test", Audience: "sidenote", Algorithms: []string{"RS256"}},
 	}, got.Issuers); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]identity.Rule{
+	if diff := cmp.Diff([]tenant.ClaimRule{
 		{Tenant: "hr", Issuer: "ci", Claims: map[string][]string{"sub": {"hr"}}},
 		{Tenant: "hr", Issuer: "corp", Claims: map[string][]string{"groups": {"hr", "people"}, "realm.level": {"3"}}},
 	}, got.Rules); diff != "" {

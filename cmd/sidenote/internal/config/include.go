@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
-
-	"sidenote/cmd/sidenote/internal/config/files"
 )
 
 // An Include names more files, and what they may do beyond the defaults of delegated.go.
@@ -31,7 +29,7 @@ func (c loader) included(src Source, i int) []string {
 	case err != nil:
 		c.problem(key, "%q is not a pattern", pattern)
 	case len(paths) > 0 || c.Include[i].Optional:
-	case strings.ContainsAny(pattern, files.Meta):
+	case strings.ContainsAny(pattern, IsPattern):
 		c.problem(key, "no file matches %q; correct it, or write {path: %s, optional: true}", pattern, pattern)
 	default:
 		c.problem(key, "file %q not found", pattern)

@@ -11,12 +11,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sidenote/cmd/sidenote/internal/config/document"
-	"sidenote/cmd/sidenote/internal/config/filter"
-	"sidenote/cmd/sidenote/internal/config/value"
-	"sidenote/proxy/toolbox"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/tools"
 	"sidenote/retrieval/vectorstore"
 )
 
@@ -36,11 +34,11 @@ const (
 // admin port, or a vector store elsewhere.
 type Knowledge struct {
 	Path    string `yaml:"path"` // in a file: relative to it; without one the state folder is all there is
-	Include []Glob `yaml:"include"`
-	Exclude []Glob `yaml:"exclude"`
+	Include []glob `yaml:"include"`
+	Exclude []glob `yaml:"exclude"`
 
-	Attributes     filter.Attributes `yaml:"attributes"` // of all its documents
-	AttributesFrom AttributesFrom    `yaml:"attributes_from"`
+	Attributes     filterAttributes `yaml:"attributes"` // of all its documents
+	AttributesFrom AttributesFrom   `yaml:"attributes_from"`
 
 	// Deletions says what to do where most files of the folder are gone.
 	Deletions string `yaml:"deletions" of:"keep|accept"`
@@ -53,7 +51,7 @@ type Knowledge struct {
 	Embed bool `yaml:"embed"`
 
 	// RelevanceThreshold is the least relevance of its sources.
-	RelevanceThreshold Relevance `yaml:"relevance_threshold"`
+	RelevanceThreshold relevance `yaml:"relevance_threshold"`
 
 	Engine   string  `yaml:"engine" of:"embedded|vector_store"`
 	Upstream Name    `yaml:"upstream"` // that has the vector store
@@ -112,10 +110,10 @@ func (d *Description) UnmarshalText(text []byte) error {
 }
 
 // ToolBases are some of all bases, as descriptions of tools name them.
-func ToolBases(all map[Name]Knowledge, bases []Name) []toolbox.Base {
-	list := make([]toolbox.Base, len(bases))
+func ToolBases(all map[Name]Knowledge, bases []Name) []tools.Base {
+	list := make([]tools.Base, len(bases))
 	for i, name := range bases {
-		list[i] = toolbox.Base{ID: string(name), Description: string(all[name].Description)}
+		list[i] = tools.Base{ID: string(name), Description: string(all[name].Description)}
 	}
 	return list
 }
@@ -235,7 +233,7 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 		case errors.Is(err, fs.ErrNotExist):
 			reason = "not found"
 		case err != nil:
-			reason = "cannot be read: " + document.Cause(err).Error()
+			reason = "cannot be read: " + strictyaml.Cause(err).Error()
 		case !info.IsDir() && !info.Mode().IsRegular():
 			reason = "is neither a folder nor a file" // opening a pipe would wait for ever
 		default:
@@ -259,6 +257,6 @@ type Bases map[Name]Knowledge
 
 // PlainName returns the name of the base of a folder.
 func (Bases) PlainName(dir, text string) (string, error) {
-	name, err := value.FolderName(dir, text)
+	name, err := FolderName(dir, text)
 	return string(name), err
 }

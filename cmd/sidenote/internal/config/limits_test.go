@@ -7,7 +7,6 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/limits"
 )
 
 // A limit that is blank, zero, negative or no number is never "none", and a ladder and prices
@@ -103,7 +102,7 @@ prices:
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := limits.Table(c.Prices)
+	table := config.PriceTable(c.Prices)
 	gpt, _ := table.Find("gpt-5.6-mini")
 	claude, _ := table.Find("claude-opus-4-8")
 	for name, c := range map[string]struct{ got, want budget.Prices }{

@@ -4,8 +4,7 @@ import (
 	"crypto/tls"
 	"strings"
 
-	"sidenote/cmd/sidenote/internal/config/decode"
-	"sidenote/cmd/sidenote/internal/config/port"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // A listening is a listener of any kind, with its key in the configuration.
@@ -49,7 +48,7 @@ func (c loader) applyListenFlag(text string) {
 		return // reported
 	}
 	delete(c.places, "listen.address")
-	c.places["listen"] = decode.Mark{Place: place}
+	c.places["listen"] = strictyaml.Mark{Place: place}
 	if err := c.Listen[0].Address.UnmarshalText([]byte(text)); err != nil {
 		c.problems = append(c.problems, Problem{Place: place, Reason: err.Error()})
 	}
@@ -87,7 +86,7 @@ func (c checker) checkListeners() {
 			c.problem(l.key, "cannot be off; write host:port")
 		}
 		for j := range i {
-			if l.address != Off && port.Same(l.address, all[j].address) {
+			if l.address != Off && samePort(l.address, all[j].address) {
 				c.taken(l.key, l.address, all[j].key, all[j].address)
 			}
 		}

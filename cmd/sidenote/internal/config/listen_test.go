@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy/transport/certs/certstest"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // P2: ports are refused by name where they are taken, open by accident, of no tenant, or
 // have a certificate without its key.
 func TestListen(t *testing.T) {
-	authority := certstest.NewAuthority()
+	authority := transporttest.NewAuthority()
 	pair := authority.Issue(time.Now().Add(time.Hour))
 	d := disk{"etc/cert.pem": string(pair.Cert), "etc/key.pem": string(pair.Key), "etc/ca.pem": string(authority.PEM)}
 	const tenants = "tenants: {a: {keys: [{sha256: " + digest + "}]}, b: {policy: default}}\npolicies: {default: {mode: off}}\n"
@@ -98,7 +98,7 @@ func TestListen(t *testing.T) {
 // A flag gives the only port another address; its tenant and certificates stay, so that no
 // variable of an image takes them away.
 func TestListenFlag(t *testing.T) {
-	pair := certstest.NewAuthority().Issue(time.Now().Add(time.Hour))
+	pair := transporttest.NewAuthority().Issue(time.Now().Add(time.Hour))
 	d := disk{"etc/cert.pem": string(pair.Cert), "etc/key.pem": string(pair.Key)}
 	load := func(listen string) (*config.Config, error) {
 		d["etc/c.yaml"] = "upstream: https://u.test\nlisten: " + listen + "\n"

@@ -12,10 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"sidenote/cmd/sidenote/internal/config/decode"
-	"sidenote/cmd/sidenote/internal/config/document"
-	"sidenote/cmd/sidenote/internal/config/files"
-	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // A Source is where a configuration comes from. Flags win over the file.
@@ -135,7 +132,7 @@ func begin(src *Source) loader {
 	src.setDefaults()
 	c := Default()
 	c.env = src.Env
-	c.places, c.delegated, c.fields = decode.Marks{}, map[string]int{}, schema.Cache{}
+	c.places, c.delegated, c.fields = strictyaml.Marks{}, map[string]int{}, strictyaml.Cache{}
 	l := loader{delegation{&c}}
 	if home, ok := src.Env("HOME"); ok && filepath.IsAbs(home) {
 		c.home = home
@@ -148,7 +145,7 @@ func (s *Source) setDefaults() {
 	if s.Env == nil {
 		s.Env = func(string) (string, bool) { return "", false }
 	}
-	s.Read, s.readWithin, s.Glob = files.Readers{Read: s.Read, Glob: s.Glob, Seen: s.Seen}.Functions()
+	s.Read, s.readWithin, s.Glob = readers{Read: s.Read, Glob: s.Glob, Seen: s.Seen}.Functions()
 }
 
 // readMain reads the main file, if there is one, and what it includes. It returns false
@@ -176,17 +173,17 @@ func (c loader) readFile(src Source, path string, to reflect.Value) (ok bool) {
 	if err != nil {
 		reason := "file not found"
 		if !errors.Is(err, fs.ErrNotExist) {
-			reason = fmt.Sprintf("cannot be read: %v", document.Cause(err))
+			reason = fmt.Sprintf("cannot be read: %v", strictyaml.Cause(err))
 		}
 		c.files = append(c.files, path)
 		c.problems = append(c.problems, Problem{Place: Place{File: path}, Reason: reason})
 		return false
 	}
-	return c.decodeFile(path, data, to, decode.Decoder{Marks: c.places, Variables: c.variablesOf(path), Shared: reflect.TypeFor[Catalog]()})
+	return c.decodeFile(path, data, to, strictyaml.Decoder{Marks: c.places, Variables: c.variablesOf(path), Shared: reflect.TypeFor[Catalog]()})
 }
 
 // decodeFile decodes a file in YAML into a struct of the schema. It fills in the decoder's other fields.
-func (c loader) decodeFile(path string, data []byte, to reflect.Value, d decode.Decoder) (ok bool) {
+func (c loader) decodeFile(path string, data []byte, to reflect.Value, d strictyaml.Decoder) (ok bool) {
 	c.files = append(c.files, path)
 	before := len(c.problems)
 	fail := func(line, column int, format string, args ...any) bool {
@@ -197,12 +194,12 @@ func (c loader) decodeFile(path string, data []byte, to reflect.Value, d decode.
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return fail(1, 1, "is UTF-16; save it as UTF-8")
 	}
-	for part, err := range document.Parts(data) {
+	for part, err := range strictyaml.Parts(data) {
 		if err != nil {
 			return fail(err.Line, err.Column, "%s", err.Reason)
 		}
 		if _, isMap := part.Node.(ast.MapNode); !isMap {
-			d.Problem(part.Node, "", "expected a map, got a %s", decode.Shape(part.Node))
+			d.Problem(part.Node, "", "expected a map, got a %s", strictyaml.Shape(part.Node))
 			return false
 		}
 		d.Part(part, to)

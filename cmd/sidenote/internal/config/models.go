@@ -6,15 +6,13 @@ import (
 	"io/fs"
 	"reflect"
 
-	"sidenote/cmd/sidenote/internal/config/decode"
-	"sidenote/cmd/sidenote/internal/config/document"
-	"sidenote/cmd/sidenote/internal/config/modelrows"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/rewrite/tokens"
 )
 
 // ModelTable returns what is known of models: the rows of models, those of models_file, and
 // the built-in ones. The first that matches wins.
-func (c *Config) ModelTable() []tokens.Model { return modelrows.Table(c.Models, c.ModelsFile.Rows...) }
+func (c *Config) ModelTable() []tokens.Model { return ModelTable(c.Models, c.ModelsFile.Rows...) }
 
 // readModels reads models_file. Its rows are checked like those of models.
 func (c loader) readModels(src Source) {
@@ -31,12 +29,12 @@ func (c loader) readModels(src Source) {
 		c.problem("models_file", "file %q not found", path)
 		return
 	case err != nil:
-		c.problem("models_file", "%q cannot be read: %v", path, document.Cause(err))
+		c.problem("models_file", "%q cannot be read: %v", path, strictyaml.Cause(err))
 		return
 	}
-	var content modelrows.Content
-	places, problems := decode.Marks{}, len(c.problems)
-	ok := c.decodeFile(path, data, reflect.ValueOf(&content).Elem(), decode.Decoder{Marks: places, Variables: c.variablesOf(c.Place("models_file").File)})
+	var content Content
+	places, problems := strictyaml.Marks{}, len(c.problems)
+	ok := c.decodeFile(path, data, reflect.ValueOf(&content).Elem(), strictyaml.Decoder{Marks: places, Variables: c.variablesOf(c.Place("models_file").File)})
 	report := func(key, format string, args ...any) {
 		at, _ := places.Nearest(key)
 		if at.File == "" {
@@ -52,6 +50,6 @@ func (c loader) readModels(src Source) {
 			report("models", "is missing")
 		}
 	}
-	modelrows.Check(content.Models, report)
-	*f = modelrows.File{Path: path, Date: content.Date, Source: content.Source, Rows: content.Models}
+	checkModels(content.Models, report)
+	*f = File{Path: path, Date: content.Date, Source: content.Source, Rows: content.Models}
 }

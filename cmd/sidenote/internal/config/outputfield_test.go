@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/modelrows"
 )
 
 // A deployment of a free name takes the member that caps its answers by its row, for else it is
@@ -19,7 +18,7 @@ func TestOutputField(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := modelrows.Table(c.Models)[0].CompletionCap; got != want {
+		if got := config.ModelTable(c.Models)[0].CompletionCap; got != want {
 			t.Errorf("%s: %t", row, got)
 		}
 	}

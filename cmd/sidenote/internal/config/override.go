@@ -3,19 +3,16 @@ package config
 import (
 	"reflect"
 
-	"sidenote/cmd/sidenote/internal/config/changes"
-	"sidenote/cmd/sidenote/internal/config/decode"
-	"sidenote/cmd/sidenote/internal/config/filter"
-	"sidenote/cmd/sidenote/internal/config/pattern"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // An Override changes a policy for some chats: those for one of Models, if it has any, by
 // one of Routes, if it has any. The first one of a policy that fits a request counts. In a
 // file it holds only what differs, in a Config its Treatment is whole.
 type Override struct {
-	Models    []pattern.Model `yaml:"models,omitempty,flow"`
-	Routes    []Route         `yaml:"routes,omitempty,flow"`
-	Filters   []filter.Filter `yaml:"filters,omitempty"` // beside those of policy and tenant
+	Models    []modelPattern `yaml:"models,omitempty,flow"`
+	Routes    []Route        `yaml:"routes,omitempty,flow"`
+	Filters   []Filter       `yaml:"filters,omitempty"` // beside those of policy and tenant
 	Treatment `yaml:",inline"`
 
 	of *Treatment // of the policy, for printing
@@ -27,7 +24,7 @@ func (o Override) MarshalYAML() (any, error) {
 	if o.of != nil {
 		base.Treatment = *o.of
 	}
-	return changes.Of(base, o), nil
+	return changesOf(base, o), nil
 }
 
 // expandOverrides completes the overrides of a policy, which is whole but for these. chain
@@ -41,7 +38,7 @@ func expandOverrides(c checker, p *Policy, chain []Name) {
 			}
 			o := Override{Treatment: p.Treatment}
 			var again Problems // reported when the file was read
-			d := decode.Decoder{File: m.File, Marks: decode.Marks{}, Problems: &again, Variables: decode.Variables{Lookup: c.env}, Fields: c.fields}
+			d := strictyaml.Decoder{File: m.File, Marks: strictyaml.Marks{}, Problems: &again, Variables: strictyaml.Variables{Lookup: c.env}, Fields: c.fields}
 			d.Value("", m.Node, reflect.ValueOf(&o).Elem(), "")
 			p.Overrides[i] = o
 			break

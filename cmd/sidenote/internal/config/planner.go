@@ -11,7 +11,7 @@ const autoModel = "auto"
 
 // Planner is the model that says what is searched beside the question.
 type Planner struct {
-	Model      Model         `yaml:"model"`                        // Off, autoModel, or a name
+	Model      model         `yaml:"model"`                        // Off, autoModel, or a name
 	Upstream   Name          `yaml:"upstream,omitempty"`           // that has the model; absent: the request's own
 	MaxQueries Count         `yaml:"max_queries" min:"1" max:"10"` // searched at most, the question included
 	Timeout    time.Duration `yaml:"timeout" min:"1ms" max:"10s"`  // of a plan, before the search and its deadline

@@ -3,14 +3,6 @@ package config
 import (
 	"time"
 
-	"sidenote/cmd/sidenote/internal/config/citing"
-	"sidenote/cmd/sidenote/internal/config/filter"
-	"sidenote/cmd/sidenote/internal/config/helpers"
-	"sidenote/cmd/sidenote/internal/config/limits"
-	"sidenote/cmd/sidenote/internal/config/pattern"
-	"sidenote/cmd/sidenote/internal/config/stageset"
-	"sidenote/cmd/sidenote/internal/config/toolset"
-	"sidenote/cmd/sidenote/internal/config/typed"
 	"sidenote/proxy/report"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -20,47 +12,47 @@ import (
 // differs from the one that it extends, in a Config it is whole.
 type Policy struct {
 	Treatment       `yaml:",inline"`
-	limits.Spending `yaml:",inline"`
-	Extends         Name            `yaml:"extends,omitempty"`
-	Upstream        Name            `yaml:"upstream,omitempty"`
-	Knowledge       []Name          `yaml:"knowledge,omitempty,flow"`
-	Filters         []filter.Filter `yaml:"filters,omitempty"` // of its documents; all of them hold
-	MaxRewriteBytes Bytes           `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
-	Routes          []Route         `yaml:"routes,omitempty"`
-	Models          []pattern.Model `yaml:"models,omitempty,flow"` // that requests may name; absent: all
-	Overrides       []Override      `yaml:"overrides,omitempty"`
+	Spending        `yaml:",inline"`
+	Extends         Name           `yaml:"extends,omitempty"`
+	Upstream        Name           `yaml:"upstream,omitempty"`
+	Knowledge       []Name         `yaml:"knowledge,omitempty,flow"`
+	Filters         []Filter       `yaml:"filters,omitempty"` // of its documents; all of them hold
+	MaxRewriteBytes Bytes          `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
+	Routes          []Route        `yaml:"routes,omitempty"`
+	Models          []modelPattern `yaml:"models,omitempty,flow"` // that requests may name; absent: all
+	Overrides       []Override     `yaml:"overrides,omitempty"`
 }
 
 // A Treatment is what becomes of a chat. Overrides of a policy can change it.
 type Treatment struct {
-	Mode               string             `yaml:"mode" of:"off|shadow|inject|tools|staged"`
-	Placement          rewrite.Placement  `yaml:"placement" of:"system|last_user|split|marker"`
-	ContextTokens      Count              `yaml:"context_tokens" min:"1" max:"10M"`
-	ReserveOutput      Count              `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
-	Template           rewrite.Template   `yaml:"template,omitempty"`
-	Components         []Component        `yaml:"components,omitempty"`
-	Chunks             typed.Chunks       `yaml:"chunks"`
-	Renderers          []typed.Renderer   `yaml:"renderers,omitempty"`
-	Order              rewrite.Order      `yaml:"order" of:"priority|declared|edges"`
-	ComponentsFormat   string             `yaml:"components_format" of:"tags|headings"`
-	Sources            SourcesComponent   `yaml:"sources"`
-	SourceAttributes   []string           `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
-	Rules              string             `yaml:"rules" of:"on|off"` // whether ours stand above the sources, or in the template
-	Citations          rewrite.Citations  `yaml:"citations" of:"auto|on|off"`
-	Annotations        citing.Annotations `yaml:"annotations"`
-	Grounding          rewrite.Grounding  `yaml:"grounding" of:"default|strict"`
-	Escape             rewrite.Escape     `yaml:"escape" of:"tags|all"`
-	MinTruncatedTokens Count              `yaml:"min_truncated_tokens" min:"1" max:"1M"`
-	Planner            Planner            `yaml:"planner"`
-	Retrieval          Retrieval          `yaml:"retrieval"`
-	Rerank             Rerank             `yaml:"rerank"`
-	Grade              Grade              `yaml:"grade"`
-	Tools              toolset.Tools      `yaml:"tools"`  // of mode tools
-	Stages             stageset.Stages    `yaml:"stages"` // of mode staged
-	OnEmpty            rewrite.OnEmpty    `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
-	EmptyAnswer        string             `yaml:"empty_answer"`
-	OnFailure          OnFailure          `yaml:"on_failure"`
-	Expose             report.Expose      `yaml:"expose" of:"none|ids|names"`
+	Mode               string            `yaml:"mode" of:"off|shadow|inject|tools|staged"`
+	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
+	ContextTokens      Count             `yaml:"context_tokens" min:"1" max:"10M"`
+	ReserveOutput      Count             `yaml:"reserve_output_tokens,omitempty" min:"1" max:"10M"`
+	Template           rewrite.Template  `yaml:"template,omitempty"`
+	Components         []Component       `yaml:"components,omitempty"`
+	Chunks             Chunks            `yaml:"chunks"`
+	Renderers          []renderer        `yaml:"renderers,omitempty"`
+	Order              rewrite.Order     `yaml:"order" of:"priority|declared|edges"`
+	ComponentsFormat   string            `yaml:"components_format" of:"tags|headings"`
+	Sources            SourcesComponent  `yaml:"sources"`
+	SourceAttributes   []string          `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
+	Rules              string            `yaml:"rules" of:"on|off"` // whether ours stand above the sources, or in the template
+	Citations          rewrite.Citations `yaml:"citations" of:"auto|on|off"`
+	Annotations        annotations       `yaml:"annotations"`
+	Grounding          rewrite.Grounding `yaml:"grounding" of:"default|strict"`
+	Escape             rewrite.Escape    `yaml:"escape" of:"tags|all"`
+	MinTruncatedTokens Count             `yaml:"min_truncated_tokens" min:"1" max:"1M"`
+	Planner            Planner           `yaml:"planner"`
+	Retrieval          Retrieval         `yaml:"retrieval"`
+	Rerank             rerank            `yaml:"rerank"`
+	Grade              grade             `yaml:"grade"`
+	Tools              Tools             `yaml:"tools"`  // of mode tools
+	Stages             Stages            `yaml:"stages"` // of mode staged
+	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
+	EmptyAnswer        string            `yaml:"empty_answer"`
+	OnFailure          OnFailure         `yaml:"on_failure"`
+	Expose             report.Expose     `yaml:"expose" of:"none|ids|names"`
 }
 
 // A Component is a named text that competes for the token budget.
@@ -118,9 +110,9 @@ type Retrieval struct {
 	Deadline       time.Duration `yaml:"deadline" min:"1ms" max:"1m"`
 	TopK           Count         `yaml:"top_k" min:"1" max:"100"`
 	NumCandidates  Count         `yaml:"num_candidates" min:"1" max:"1000"`
-	ScoreThreshold Threshold     `yaml:"score_threshold"`
+	ScoreThreshold threshold     `yaml:"score_threshold"`
 	MaxPerDocument Count         `yaml:"max_per_document" min:"1" max:"100"`
-	DenseWeight    Weight        `yaml:"dense_weight"` // of meaning, where bases have vectors
+	DenseWeight    weight        `yaml:"dense_weight"` // of meaning, where bases have vectors
 	Fusion         string        `yaml:"fusion" of:"distribution|rrf"`
 }
 
@@ -149,31 +141,31 @@ type OnFailure struct {
 // DefaultPolicy is the policy where none is configured.
 func DefaultPolicy() Policy {
 	p := rewrite.DefaultPolicy()
-	return Policy{MaxRewriteBytes: 32 << 20, Spending: limits.Spending{Ladder: limits.DefaultLadder()}, Treatment: Treatment{
+	return Policy{MaxRewriteBytes: 32 << 20, Spending: Spending{Ladder: defaultLadder()}, Treatment: Treatment{
 		Mode:               p.Mode.String(),
 		Placement:          p.Placement,
 		ContextTokens:      Count(p.ContextTokens),
-		Chunks:             typed.DefaultChunks(),
+		Chunks:             defaultChunks(),
 		Order:              p.Order,
 		Sources:            SourcesComponent{Priority: Priority(p.Sources.Priority), Format: formatTags, Order: sourcesByRelevance, Neighbours: adjacentNeighbours},
 		ComponentsFormat:   formatTags,
 		SourceAttributes:   p.SourceAttributes,
 		Rules:              "on",
 		Citations:          p.Citations,
-		Annotations:        citing.Default(),
+		Annotations:        defaultCitations(),
 		Grounding:          p.Grounding,
 		Escape:             p.Escape,
 		MinTruncatedTokens: Count(p.MinTruncatedTokens),
 		Planner:            defaultPlanner(),
 		Retrieval: Retrieval{
 			Deadline: p.Search.Deadline, TopK: Count(p.Search.TopK), NumCandidates: Count(p.Search.NumCandidates),
-			ScoreThreshold: Threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
+			ScoreThreshold: threshold(p.Search.ScoreThreshold), MaxPerDocument: Count(p.Search.MaxPerDocument),
 			Fusion: fusionDistribution,
 		},
-		Rerank:      helpers.DefaultRerank(),
-		Grade:       helpers.DefaultGrade(),
-		Tools:       toolset.Default(),
-		Stages:      stageset.Default(),
+		Rerank:      defaultRerank(),
+		Grade:       defaultGrade(),
+		Tools:       defaultTools(),
+		Stages:      defaultStages(),
 		EmptyAnswer: p.EmptyAnswer,
 		OnFailure:   OnFailure{Retrieval: "pass", Partial: "pass", ContextLength: "retry", Stage: "degrade"},
 		Expose:      report.ExposeNames,
@@ -187,13 +179,13 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 		panic("BUG: mode was not checked: " + p.Mode)
 	}
 	out := rewrite.Policy{
-		Tenant: string(tenant), Upstream: string(p.Upstream), Mode: mode, Knowledge: Texts(p.Knowledge), Filter: filter.All(p.Filters),
+		Tenant: string(tenant), Upstream: string(p.Upstream), Mode: mode, Knowledge: Texts(p.Knowledge), Filter: allFilters(p.Filters),
 		Search: retrieval.Settings{
 			TopK: int(p.Retrieval.TopK), NumCandidates: int(p.Retrieval.NumCandidates), MaxPerDocument: int(p.Retrieval.MaxPerDocument),
 			ScoreThreshold: float64(p.Retrieval.ScoreThreshold), Deadline: p.Retrieval.Deadline,
 			DenseWeight: float64(p.Retrieval.DenseWeight), Fusion: p.Retrieval.fusion(),
 		},
-		Planner: p.Planner.settings(), Chunks: typed.Policy(p.Chunks, p.Renderers),
+		Planner: p.Planner.settings(), Chunks: chunksPolicy(p.Chunks, p.Renderers),
 		Placement: p.Placement, ContextTokens: int(p.ContextTokens), ReserveOutputTokens: int(p.ReserveOutput), Template: p.Template,
 		Sources: rewrite.Component{Name: rewrite.SourcesName, Priority: int(p.Sources.Priority), Truncatable: true},
 		Order:   p.Order,

@@ -1,15 +1,15 @@
 package config
 
 import (
-	"sidenote/cmd/sidenote/internal/config/document"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // MaxProblems is how many problems an error shows; the rest is counted.
-const MaxProblems = document.MaxProblems
+const MaxProblems = strictyaml.MaxProblems
 
 // What is wrong, and where. Problems is the only error that Load returns.
 type (
-	Place    = document.Place
-	Problem  = document.Problem
-	Problems = document.Problems
+	Place    = strictyaml.Place
+	Problem  = strictyaml.Problem
+	Problems = strictyaml.Problems
 )

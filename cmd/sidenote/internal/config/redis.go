@@ -7,7 +7,7 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cache/redis"
-	"sidenote/cmd/sidenote/internal/config/document"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy"
 )
 
@@ -61,7 +61,7 @@ func (c loader) readRedis(src Source) {
 	if r.CA != "" && !src.NoSecrets {
 		pem, err := src.Read(c.locate("redis.ca", r.CA))
 		if err != nil {
-			c.problem("redis.ca", "%q cannot be read: %v", r.CA, document.Cause(err))
+			c.problem("redis.ca", "%q cannot be read: %v", r.CA, strictyaml.Cause(err))
 		} else if !x509.NewCertPool().AppendCertsFromPEM(pem) {
 			c.problem("redis.ca", "%q holds no certificate in PEM form", r.CA)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // checkRerank refuses a reranker that cannot be asked.
-func checkRerank(c checker, key string, r Rerank) {
+func checkRerank(c checker, key string, r rerank) {
 	_, written := c.places[key]
 	_, named := c.places[key+".upstream"]
 	switch {

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/cmd/sidenote/internal/config/limits"
-	"sidenote/cmd/sidenote/internal/config/pattern"
 	"sidenote/proxy"
 	"sidenote/proxy/route"
 	"sidenote/rewrite"
@@ -58,9 +56,9 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 		out.Models = Texts(p.Models)
 	}
 	if p.Grounding == rewrite.GroundingStrict { // of an override; else it is refused
-		p.Ladder = limits.Grounded(p.Ladder)
+		p.Ladder = grounded(p.Ladder)
 	}
-	out.Budget = p.Terms(c.Budgets.Budgets, limits.Table(c.Prices))
+	out.Budget = p.Terms(c.Budgets.BudgetLimits, PriceTable(c.Prices))
 	out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r budget.Rung) bool { // where there is nothing to leave out
 		return r == budget.NoPlanner && out.Rewrite.Planner.MaxQueries == 0 || r == budget.NoStages && out.Rewrite.Mode != rewrite.Staged
 	})
@@ -102,14 +100,14 @@ func (c *Config) Policy(tenant Name) Policy {
 		p.Knowledge = sortedKeys(c.Knowledge)
 	}
 	p.Filters = slices.Concat(p.Filters, t.Filters)
-	p.Models, p.Limits = pattern.Both(p.Models, t.Models), limits.Both(p.Limits, t.Limits)
+	p.Models, p.Limits = bothPatterns(p.Models, t.Models), BothLimits(p.Limits, t.Limits)
 	p.OnEmpty = p.rewritePolicy(tenant).Empty()
 	p.Overrides = slices.Clone(p.Overrides)
 	for i := range p.Overrides {
 		o := &p.Overrides[i]
 		o.OnEmpty, o.of = p.with(*o).rewritePolicy(tenant).Empty(), &p.Treatment
 	}
-	if len(p.Routes) == 0 && (p.Models != nil || p.Limits != (limits.Limits{}) || c.upstreams()[p.Upstream].APIKey != (Secret{})) {
+	if len(p.Routes) == 0 && (p.Models != nil || p.Limits != (Limits{}) || c.upstreams()[p.Upstream].APIKey != (Secret{})) {
 		for _, r := range route.Defaults() {
 			p.Routes = append(p.Routes, Route(r))
 		}

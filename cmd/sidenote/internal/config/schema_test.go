@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy/transport/certs/certstest"
+	"sidenote/proxy/transport/transporttest"
 )
 
 const examplePath = "../../../../deploy/sidenote.example.yaml"
@@ -34,8 +34,8 @@ func exampleSource(text string) config.Source {
 }
 
 // testPair returns a certificate with its key.
-var testPair = sync.OnceValue(func() certstest.Pair {
-	return certstest.NewAuthority().Issue(time.Now().Add(24 * time.Hour))
+var testPair = sync.OnceValue(func() transporttest.Pair {
+	return transporttest.NewAuthority().Issue(time.Now().Add(24 * time.Hour))
 })
 
 // authority is a certificate that nobody trusts.

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"sidenote/cmd/sidenote/internal/config/decode"
-	"sidenote/cmd/sidenote/internal/config/document"
-	"sidenote/cmd/sidenote/internal/config/files"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy"
 )
 
@@ -40,7 +38,7 @@ func (c loader) applyAdminToken(src Source) {
 		given, from = Secret{Env: AdminTokenEnv}, AdminTokenEnv
 	}
 	c.forget("admin.token")
-	c.places["admin.token"] = decode.Mark{Place: Place{File: from}}
+	c.places["admin.token"] = strictyaml.Mark{Place: Place{File: from}}
 	c.Admin.Token = given
 }
 
@@ -109,13 +107,13 @@ func readAgain(c loader, src Source, key, name string) ([]byte, error) {
 // folder only; nil where that is a problem, which is reported.
 func (c loader) readNamed(src Source, key, name string) []byte {
 	data, err := readAgain(c, src, key, name)
-	text := bytes.TrimSpace(document.Unmarked(data))
+	text := bytes.TrimSpace(strictyaml.Unmarked(data))
 	switch {
-	case errors.Is(err, files.ErrOutside):
+	case errors.Is(err, errOutside):
 		c.forbidden(key, maySecrets, "%q %v", name, err)
 	case src.NoSecrets:
 	case err != nil:
-		c.problem(key, "%q cannot be read: %v", name, document.Cause(err))
+		c.problem(key, "%q cannot be read: %v", name, strictyaml.Cause(err))
 	case len(text) == 0:
 		c.problem(key, "%q is empty", name)
 	default:

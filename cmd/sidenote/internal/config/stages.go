@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"sidenote/cmd/sidenote/internal/config/schema"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
 )
@@ -20,8 +20,8 @@ func checkStages(c checker, policy string, t Treatment) {
 	default:
 		return
 	}
-	if at, why := s.Wrong(t.Template.TagNames()); why != "" && !refused(c.Config, schema.Join(key, at)) { // as a prompt that is missing
-		c.problem(schema.Join(key, at), "%s", why)
+	if at, why := s.Wrong(t.Template.TagNames()); why != "" && !refused(c.Config, strictyaml.Join(key, at)) { // as a prompt that is missing
+		c.problem(strictyaml.Join(key, at), "%s", why)
 	}
 	for i, stage := range s.Chain {
 		at := key + ".chain[" + itoa(i) + "]"

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy/toolbox"
+	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 )
 
@@ -17,27 +17,27 @@ import (
 // which are offered; only chats under mode: tools have them.
 func TestTools(t *testing.T) {
 	const bases = "knowledge: {docs: {path: ./docs, description: Rules for staff}, faq: ./faq}\n"
-	both := []toolbox.Base{{ID: "docs", Description: "Rules for staff"}, {ID: "faq"}}
-	defaults := toolbox.Policy{
-		Offer: []toolbox.Name{"search_knowledge", "read_knowledge"}, Bases: both, FirstSearch: true, MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute,
+	both := []tools.Base{{ID: "docs", Description: "Rules for staff"}, {ID: "faq"}}
+	defaults := tools.Policy{
+		Offer: []tools.ToolName{"search_knowledge", "read_knowledge"}, Bases: both, FirstSearch: true, MaxRounds: 4, MaxTokens: 8000, Timeout: time.Minute,
 	}
-	of := func(change func(p *toolbox.Policy)) toolbox.Policy {
+	of := func(change func(p *tools.Policy)) tools.Policy {
 		p := defaults
 		change(&p)
 		return p
 	}
-	recall := of(func(p *toolbox.Policy) { p.Offer = []toolbox.Name{"recall"} })
-	for file, want := range map[string]toolbox.Policy{
+	recall := of(func(p *tools.Policy) { p.Offer = []tools.ToolName{"recall"} })
+	for file, want := range map[string]tools.Policy{
 		"policies: {default: {mode: tools}}":                                         defaults,
 		"policies: {default: {mode: inject, tools: [recall]}}":                       {},
 		"policies: {default: {mode: tools, tools: [recall]}}":                        recall,
 		"policies: {default: {mode: tools, tools: {offer: [recall]}}}":               recall,
 		"policies: {base: {tools: [recall]}, default: {extends: base, mode: tools}}": recall,
-		"policies: {base: {mode: tools, tools: {max_rounds: 16, trace: on, offer: [search_files]}}, default: {extends: base, tools: {max_tokens: 256, offer: [recall]}}}": of(func(p *toolbox.Policy) {
-			p.Offer, p.MaxRounds, p.MaxTokens, p.Trace = []toolbox.Name{"recall"}, 16, 256, true
+		"policies: {base: {mode: tools, tools: {max_rounds: 16, trace: on, offer: [search_files]}}, default: {extends: base, tools: {max_tokens: 256, offer: [recall]}}}": of(func(p *tools.Policy) {
+			p.Offer, p.MaxRounds, p.MaxTokens, p.Trace = []tools.ToolName{"recall"}, 16, 256, true
 		}),
-		"policies: {base: {mode: tools, tools: {max_rounds: 2}}, default: {extends: base, tools: [recall]}}": of(func(p *toolbox.Policy) {
-			p.Offer, p.MaxRounds = []toolbox.Name{"recall"}, 2
+		"policies: {base: {mode: tools, tools: {max_rounds: 2}}, default: {extends: base, tools: [recall]}}": of(func(p *tools.Policy) {
+			p.Offer, p.MaxRounds = []tools.ToolName{"recall"}, 2
 		}),
 		"policies: {default: {mode: tools, knowledge: [faq], tools: {protocol: xml, first_search: false, timeout: 5s, preamble: hide, heartbeat: off}}}": {
 			Offer: defaults.Offer, Bases: both[1:], XML: true, MaxRounds: 4, MaxTokens: 8000, Timeout: 5 * time.Second, HidePreamble: true, NoHeartbeat: true,
@@ -63,7 +63,7 @@ func TestToolsOfOverrides(t *testing.T) {
 	}
 	p, _ := c.Tenant("default")
 	a, b := p.Overrides[0].Policy.Tools, p.Overrides[1].Policy.Tools
-	if len(p.Tools.Offer)+len(b.Offer) > 0 || a.MaxRounds != 2 || len(a.Offer) != 1 || a.Offer[0] != toolbox.Recall {
+	if len(p.Tools.Offer)+len(b.Offer) > 0 || a.MaxRounds != 2 || len(a.Offer) != 1 || a.Offer[0] != tools.Recall {
 		t.Errorf("%+v, %+v, %+v", p.Tools, a, b)
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/config/certificate"
 	"sidenote/proxy"
-	"sidenote/proxy/transport/certs"
-	"sidenote/proxy/transport/outbound"
+	"sidenote/proxy/transport"
 )
 
 // A ProxyURL may hold a password, and is a secret then. Off reaches the upstream directly,
@@ -19,7 +17,7 @@ type ProxyURL struct{ Secret }
 // SetPlain sets the URL that is written in the file itself. One with a password is refused.
 func (u *ProxyURL) SetPlain(text string) error {
 	if text != Off {
-		p, err := outbound.ParseProxy(text)
+		p, err := transport.ParseProxy(text)
 		if err != nil {
 			return err
 		}
@@ -49,8 +47,8 @@ func (c loader) readUpstream(src Source, key string, u *Upstream) {
 }
 
 // certificates reads files of certificates.
-func certificates(c loader, src Source) certificate.Reader {
-	return certificate.Reader{
+func certificates(c loader, src Source) Reader {
+	return Reader{
 		Read:    func(key, name string) []byte { return c.readNamed(src, key, name) },
 		Again:   func(key, name string) ([]byte, error) { return readAgain(c, src, key, name) },
 		Problem: c.problem,
@@ -63,7 +61,7 @@ func readProxy(c loader, src Source, key string, u *Upstream) {
 	var err error
 	text := u.Proxy.Value.Reveal()
 	if _, written := c.places[key]; !written {
-		if u.Dial.Proxy, err = outbound.FromEnvironment(u.BaseURL.URL, src.Env); err != nil {
+		if u.Dial.Proxy, err = transport.ProxyFromEnvironment(u.BaseURL.URL, src.Env); err != nil {
 			c.problem(key, "HTTPS_PROXY in the environment %v", err)
 		}
 		return
@@ -77,7 +75,7 @@ func readProxy(c loader, src Source, key string, u *Upstream) {
 	if u.Dial.Socket != "" {
 		c.problem(key, "goes with an upstream that is reached by TCP; base_url is %s", u.BaseURL)
 	}
-	if u.Dial.Proxy, err = outbound.ParseProxy(text); err != nil {
+	if u.Dial.Proxy, err = transport.ParseProxy(text); err != nil {
 		c.problem(key, "%v", err)
 	}
 }
@@ -86,7 +84,7 @@ func readProxy(c loader, src Source, key string, u *Upstream) {
 func expiredCertificates(c *Config, now time.Time) (expired Problems) {
 	add := func(key string, pairs []tls.Certificate) {
 		for _, pair := range pairs {
-			if why := certs.Invalid(pair, now); why != "" {
+			if why := transport.InvalidCertificate(pair, now); why != "" {
 				expired = append(expired, Problem{Place: c.Place(key), Key: key, Reason: why})
 			}
 		}

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy/transport/certs/certstest"
+	"sidenote/proxy/transport/transporttest"
 )
 
 // P2: what an upstream is reached by is refused by name where it is wrong: a certificate
 // without its key, one of another key, files that are not there, a proxy with a password.
 func TestUpstreamFiles(t *testing.T) {
-	authority := certstest.NewAuthority()
+	authority := transporttest.NewAuthority()
 	pair, other := authority.Issue(time.Now().Add(time.Hour)), authority.Issue(time.Now().Add(time.Hour))
 	d := disk{"/tls/ca.pem": string(authority.PEM), "etc/cert.pem": string(pair.Cert), "etc/key.pem": string(pair.Key), "/tls/other.pem": string(other.Key), "/tls/empty.pem": "\n", "/tls/text.pem": "canary"}
 	for lines, want := range map[string]string{
@@ -85,7 +85,7 @@ policies: {default: {upstream: says}}
 // An included file names certificates of its own folder only, and an expired one is a
 // warning at its place.
 func TestUpstreamCertificates(t *testing.T) {
-	authority := certstest.NewAuthority()
+	authority := transporttest.NewAuthority()
 	old := authority.Issue(time.Now().Add(-time.Hour))
 	for ca, want := range map[string]string{
 		"ca.pem":    "<nil>",
@@ -111,7 +111,7 @@ func TestUpstreamCertificates(t *testing.T) {
 
 // The certificate of a port that has expired is a warning, too.
 func TestPortCertificates(t *testing.T) {
-	authority := certstest.NewAuthority()
+	authority := transporttest.NewAuthority()
 	old, good := authority.Issue(time.Now().Add(-time.Hour)), authority.Issue(time.Now().Add(time.Hour))
 	dir := files(t, map[string]string{
 		"c.yaml": "upstream: https://u.test\nlisten:\n- {address: 127.0.0.1:0, tls: {cert: good.pem, key: good-key.pem}}\n" +

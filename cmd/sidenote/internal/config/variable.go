@@ -1,11 +1,11 @@
 package config
 
-import "sidenote/cmd/sidenote/internal/config/decode"
+import "sidenote/cmd/sidenote/internal/strictyaml"
 
 // variablesOf returns the variables of a file. An included file may only use them where it
 // may read secrets, because the environment holds these.
-func (c delegation) variablesOf(file string) decode.Variables {
-	v := decode.Variables{Lookup: c.env}
+func (c delegation) variablesOf(file string) strictyaml.Variables {
+	v := strictyaml.Variables{Lookup: c.env}
 	if !c.allows(file, maySecrets) {
 		v.Refuse = func(key string) { c.forbidden(key, maySecrets, "is not for an included file to read") }
 	}

@@ -6,7 +6,7 @@ import (
 	"html"
 	"strings"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/rewrite"
 )
 
@@ -22,11 +22,11 @@ const (
 
 // request shows what the app sent and what the model got.
 func (p *painter) request(s Story) {
-	kept := fmt.Sprintf("the %s are all there, in order", console.Thousands(len(s.Original)))
+	kept := fmt.Sprintf("the %s are all there, in order", terminal.Thousands(len(s.Original)))
 	if !s.Intact() {
 		kept = "NOT all of the app's bytes are there"
 	}
-	p.line("   request, as sent %s B → as the model got it %s B   (%s)", console.Thousands(len(s.Original)), console.Thousands(len(s.Rewritten)), kept)
+	p.line("   request, as sent %s B → as the model got it %s B   (%s)", terminal.Thousands(len(s.Original)), terminal.Thousands(len(s.Rewritten)), kept)
 	role, before, block := split(s.Rewritten)
 	if block == "" {
 		p.line("     nothing was added")
@@ -123,14 +123,14 @@ func beginning(lines []string) int {
 
 // ledger shows the budget and the decision about each source.
 func (p *painter) ledger(l rewrite.Ledger) {
-	p.line("   budget %s tokens   used %s %s (%s): rules %s, tags %s, text %s", console.Thousands(l.Budget), console.Thousands(l.Used), l.Exactness,
-		l.Encoding, console.Thousands(l.Rules), console.Thousands(l.Tags), console.Thousands(l.Text))
+	p.line("   budget %s tokens   used %s %s (%s): rules %s, tags %s, text %s", terminal.Thousands(l.Budget), terminal.Thousands(l.Used), l.Exactness,
+		l.Encoding, terminal.Thousands(l.Rules), terminal.Thousands(l.Tags), terminal.Thousands(l.Text))
 	rows := l.Sources
 	if !p.look.Full {
 		rows = shown(rows)
 	}
 	for _, src := range rows {
-		p.line("     %s %s %s %s%s", pad(string(src.Fate), 4), pad(console.Mark(src.ID), 4), pad(src.Doc, 15), pad(src.Section, 24),
+		p.line("     %s %s %s %s%s", pad(string(src.Fate), 4), pad(terminal.Mark(src.ID), 4), pad(src.Doc, 15), pad(src.Section, 24),
 			detail(src.Fate, src.Tokens, src.Demand, fmt.Sprintf("   score %.1f", src.Score), src.Detail))
 	}
 	if left := len(l.Sources) - len(rows); left > 0 {
@@ -165,9 +165,9 @@ func shown(all []rewrite.SourceEntry) []rewrite.SourceEntry {
 func detail(fate rewrite.Fate, tokens, demand int, of, why string) string {
 	switch fate {
 	case rewrite.In:
-		return fmt.Sprintf("%6s%s", console.Thousands(tokens), of)
+		return fmt.Sprintf("%6s%s", terminal.Thousands(tokens), of)
 	case rewrite.Cut:
-		return fmt.Sprintf("%6s of %s", console.Thousands(tokens), console.Thousands(demand))
+		return fmt.Sprintf("%6s of %s", terminal.Thousands(tokens), terminal.Thousands(demand))
 	}
 	return "   " + why
 }

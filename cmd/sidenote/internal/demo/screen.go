@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/rewrite"
 )
 
@@ -108,8 +108,8 @@ type painter struct {
 func (p *painter) beginning(documents, chunks int, took time.Duration) {
 	p.line("Sidenote demo: everything on this machine, no key, no network")
 	p.line("")
-	indexed := fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", console.Thousands(documents), console.Thousands(chunks))
-	p.line("%s%s", pad(indexed, 80), console.Short(took, 0.1))
+	indexed := fmt.Sprintf("1  knowledge  demo: %s documents, %s chunks", terminal.Thousands(documents), terminal.Thousands(chunks))
+	p.line("%s%s", pad(indexed, 80), terminal.Short(took, 0.1))
 }
 
 // line writes one line, cut to the width with an ellipsis.
@@ -153,11 +153,11 @@ func (p *painter) answer(s Story) {
 		}
 	}
 	p.cited(s.Ledger.Sources, cited)
-	again := "Asked again: " + console.Short(s.Again, 0.1)
+	again := "Asked again: " + terminal.Short(s.Again, 0.1)
 	if s.Cached {
-		again = "Asked again: cache=hit, " + console.Short(s.Again, 0.1)
+		again = "Asked again: cache=hit, " + terminal.Short(s.Again, 0.1)
 	}
-	p.line("   time       search %s, fit %s, edit %s.  %s", console.Short(s.Search, 0.1), console.Short(s.Fit, 0.1), console.Short(s.Edit, 0.1), again)
+	p.line("   time       search %s, fit %s, edit %s.  %s", terminal.Short(s.Search, 0.1), terminal.Short(s.Fit, 0.1), terminal.Short(s.Edit, 0.1), again)
 }
 
 // cited lists the sources of these ids.
@@ -165,7 +165,7 @@ func (p *painter) cited(sources []rewrite.SourceEntry, ids []int) {
 	var places []string
 	for _, src := range sources {
 		if src.ID > 0 && slices.Contains(ids, src.ID) {
-			places = append(places, console.Mark(src.ID)+" "+place(src))
+			places = append(places, terminal.Mark(src.ID)+" "+place(src))
 		}
 	}
 	if len(places) > 0 {

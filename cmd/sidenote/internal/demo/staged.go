@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/rewrite"
 )
 
@@ -134,7 +134,7 @@ func RenderStaged(s *StagedStory, look Look) string {
 	}
 	p.line("")
 	p.line("   the app sent one request, %s B, and got one answer, %s (%s), after %s",
-		console.Thousands(len(s.Original)), s.ID, s.Finish, console.Short(s.Took, 0.1))
+		terminal.Thousands(len(s.Original)), s.ID, s.Finish, terminal.Short(s.Took, 0.1))
 	p.line("   Sidenote-Status: %s", s.Status)
 	p.text("answer", s.Answer, saidLines)
 	p.cited(s.Sources, s.Cited)
@@ -151,7 +151,7 @@ const saidLines = 4
 // stage shows what a stage was asked and said.
 func (p *painter) stage(s *StagedStory, stage *StageStory) {
 	asked := promptOf(stage.Exchange.Request)
-	p.line("%s%s", pad(fmt.Sprintf("   stage %d/%d  %s   %s", stage.At, s.Of, stage.Name, asked.settings), 80), console.Short(stage.Took, 0.1))
+	p.line("%s%s", pad(fmt.Sprintf("   stage %d/%d  %s   %s", stage.At, s.Of, stage.Name, asked.settings), 80), terminal.Short(stage.Took, 0.1))
 	p.line("     asked    %s: %q", asked.inputs, asked.system)
 	said := stage.Exchange.Answer
 	switch {
@@ -208,7 +208,7 @@ func promptOf(body []byte) (p prompt) {
 		settings = append(settings, fmt.Sprintf("temperature %g", *req.Temperature))
 	}
 	if most := max(req.MaxTokens, req.MaxOutput); most > 0 {
-		settings = append(settings, fmt.Sprintf("at most %s tokens", console.Thousands(most)))
+		settings = append(settings, fmt.Sprintf("at most %s tokens", terminal.Thousands(most)))
 	}
 	for _, m := range req.Messages {
 		if m.Role != "user" {
@@ -216,7 +216,7 @@ func promptOf(body []byte) (p prompt) {
 			continue
 		}
 		if n := len(sourceElement.FindAllString(string(m.Content), -1)); n > 0 {
-			inputs = append(inputs, console.Plural(n, "source"))
+			inputs = append(inputs, terminal.Plural(n, "source"))
 		}
 		for _, tag := range stageTag.FindAllStringSubmatch(string(m.Content), -1) {
 			inputs = append(inputs, tag[1])

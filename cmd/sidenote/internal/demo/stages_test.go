@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/cmd/sidenote/internal/config/stageset"
+	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
 	requests "sidenote/rewrite/chat"
 	"sidenote/rewrite/staged"
@@ -18,11 +18,11 @@ import (
 // chain asks a stub the stages of a preset one after the other, until one ends the chain.
 func chain(t *testing.T, preset, sources, question string) []demo.Exchange {
 	t.Helper()
-	stages, ok := stageset.Preset(preset)
+	stages, ok := config.Preset(preset)
 	if !ok {
 		t.Fatalf("no preset %s", preset)
 	}
-	compiled, err := (&stageset.Stages{Chain: stages}).Compile(nil)
+	compiled, err := (&config.Stages{Chain: stages}).Compile(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

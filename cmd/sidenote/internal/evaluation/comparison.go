@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/retrieval/eval"
 )
 
@@ -167,14 +167,14 @@ func (c *Comparison) outcome(side int, o eval.Outcome) changedOutcome {
 func (c *Comparison) Print(w io.Writer, n int, color bool) {
 	p := painter{w, color}
 	a := c.Answer(n).(comparisonAnswer)
-	asked := console.Thousands(a.Queries) + " queries"
+	asked := terminal.Thousands(a.Queries) + " queries"
 	if a.Queries == 1 {
 		asked = "1 query"
 	}
-	p.row("compared", fmt.Sprintf("%s: %s of %s", console.Clean(c.Name), asked, c.Sides[0].Data.Judgments))
+	p.row("compared", fmt.Sprintf("%s: %s of %s", terminal.Clean(c.Name), asked, c.Sides[0].Data.Judgments))
 	for i, name := range []string{"a", "b"} {
 		s := c.Sides[i]
-		p.row(name, fmt.Sprintf("%s, policy %s: %s", console.Clean(s.Config), console.Clean(s.Subject.Policy), strings.Join(s.Subject.Stages, ", ")))
+		p.row(name, fmt.Sprintf("%s, policy %s: %s", terminal.Clean(s.Config), terminal.Clean(s.Subject.Policy), strings.Join(s.Subject.Stages, ", ")))
 	}
 	fmt.Fprintln(w)
 	p.row("", p.faint("a        b        b - a    p        paired randomization test, two-sided"))
@@ -198,28 +198,28 @@ func (c *Comparison) Print(w io.Writer, n int, color bool) {
 	fmt.Fprintln(w)
 	sa, sb := eval.Summarise(c.Sides[0].Outcomes), eval.Summarise(c.Sides[1].Outcomes)
 	both := func(name, a, b, note string) { p.row(name, fmt.Sprintf("%-16s%-16s%s", a, b, p.faint(note))) }
-	short := func(d time.Duration) string { return console.Short(d, 1) }
+	short := func(d time.Duration) string { return terminal.Short(d, 1) }
 	both("latency p50", short(sa.P50), short(sb.P50), "wall time of a search, nothing cached")
 	both("        p95", short(sa.P95), short(sb.P95), "")
 	ta, tb := cmp.Or(a.A.Tokens, &tokens{}), cmp.Or(a.B.Tokens, &tokens{})
-	both("tokens", console.Thousands(ta.Chunks), console.Thousands(tb.Chunks), "to embed all chunks, about")
-	both("", console.Thousands(int(ta.Questions)), console.Thousands(int(tb.Questions)), "to embed the questions")
-	both("", console.Thousands(int(ta.Planner)), console.Thousands(int(tb.Planner)), "by the planner")
+	both("tokens", terminal.Thousands(ta.Chunks), terminal.Thousands(tb.Chunks), "to embed all chunks, about")
+	both("", terminal.Thousands(int(ta.Questions)), terminal.Thousands(int(tb.Questions)), "to embed the questions")
+	both("", terminal.Thousands(int(ta.Planner)), terminal.Thousands(int(tb.Planner)), "by the planner")
 	if ta.Reranker+tb.Reranker > 0 {
-		both("", console.Thousands(int(ta.Reranker)), console.Thousands(int(tb.Reranker)), "by the reranker")
+		both("", terminal.Thousands(int(ta.Reranker)), terminal.Thousands(int(tb.Reranker)), "by the reranker")
 	}
 	if ta.Grader+tb.Grader > 0 {
-		both("", console.Thousands(int(ta.Grader)), console.Thousands(int(tb.Grader)), "by the grader")
+		both("", terminal.Thousands(int(ta.Grader)), terminal.Thousands(int(tb.Grader)), "by the grader")
 	}
-	fmt.Fprintf(w, "\nnDCG@10 is better in b for %s, worse for %s, the same for %s\n", console.Thousands(a.Better), console.Thousands(a.Worse), console.Thousands(a.Queries-a.Better-a.Worse))
+	fmt.Fprintf(w, "\nnDCG@10 is better in b for %s, worse for %s, the same for %s\n", terminal.Thousands(a.Better), terminal.Thousands(a.Worse), terminal.Thousands(a.Queries-a.Better-a.Worse))
 	for i, q := range a.Changed {
 		head := fmt.Sprintf("changed %d", i+1)
-		fmt.Fprintf(w, "\n%s  %s\n", p.paint("1", head), console.Fit(q.Text, maxWidth-len(head)-2))
-		fmt.Fprintf(w, "  %s\n", p.faint(fmt.Sprintf("query %s, nDCG@10 %.3f, then %.3f", console.Clean(q.ID), q.A.NDCG, q.B.NDCG)))
+		fmt.Fprintf(w, "\n%s  %s\n", p.paint("1", head), terminal.Fit(q.Text, maxWidth-len(head)-2))
+		fmt.Fprintf(w, "  %s\n", p.faint(fmt.Sprintf("query %s, nDCG@10 %.3f, then %.3f", terminal.Clean(q.ID), q.A.NDCG, q.B.NDCG)))
 		fmt.Fprintf(w, "  a  %s\n  b  %s\n", q.A, q.B)
 	}
 	if a.More > 0 {
-		fmt.Fprintf(w, "\n%s more changed; --full shows them all\n", console.Thousands(a.More))
+		fmt.Fprintf(w, "\n%s more changed; --full shows them all\n", terminal.Thousands(a.More))
 	}
 }
 

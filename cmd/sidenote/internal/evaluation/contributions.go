@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/retrieval/eval"
 )
 
@@ -69,7 +69,7 @@ func (e *Evaluation) printStages(p painter, s eval.Summary) {
 		p.row("weight", e.Subject.weights()+p.faint("   of vectors, where words weigh the rest"))
 	}
 	fmt.Fprintln(p.w)
-	p.row("stage", p.faint("nDCG@10  recall@10  recall@100  MRR@10   each alone; the last is what "+console.Clean(e.Subject.Policy)+" gets"))
+	p.row("stage", p.faint("nDCG@10  recall@10  recall@100  MRR@10   each alone; the last is what "+terminal.Clean(e.Subject.Policy)+" gets"))
 	for _, one := range e.stages(s) {
 		p.row(one.Name, fmt.Sprintf("%.3f    %.3f      %.3f       %.3f", one.NDCG, one.RecallNear, one.RecallFar, one.MRR))
 	}
@@ -93,7 +93,7 @@ func (t *tokens) String() string {
 	var parts []string
 	add := func(format string, n int) {
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf(format, console.Thousands(n)))
+			parts = append(parts, fmt.Sprintf(format, terminal.Thousands(n)))
 		}
 	}
 	add("about %s to embed all chunks", t.Chunks)

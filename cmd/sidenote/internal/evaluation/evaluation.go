@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/config/spelling"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/retrieval"
 	"sidenote/retrieval/eval"
 )
@@ -30,7 +30,7 @@ type Evaluation struct {
 }
 
 // Run asks the queries of Data, then Messages. Where ctx ends it keeps what it has.
-func (e *Evaluation) Run(ctx context.Context, show *console.Progress) (err error) {
+func (e *Evaluation) Run(ctx context.Context, show *terminal.Progress) (err error) {
 	queries, messages := len(e.Data.Queries), len(e.Messages)
 	if e.Outcomes, err = e.Subject.Trial(show, queries, "queries").Run(ctx, e.Data); err != nil {
 		return err
@@ -49,14 +49,14 @@ func (e *Evaluation) Undone() error {
 		parts = append(parts, fmt.Sprintf("stopped after %d of %d off-topic messages", asked, all))
 	}
 	if n := e.Data.UnknownQueries; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s not in queries.jsonl, so not asked", console.Plural(n, "query id"), e.Data.Judgments))
+		parts = append(parts, fmt.Sprintf("%s of %s not in queries.jsonl, so not asked", terminal.Plural(n, "query id"), e.Data.Judgments))
 	}
 	if n := e.Data.UnknownDocuments; n > 0 {
 		where := "corpus.jsonl"
 		if len(e.Subject.Bases) > 0 {
 			where = "knowledge " + e.Subject.String()
 		}
-		parts = append(parts, fmt.Sprintf("%s of %s not in %s, so never found", console.Plural(n, "document id"), e.Data.Judgments, where))
+		parts = append(parts, fmt.Sprintf("%s of %s not in %s, so never found", terminal.Plural(n, "document id"), e.Data.Judgments, where))
 	}
 	parts = append(parts, e.unmatched()...)
 	parts = append(parts, e.without()...)
@@ -69,7 +69,7 @@ func (e *Evaluation) Undone() error {
 // without says what stages did not do their part.
 func (e *Evaluation) without() (lines []string) {
 	if s := e.Subject; s.Embeds && s.Vectors < s.Chunks {
-		lines = append(lines, fmt.Sprintf("%s of %s have a vector, the others were found by words alone", console.Thousands(s.Vectors), console.Plural(s.Chunks, "chunk")))
+		lines = append(lines, fmt.Sprintf("%s of %s have a vector, the others were found by words alone", terminal.Thousands(s.Vectors), terminal.Plural(s.Chunks, "chunk")))
 	}
 	unvectored, unplanned, unranked, ungraded := 0, map[retrieval.PlanReason]int{}, map[retrieval.RerankReason]int{}, map[retrieval.RerankReason]int{}
 	for _, o := range e.Outcomes {
@@ -106,7 +106,7 @@ func were(queries int) string {
 	if queries == 1 {
 		return "1 query was"
 	}
-	return console.Thousands(queries) + " queries were"
+	return terminal.Thousands(queries) + " queries were"
 }
 
 // WriteRun writes the rankings as a run of TREC.
@@ -128,7 +128,7 @@ func (e *Evaluation) unmatched() (lines []string) {
 		}
 	}
 	for _, row := range e.Unmatched[:min(mostUnmatched, len(e.Unmatched))] {
-		lines = append(lines, fmt.Sprintf("%s:%d: no document is %q%s", e.Data.Judgments, row.Line, console.Clean(row.Expected), spelling.DidYouMean(row.Expected, ids)))
+		lines = append(lines, fmt.Sprintf("%s:%d: no document is %q%s", e.Data.Judgments, row.Line, terminal.Clean(row.Expected), strictyaml.DidYouMean(row.Expected, ids)))
 	}
 	if rest := len(e.Unmatched) - len(lines); rest > 0 {
 		lines = append(lines, fmt.Sprintf("and %d rows more", rest))

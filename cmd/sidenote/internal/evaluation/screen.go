@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/retrieval/eval"
 )
 
@@ -103,8 +103,8 @@ func (e *Evaluation) Answer(n int) Answer {
 		NDCG: rounded(s.NDCG), RecallNear: rounded(s.RecallNear), RecallFar: rounded(s.RecallFar), MRR: rounded(s.ReciprocalRank),
 		TopK: e.Subject.Settings.TopK, First: rounded(s.First), Right: rounded(s.Hit), Hit: rounded(s.Hit), Empty: s.Empty, Lost: rounded(s.Lost),
 		OffTopic: e.offTopic(n),
-		IndexMS:  console.Milliseconds(e.Subject.Index),
-		Latency:  latencies{Clock: "wall", P50: console.Milliseconds(s.P50), P95: console.Milliseconds(s.P95), P99: console.Milliseconds(s.P99)},
+		IndexMS:  terminal.Milliseconds(e.Subject.Index),
+		Latency:  latencies{Clock: "wall", P50: terminal.Milliseconds(s.P50), P95: terminal.Milliseconds(s.P95), P99: terminal.Milliseconds(s.P99)},
 		Policy:   e.policy(), Stages: e.stages(s), Tokens: e.tokens(), DenseWeights: e.Subject.Weights,
 		Worst: e.worst(n),
 	}
@@ -167,18 +167,18 @@ func (e *Evaluation) worst(n int) []worstQuery {
 func (e *Evaluation) Print(w io.Writer, n int, color bool) {
 	p := painter{w, color}
 	s, data := eval.Summarise(e.Outcomes), e.Data
-	held := fmt.Sprintf("%s in %s", console.Plural(len(data.Documents), "document"), console.Plural(e.Subject.Chunks, "chunk"))
+	held := fmt.Sprintf("%s in %s", terminal.Plural(len(data.Documents), "document"), terminal.Plural(e.Subject.Chunks, "chunk"))
 	if bases := e.Subject.Bases; len(bases) > 0 {
 		p.row("knowledge", fmt.Sprintf("%s: %s", e.Subject, held))
 	} else {
-		p.row("collection", fmt.Sprintf("%s: %s, indexed in %.1f s", console.Clean(e.Name), held, e.Subject.Index.Seconds()))
+		p.row("collection", fmt.Sprintf("%s: %s, indexed in %.1f s", terminal.Clean(e.Name), held, e.Subject.Index.Seconds()))
 	}
-	asked := fmt.Sprintf("%s queries of %s", console.Thousands(s.Queries), data.Judgments)
+	asked := fmt.Sprintf("%s queries of %s", terminal.Thousands(s.Queries), data.Judgments)
 	if s.Queries == 1 {
 		asked = "1 query of " + data.Judgments
 	}
 	if data.LeftOut > 0 {
-		asked += fmt.Sprintf(" (left out for want of a relevant document: %s)", console.Thousands(data.LeftOut))
+		asked += fmt.Sprintf(" (left out for want of a relevant document: %s)", terminal.Thousands(data.LeftOut))
 	}
 	p.row("asked", asked)
 	fmt.Fprintln(w)
@@ -189,17 +189,17 @@ func (e *Evaluation) Print(w io.Writer, n int, color bool) {
 	p.measure("right@1", s.First, "share of the requests whose first source is right")
 	empty := ""
 	if s.Empty > 0 {
-		empty = fmt.Sprintf(" (without a source: %s)", console.Thousands(s.Empty))
+		empty = fmt.Sprintf(" (without a source: %s)", terminal.Thousands(s.Empty))
 	}
 	if k := e.Subject.Settings.TopK; k > 1 {
 		p.measure(fmt.Sprintf("right@%d", k), s.Hit, "… that get a right source"+empty)
 	}
 	p.measure("lost", s.Lost, "share of those with a right source that lose one to the floor")
 	if len(e.OffTopic) > 0 {
-		p.measure("injected", e.injected(), fmt.Sprintf("share of the %s that get sources", console.Plural(len(e.OffTopic), "off-topic message")))
+		p.measure("injected", e.injected(), fmt.Sprintf("share of the %s that get sources", terminal.Plural(len(e.OffTopic), "off-topic message")))
 	}
 	fmt.Fprintln(w)
-	p.row("latency", fmt.Sprintf("p50 %s, p95 %s, p99 %s", console.Short(s.P50, 1), console.Short(s.P95, 1), console.Short(s.P99, 1))+
+	p.row("latency", fmt.Sprintf("p50 %s, p95 %s, p99 %s", terminal.Short(s.P50, 1), terminal.Short(s.P95, 1), terminal.Short(s.P99, 1))+
 		p.faint("   wall time of a search, nothing cached"))
 	e.printStages(p, s)
 	for i, q := range e.worst(n) {
@@ -208,8 +208,8 @@ func (e *Evaluation) Print(w io.Writer, n int, color bool) {
 	if o := e.offTopic(n); o != nil {
 		for i, w := range o.Worst {
 			head := fmt.Sprintf("off topic %d", i+1)
-			fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), console.Fit(w.Text, maxWidth-len(head)-2))
-			fmt.Fprintf(p.w, "  %s\n", p.faint(fmt.Sprintf("message %s gets sources: %s", console.Clean(w.ID), console.Fit(strings.Join(w.Sources, ", "), maxWidth))))
+			fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), terminal.Fit(w.Text, maxWidth-len(head)-2))
+			fmt.Fprintf(p.w, "  %s\n", p.faint(fmt.Sprintf("message %s gets sources: %s", terminal.Clean(w.ID), terminal.Fit(strings.Join(w.Sources, ", "), maxWidth))))
 		}
 	}
 }
@@ -249,8 +249,8 @@ func (p painter) query(n int, q worstQuery) {
 		gets = "its request gets none that is relevant"
 	}
 	head := fmt.Sprintf("worst %d", n)
-	fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), console.Fit(q.Text, maxWidth-len(head)-2))
-	fmt.Fprintf(p.w, "  %s\n", p.faint(fmt.Sprintf("query %s, nDCG@10 %.3f, %s", console.Clean(q.ID), q.NDCG, gets)))
+	fmt.Fprintf(p.w, "\n%s  %s\n", p.paint("1", head), terminal.Fit(q.Text, maxWidth-len(head)-2))
+	fmt.Fprintf(p.w, "  %s\n", p.faint(fmt.Sprintf("query %s, nDCG@10 %.3f, %s", terminal.Clean(q.ID), q.NDCG, gets)))
 	p.documents("found", q.Found)
 	p.documents("expected", q.Expected)
 }
@@ -263,7 +263,7 @@ func (p painter) documents(name string, list []evalDocument) {
 	shown := list[:min(mostShown, len(list))]
 	widest := 0
 	for _, d := range shown {
-		widest = max(widest, utf8.RuneCountInString(console.Clean(d.ID)))
+		widest = max(widest, utf8.RuneCountInString(terminal.Clean(d.ID)))
 	}
 	for _, d := range shown {
 		rank, mark := fmt.Sprint(d.Rank), " "
@@ -273,8 +273,8 @@ func (p painter) documents(name string, list []evalDocument) {
 		if d.Grade > 0 {
 			mark = "+"
 		}
-		line := fmt.Sprintf("  %-8s %4s %s %-*s  ", name, rank, mark, widest, console.Clean(d.ID))
-		fmt.Fprintln(p.w, strings.TrimRight(line+console.Fit(d.Title, max(maxWidth/4, maxWidth-utf8.RuneCountInString(line))), " "))
+		line := fmt.Sprintf("  %-8s %4s %s %-*s  ", name, rank, mark, widest, terminal.Clean(d.ID))
+		fmt.Fprintln(p.w, strings.TrimRight(line+terminal.Fit(d.Title, max(maxWidth/4, maxWidth-utf8.RuneCountInString(line))), " "))
 		name = ""
 	}
 	if more := len(list) - len(shown); more > 0 {

@@ -9,10 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/cmd/sidenote/internal/engine/embedding"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy"
 	"sidenote/proxy/planning"
 	"sidenote/retrieval"
@@ -35,25 +34,25 @@ const (
 // Used are the tokens that services were sent for an evaluation. It is safe for concurrent use.
 type Used struct{ passages, questions, planner, reranker, grader atomic.Int64 }
 
-// Count is an engine.Options.Used.
-func (u *Used) Count(use engine.Use, tokens int64) {
+// Count is an server.Options.Used.
+func (u *Used) Count(use server.Use, tokens int64) {
 	switch use {
-	case engine.Passages:
+	case server.Passages:
 		u.passages.Add(tokens)
-	case engine.Questions:
+	case server.Questions:
 		u.questions.Add(tokens)
-	case engine.Planning:
+	case server.Planning:
 		u.planner.Add(tokens)
-	case engine.Reranking:
+	case server.Reranking:
 		u.reranker.Add(tokens)
-	case engine.Grading:
+	case server.Grading:
 		u.grader.Add(tokens)
 	}
 }
 
 // A Collected is the base of the documents of a collection in an engine, and what it is asked by.
 type Collected struct {
-	engine    *engine.Engine
+	engine    *server.Engine
 	policy    proxy.Policy
 	documents []eval.Document
 	content   *knowledge.Content
@@ -61,7 +60,7 @@ type Collected struct {
 }
 
 // Collect indexes the documents of a collection in memory, as the base ScratchBase of e.
-func Collect(ctx context.Context, e *engine.Engine, policy proxy.Policy, documents []eval.Document, show *console.Progress) (*Collected, error) {
+func Collect(ctx context.Context, e *server.Engine, policy proxy.Policy, documents []eval.Document, show *terminal.Progress) (*Collected, error) {
 	c := &Collected{engine: e, policy: policy, documents: documents, start: time.Now()}
 	var err error
 	c.content, err = index(ctx, documents, e.Reader, show)
@@ -69,20 +68,20 @@ func Collect(ctx context.Context, e *engine.Engine, policy proxy.Policy, documen
 }
 
 // Estimate says what it would take to embed the base; false if it is not to be embedded.
-func (c *Collected) Estimate(ctx context.Context) (_ embedding.Estimate, embeds bool, err error) {
+func (c *Collected) Estimate(ctx context.Context) (_ server.EmbeddingEstimate, embeds bool, err error) {
 	if !embedded(c.engine, ScratchBase) {
-		return embedding.Estimate{}, false, nil
+		return server.EmbeddingEstimate{}, false, nil
 	}
-	client, kept := engine.Vectors(c.engine)
+	client, kept := server.Vectors(c.engine)
 	vectors := library.VectorsOf(kept)
-	estimate, err := (&embedding.Planner{Client: client, Kept: &vectors}).Base(ctx, c.content)
+	estimate, err := (&server.EmbeddingPlanner{Client: client, Kept: &vectors}).Base(ctx, c.content)
 	return estimate, true, err
 }
 
 // Subject embeds the base where the configuration says so, and returns what is asked of it: as
 // requests of the policy do, but for the policy's filters and the thresholds of its bases, which
 // are about other documents.
-func (c *Collected) Subject(ctx context.Context, model string, used *Used, show *console.Progress) (*Subject, error) {
+func (c *Collected) Subject(ctx context.Context, model string, used *Used, show *terminal.Progress) (*Subject, error) {
 	p := c.policy.Rewrite
 	p.Search.Thresholds = nil
 	s := &Subject{Documents: c.documents, Settings: p.Search, Policy: c.policy.Name, Used: used}
@@ -102,24 +101,24 @@ func (c *Collected) Subject(ctx context.Context, model string, used *Used, show 
 }
 
 // embed makes the vectors that are not kept, and lets the base have them all.
-func (c *Collected) embed(ctx context.Context, show *console.Progress) error {
-	client, kept := engine.Vectors(c.engine)
-	maker := embedding.NewMaker(client, kept, int(c.engine.Config.Embeddings.TokensPerDay))
-	report, err := maker.EmbedContent(ctx, ScratchBase, c.content, func(p embedding.Progress) {
-		show.Show(console.Work{Name: "embedding", Done: p.Done, Total: p.Chunks, Unit: "chunks", Note: console.Plural(p.Tokens, "token")})
+func (c *Collected) embed(ctx context.Context, show *terminal.Progress) error {
+	client, kept := server.Vectors(c.engine)
+	maker := server.NewVectorMaker(client, kept, int(c.engine.Config.Embeddings.TokensPerDay))
+	report, err := maker.EmbedContent(ctx, ScratchBase, c.content, func(p server.EmbeddingProgress) {
+		show.Show(terminal.Work{Name: "embedding", Done: p.Done, Total: p.Chunks, Unit: "chunks", Note: terminal.Plural(p.Tokens, "token")})
 	})
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("stopped while the documents were being embedded")
 	case err != nil:
-		return fmt.Errorf("%s of %s embedded: %w", console.Thousands(report.Chunks-report.Missing()), console.Plural(report.Chunks, "chunk"), err)
+		return fmt.Errorf("%s of %s embedded: %w", terminal.Thousands(report.Chunks-report.Missing()), terminal.Plural(report.Chunks, "chunk"), err)
 	}
 	c.content, err = kept.WithVectors(ctx, ScratchBase, c.content)
 	return err
 }
 
 // embedded tells whether the chunks of a base are to be embedded.
-func embedded(e *engine.Engine, base string) bool {
+func embedded(e *server.Engine, base string) bool {
 	for _, name := range config.Embedded(e.Config) {
 		if string(name) == base {
 			return true
@@ -129,7 +128,7 @@ func embedded(e *engine.Engine, base string) bool {
 }
 
 // count counts the chunks of a base.
-func (s *Subject) count(ctx context.Context, e *engine.Engine, id string, c *knowledge.Content) error {
+func (s *Subject) count(ctx context.Context, e *server.Engine, id string, c *knowledge.Content) error {
 	s.Chunks += c.Chunks()
 	if !embedded(e, id) {
 		return nil
@@ -142,8 +141,8 @@ func (s *Subject) count(ctx context.Context, e *engine.Engine, id string, c *kno
 		}
 		s.Weights[id] = cmp.Or(s.Settings.DenseWeight, weight)
 	}
-	client, _ := engine.Vectors(e)
-	estimate, err := (&embedding.Planner{Client: client}).Base(ctx, c)
+	client, _ := server.Vectors(e)
+	estimate, err := (&server.EmbeddingPlanner{Client: client}).Base(ctx, c)
 	s.Embeds, s.Vectors, s.Tokens = true, s.Vectors+vectors, s.Tokens+estimate.Tokens
 	return err
 }
@@ -152,9 +151,9 @@ func (s *Subject) count(ctx context.Context, e *engine.Engine, id string, c *kno
 var ErrNoModel = errors.New("the policy's planner is auto, the model of the request; name one by --model")
 
 // stage makes what ranks, and answers, as requests of a policy do.
-func (s *Subject) stage(e *engine.Engine, p rewrite.Policy, model string) error {
-	ranking, ordered, request := engine.Uncached(e)
-	words, vectors := engine.Arms(e)
+func (s *Subject) stage(e *server.Engine, p rewrite.Policy, model string) error {
+	ranking, ordered, request := server.Uncached(e)
+	words, vectors := server.Arms(e)
 	add := func(name string, r retrieval.Retriever, plans bool) {
 		s.Stages, s.ranking = append(s.Stages, name), s.naming(r)
 		s.alone = append(s.alone, eval.Stage{Name: name, Engine: s.ranking, Planned: plans})

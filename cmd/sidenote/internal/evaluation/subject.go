@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
@@ -52,9 +52,9 @@ const ScratchBase = "eval"
 
 // Scratch indexes the documents of a collection in memory, as serve does those of a folder.
 // They are searched as requests of the default policy do.
-func Scratch(ctx context.Context, documents []eval.Document, show *console.Progress) (*Subject, error) {
+func Scratch(ctx context.Context, documents []eval.Document, show *terminal.Progress) (*Subject, error) {
 	start := time.Now()
-	reader, err := engine.NewReader("")
+	reader, err := server.NewReader("")
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func Scratch(ctx context.Context, documents []eval.Document, show *console.Progr
 }
 
 // index indexes documents in memory.
-func index(ctx context.Context, documents []eval.Document, reader *engine.Reader, show *console.Progress) (*knowledge.Content, error) {
+func index(ctx context.Context, documents []eval.Document, reader *server.Reader, show *terminal.Progress) (*knowledge.Content, error) {
 	all := make([]chunk.Document, len(documents))
 	for i, d := range documents {
 		// BEIR searches title and text as one, so a document without text is found by its title.
@@ -87,7 +87,7 @@ func index(ctx context.Context, documents []eval.Document, reader *engine.Reader
 	}
 	deps := reader.Deps()
 	deps.Progress = func(p folder.Progress) {
-		show.Show(console.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: console.Plural(p.Chunks, "chunk")})
+		show.Show(terminal.Work{Name: "indexing", Done: p.Done, Total: p.Files, Unit: "documents", Note: terminal.Plural(p.Chunks, "chunk")})
 	}
 	content, _, err := knowledge.FromDocuments(ctx, all, deps)
 	if ctx.Err() != nil {
@@ -99,12 +99,12 @@ func index(ctx context.Context, documents []eval.Document, reader *engine.Reader
 // OfBases are the bases of a policy as e has them. They are searched as its requests do, for a
 // model where the policy's planner asks that of the request. Those in vector stores cannot be,
 // for their documents are not listed.
-func OfBases(ctx context.Context, e *engine.Engine, policy proxy.Policy, model string, used *Used) (*Subject, error) {
+func OfBases(ctx context.Context, e *server.Engine, policy proxy.Policy, model string, used *Used) (*Subject, error) {
 	p := policy.Rewrite
 	s := &Subject{Bases: p.Knowledge, Settings: p.Search, Policy: policy.Name, Used: used}
 	q := retrieval.Query{Tenant: p.Tenant, Filter: p.Filter}
 	for _, id := range p.Knowledge {
-		content := engine.Content(e, id)
+		content := server.Content(e, id)
 		if content == nil {
 			return nil, fmt.Errorf("knowledge %s: its documents are not here, so nobody can tell which are right; choose other bases by --knowledge", id)
 		}
@@ -151,17 +151,17 @@ func (s *Subject) naming(next retrieval.Retriever) retrieval.Retriever {
 
 // ask makes q the query that is asked with each text.
 func (s *Subject) ask(q retrieval.Query) {
-	q.Encoding, q.Settings = engine.ChunkEncoding, s.Settings
+	q.Encoding, q.Settings = server.ChunkEncoding, s.Settings
 	q.Settings.Deadline = deadline
 	s.query = q
 }
 
 // Trial asks the queries of a collection. It shows how many of all it has asked, of what.
-func (s *Subject) Trial(show *console.Progress, all int, of string) eval.Trial {
+func (s *Subject) Trial(show *terminal.Progress, all int, of string) eval.Trial {
 	return eval.Trial{
 		Engine: s.ranking, Request: s.request, Query: s.query, Stages: s.alone, Planning: s.planning, Reranking: s.reranking, Grading: s.grading,
 		Progress: func(done int) {
-			show.Show(console.Work{Name: "asking", Done: done, Total: all, Unit: of})
+			show.Show(terminal.Work{Name: "asking", Done: done, Total: all, Unit: of})
 		},
 	}
 }

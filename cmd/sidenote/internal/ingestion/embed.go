@@ -7,10 +7,9 @@ import (
 	"io"
 	"log/slog"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/cmd/sidenote/internal/engine/embedding"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/services"
 )
@@ -20,7 +19,7 @@ type Embedded struct {
 	ID     string  `json:"id"`
 	Model  string  `json:"model"`
 	TookMS float64 `json:"took_ms"`
-	embedding.Report
+	server.EmbeddingReport
 	Error string `json:"error,omitempty"` // why not all of them were
 }
 
@@ -29,11 +28,11 @@ func newClient(r *Run) (*services.Embedder, error) {
 	if len(config.Embedded(r.Config)) == 0 {
 		return nil, nil
 	}
-	reader, err := engine.NewReader(r.Config.State.Path)
+	reader, err := server.NewReader(r.Config.State.Path)
 	if err != nil {
 		return nil, err
 	}
-	return embedding.NewClient(r.Config, reader.Deps().Counter, embedding.Options{
+	return server.NewEmbedder(r.Config, reader.Deps().Counter, server.EmbeddingOptions{
 		Tell:    func(_ slog.Level, line string) { r.say("%s", line) },
 		Counted: func(string, string, int) {},
 	}), nil
@@ -42,7 +41,7 @@ func newClient(r *Run) (*services.Embedder, error) {
 // embedAll embeds what the bases lack that were read, and those without a folder. Where the
 // service fails, the bases after are left too.
 func embedAll(ctx context.Context, r *Run, client *services.Embedder, kept *library.Library) error {
-	maker := embedding.NewMaker(client, kept, int(r.Config.Embeddings.TokensPerDay))
+	maker := server.NewVectorMaker(client, kept, int(r.Config.Embeddings.TokensPerDay))
 	for _, name := range config.Embedded(r.Config) {
 		id := string(name)
 		if r.failed[id] != nil {
@@ -56,12 +55,12 @@ func embedAll(ctx context.Context, r *Run, client *services.Embedder, kept *libr
 				continue // nobody has put anything into it
 			}
 		}
-		report, err := maker.Embed(ctx, id, func(p embedding.Progress) {
-			r.where = fmt.Sprintf("after %s of %s of %s had been embedded", console.Thousands(p.Done), console.Plural(p.Chunks, "chunk"), id)
-			r.Show.Show(console.Work{Name: id, Done: p.Done, Total: p.Chunks, Unit: "chunks embedded", Note: console.Plural(p.Tokens, "token")})
+		report, err := maker.Embed(ctx, id, func(p server.EmbeddingProgress) {
+			r.where = fmt.Sprintf("after %s of %s of %s had been embedded", terminal.Thousands(p.Done), terminal.Plural(p.Chunks, "chunk"), id)
+			r.Show.Show(terminal.Work{Name: id, Done: p.Done, Total: p.Chunks, Unit: "chunks embedded", Note: terminal.Plural(p.Tokens, "token")})
 		})
 		r.Show.Clear()
-		one := Embedded{ID: id, Model: client.Space().String(), TookMS: console.Milliseconds(report.Took), Report: report}
+		one := Embedded{ID: id, Model: client.Space().String(), TookMS: terminal.Milliseconds(report.Took), EmbeddingReport: report}
 		if err != nil {
 			one.Error = err.Error()
 		}
@@ -70,11 +69,11 @@ func embedAll(ctx context.Context, r *Run, client *services.Embedder, kept *libr
 			return fmt.Errorf("stopped %s; what was made stays in %s, and the next ingest goes on from there", r.where, r.Config.State.Path)
 		}
 		if err != nil {
-			r.unembedded = fmt.Errorf("knowledge %s: %s of %s embedded: %w", id, console.Thousands(report.Chunks-report.Missing()), console.Plural(report.Chunks, "chunk"), err)
+			r.unembedded = fmt.Errorf("knowledge %s: %s of %s embedded: %w", id, terminal.Thousands(report.Chunks-report.Missing()), terminal.Plural(report.Chunks, "chunk"), err)
 			return nil
 		}
 		if report.Why != nil {
-			r.unembedded = errors.Join(r.unembedded, fmt.Errorf("knowledge %s: the service refused %s: %w", id, console.Plural(report.Refused, "chunk"), report.Why))
+			r.unembedded = errors.Join(r.unembedded, fmt.Errorf("knowledge %s: the service refused %s: %w", id, terminal.Plural(report.Refused, "chunk"), report.Why))
 		}
 	}
 	return maker.Forget(ctx, config.Texts(config.Embedded(r.Config)))
@@ -82,6 +81,6 @@ func embedAll(ctx context.Context, r *Run, client *services.Embedder, kept *libr
 
 // printEmbedded prints what was embedded of a base.
 func printEmbedded(w io.Writer, e Embedded) {
-	fmt.Fprintf(w, "%s: %s of %s embedded by %s; %s now, %s (%.1f s)\n", e.ID, console.Thousands(e.Chunks-e.Missing()), console.Plural(e.Chunks, "chunk"),
-		console.Clean(e.Model), console.Thousands(e.Made), console.Plural(e.Tokens, "token"), e.TookMS/1e3)
+	fmt.Fprintf(w, "%s: %s of %s embedded by %s; %s now, %s (%.1f s)\n", e.ID, terminal.Thousands(e.Chunks-e.Missing()), terminal.Plural(e.Chunks, "chunk"),
+		terminal.Clean(e.Model), terminal.Thousands(e.Made), terminal.Plural(e.Tokens, "token"), e.TookMS/1e3)
 }

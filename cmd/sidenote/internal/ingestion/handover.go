@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/adminclient"
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/client"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
@@ -19,12 +19,12 @@ import (
 // handOver asks the process that writes the state folder to read the pending folders that it
 // has too, and says why it does not read the others.
 func (r *Run) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
-	client, err := adminclient.ToWriter(ctx, to, r.Config.Admin.Token.Value.Reveal(), r.Shown)
+	cl, err := client.AdminOfWriter(ctx, to, r.Config.Admin.Token.Value.Reveal(), r.Shown)
 	if err != nil {
 		return err.Error(), nil
 	}
 	for _, folder := range slices.Clone(r.pending) {
-		why, err := r.handOverOne(ctx, client, to.Address, folder)
+		why, err := r.handOverOne(ctx, cl, to.Address, folder)
 		if err != nil {
 			return "", err
 		}
@@ -38,8 +38,8 @@ const pollEvery = 150 * time.Millisecond
 
 // handOverOne hands one base over, or says why not. A process that does not answer may just
 // be ending, so that is a reason to wait and not an error.
-func (r *Run) handOverOne(ctx context.Context, client *adminclient.Client, address string, folder folder.Folder) (whyNot string, err error) {
-	b, err := client.Base(ctx, folder.ID)
+func (r *Run) handOverOne(ctx context.Context, cl *client.Admin, address string, folder folder.Folder) (whyNot string, err error) {
+	b, err := cl.Base(ctx, folder.ID)
 	if err != nil {
 		return err.Error(), nil
 	}
@@ -47,7 +47,7 @@ func (r *Run) handOverOne(ctx context.Context, client *adminclient.Client, addre
 		return why, nil
 	}
 	var begun admin.Accepted
-	if err := client.Do(ctx, http.MethodPost, adminclient.KnowledgePath(folder.ID, "ingest"), admin.AskedIngest{AcceptDeletions: folder.AcceptDeletions}, &begun); err != nil {
+	if err := cl.Do(ctx, http.MethodPost, client.KnowledgePath(folder.ID, "ingest"), admin.AskedIngest{AcceptDeletions: folder.AcceptDeletions}, &begun); err != nil {
 		return err.Error(), nil
 	}
 	r.say("%s: handed over to the process at %s", folder.ID, address)
@@ -58,7 +58,7 @@ func (r *Run) handOverOne(ctx context.Context, client *adminclient.Client, addre
 		}
 	}()
 	for {
-		b, err := client.Base(ctx, folder.ID)
+		b, err := cl.Base(ctx, folder.ID)
 		switch i := b.Ingest; {
 		case err != nil:
 			return err.Error(), nil
@@ -72,11 +72,11 @@ func (r *Run) handOverOne(ctx context.Context, client *adminclient.Client, addre
 		case i.Report != nil:
 			r.finish(Ingested{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, Report: *i.Report})
 			if e := b.Embeddings; e != nil {
-				r.say("%s: %s of %s embedded so far; the process at %s goes on", folder.ID, console.Thousands(e.Embedded), console.Plural(i.Report.Chunks, "chunk"), address)
+				r.say("%s: %s of %s embedded so far; the process at %s goes on", folder.ID, terminal.Thousands(e.Embedded), terminal.Plural(i.Report.Chunks, "chunk"), address)
 			}
 			return "", nil
 		}
-		if err := engine.Pause(ctx, pollEvery); err != nil {
+		if err := server.Pause(ctx, pollEvery); err != nil {
 			return "", err
 		}
 	}
@@ -84,7 +84,7 @@ func (r *Run) handOverOne(ctx context.Context, client *adminclient.Client, addre
 
 // differs says how the folder of a base of the other process differs from the one here.
 func differs(b admin.Base, folder folder.Folder) string {
-	switch path, rules := engine.SplitOrigin(folder.Origin()); {
+	switch path, rules := server.SplitOrigin(folder.Origin()); {
 	case b.Ingest == nil:
 		return "it keeps " + folder.ID + " with no folder"
 	case b.Path != path:

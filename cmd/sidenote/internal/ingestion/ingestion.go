@@ -16,11 +16,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/adminclient"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/cmd/sidenote/internal/engine/embedding"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
@@ -31,8 +30,8 @@ import (
 // A Run is one run of ingest.
 type Run struct {
 	Config *config.Config
-	Shown  *adminclient.Certificate // to the process that writes the state folder
-	Show   *console.Progress
+	Shown  *client.Certificate // to the process that writes the state folder
+	Show   *terminal.Progress
 	Stderr io.Writer
 
 	Done     []Ingested // what was read
@@ -106,9 +105,9 @@ func (r *Run) do(ctx context.Context) error {
 	for {
 		options := library.Options{Trouble: func(t library.Trouble) { r.say("state: %v", t.Err) }}
 		if client != nil {
-			options.Space, options.Questions = embedding.SpaceOf(r.Config, client), client
+			options.Space, options.Questions = server.SpaceOf(r.Config, client), client
 		}
-		kept, err := engine.OpenLibrary(ctx, r.Config.State.Path, options)
+		kept, err := server.OpenLibrary(ctx, r.Config.State.Path, options)
 		var locked *store.LockedError
 		switch {
 		case err == nil:
@@ -123,9 +122,9 @@ func (r *Run) do(ctx context.Context) error {
 				return err
 			}
 			r.where = "while it waited for the state folder"
-			r.say("waiting: %v; %s", locked, console.Clean(whyNot))
+			r.say("waiting: %v; %s", locked, terminal.Clean(whyNot))
 		}
-		if err := engine.Pause(ctx, engine.LockEvery); err != nil {
+		if err := server.Pause(ctx, server.LockEvery); err != nil {
 			return err
 		}
 	}
@@ -152,7 +151,7 @@ func (r *Run) fill(ctx context.Context, client *services.Embedder, kept *library
 func (r *Run) readAll(ctx context.Context, kept *library.Library) error {
 	r.where = "before " + r.pending[0].ID + " was read"
 	var work errgroup.Group
-	work.SetLimit(engine.ReadAtOnce)
+	work.SetLimit(server.ReadAtOnce)
 	for _, f := range slices.Clone(r.pending) {
 		work.Go(func() error {
 			if ctx.Err() != nil {
@@ -166,9 +165,9 @@ func (r *Run) readAll(ctx context.Context, kept *library.Library) error {
 			case ctx.Err() != nil:
 				return err
 			case err != nil:
-				r.fail(f, engine.WithRemedy(err))
+				r.fail(f, server.WithRemedy(err))
 			default:
-				r.finish(Ingested{ID: f.ID, Path: f.Path, TookMS: console.Milliseconds(time.Since(start)), Report: *engine.WireReport(report)})
+				r.finish(Ingested{ID: f.ID, Path: f.Path, TookMS: terminal.Milliseconds(time.Since(start)), Report: *server.WireReport(report)})
 			}
 			return nil
 		})
@@ -184,7 +183,7 @@ func (r *Run) readAll(ctx context.Context, kept *library.Library) error {
 func (r *Run) progress(id string, done, files, chunks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.where = fmt.Sprintf("after %s of %s", console.Thousands(done), console.Plural(files, "file")+" of "+id)
+	r.where = fmt.Sprintf("after %s of %s", terminal.Thousands(done), terminal.Plural(files, "file")+" of "+id)
 	if r.under == nil {
 		r.under = map[string]progress{}
 	}
@@ -193,7 +192,7 @@ func (r *Run) progress(id string, done, files, chunks int) {
 	for _, p := range r.under {
 		all = progress{all.done + p.done, all.files + p.files, all.chunks + p.chunks}
 	}
-	r.Show.Show(console.Work{Name: strings.Join(slices.Sorted(maps.Keys(r.under)), ", "), Done: all.done, Total: all.files, Unit: "files", Note: console.Plural(all.chunks, "chunk")})
+	r.Show.Show(terminal.Work{Name: strings.Join(slices.Sorted(maps.Keys(r.under)), ", "), Done: all.done, Total: all.files, Unit: "files", Note: terminal.Plural(all.chunks, "chunk")})
 }
 
 // finish notes that a base is read.

@@ -8,11 +8,9 @@ import (
 	"io/fs"
 
 	"sidenote/cache/budget"
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/limits"
-	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/cmd/sidenote/internal/engine/embedding"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/folder"
@@ -25,14 +23,14 @@ type Plan struct {
 	Model    string        `json:"model"`
 	Upstream string        `json:"upstream"`
 	Bases    []PlannedBase `json:"knowledge"`
-	embedding.Estimate
+	server.EmbeddingEstimate
 	USD string `json:"usd,omitempty"` // "" where the model has no price
 }
 
 // A PlannedBase is one base of a Plan.
 type PlannedBase struct {
 	ID string `json:"id"`
-	embedding.Estimate
+	server.EmbeddingEstimate
 }
 
 // ErrNotEmbedded says that there is nothing to plan.
@@ -49,12 +47,12 @@ func (r *Run) Plan(ctx context.Context) (p Plan, err error) {
 		return Plan{}, ErrNotEmbedded
 	}
 	defer client.Close()
-	reader, err := engine.NewReader(r.Config.State.Path)
+	reader, err := server.NewReader(r.Config.State.Path)
 	if err != nil {
 		return Plan{}, err
 	}
-	planner := embedding.Planner{Client: client}
-	kept, err := engine.OpenLibrary(ctx, r.Config.State.Path, library.Options{ReadOnly: true})
+	planner := server.EmbeddingPlanner{Client: client}
+	kept, err := server.OpenLibrary(ctx, r.Config.State.Path, library.Options{ReadOnly: true})
 	switch {
 	case err == nil:
 		defer func() { err = errors.Join(err, kept.Close()) }()
@@ -94,7 +92,7 @@ func PlanOf(cfg *config.Config, bases ...PlannedBase) Plan {
 }
 
 // contentOf is what a base holds: what its folder does, or what was put into it; nil for nothing.
-func contentOf(ctx context.Context, r *Run, reader *engine.Reader, kept *library.Library, name config.Name) (*knowledge.Content, error) {
+func contentOf(ctx context.Context, r *Run, reader *server.Reader, kept *library.Library, name config.Name) (*knowledge.Content, error) {
 	if r.Config.Knowledge[name].Path == "" {
 		if kept == nil {
 			return nil, nil
@@ -111,7 +109,7 @@ func contentOf(ctx context.Context, r *Run, reader *engine.Reader, kept *library
 
 // cost is what tokens of the model cost, in dollars; "" where it has no price.
 func cost(cfg *config.Config, tokens int) string {
-	model := limits.Table(cfg.Prices)
+	model := config.PriceTable(cfg.Prices)
 	prices, ok := model.Find(cfg.Embeddings.Model)
 	if !ok {
 		return ""
@@ -132,12 +130,12 @@ func rounded(usd budget.PicoDollars) string {
 // Print prints a plan.
 func (p Plan) Print(w io.Writer) {
 	for _, b := range p.Bases {
-		fmt.Fprintf(w, "%s: %s, %s there already; %s to be sent, about %s\n", b.ID, console.Plural(b.Chunks, "chunk"),
-			console.Thousands(b.Kept), console.Plural(b.Inputs, "input"), console.Plural(b.Tokens, "token"))
+		fmt.Fprintf(w, "%s: %s, %s there already; %s to be sent, about %s\n", b.ID, terminal.Plural(b.Chunks, "chunk"),
+			terminal.Thousands(b.Kept), terminal.Plural(b.Inputs, "input"), terminal.Plural(b.Tokens, "token"))
 	}
 	price := "prices has no price for it"
 	if p.USD != "" {
 		price = "about $" + p.USD
 	}
-	fmt.Fprintf(w, "in all %s, about %s, to %s for %s: %s\n", console.Plural(p.Inputs, "input"), console.Plural(p.Tokens, "token"), p.Upstream, p.Model, price)
+	fmt.Fprintf(w, "in all %s, about %s, to %s for %s: %s\n", terminal.Plural(p.Inputs, "input"), terminal.Plural(p.Tokens, "token"), p.Upstream, p.Model, price)
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/retrieval/knowledge/folder"
 )
@@ -27,7 +27,7 @@ func (r *Run) Answer() any {
 // Print prints the report of all bases.
 func (r *Run) Print(w io.Writer) {
 	most := 0 // a report that goes to a file is whole
-	if console.IsTerminal(w) {
+	if terminal.IsTerminal(w) {
 		most = screen.MaxUnread
 	}
 	for _, done := range r.Done {
@@ -64,7 +64,7 @@ func (r *Run) Undone() error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("partly done: %s could not be read (use --allow-skipped to accept)", console.Plural(n, "file"))
+	return fmt.Errorf("partly done: %s could not be read (use --allow-skipped to accept)", terminal.Plural(n, "file"))
 }
 
 // stopped returns the error of an ingest that was stopped, with what was done before.

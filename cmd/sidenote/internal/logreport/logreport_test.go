@@ -22,10 +22,9 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/logreport"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
-	"sidenote/proxy/requestlog"
 	"sidenote/proxy/route"
-	"sidenote/proxy/usage"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -40,7 +39,7 @@ func chat(n int, tenant string, o rewrite.Outcome, why rewrite.Reason, tokens in
 		ID: fmt.Sprintf("01M7Y9S0G540QS2PPDJ5EB%04d", n), Time: noon.Add(time.Duration(n)*time.Second - 500*time.Millisecond), Total: 500 * time.Millisecond,
 		Tenant: tenant, Policy: "base", Upstream: "openai", Route: route.Chat, Status: 200, Outcome: o, Reason: why,
 		Client: report.ClientCompleted, Overhead: time.Duration(n%10+1) * time.Millisecond, TTFB: 300 * time.Millisecond,
-		UsageFound: usage.Found, Usage: usage.Usage{Input: 1000 + int64(tokens), CachedInput: 200, Output: 100, Known: true},
+		UsageFound: answer.UsageFound, Usage: answer.Usage{Input: 1000 + int64(tokens), CachedInput: 200, Output: 100, Known: true},
 	}
 	r.Rewrite.Model.Row, r.Rewrite.Ledger.Used, r.Rewrite.RetrieveTook = "gpt-5-mini", tokens, 2*time.Millisecond
 	r.Rewrite.Retrieval.Bases, r.Rewrite.Retrieval.Cache = []retrieval.Ref{{Knowledge: "handbook"}}, retrieval.CacheMiss
@@ -85,7 +84,7 @@ func aDay() (list []*report.Report) {
 	add(2, func(i int) *report.Report {
 		r := chat(i, "sales", report.Staged, "", 500)
 		r.Stages = &report.Stages{Of: 2, Answer: "draft", Called: []report.Stage{
-			{Name: "draft", Outcome: report.StageOK, Took: time.Second, Usage: usage.Usage{Input: 900, Output: 120}},
+			{Name: "draft", Outcome: report.StageOK, Took: time.Second, Usage: answer.Usage{Input: 900, Output: 120}},
 			{Name: "critic", Outcome: report.StageTimeout, Took: time.Minute},
 		}}
 		r.Rewrite.Model.Row = "o-unpriced"
@@ -93,7 +92,7 @@ func aDay() (list []*report.Report) {
 	})
 	add(1, func(i int) *report.Report {
 		r := chat(i, "\x1b[31mred\u202e", rewrite.Refused, report.ReasonRateLimit, 0)
-		r.Status, r.Overhead, r.UsageFound, r.Usage = 429, 0, "", usage.Usage{}
+		r.Status, r.Overhead, r.UsageFound, r.Usage = 429, 0, "", answer.Usage{}
 		r.Rewrite = rewrite.Result{}
 		return r
 	})
@@ -106,7 +105,7 @@ func aDay() (list []*report.Report) {
 // logOf are the lines of reports, as Sidenote writes them.
 func logOf(list ...*report.Report) []byte {
 	var b bytes.Buffer
-	to := &requestlog.Log{Lines: &b, Logger: slog.New(slog.DiscardHandler)}
+	to := &report.Log{Lines: &b, Logger: slog.New(slog.DiscardHandler)}
 	defer to.Close()
 	for _, r := range list {
 		to.Record(r)
@@ -326,7 +325,7 @@ func TestCostOfCacheWritesAndTiers(t *testing.T) {
 		Tiers:  map[string]budget.Prices{"priority": must(budget.ParsePrices("10", "", "60"))},
 	}}
 	r := chat(1, "sales", rewrite.Injected, "", 0)
-	r.Usage = usage.Usage{Input: 6185, CacheWrite: 6000, CacheWrite1h: 1000, Output: 10, Known: true}
+	r.Usage = answer.Usage{Input: 6185, CacheWrite: 6000, CacheWrite1h: 1000, Output: 10, Known: true}
 	written := read(t, &logreport.Tally{Prices: table}, logOf(r))
 	if got, want := written.All.Cost.USD, (185*5+5000*6.25+1000*10+10*30)/1e6; math.Abs(got-want) > 1e-9 || written.All.Tokens.CacheWrite != 6000 {
 		t.Errorf("cost %v, want %v; %+v", got, want, written.All.Tokens)

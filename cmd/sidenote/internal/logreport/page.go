@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 )
 
 const (
@@ -42,7 +42,7 @@ func (p page) head(r *Report) {
 	if r.First != nil {
 		span = ", " + r.First.Format(time.DateTime) + " to " + r.Last.Format(time.DateTime) + " UTC"
 	}
-	p.line("%s%s", console.Plural(r.Lines.Requests, "request"), span)
+	p.line("%s%s", terminal.Plural(r.Lines.Requests, "request"), span)
 	l := &r.Lines
 	var rest []string
 	for _, of := range []struct {
@@ -50,11 +50,11 @@ func (p page) head(r *Report) {
 		what string
 	}{{l.Before, "of requests before " + since(r)}, {l.Other, "of other things"}, {l.Broken, "broken"}} {
 		if of.n > 0 {
-			rest = append(rest, fmt.Sprintf("%s %s", console.Thousands(of.n), of.what))
+			rest = append(rest, fmt.Sprintf("%s %s", terminal.Thousands(of.n), of.what))
 		}
 	}
 	if len(rest) > 0 {
-		p.line("not counted, of %s: %s", console.Plural(l.Read, "line"), strings.Join(rest, ", "))
+		p.line("not counted, of %s: %s", terminal.Plural(l.Read, "line"), strings.Join(rest, ", "))
 	}
 }
 
@@ -78,9 +78,9 @@ func (p page) outcomes(r *Report) {
 		p.more(len(r.Reasons))
 	}
 	p.line("")
-	p.line("injected   %s  of %s, %s", bar(r.All.InjectedShare), console.Plural(r.All.Chats, "chat"), strings.TrimSpace(percent(r.All.InjectedShare)))
+	p.line("injected   %s  of %s, %s", bar(r.All.InjectedShare), terminal.Plural(r.All.Chats, "chat"), strings.TrimSpace(percent(r.All.InjectedShare)))
 	if c := r.All.Cache; c.Lookups > 0 {
-		p.line("cache hit  %s  of %s, %s", bar(c.Share), console.Plural(c.Lookups, "lookup"), strings.TrimSpace(percent(c.Share)))
+		p.line("cache hit  %s  of %s, %s", bar(c.Share), terminal.Plural(c.Lookups, "lookup"), strings.TrimSpace(percent(c.Share)))
 	}
 }
 
@@ -95,14 +95,14 @@ func (p page) tokens(g *Group) {
 	if t.CacheWrite > 0 {
 		cached += ", " + thousands(t.CacheWrite) + " written to the cache"
 	}
-	p.line("           %s input, %s, %s output, reported by %s", thousands(t.Input), cached, thousands(t.Output), console.Plural(t.Told, "answer"))
+	p.line("           %s input, %s, %s output, reported by %s", thousands(t.Input), cached, thousands(t.Output), terminal.Plural(t.Told, "answer"))
 	if t.Untold > 0 {
-		p.line("           %s reported no usage", console.Plural(t.Untold, "answer"))
+		p.line("           %s reported no usage", terminal.Plural(t.Untold, "answer"))
 	}
 	if c := g.Cost; c != nil {
-		p.line("cost       $%.4f for %s, of it $%.4f for what was added, had none of it been cached upstream", c.USD, console.Plural(c.Priced, "request"), c.ContextUSD)
+		p.line("cost       $%.4f for %s, of it $%.4f for what was added, had none of it been cached upstream", c.USD, terminal.Plural(c.Priced, "request"), c.ContextUSD)
 		if c.Unpriced > 0 {
-			p.line("           %s without: no price, or no usage reported", console.Plural(c.Unpriced, "request"))
+			p.line("           %s without: no price, or no usage reported", terminal.Plural(c.Unpriced, "request"))
 		}
 	}
 	if g.ChargedUSD > 0 {
@@ -137,7 +137,7 @@ func (p page) compared(c *Compared) {
 	row := func(name string, of func(*Side) string) {
 		p.line("%-26s %12s  %12s", name, of(&c.Shadow), of(&c.Inject))
 	}
-	row("chats", func(s *Side) string { return console.Thousands(s.Requests) })
+	row("chats", func(s *Side) string { return terminal.Thousands(s.Requests) })
 	row("would get, got sources", func(s *Side) string { return strings.TrimSpace(percent(s.Share)) })
 	row("tokens for each of these", func(s *Side) string { return thousands(int64(s.Tokens + .5)) })
 	row("sources for each of these", func(s *Side) string { return fmt.Sprintf("%.1f", s.Sources) })
@@ -150,7 +150,7 @@ func (p page) compared(c *Compared) {
 func (p page) tools(r *Report) {
 	if t := r.Tools; t != nil {
 		p.line("")
-		p.line("tools      %s: %s, %s, %s tokens of results", console.Plural(t.Requests, "chat"), console.Plural(int(t.Rounds), "round"), console.Plural(int(t.Calls), "call"), thousands(t.Tokens))
+		p.line("tools      %s: %s, %s, %s tokens of results", terminal.Plural(t.Requests, "chat"), terminal.Plural(int(t.Rounds), "round"), terminal.Plural(int(t.Calls), "call"), thousands(t.Tokens))
 	}
 	if len(r.Stages) == 0 {
 		return
@@ -158,7 +158,7 @@ func (p page) tools(r *Report) {
 	p.line("")
 	p.line("%-20s %8s  %8s  %12s  %12s  %16s", "stage", "called", "failed", "input", "output", "ms, p50 p95")
 	for _, s := range r.Stages[:min(len(r.Stages), shown)] {
-		p.line("%-20s %8s  %8s  %12s  %12s  %16s", column(s.Name, 20), console.Thousands(s.Called), console.Thousands(s.Failed), thousands(s.Input), thousands(s.Output), both(s.Duration))
+		p.line("%-20s %8s  %8s  %12s  %12s  %16s", column(s.Name, 20), terminal.Thousands(s.Called), terminal.Thousands(s.Failed), thousands(s.Input), thousands(s.Output), both(s.Duration))
 	}
 	p.more(len(r.Stages))
 }
@@ -172,8 +172,8 @@ func (p page) groups(kind string, list []Group) {
 		if name == "" {
 			name = "(none)"
 		}
-		p.line("%-20s %10s  %9s  %8s  %13s  %13s  %14s  %10s", column(name, 20), console.Thousands(g.Requests), strings.TrimSpace(percent(g.InjectedShare)),
-			console.Thousands(g.NoMatch+g.Irrelevant), thousands(g.Tokens.Context), thousands(g.Tokens.Input), ms(g.Overhead.P95), strings.TrimSpace(percent(g.Cache.Share)))
+		p.line("%-20s %10s  %9s  %8s  %13s  %13s  %14s  %10s", column(name, 20), terminal.Thousands(g.Requests), strings.TrimSpace(percent(g.InjectedShare)),
+			terminal.Thousands(g.NoMatch+g.Irrelevant), thousands(g.Tokens.Context), thousands(g.Tokens.Input), ms(g.Overhead.P95), strings.TrimSpace(percent(g.Cache.Share)))
 	}
 	p.more(len(list))
 }
@@ -191,7 +191,7 @@ func (p page) unanswered(r *Report) {
 			knowledge = "(unknown)"
 		}
 		p.line("  %-16s %-18s %s %s  %s no match, %s irrelevant of %s, last %s", column(u.Tenant, 16), column(knowledge, 18), bar(u.Share),
-			percent(u.Share), console.Thousands(u.NoMatch), console.Thousands(u.Irrelevant), console.Thousands(u.Searched), console.Clean(u.LastID))
+			percent(u.Share), terminal.Thousands(u.NoMatch), terminal.Thousands(u.Irrelevant), terminal.Thousands(u.Searched), terminal.Clean(u.LastID))
 	}
 	p.more(len(r.Unanswered))
 	p.line("The log has no texts. sidenote explain ID shows a question while it is kept, if explain.bodies is full.")
@@ -205,18 +205,18 @@ func (p page) more(n int) {
 }
 
 // column is a text of a log in so many columns at most.
-func column(text string, wide int) string { return console.Fit(text, wide) }
+func column(text string, wide int) string { return terminal.Fit(text, wide) }
 
 func bar(share float64) string {
 	full := min(max(int(share*barWidth+.5), 0), barWidth)
 	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
 }
 
-func right(n int) string { return fmt.Sprintf("%10s", console.Thousands(n)) }
+func right(n int) string { return fmt.Sprintf("%10s", terminal.Thousands(n)) }
 
 func percent(share float64) string { return fmt.Sprintf("%5.1f %%", 100*share) }
 
-func thousands(n int64) string { return console.Thousands(int(n)) }
+func thousands(n int64) string { return terminal.Thousands(int(n)) }
 
 func ms(v float64) string {
 	switch {
@@ -225,7 +225,7 @@ func ms(v float64) string {
 	case v < 10:
 		return fmt.Sprintf("%.2f", v)
 	}
-	return console.Thousands(int(v + .5))
+	return terminal.Thousands(int(v + .5))
 }
 
 func both(q Quantile) string { return ms(q.P50) + "  " + ms(q.P95) }

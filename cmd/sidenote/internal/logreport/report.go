@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"sidenote/proxy/durations"
+	"sidenote/proxy/report"
 )
 
 // A Report is what the lines of a log come to. Shares are from 0 to 1.
@@ -248,7 +248,7 @@ func share(n, of int) float64 {
 
 func cacheOf(hits, lookups int) Cache { return Cache{hits, lookups, share(hits, lookups)} }
 
-func quantile(h *durations.Histogram) Quantile {
+func quantile(h *report.Histogram) Quantile {
 	ms := func(q float64) float64 { return float64(h.Quantile(q).Microseconds()) / 1e3 }
 	return Quantile{ms(.5), ms(.95)}
 }

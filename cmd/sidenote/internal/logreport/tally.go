@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/durations"
+	"sidenote/proxy/report"
 )
 
 // How many names of each sort are counted apart. What is beyond counts as others, so that no log can
@@ -195,7 +195,7 @@ type group struct {
 	usd, contextUSD, charged              float64
 	priced, unpriced                      int
 	cacheHits, cacheMisses                int
-	overhead, retrieval, firstByte, total durations.Histogram
+	overhead, retrieval, firstByte, total report.Histogram
 }
 
 func (g *group) add(l *line, c *cost) {
@@ -263,7 +263,7 @@ func (g *group) use(l *line, c *cost) {
 type side struct {
 	requests, with, sources, hits, lookups int
 	tokens                                 int64
-	retrieval, overhead, firstByte         durations.Histogram
+	retrieval, overhead, firstByte         report.Histogram
 }
 
 func (s *side) add(l *line) {
@@ -294,7 +294,7 @@ func (s *side) add(l *line) {
 type stage struct {
 	called, failed int
 	input, output  int64
-	took           durations.Histogram
+	took           report.Histogram
 }
 
 func (s *stage) add(l *stageLine) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/port"
 	"sidenote/proxy"
 )
 
@@ -54,7 +53,7 @@ func keylessHelpers(cfg *config.Config) (list config.Problems) {
 	upstreams := config.ProxyUpstreams(cfg)
 	keyless := func(name string) bool {
 		u, ok := upstreams[name]
-		return ok && !hasKey(cfg, name) && len(u.Dial.Certificates) == 0 && u.Dial.Socket == "" && !port.Loopback(u.BaseURL.Hostname())
+		return ok && !hasKey(cfg, name) && len(u.Dial.Certificates) == 0 && u.Dial.Socket == "" && !config.Loopback(u.BaseURL.Hostname())
 	}
 	const reason = "upstream %s has no api_key and is not on this machine, so it is asked without a key; callers' keys never go there"
 	if name := string(cfg.Embeddings.Upstream.Name); name != "" && len(config.Embedded(cfg)) > 0 && keyless(name) {

@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/diff"
-	"sidenote/cmd/sidenote/internal/config/origin"
 )
 
 // A Report is what `sidenote check --json` prints, whether the configuration is
@@ -22,8 +20,8 @@ type Report struct {
 	Issuers   []Issuer   `json:"issuers,omitempty"`
 	Trusted   []string   `json:"trusted,omitempty"` // networks whose header Sidenote-Tenant is believed
 
-	Changes *diff.Changes    `json:"changes,omitempty"` // with --diff
-	Policy  []origin.Setting `json:"policy,omitempty"`  // with --tenant: what its requests get
+	Changes *config.Changes  `json:"changes,omitempty"` // with --diff
+	Policy  []config.Setting `json:"policy,omitempty"`  // with --tenant: what its requests get
 }
 
 // A Problem is one thing that is wrong, or may be.

@@ -12,9 +12,8 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/cache/redis"
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/config/origin"
 	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -28,7 +27,7 @@ func Tenant(w io.Writer, cfg *config.Config, name config.Name) {
 	for i, o := range p.Overrides {
 		fmt.Fprintf(w, "# overrides[%d], hash %s\n", i, o.Policy.Hash)
 	}
-	fmt.Fprintf(w, "# upstream %s\n%s", upstream(cfg, p.Upstream), origin.YAML(origin.Policy(cfg, name)))
+	fmt.Fprintf(w, "# upstream %s\n%s", upstream(cfg, p.Upstream), config.OriginYAML(config.PolicyOrigins(cfg, name)))
 }
 
 // upstream shows an upstream without its secret.
@@ -119,7 +118,7 @@ func Summary(w io.Writer, cfg *config.Config) {
 		}
 		helpers(w, p)
 		if n := len(p.Overrides); n > 0 {
-			fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", console.Plural(n, "override"), name)
+			fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", terminal.Plural(n, "override"), name)
 		}
 	}
 	unknown := "refused"
@@ -137,7 +136,7 @@ func Summary(w io.Writer, cfg *config.Config) {
 func helpers(w io.Writer, p proxy.Policy) {
 	if s := p.Rewrite.Planner; s.MaxQueries > 0 {
 		fmt.Fprintf(w, "           planner %s on %s reads questions and %s before them: %d queries at most, %s\n",
-			cmp.Or(s.Model, "auto"), cmp.Or(s.Upstream, p.Upstream), console.Plural(s.Turns, "message"), s.MaxQueries, s.Timeout)
+			cmp.Or(s.Model, "auto"), cmp.Or(s.Upstream, p.Upstream), terminal.Plural(s.Turns, "message"), s.MaxQueries, s.Timeout)
 	}
 	if s := p.Rewrite.Rerank; s.Documents > 0 {
 		fmt.Fprintf(w, "           reranker %s reads questions and what is found for them: the texts of %d candidates at most, %s\n",
@@ -153,7 +152,7 @@ func helpers(w io.Writer, p proxy.Policy) {
 	stages(w, &p.Stages)
 	if t := p.Tools; p.Rewrite.Mode == rewrite.Tools {
 		fmt.Fprintf(w, "           models have %s: %s and %d tokens of results at most, %s\n",
-			strings.Join(config.Texts(t.Offer), ", "), console.Plural(t.MaxRounds, "round"), t.MaxTokens, t.Timeout)
+			strings.Join(config.Texts(t.Offer), ", "), terminal.Plural(t.MaxRounds, "round"), t.MaxTokens, t.Timeout)
 	}
 	switch c := p.Citations; {
 	case c.RemoveUnknown:

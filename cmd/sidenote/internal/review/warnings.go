@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/server"
 )
 
 // PartialFailures lists tenants for whom a request is refused when some bases fail, and
@@ -47,7 +47,7 @@ func UnknownAttributes(ctx context.Context, cfg *config.Config) (list config.Pro
 	}
 	local := *cfg
 	local.Redis = config.Redis{}
-	e, err := engine.New(ctx, &local, engine.Options{})
+	e, err := server.New(ctx, &local, server.Options{})
 	if err != nil {
 		return config.Problems{unread(err)}
 	}

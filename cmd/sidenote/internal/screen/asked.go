@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/chatclient"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/client"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
-	"sidenote/proxy/usage"
 	"sidenote/rewrite"
 )
 
@@ -20,9 +20,9 @@ import (
 // Err, so that the answer alone can be piped. It is safe for concurrent use.
 type Asked struct {
 	Out, Err io.Writer
-	Terminal bool              // Out is one, which foreign text must not change
-	Live     *console.Progress // of what goes on, on Err; nil: it is not shown
-	Stages   bool              // the text of each stage is shown, before the answer
+	Terminal bool               // Out is one, which foreign text must not change
+	Live     *terminal.Progress // of what goes on, on Err; nil: it is not shown
+	Stages   bool               // the text of each stage is shown, before the answer
 	Now      func() time.Time
 
 	mu     sync.Mutex
@@ -68,17 +68,17 @@ func (s *Asked) show() {
 	if s.at > 0 {
 		name = s.stage()
 	}
-	s.Live.Show(console.Work{Name: name, Note: fmt.Sprintf("%.1f s", s.Now().Sub(s.since).Seconds())})
+	s.Live.Show(terminal.Work{Name: name, Note: fmt.Sprintf("%.1f s", s.Now().Sub(s.since).Seconds())})
 }
 
 // stage is how the stage that goes on is called.
 func (s *Asked) stage() string {
-	return fmt.Sprintf("stage %d/%d  %s", s.at, len(s.chain), console.Clean(s.chain[s.at-1]))
+	return fmt.Sprintf("stage %d/%d  %s", s.at, len(s.chain), terminal.Clean(s.chain[s.at-1]))
 }
 
 // Follow is what shows an answer while it comes.
-func (s *Asked) Follow() chatclient.Follow {
-	return chatclient.Follow{Head: s.head, Stage: s.next, Text: s.text}
+func (s *Asked) Follow() client.Follow {
+	return client.Follow{Head: s.head, Stage: s.next, Text: s.text}
 }
 
 // head forgets the chain where it does not answer.
@@ -138,7 +138,7 @@ func (s *Asked) write(text string) {
 }
 
 // End shows the rest of what is known: of an answer that broke off, the text.
-func (s *Asked) End(a *chatclient.Answer, whole bool) {
+func (s *Asked) End(a *client.Answer, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.silent = true
@@ -166,7 +166,7 @@ func (s *Asked) stages(of *report.Stages) {
 	}
 	for i := range of.Called {
 		stage := &of.Called[i]
-		parts := []string{console.Clean(stage.Model), seconds(stage.Took)}
+		parts := []string{terminal.Clean(stage.Model), seconds(stage.Took)}
 		if stage.Calls == 0 && stage.Outcome == report.StageOK {
 			parts[1] = "remembered"
 		}
@@ -204,19 +204,19 @@ func chainEnd(of *report.Stages) string {
 }
 
 // sources lists the sources that the answer cites.
-func (s *Asked) sources(a *chatclient.Answer) {
-	cited, shown := chatclient.Cited(a.Text), a.Sources()
+func (s *Asked) sources(a *client.Answer) {
+	cited, shown := client.Cited(a.Text), a.Sources()
 	fmt.Fprintln(s.Err)
 	for _, id := range cited {
 		at := slices.IndexFunc(shown, func(e rewrite.SourceEntry) bool { return e.ID == id })
 		if at < 0 {
-			fmt.Fprintf(s.Err, "%s is the id of no source\n", console.Mark(id))
+			fmt.Fprintf(s.Err, "%s is the id of no source\n", terminal.Mark(id))
 			continue
 		}
-		fmt.Fprintf(s.Err, "%s %s\n", console.Mark(id), document(shown[at]))
+		fmt.Fprintf(s.Err, "%s %s\n", terminal.Mark(id), document(shown[at]))
 	}
 	if len(cited) == 0 && len(shown) > 0 {
-		fmt.Fprintf(s.Err, "the answer cites none of %s\n", console.Plural(len(shown), "source"))
+		fmt.Fprintf(s.Err, "the answer cites none of %s\n", terminal.Plural(len(shown), "source"))
 	}
 }
 
@@ -226,36 +226,36 @@ func document(e rewrite.SourceEntry) string {
 	if e.Section != "" {
 		text += ", " + e.Section
 	}
-	return console.Clean(text)
+	return terminal.Clean(text)
 }
 
 // summary says what came of a question in a line.
-func summary(a *chatclient.Answer) []string {
+func summary(a *client.Answer) []string {
 	r := &a.Report
 	parts := []string{string(r.Outcome)}
 	if r.Reason != "" {
 		parts[0] += ": " + string(r.Reason)
 	}
 	if of := r.Stages; of != nil {
-		parts = append(parts, console.Plural(len(of.Called), "stage"))
+		parts = append(parts, terminal.Plural(len(of.Called), "stage"))
 	} else if r.Unstaged != "" {
 		parts = append(parts, "not in stages: "+r.Unstaged)
 	}
-	parts = append(parts, console.Plural(len(a.Sources()), "source"), seconds(a.Took))
+	parts = append(parts, terminal.Plural(len(a.Sources()), "source"), seconds(a.Took))
 	return append(parts, used(r.Usage)...)
 }
 
-func used(u usage.Usage) []string {
+func used(u answer.Usage) []string {
 	if !u.Known {
 		return nil
 	}
-	return []string{console.Thousands(int(u.Input)) + " tokens in", console.Thousands(int(u.Output)) + " out"}
+	return []string{terminal.Thousands(int(u.Input)) + " tokens in", terminal.Thousands(int(u.Output)) + " out"}
 }
 
 // seconds is a time that a person waits.
 func seconds(d time.Duration) string {
 	if d < time.Second {
-		return console.Short(d, 1)
+		return terminal.Short(d, 1)
 	}
 	return fmt.Sprintf("%.1f s", d.Seconds())
 }

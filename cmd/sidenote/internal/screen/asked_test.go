@@ -5,46 +5,46 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/chatclient"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/client"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
-	"sidenote/proxy/usage"
 	"sidenote/rewrite"
 )
 
 // stagedAnswer is an answer that a draft and a review led to.
-func stagedAnswer() chatclient.Answer {
+func stagedAnswer() client.Answer {
 	r := report.Report{
-		Outcome: report.Staged, Usage: usage.Usage{Input: 1200, Output: 30, Known: true},
+		Outcome: report.Staged, Usage: answer.Usage{Input: 1200, Output: 30, Known: true},
 		Stages: &report.Stages{Of: 3, Answer: "final", Called: []report.Stage{
-			{Name: "draft", At: 1, Model: "m", Calls: 1, Took: 1500 * time.Millisecond, Outcome: report.StageOK, Usage: usage.Usage{Input: 400, Output: 10, Known: true}, Output: "It is 12\x1b[2J [1].\n"},
+			{Name: "draft", At: 1, Model: "m", Calls: 1, Took: 1500 * time.Millisecond, Outcome: report.StageOK, Usage: answer.Usage{Input: 400, Output: 10, Known: true}, Output: "It is 12\x1b[2J [1].\n"},
 			{Name: "review", At: 2, Model: "m", Took: time.Millisecond, Outcome: report.StageOK, Output: "\"12\": source 1 says 16."},
 			{Name: "final", At: 3, Model: "m2", Calls: 1, Took: 2 * time.Second, Outcome: report.StageOK, Output: "It is 16 [1], not [9]."},
 		}},
 	}
 	r.Rewrite.Outcome = rewrite.Injected
 	r.Rewrite.Ledger.Sources = []rewrite.SourceEntry{{ID: 1, Doc: "leave.md\n", Section: "Parental leave"}, {ID: 2, Doc: "pay.md"}}
-	return chatclient.Answer{Text: "It is 16 [1], not [9].", Took: 4200 * time.Millisecond, Report: r}
+	return client.Answer{Text: "It is 16 [1], not [9].", Took: 4200 * time.Millisecond, Report: r}
 }
 
 // A person sees each stage end, then the answer as it comes, then what it rests on.
 func TestAsked(t *testing.T) {
 	for name, c := range map[string]struct {
 		stages bool
-		change func(a *chatclient.Answer)
+		change func(a *client.Answer)
 		want   string
 	}{
-		"as it comes": {false, func(*chatclient.Answer) {},
+		"as it comes": {false, func(*client.Answer) {},
 			"stage 1/3  draft  1.5 s\nstage 2/3  review  250 ms\nstage 3/3  final\nIt is 16 [1],· not [9].\n\n" +
 				"[1] leave.md·, Parental leave\n[9] is the id of no source\nstaged, 3 stages, 2 sources, 4.2 s, 1,200 tokens in, 30 out\n"},
-		"with stages": {true, func(*chatclient.Answer) {},
+		"with stages": {true, func(*client.Answer) {},
 			"stage 1/3  draft  1.5 s\nstage 2/3  review  250 ms\n" +
 				"=== stage 1/3 draft: m, 1.5 s, 400 tokens in, 10 out\nIt is 12·[2J [1].\n\n=== stage 2/3 review: m, remembered\n\"12\": source 1 says 16.\n\n=== stage 3/3 final: m2, 2.0 s\n" +
 				"It is 16 [1], not [9].\n\n" +
 				"[1] leave.md·, Parental leave\n[9] is the id of no source\nstaged, 3 stages, 2 sources, 4.2 s, 1,200 tokens in, 30 out\n"},
-		"failed": {false, func(a *chatclient.Answer) {
+		"failed": {false, func(a *client.Answer) {
 			a.Report.Stages.Called = a.Report.Stages.Called[:2]
-			a.Report.Stages.Called[1].Outcome, a.Report.Stages.Answer, a.Report.Usage, a.Text = report.StageTimeout, "draft", usage.Usage{}, "It is."
+			a.Report.Stages.Called[1].Outcome, a.Report.Stages.Answer, a.Report.Usage, a.Text = report.StageTimeout, "draft", answer.Usage{}, "It is."
 		},
 			"stage 1/3  draft  1.5 s\nstage 2/3  review  250 ms\nstage 3/3  final\nIt is 16 [1],· not [9].\n\n" +
 				"the answer cites none of 2 sources\nreview failed: timeout; the answer is what draft said\nstaged, 2 stages, 2 sources, 4.2 s\n"},
@@ -78,7 +78,7 @@ func TestAskedShowsWhatGoesOn(t *testing.T) {
 	var out, errs bytes.Buffer
 	now := time.Unix(0, 0)
 	clock := func() time.Time { return now }
-	s := &Asked{Out: &out, Err: &errs, Live: &console.Progress{Writer: &errs, Terminal: true, Now: clock}, Now: clock}
+	s := &Asked{Out: &out, Err: &errs, Live: &terminal.Progress{Writer: &errs, Terminal: true, Now: clock}, Now: clock}
 	s.show() // nothing goes on
 	s.Begin([]string{"draft", "final"})
 	now = now.Add(3100 * time.Millisecond)
@@ -89,7 +89,7 @@ func TestAskedShowsWhatGoesOn(t *testing.T) {
 	s.show()
 	f.Text("Hello\x1b")
 	s.show()
-	s.End(&chatclient.Answer{Text: "Hello\x1b"}, false)
+	s.End(&client.Answer{Text: "Hello\x1b"}, false)
 	if want := "\rstage 1/2  draft  3.1 s\rwaiting for the answer  4.1 s\r                             \r"; errs.String() != want {
 		t.Errorf("%q, want %q", errs.String(), want)
 	}

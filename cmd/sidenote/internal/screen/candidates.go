@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/proxy/lookup"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval"
 )
 
@@ -17,9 +17,9 @@ const (
 
 // Candidates shows how many candidates each stage left, what was looked for, and all candidates in
 // the order of their rank.
-func Candidates(w io.Writer, f *lookup.Found) {
+func Candidates(w io.Writer, f *explain.Found) {
 	var steps, bases []string
-	for _, s := range lookup.Stages(&f.Result) {
+	for _, s := range explain.LookupStages(&f.Result) {
 		steps = append(steps, fmt.Sprintf("%s %d", s.Name, s.Left))
 	}
 	for _, ref := range f.Bases {
@@ -33,7 +33,7 @@ func Candidates(w io.Writer, f *lookup.Found) {
 		fmt.Fprintln(w, "without   "+string(f.Degraded))
 	}
 	if len(bases) > 0 {
-		fmt.Fprintln(w, console.Fit(fmt.Sprintf("searched  %s in %s: %s", console.Plural(len(bases), "base"), console.Short(f.Took, 1), strings.Join(bases, ", ")), columns))
+		fmt.Fprintln(w, terminal.Fit(fmt.Sprintf("searched  %s in %s: %s", terminal.Plural(len(bases), "base"), terminal.Short(f.Took, 1), strings.Join(bases, ", ")), columns))
 	}
 	Helpers(w, f.Planned, f.Reranked, f.Graded)
 	if floor := f.Floor(); floor != "" {
@@ -53,14 +53,14 @@ func Candidates(w io.Writer, f *lookup.Found) {
 
 // printCandidate shows a candidate, and below it why it is out, its terms with their scores, and what
 // it stands for.
-func printCandidate(w io.Writer, c *lookup.Candidate) {
+func printCandidate(w io.Writer, c *explain.Candidate) {
 	rank := "out"
 	if c.Number > 0 {
 		rank = fmt.Sprintf("%d.", c.Number)
 	}
-	line := console.Clean(lookup.Place(&c.Source))
+	line := terminal.Clean(explain.LookupPlace(&c.Source))
 	if heading := title(c.Source); heading != "" {
-		line += "  " + console.Fit(heading, max(20, columns-indent-len(line)-2))
+		line += "  " + terminal.Fit(heading, max(20, columns-indent-len(line)-2))
 	}
 	fmt.Fprintf(w, "%4s %9.2f %7.2f %s\n", rank, c.Relevance, c.Score, line)
 	owed := parts(c.Explained.Terms, columns-indent)
@@ -78,14 +78,14 @@ func printCandidate(w io.Writer, c *lookup.Candidate) {
 		below = append([]string{judged}, below...)
 	}
 	if c.Why != "" {
-		below = append([]string{console.Clean(c.Why)}, below...)
+		below = append([]string{terminal.Clean(c.Why)}, below...)
 	}
 	if len(c.Duplicates) > 0 {
 		var twins []string
 		for i := range c.Duplicates {
-			twins = append(twins, lookup.Place(&c.Duplicates[i]))
+			twins = append(twins, explain.LookupPlace(&c.Duplicates[i]))
 		}
-		below = append(below, console.Clean("stands for "+strings.Join(twins, ", ")))
+		below = append(below, terminal.Clean("stands for "+strings.Join(twins, ", ")))
 	}
 	for _, text := range below {
 		fmt.Fprintf(w, "%*s%s\n", indent, "", text)
@@ -117,7 +117,7 @@ func armsOf(told *retrieval.ExplainedHit) string {
 // no score.
 func parts(terms []retrieval.ExplainedTerm, wide int) (list []string) {
 	for _, t := range terms {
-		part := console.Fit(t.Text, wide-12)
+		part := terminal.Fit(t.Text, wide-12)
 		if t.Score > 0 {
 			part += fmt.Sprintf(" %.2f", t.Score)
 		} else {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy/lookup"
-	"sidenote/proxy/lookup/lookuptest"
+	"sidenote/proxy/explain"
+	"sidenote/proxy/explain/explaintest"
 	"sidenote/retrieval"
 )
 
@@ -13,7 +13,7 @@ import (
 // and what says the same stands with what it would repeat.
 func TestCandidates(t *testing.T) {
 	var w strings.Builder
-	Candidates(&w, lookuptest.Found(t))
+	Candidates(&w, explaintest.Found(t))
 	const want = `search 7 → threshold 6 → duplicates 4 → per document 4 → top k 3
 searched  2 bases in 1.5 ms: elsewhere, hr
 floor     relevance 0.50, here a score of 2.00
@@ -59,7 +59,7 @@ func TestCandidatesReranked(t *testing.T) {
 	source := func(doc string, relevance, rerank float64) retrieval.Source {
 		return retrieval.Source{Knowledge: "hr", Doc: doc, Score: 2, Relevance: relevance, RerankScore: new(rerank), Grade: retrieval.GradeRelevant}
 	}
-	f := &lookup.Found{Settings: retrieval.DefaultSettings(), Result: retrieval.Result{
+	f := &explain.Found{Settings: retrieval.DefaultSettings(), Result: retrieval.Result{
 		Sources: []retrieval.Source{source("low", .5, .98765), source("high", .75, .5)}, Retrieved: 3,
 		Fallen:   retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "hr", Doc: "off", Relevance: .9, RerankScore: new(.125), Reason: retrieval.ExcludedGrade, Detail: "irrelevant: 0.125 < 0.3"}}),
 		Reranked: &retrieval.Reranked{Upstream: "s", Model: "m", Documents: 3, Reason: retrieval.RerankOK},

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/rewrite"
 )
 
@@ -17,7 +17,7 @@ func Context(w io.Writer, r *rewrite.Assembled) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ROLE\tTOKENS\tCHUNKS")
 	for _, m := range c.Messages {
-		fmt.Fprintf(t, "%s\t%d\t%s\n", m.Role, m.Tokens, console.Clean(strings.Join(m.ChunkIDs, " ")))
+		fmt.Fprintf(t, "%s\t%d\t%s\n", m.Role, m.Tokens, terminal.Clean(strings.Join(m.ChunkIDs, " ")))
 	}
 	for _, part := range r.Ledger.Components {
 		if part.Fate != rewrite.Out {
@@ -28,15 +28,15 @@ func Context(w io.Writer, r *rewrite.Assembled) error {
 		return err
 	}
 	for _, x := range c.Excluded {
-		fmt.Fprintf(w, "out %s  %s\n", console.Clean(x.ID), console.Clean(strings.TrimSpace(string(x.Reason)+"  "+x.Detail)))
+		fmt.Fprintf(w, "out %s  %s\n", terminal.Clean(x.ID), terminal.Clean(strings.TrimSpace(string(x.Reason)+"  "+x.Detail)))
 	}
 	if n := r.Ledger.TotalChunksRetrieved; n > 0 {
-		fmt.Fprintf(w, "%d of %s\n", r.Ledger.ChunksSelected, console.Plural(n, "source"))
+		fmt.Fprintf(w, "%d of %s\n", r.Ledger.ChunksSelected, terminal.Plural(n, "source"))
 	}
 	exact := "estimated"
 	if r.Exact {
 		exact = "exact"
 	}
-	_, err := fmt.Fprintf(w, "%d of %d chunks, %s tokens, %s (%s)\n", c.In, c.Total, console.Thousands(r.TokenCount), exact, r.Ledger.Encoding)
+	_, err := fmt.Fprintf(w, "%d of %d chunks, %s tokens, %s (%s)\n", c.In, c.Total, terminal.Thousands(r.TokenCount), exact, r.Ledger.Encoding)
 	return err
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/proxy/admin"
 )
 
@@ -13,7 +13,7 @@ func Embeddings(w io.Writer, e *admin.Embeddings) {
 	if e == nil {
 		return
 	}
-	line := fmt.Sprintf("embedded    %s of %s, by %s", console.Thousands(e.Embedded), console.Plural(e.Chunks, "chunk"), console.Clean(e.Model))
+	line := fmt.Sprintf("embedded    %s of %s, by %s", terminal.Thousands(e.Embedded), terminal.Plural(e.Chunks, "chunk"), terminal.Clean(e.Model))
 	if e.DenseWeight != nil {
 		line += fmt.Sprintf("; dense weight %.2f", *e.DenseWeight)
 	}
@@ -21,10 +21,10 @@ func Embeddings(w io.Writer, e *admin.Embeddings) {
 		line += "; others are being embedded"
 	}
 	if e.Refused > 0 {
-		line += fmt.Sprintf("; the service refused %s", console.Thousands(e.Refused))
+		line += fmt.Sprintf("; the service refused %s", terminal.Thousands(e.Refused))
 	}
 	if e.Error != "" {
-		line += "; " + console.Clean(e.Error)
+		line += "; " + terminal.Clean(e.Error)
 	}
 	fmt.Fprintln(w, line)
 }

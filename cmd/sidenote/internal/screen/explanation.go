@@ -8,8 +8,8 @@ import (
 	"time"
 	"unicode"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/proxy/citations"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 )
@@ -19,7 +19,7 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 	fmt.Fprintf(w, "%s  %s  %s\n", e.ID, e.Time.Local().Format(time.DateTime), strings.Join(about(e), ", "))
 	fmt.Fprintln(w, strings.Join(ending(e), ", "))
 	if e.Detail != "" {
-		fmt.Fprintln(w, console.Clean(e.Detail))
+		fmt.Fprintln(w, terminal.Clean(e.Detail))
 	}
 	t := e.Timings
 	plan := ""
@@ -36,7 +36,7 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 		*explain.Body
 	}{{"received", e.Received}, {"sent", e.Sent}} {
 		if b.Body != nil && !(b.Body == e.Sent && sentByStage(e)) {
-			fmt.Fprintf(w, "\n%s %s bytes\n%s\n", b.name, console.Thousands(b.Bytes), strings.TrimRight(strings.Map(visible, b.Text), "\n"))
+			fmt.Fprintf(w, "\n%s %s bytes\n%s\n", b.name, terminal.Thousands(b.Bytes), strings.TrimRight(strings.Map(visible, b.Text), "\n"))
 		}
 	}
 	if e.Stages == nil || e.Stages.Answer == "" { // else its stage shows it
@@ -51,13 +51,13 @@ func printAnswer(w io.Writer, a *explain.Answer) {
 	}
 	finish := ""
 	if a.Finish != "" {
-		finish = ", finish " + console.Clean(a.Finish)
+		finish = ", finish " + terminal.Clean(a.Finish)
 	}
 	if a.Unread != "" {
 		fmt.Fprintf(w, "\nanswer not read: %s\n", a.Unread)
 		return
 	}
-	fmt.Fprintf(w, "\nanswer %s bytes%s\n%s\n", console.Thousands(a.Bytes), finish, strings.TrimRight(strings.Map(visible, a.Text), "\n"))
+	fmt.Fprintf(w, "\nanswer %s bytes%s\n%s\n", terminal.Thousands(a.Bytes), finish, strings.TrimRight(strings.Map(visible, a.Text), "\n"))
 }
 
 // about says who asked for what.
@@ -117,13 +117,13 @@ func ending(e *explain.Explanation) []string {
 }
 
 // printCitations prints what came of an answer's citations; nothing where they were not checked.
-func printCitations(w io.Writer, c *citations.Report) {
+func printCitations(w io.Writer, c *answer.CitationReport) {
 	switch {
 	case c == nil:
 	case c.Unread != "":
 		fmt.Fprintf(w, "citations not checked: %s\n", c.Unread)
 	default:
-		fmt.Fprintf(w, "%s, %d annotated, %d of unknown ids\n", console.Plural(c.Times(), "citation"), c.Annotations, c.Unknown)
+		fmt.Fprintf(w, "%s, %d annotated, %d of unknown ids\n", terminal.Plural(c.Times(), "citation"), c.Annotations, c.Unknown)
 	}
 }
 
@@ -135,17 +135,17 @@ func printLedger(w io.Writer, e *explain.Explanation) {
 	l := &e.Ledger.Ledger
 	counts(w, l)
 	if l.Filter != nil {
-		fmt.Fprintf(w, "only documents of %s\n", console.Clean(l.Filter.String()))
+		fmt.Fprintf(w, "only documents of %s\n", terminal.Clean(l.Filter.String()))
 	}
 	for _, note := range l.Notes {
-		fmt.Fprintln(w, console.Clean(note))
+		fmt.Fprintln(w, terminal.Clean(note))
 	}
 	for _, part := range l.Components {
 		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s      %s, %d tokens  %s", part.Fate, part.Name, part.Tokens, part.Detail)))
 	}
 	for _, s := range l.Sources {
 		title := strings.Trim(s.Name+" > "+s.Section, " >")
-		line := console.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title))
+		line := terminal.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title))
 		scores := fmt.Sprintf("score %.1f, relevance %.2f", s.Score, s.Relevance)
 		if s.Reranked != nil {
 			scores += fmt.Sprintf(", rerank %.3g", *s.Reranked)
@@ -154,12 +154,12 @@ func printLedger(w io.Writer, e *explain.Explanation) {
 			scores += ", " + gradeOf(s.Grade, s.Graded)
 		}
 		if s.Cited > 0 {
-			scores += ", cited " + console.Plural(s.Cited, "time")
+			scores += ", cited " + terminal.Plural(s.Cited, "time")
 		}
 		if s.Support != nil {
 			scores += fmt.Sprintf(", support %.2f", *s.Support)
 		}
-		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s %-4s %s, %s, %d tokens  %s", s.Fate, console.Mark(s.ID), line, scores, s.Tokens, console.Clean(s.Detail))))
+		fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%-4s %-4s %s, %s, %d tokens  %s", s.Fate, terminal.Mark(s.ID), line, scores, s.Tokens, terminal.Clean(s.Detail))))
 	}
 }
 

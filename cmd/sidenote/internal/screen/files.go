@@ -5,13 +5,15 @@ import (
 	"io"
 	"strings"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/retrieval/knowledge/folder"
 )
 
 // FileLine is what happened to one file; neither part is ours, so both are cleaned.
-func FileLine(path, reason string) string { return console.Clean(path) + ": " + console.Clean(reason) }
+func FileLine(path, reason string) string {
+	return terminal.Clean(path) + ": " + terminal.Clean(reason)
+}
 
 // Files prints what happened to some files, a line each; at most so many, and
 // with 0 all.
@@ -24,12 +26,12 @@ func Files(w io.Writer, what string, lines []string, most int) {
 		fmt.Fprintf(w, "  %-8s %s\n", what, line)
 	}
 	if rest > 0 {
-		fmt.Fprintf(w, "  %-8s and %s more\n", what, console.Thousands(rest))
+		fmt.Fprintf(w, "  %-8s and %s more\n", what, terminal.Thousands(rest))
 	}
 }
 
 // IndexedLines are the lines of serve about a base that was read.
-func IndexedLines(i engine.Indexed) string {
+func IndexedLines(i server.Indexed) string {
 	if i.Line != "" {
 		return "knowledge  " + i.Line
 	}
@@ -37,7 +39,7 @@ func IndexedLines(i engine.Indexed) string {
 	if i.Model != "" {
 		means = "embedded by " + i.Model
 	}
-	line := fmt.Sprintf("knowledge  %s: %s, %s, %s", i.ID, console.Plural(i.Report.Files, "file"), console.Plural(i.Report.Chunks, "chunk"), means)
+	line := fmt.Sprintf("knowledge  %s: %s, %s, %s", i.ID, terminal.Plural(i.Report.Files, "file"), terminal.Plural(i.Report.Chunks, "chunk"), means)
 	line = fmt.Sprintf("%-80s  %.1f s", line, i.Took.Seconds())
 	lines := []string{line}
 	for n, text := range i.Report.SkippedLines() {
@@ -63,7 +65,7 @@ func Unread(r folder.Report) (lines []string) {
 			continue
 		}
 		if n++; n <= MaxUnread {
-			lines = append(lines, console.Clean(skip.Path+": "+skip.Reason))
+			lines = append(lines, terminal.Clean(skip.Path+": "+skip.Reason))
 		}
 	}
 	if n > MaxUnread {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/proxy/admin"
 	"sidenote/retrieval/knowledge/folder"
 )
@@ -12,8 +12,8 @@ import (
 // Ingested prints the report of one base, with at most so many files in each list; 0 prints
 // all.
 func Ingested(w io.Writer, id string, tookMS float64, i *admin.Report, most int) {
-	fmt.Fprintf(w, "%s: %s, %s; %s new, %s changed, %s unchanged, %s removed (%.1f s)\n", id, console.Plural(i.Files, "file"), console.Plural(i.Chunks, "chunk"),
-		console.Thousands(i.New), console.Thousands(i.Changed), console.Thousands(i.Unchanged), console.Thousands(i.Removed), tookMS/1e3)
+	fmt.Fprintf(w, "%s: %s, %s; %s new, %s changed, %s unchanged, %s removed (%.1f s)\n", id, terminal.Plural(i.Files, "file"), terminal.Plural(i.Chunks, "chunk"),
+		terminal.Thousands(i.New), terminal.Thousands(i.Changed), terminal.Thousands(i.Unchanged), terminal.Thousands(i.Removed), tookMS/1e3)
 	why := map[string]string{}
 	for _, s := range i.Skipped {
 		why[s.Path] = s.Reason
@@ -44,7 +44,7 @@ func Ingested(w io.Writer, id string, tookMS float64, i *admin.Report, most int)
 		if n == 0 {
 			what = "in short"
 		}
-		fmt.Fprintf(w, "  %-8s %s\n", what, console.Fit(line, 79-11))
+		fmt.Fprintf(w, "  %-8s %s\n", what, terminal.Fit(line, 79-11))
 	}
 	var notes []string
 	for _, n := range i.Notes {

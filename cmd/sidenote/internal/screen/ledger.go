@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chunks"
@@ -27,7 +27,7 @@ func Rewrite(w io.Writer, res rewrite.Result, full bool) {
 		fmt.Fprintf(w, "only documents of %s\n", l.Filter)
 	}
 	for _, note := range l.Notes {
-		fmt.Fprintln(w, console.Clean(note))
+		fmt.Fprintln(w, terminal.Clean(note))
 	}
 	bases := map[string]bool{}
 	for _, src := range l.Sources {
@@ -43,7 +43,7 @@ func Rewrite(w io.Writer, res rewrite.Result, full bool) {
 		fmt.Fprintln(w, ledgerLine(src, len(bases) > 1))
 	}
 	if more := out - mostOut; more > 0 && !full {
-		fmt.Fprintf(w, "          and %s more; --full shows all\n", console.Thousands(more))
+		fmt.Fprintf(w, "          and %s more; --full shows all\n", terminal.Thousands(more))
 	}
 }
 
@@ -53,12 +53,12 @@ func ledgerLine(src rewrite.SourceEntry, several bool) string {
 	if several {
 		name = src.Knowledge + "/" + name
 	}
-	parts := []string{fmt.Sprintf("%-4s %-4s %s", src.Fate, console.Mark(src.ID), console.Clean(name))}
+	parts := []string{fmt.Sprintf("%-4s %-4s %s", src.Fate, terminal.Mark(src.ID), terminal.Clean(name))}
 	if src.Section != "" {
-		parts = append(parts, console.Fit(src.Section, 30))
+		parts = append(parts, terminal.Fit(src.Section, 30))
 	}
 	if src.Tokens > 0 {
-		parts = append(parts, console.Plural(src.Tokens, "token"))
+		parts = append(parts, terminal.Plural(src.Tokens, "token"))
 	}
 	if src.Reranked != nil {
 		parts = append(parts, fmt.Sprintf("rerank %.3g", *src.Reranked))
@@ -67,7 +67,7 @@ func ledgerLine(src rewrite.SourceEntry, several bool) string {
 		parts = append(parts, gradeOf(src.Grade, src.Graded))
 	}
 	if src.Detail != "" {
-		parts = append(parts, console.Clean(src.Detail))
+		parts = append(parts, terminal.Clean(src.Detail))
 	}
 	return strings.Join(parts, "  ")
 }
@@ -82,7 +82,7 @@ func gradeOf(g retrieval.Grade, score *float64) string {
 
 // counts prints the tokens that were added, and where, and those of the request.
 func counts(w io.Writer, l *rewrite.Ledger) {
-	fmt.Fprintf(w, "budget %s tokens, used %s %s (%s)\n", console.Thousands(l.Budget), console.Thousands(l.Used), l.Exactness, l.Encoding)
+	fmt.Fprintf(w, "budget %s tokens, used %s %s (%s)\n", terminal.Thousands(l.Budget), terminal.Thousands(l.Used), l.Exactness, l.Encoding)
 	if l.Placement != "" && l.Placement != rewrite.PlaceSystem {
 		fmt.Fprintf(w, "placement %s\n", l.Placement)
 	}
@@ -97,7 +97,7 @@ func counts(w io.Writer, l *rewrite.Ledger) {
 func Helpers(w io.Writer, p *retrieval.Planned, r *retrieval.Reranked, g *retrieval.Graded) {
 	planned(w, p)
 	if r != nil {
-		fmt.Fprintf(w, "rerank %s: %s, %s\n", r.Reason, console.Clean(strings.TrimSpace(r.Model+" on "+r.Upstream)), console.Plural(r.Documents, "document"))
+		fmt.Fprintf(w, "rerank %s: %s, %s\n", r.Reason, terminal.Clean(strings.TrimSpace(r.Model+" on "+r.Upstream)), terminal.Plural(r.Documents, "document"))
 	}
 	graded(w, g)
 }
@@ -107,9 +107,9 @@ func taken(w io.Writer, c *chunks.Ledger) {
 	if c == nil {
 		return
 	}
-	fmt.Fprintf(w, "chunks %d of %d, %s of %s tokens, in %s\n", c.In, c.Total, console.Thousands(c.Tokens), console.Thousands(c.Budget), console.Plural(len(c.Messages), "message"))
+	fmt.Fprintf(w, "chunks %d of %d, %s of %s tokens, in %s\n", c.In, c.Total, terminal.Thousands(c.Tokens), terminal.Thousands(c.Budget), terminal.Plural(len(c.Messages), "message"))
 	for _, x := range c.Excluded {
-		fmt.Fprintf(w, "  out %s  %s\n", console.Clean(x.ID), console.Clean(strings.TrimSpace(string(x.Reason)+"  "+x.Detail)))
+		fmt.Fprintf(w, "  out %s  %s\n", terminal.Clean(x.ID), terminal.Clean(strings.TrimSpace(string(x.Reason)+"  "+x.Detail)))
 	}
 }
 
@@ -118,9 +118,9 @@ func planned(w io.Writer, p *retrieval.Planned) {
 	if p == nil {
 		return
 	}
-	fmt.Fprintf(w, "planner %s: %s\n", p.Fallback, console.Clean(p.ModelID))
+	fmt.Fprintf(w, "planner %s: %s\n", p.Fallback, terminal.Clean(p.ModelID))
 	for _, query := range p.Queries[min(1, len(p.Queries)):] {
-		fmt.Fprintf(w, "  also searched: %s\n", console.Fit(query, 100))
+		fmt.Fprintf(w, "  also searched: %s\n", terminal.Fit(query, 100))
 	}
 }
 
@@ -131,7 +131,7 @@ func graded(w io.Writer, g *retrieval.Graded) {
 	}
 	by := "scores of the reranker"
 	if g.By == retrieval.GradeByModel {
-		by = console.Clean(strings.TrimSpace(g.Model + " on " + g.Upstream))
+		by = terminal.Clean(strings.TrimSpace(g.Model + " on " + g.Upstream))
 	}
 	line := fmt.Sprintf("grade %s: %s", g.Reason, by)
 	if g.Verdict != "" {
@@ -149,18 +149,18 @@ func windowLine(l *rewrite.Ledger) string {
 	if w.Cost == nil {
 		return ""
 	}
-	text := fmt.Sprintf("request %s tokens: messages %s", console.Thousands(w.Request), console.Thousands(w.Cost.Messages))
+	text := fmt.Sprintf("request %s tokens: messages %s", terminal.Thousands(w.Request), terminal.Thousands(w.Cost.Messages))
 	for _, part := range []struct {
 		name string
 		n    int
 	}{{"tools", w.Cost.Tools}, {"response_format", w.Cost.Format}, {"images", w.Cost.Images}, {"reserve", w.Reserve}} {
 		if part.n > 0 {
-			text += fmt.Sprintf(", %s %s", part.name, console.Thousands(part.n))
+			text += fmt.Sprintf(", %s %s", part.name, terminal.Thousands(part.n))
 		}
 	}
-	text += fmt.Sprintf("; reserved for the answer %s; ", console.Thousands(w.ReservedOutput))
+	text += fmt.Sprintf("; reserved for the answer %s; ", terminal.Thousands(w.ReservedOutput))
 	if w.Size == 0 {
 		return text + "window unknown"
 	}
-	return text + fmt.Sprintf("window %s, room %s", console.Thousands(w.Size), console.Thousands(w.Room))
+	return text + fmt.Sprintf("window %s, room %s", terminal.Thousands(w.Size), terminal.Thousands(w.Room))
 }

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 
-	"sidenote/proxy/dryrun"
+	"sidenote/proxy/explain"
 	"sidenote/rewrite/staged"
 )
 
 // Prompts prints what each stage of a chain would be asked.
-func Prompts(w io.Writer, list []dryrun.Prompt) {
+func Prompts(w io.Writer, list []explain.DryRunPrompt) {
 	for i, p := range list {
 		fmt.Fprintf(w, "=== stage %d/%d %s%s\n", i+1, len(list), p.Name, settings(p.Stage))
 		if p.System != "" {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"sidenote/cmd/internal/console"
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/server"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 
 // FollowReading calls say every ten seconds with each folder that has been read for a while,
 // until ctx ends.
-func FollowReading(ctx context.Context, readings func() []engine.Reading, say func(engine.Reading)) {
+func FollowReading(ctx context.Context, readings func() []server.Reading, say func(server.Reading)) {
 	ticks := time.NewTicker(readingEvery)
 	defer ticks.Stop()
 	for {
@@ -35,10 +35,10 @@ func FollowReading(ctx context.Context, readings func() []engine.Reading, say fu
 }
 
 // ReadingLine says how far the reading of a folder has come.
-func ReadingLine(r engine.Reading) string {
-	work := console.Work{Name: r.Knowledge, Done: r.Done, Total: r.Files, Unit: "files", Note: console.Plural(r.Chunks, "chunk")}
+func ReadingLine(r server.Reading) string {
+	work := terminal.Work{Name: r.Knowledge, Done: r.Done, Total: r.Files, Unit: "files", Note: terminal.Plural(r.Chunks, "chunk")}
 	if r.Files == 0 {
 		work.Note = "looking for files"
 	}
-	return console.Line(work, r.Took)
+	return terminal.Line(work, r.Took)
 }

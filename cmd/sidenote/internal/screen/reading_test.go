@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/engine"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/retrieval/knowledge/folder"
 )
 
@@ -15,19 +15,19 @@ import (
 func TestFollowReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		readings := func() (list []engine.Reading) {
+		readings := func() (list []server.Reading) {
 			now := time.Since(began)
 			if now < 35*time.Second {
-				list = append(list, engine.Reading{Progress: folder.Progress{Knowledge: "handbook", Files: 1000, Done: int(now.Seconds()) * 10, Chunks: 1}, Took: now})
+				list = append(list, server.Reading{Progress: folder.Progress{Knowledge: "handbook", Files: 1000, Done: int(now.Seconds()) * 10, Chunks: 1}, Took: now})
 			}
-			return append(list, engine.Reading{Progress: folder.Progress{Knowledge: "quick"}, Took: time.Second})
+			return append(list, server.Reading{Progress: folder.Progress{Knowledge: "quick"}, Took: time.Second})
 		}
 		said := make(chan string, 99)
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			FollowReading(ctx, readings, func(r engine.Reading) { said <- ReadingLine(r) })
+			FollowReading(ctx, readings, func(r server.Reading) { said <- ReadingLine(r) })
 		}()
 		time.Sleep(2 * time.Minute)
 		end()
@@ -47,7 +47,7 @@ func TestFollowReading(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
-	if got := ReadingLine(engine.Reading{Progress: folder.Progress{Knowledge: "x"}, Took: time.Minute}); got != "x  looking for files" {
+	if got := ReadingLine(server.Reading{Progress: folder.Progress{Knowledge: "x"}, Took: time.Minute}); got != "x  looking for files" {
 		t.Error(got)
 	}
 }

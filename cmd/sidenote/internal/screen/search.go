@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/retrieval"
 )
 
@@ -17,7 +17,7 @@ func Result(w io.Writer, res retrieval.Result, wide int) {
 		fmt.Fprintln(w, strings.Map(visible, head))
 		text := []string{excerpt(src.Text)}
 		if wide > 0 {
-			text = console.Wrap(text[0], max(wide-4, 20))
+			text = terminal.Wrap(text[0], max(wide-4, 20))
 		}
 		fmt.Fprintln(w, "   "+strings.Join(text, "\n   "))
 	}

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 )
@@ -21,10 +21,10 @@ func printStages(w io.Writer, e *explain.Explanation) {
 	}
 	line := fmt.Sprintf("stages: %d of %d", len(s.Called), s.Of)
 	if s.Answer != "" {
-		line += ", the answer is that of " + console.Clean(s.Answer)
+		line += ", the answer is that of " + terminal.Clean(s.Answer)
 	}
 	if u := e.Usage; u != nil {
-		line += fmt.Sprintf("; all used %s tokens of input, %s of output", console.Thousands(int(u.Input)), console.Thousands(int(u.Output)))
+		line += fmt.Sprintf("; all used %s tokens of input, %s of output", terminal.Thousands(int(u.Input)), terminal.Thousands(int(u.Output)))
 	}
 	fmt.Fprintln(w, line)
 	if len(s.Called) > 0 {
@@ -44,7 +44,7 @@ func printStage(w io.Writer, s *explain.Stage) {
 		status = fmt.Sprint(s.Status)
 	}
 	if u := s.Usage; u != nil {
-		input, output = console.Thousands(int(u.Input)), console.Thousands(int(u.Output))
+		input, output = terminal.Thousands(int(u.Input)), terminal.Thousands(int(u.Output))
 	}
 	outcome := string(s.Outcome)
 	if s.Finish != "" && s.Finish != "stop" {
@@ -54,14 +54,14 @@ func printStage(w io.Writer, s *explain.Stage) {
 	if s.Upstream != "" {
 		model += " on " + s.Upstream
 	}
-	row := fmt.Sprintf("  %5d  %-24s  %5d  %6s  %9.1f  %8s  %8s  %-12s  %s", s.At, console.Clean(s.Name), s.Calls, status, s.Took, input, output, console.Clean(outcome), console.Clean(model))
+	row := fmt.Sprintf("  %5d  %-24s  %5d  %6s  %9.1f  %8s  %8s  %-12s  %s", s.At, terminal.Clean(s.Name), s.Calls, status, s.Took, input, output, terminal.Clean(outcome), terminal.Clean(model))
 	fmt.Fprintln(w, strings.TrimRight(row, " "))
 	if b := s.Request; b != nil {
-		fmt.Fprintf(w, "         asked, %s bytes\n", console.Thousands(b.Bytes))
+		fmt.Fprintf(w, "         asked, %s bytes\n", terminal.Thousands(b.Bytes))
 		printIndented(w, messages(b.Text))
 	}
 	if b := s.Output; b != nil {
-		fmt.Fprintf(w, "         said, %s bytes\n", console.Thousands(b.Bytes))
+		fmt.Fprintf(w, "         said, %s bytes\n", terminal.Thousands(b.Bytes))
 		printIndented(w, b.Text)
 	}
 }
@@ -99,6 +99,6 @@ func messages(request string) string {
 // Unstaged prints why a chat is not answered in stages; nothing where there is no reason.
 func Unstaged(w io.Writer, why string) {
 	if why != "" {
-		fmt.Fprintf(w, "not answered in stages: %s\n", console.Clean(why))
+		fmt.Fprintf(w, "not answered in stages: %s\n", terminal.Clean(why))
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/proxy/explain"
 )
 
@@ -19,31 +19,31 @@ func printTools(w io.Writer, e *explain.Explanation) {
 	if t == nil {
 		return
 	}
-	line := fmt.Sprintf("tools: %s, %s, %s tokens of results", console.Plural(t.Rounds, "round"), console.Plural(len(t.Calls)+t.Beyond, "call"), console.Thousands(t.Tokens))
+	line := fmt.Sprintf("tools: %s, %s, %s tokens of results", terminal.Plural(t.Rounds, "round"), terminal.Plural(len(t.Calls)+t.Beyond, "call"), terminal.Thousands(t.Tokens))
 	if t.Restored > 0 {
-		line += fmt.Sprintf(", %s put back", console.Plural(t.Restored, "earlier turn"))
+		line += fmt.Sprintf(", %s put back", terminal.Plural(t.Restored, "earlier turn"))
 	}
 	if t.Unkept != "" {
-		line += fmt.Sprintf(", its own is not kept (%s)", console.Clean(string(t.Unkept)))
+		line += fmt.Sprintf(", its own is not kept (%s)", terminal.Clean(string(t.Unkept)))
 	}
 	if u := e.Usage; u != nil {
-		line += fmt.Sprintf("; all rounds used %s tokens of input, %s of output", console.Thousands(int(u.Input)), console.Thousands(int(u.Output)))
+		line += fmt.Sprintf("; all rounds used %s tokens of input, %s of output", terminal.Thousands(int(u.Input)), terminal.Thousands(int(u.Output)))
 	}
 	fmt.Fprintln(w, line)
 	if len(t.Calls) > 0 {
 		fmt.Fprintf(w, "  %5s  %-16s  %5s  %6s  %8s  %-8s  %s\n", "ROUND", "TOOL", "HITS", "TOKENS", "MS", "OUTCOME", "ARGUMENTS")
 	}
 	for _, c := range t.Calls {
-		row := fmt.Sprintf("  %5d  %-16s  %5s  %6s  %8.1f  %-8s  %s", c.Round, console.Clean(c.Tool), console.Thousands(c.Hits), console.Thousands(c.Tokens), c.Took,
-			console.Clean(string(c.Outcome)), console.Fit(c.Arguments, argumentsWidth))
+		row := fmt.Sprintf("  %5d  %-16s  %5s  %6s  %8.1f  %-8s  %s", c.Round, terminal.Clean(c.Tool), terminal.Thousands(c.Hits), terminal.Thousands(c.Tokens), c.Took,
+			terminal.Clean(string(c.Outcome)), terminal.Fit(c.Arguments, argumentsWidth))
 		fmt.Fprintln(w, strings.TrimRight(row, " "))
 	}
 	if t.Beyond > 0 {
-		fmt.Fprintf(w, "  and %s more\n", console.Thousands(t.Beyond))
+		fmt.Fprintf(w, "  and %s more\n", terminal.Thousands(t.Beyond))
 	}
 	for _, s := range t.Sources {
 		title := strings.Trim(s.Name+" > "+s.Section, " >")
-		line := fmt.Sprintf("tool %-4s %s", console.Mark(s.ID), console.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title)))
+		line := fmt.Sprintf("tool %-4s %s", terminal.Mark(s.ID), terminal.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title)))
 		if s.Relevance > 0 { // what is read by its name has none
 			line += fmt.Sprintf(", relevance %.2f", s.Relevance)
 		}
@@ -55,9 +55,9 @@ func printTools(w io.Writer, e *explain.Explanation) {
 // policy has none.
 func Offered(w io.Writer, names []string, unoffered string) {
 	if len(names) > 0 {
-		fmt.Fprintf(w, "tools offered: %s\n", console.Clean(strings.Join(names, ", ")))
+		fmt.Fprintf(w, "tools offered: %s\n", terminal.Clean(strings.Join(names, ", ")))
 	}
 	if unoffered != "" {
-		fmt.Fprintf(w, "tools not offered: %s\n", console.Clean(unoffered))
+		fmt.Fprintf(w, "tools not offered: %s\n", terminal.Clean(unoffered))
 	}
 }

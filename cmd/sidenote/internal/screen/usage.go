@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"sidenote/cmd/internal/console"
+	"sidenote/cmd/internal/terminal"
 	"sidenote/proxy/admin"
 )
 
@@ -30,7 +30,7 @@ func Usage(w io.Writer, all []admin.Usage) {
 	fmt.Fprintln(w, "requests and tokens of today, US dollars of this month (UTC)")
 }
 
-func thousands(n int64) string { return console.Thousands(int(n)) }
+func thousands(n int64) string { return terminal.Thousands(int(n)) }
 
 // fullest is the window of which the largest share is used.
 func fullest(windows []admin.UsageWindow) string {

@@ -1,4 +1,6 @@
-// Package serving answers on the ports of a configuration until the process is asked to stop.
+// Package serving answers on the ports of a configuration until the process is asked to stop, and
+// reads the configuration again when it is asked to or when a file of it changes. An invalid
+// configuration changes nothing.
 package serving
 
 import (
@@ -11,17 +13,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/cmd/sidenote/internal/output"
-	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy/report"
 )
 
 // Parts are what Serve puts together.
 type Parts struct {
-	Engine  *engine.Engine
-	Ports   ports.Listeners
-	Output  *output.Output
+	Engine  *server.Engine
+	Ports   Listeners
+	Output  *Output
 	Reports report.Recorder // gets the report of each request beside Output; nil: nobody
 }
 
@@ -60,9 +60,9 @@ func Serve(ctx context.Context, p Parts, begin func(context.Context) error) erro
 	answer(telemetry.Serve, p.Ports.Telemetry)
 	stopMCP := func(context.Context) error { return nil }
 	if p.Ports.MCP != nil {
-		server := engine.MCPServer(e, out.Logger)
-		answer(server.Serve, p.Ports.MCP)
-		stopMCP = server.Shutdown
+		srv := server.MCPServer(e, out.Logger)
+		answer(srv.Serve, p.Ports.MCP)
+		stopMCP = srv.Shutdown
 	}
 	group.Go(func() error {
 		if err := begin(running); running.Err() == nil {
@@ -78,7 +78,7 @@ func Serve(ctx context.Context, p Parts, begin func(context.Context) error) erro
 		if ctx.Err() != nil && e.Running().ShutdownDelay > 0 {
 			out.Tell(slog.LevelInfo, "stopping: /readyz says so; requests are served for another "+e.Running().ShutdownDelay.String())
 			data.Drain()
-			_ = engine.Pause(grace, e.Running().ShutdownDelay) // ends early when the grace is over
+			_ = server.Pause(grace, e.Running().ShutdownDelay) // ends early when the grace is over
 		}
 		// A server that was stopped before it began to serve does not close its
 		// listener. Probes and scrapes go on until the last answer has ended.

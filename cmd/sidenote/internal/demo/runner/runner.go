@@ -12,12 +12,10 @@ import (
 	"net/http"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/chatclient"
+	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/demo"
-	"sidenote/cmd/sidenote/internal/engine"
-	"sidenote/cmd/sidenote/internal/output"
-	"sidenote/cmd/sidenote/internal/ports"
+	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/cmd/sidenote/internal/serving"
 	"sidenote/proxy/panics"
 	"sidenote/retrieval/knowledge"
@@ -73,14 +71,14 @@ func (d *Demo) Run(ctx context.Context) error {
 	if d.Serve {
 		log = d.Stderr
 	}
-	out := output.New(log, e.Config.Telemetry.Log)
+	out := serving.NewOutput(log, e.Config.Telemetry.Log)
 	defer out.Close()
 	address := ls.Data[0].Addr().String()
 	asker := &asker{
 		Demo: d, engine: e, stub: stub, address: address,
-		client: &chatclient.Client{
+		client: &client.Chat{
 			HTTP:    &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-			BaseURL: "http://" + address + "/v1", Reports: chatclient.NewReports(),
+			BaseURL: "http://" + address + "/v1", Reports: client.NewReports(),
 		},
 	}
 	var failed error // not returned by begin: the server below ends without an error when it is stopped
@@ -90,7 +88,7 @@ func (d *Demo) Run(ctx context.Context) error {
 		if err == nil {
 			err = d.show(story)
 		}
-		if address := ports.InspectorURL(ls.Admin); err == nil && d.Serve && !d.JSON && address != "" {
+		if address := serving.InspectorURL(ls.Admin); err == nil && d.Serve && !d.JSON && address != "" {
 			fmt.Fprintf(d.Stdout, "What the model was shown:  %srequests/%s\nAll requests from now on:  %[1]s\n", address, story.id)
 		}
 		if failed = err; !d.Serve || err != nil {
@@ -103,7 +101,7 @@ func (d *Demo) Run(ctx context.Context) error {
 
 // engine wires the demo on the default ports, or, with a message, on free ones where those
 // are taken.
-func (d *Demo) engine(ctx context.Context, upstream string) (*engine.Engine, ports.Listeners, error) {
+func (d *Demo) engine(ctx context.Context, upstream string) (*server.Engine, serving.Listeners, error) {
 	flags := config.Flags{Upstream: "http://" + upstream, Knowledge: []string{"demo=corpus"}}
 	load := func(listen, admin string) (*config.Config, error) {
 		flags.Listen, flags.Admin = listen, admin
@@ -118,19 +116,19 @@ func (d *Demo) engine(ctx context.Context, upstream string) (*engine.Engine, por
 	}
 	cfg, err := load("127.0.0.1:8080", "127.0.0.1:8081")
 	if err != nil {
-		return nil, ports.Listeners{}, err
+		return nil, serving.Listeners{}, err
 	}
-	ls, err := ports.Open(ctx, cfg, func(slog.Level, string) {})
+	ls, err := serving.OpenPorts(ctx, cfg, func(slog.Level, string) {})
 	if err != nil {
 		fmt.Fprintf(d.Stderr, "%v; using free ports instead\n", err)
 		if cfg, err = load("127.0.0.1:0", "127.0.0.1:0"); err != nil {
-			return nil, ports.Listeners{}, err
+			return nil, serving.Listeners{}, err
 		}
-		if ls, err = ports.Open(ctx, cfg, func(slog.Level, string) {}); err != nil {
-			return nil, ports.Listeners{}, err
+		if ls, err = serving.OpenPorts(ctx, cfg, func(slog.Level, string) {}); err != nil {
+			return nil, serving.Listeners{}, err
 		}
 	}
-	e, err := engine.New(ctx, cfg, engine.Options{})
+	e, err := server.New(ctx, cfg, server.Options{})
 	return e, ls, err
 }
 
@@ -150,10 +148,10 @@ func (d *Demo) show(story told) error {
 // An asker asks what the demo shows.
 type asker struct {
 	*Demo
-	engine  *engine.Engine
+	engine  *server.Engine
 	stub    *demo.Stub
 	address string // where apps would ask
-	client  *chatclient.Client
+	client  *client.Chat
 }
 
 // tell indexes the corpus and asks the question.
@@ -171,7 +169,7 @@ func (a *asker) tell(ctx context.Context) (told, error) {
 	if err != nil {
 		return told{}, err
 	}
-	answer, err := a.client.Ask(ctx, body, chatclient.Follow{})
+	answer, err := a.client.Ask(ctx, body, client.Follow{})
 	if err != nil {
 		return told{}, err
 	}
@@ -181,7 +179,7 @@ func (a *asker) tell(ctx context.Context) (told, error) {
 		return told{answer.Report.ID, func(look demo.Look) string { return demo.RenderStaged(story, look) }, story.JSON, story.Check()}, nil
 	}
 	rewritten := a.stub.LastRequest()
-	again, err := a.client.Ask(ctx, body, chatclient.Follow{})
+	again, err := a.client.Ask(ctx, body, client.Follow{})
 	if err != nil {
 		return told{}, err
 	}
@@ -200,9 +198,9 @@ func (a *asker) tell(ctx context.Context) (told, error) {
 }
 
 // staged is the story of an answer in stages, as the stub saw it.
-func (a *asker) staged(answer *chatclient.Answer) *demo.StagedStory {
+func (a *asker) staged(answer *client.Answer) *demo.StagedStory {
 	story := &demo.StagedStory{
-		Question: a.Question, Preset: Preset, Address: a.address, Sources: answer.Sources(), Cited: chatclient.Cited(answer.Text),
+		Question: a.Question, Preset: Preset, Address: a.address, Sources: answer.Sources(), Cited: client.Cited(answer.Text),
 		Answer: answer.Text, ID: answer.ID, Finish: answer.Finish, Status: answer.Result("").Status, Took: answer.Took,
 	}
 	stages := answer.Report.Stages

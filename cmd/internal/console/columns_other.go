@@ -1,8 +1,0 @@
-//go:build !unix
-
-package console
-
-import "io"
-
-// Columns is not known here.
-func Columns(io.Writer) int { return 0 }

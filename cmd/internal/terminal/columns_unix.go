@@ -1,0 +1,30 @@
+//go:build unix
+
+package terminal
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Columns is the width of the terminal that w writes to; 0 if there is none or it
+// does not say.
+func Columns(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	n := 0
+	_ = conn.Control(func(fd uintptr) { // of a closed file there is nothing to say
+		if size, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
+			n = int(size.Col)
+		}
+	})
+	return n
+}

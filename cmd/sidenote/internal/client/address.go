@@ -1,0 +1,46 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+)
+
+// An address is where an admin port is.
+type address struct {
+	network, target string // as for net.Dial
+	secure          bool   // TLS
+}
+
+// parse reads HOST:PORT or unix:/PATH, either with https:// before it.
+func parse(text string) (a address) {
+	a.network = "tcp"
+	a.target, a.secure = strings.CutPrefix(text, "https://")
+	if path, socket := strings.CutPrefix(a.target, "unix:"); socket {
+		a.network, a.target = "unix", path
+	}
+	return a
+}
+
+// host is what requests name as their host.
+func (a address) host() string {
+	if a.network == "unix" {
+		return "localhost"
+	}
+	return a.target
+}
+
+// dial connects; settings are those of TLS.
+func (a address) dial(ctx context.Context, settings *tls.Config) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, a.network, a.target)
+	if err != nil || !a.secure {
+		return conn, err
+	}
+	secure := tls.Client(conn, settings)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}

@@ -1,0 +1,151 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"sidenote/cmd/internal/terminal"
+	"sidenote/proxy/admin"
+)
+
+// A Admin asks one admin port about knowledge bases.
+type Admin struct {
+	base  string // URL
+	token string
+	http  *http.Client
+	shown *Certificate // to a port that asks for one
+}
+
+// answerWait is how long one answer may take: a little longer than the port gives itself.
+const answerWait = 70 * time.Second
+
+// NewAdmin returns a client of the admin port that dial connects to, with TLS where that takes it,
+// and that is called host. It uses no proxy of the environment and follows no redirect.
+func NewAdmin(host, token string, dial func(context.Context) (net.Conn, error)) *Admin {
+	connect := func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
+	return &Admin{base: "http://" + host, token: token, http: &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, DialContext: connect},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// AdminAt returns a client of the admin port at a place as that of serving.Place, which proves
+// nothing but to have the certificate in the file trusted, at key of the configuration, if it
+// takes TLS. AdminAt one that asks for a certificate shown is shown.
+func AdminAt(place, token, trusted, key string, shown *Certificate) (*Admin, error) {
+	at := parse(place)
+	var settings *tls.Config
+	if at.secure {
+		text, err := os.ReadFile(trusted)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		if settings, err = shown.Settings(); err != nil {
+			return nil, err
+		}
+		OnlyTrust(settings, text, key)
+	}
+	c := NewAdmin(at.host(), token, func(ctx context.Context) (net.Conn, error) { return at.dial(ctx, settings) })
+	c.shown = shown
+	return c, nil
+}
+
+// KnowledgePath is the path of something among bases; parts may hold any character.
+func KnowledgePath(parts ...string) string {
+	path := "/v1/knowledge"
+	for _, part := range parts {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
+}
+
+// Do sends in as JSON, unless it is nil, and decodes the answer into out, unless that is nil.
+func (c *Admin) Do(ctx context.Context, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWait)
+	defer cancel()
+	var body io.Reader
+	if in != nil {
+		text, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", c.base, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", strings.TrimPrefix(c.base, "http://"), c.shown.Explain(terminal.Cause(err), flags))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return failed(resp)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", c.base, err)
+	}
+	return nil
+}
+
+// failed returns the error of an answer with a status of 300 or more: its message, in
+// OpenAI's shape, or how to give the token where that is missing.
+func failed(resp *http.Response) error {
+	if resp.StatusCode == http.StatusUnauthorized {
+		return errors.New("it wants its admin token: set SIDENOTE_ADMIN_TOKEN, or give --admin-token-file or --config")
+	}
+	var e struct{ Error struct{ Message string } }
+	err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&e)
+	if err != nil || e.Error.Message == "" {
+		return errors.New("answers " + resp.Status)
+	}
+	return &AdminRefused{resp.StatusCode, strings.TrimSuffix(e.Error.Message, ".")}
+}
+
+// A AdminRefused is the error of an answer that says why it refuses.
+type AdminRefused struct {
+	Status  int // of HTTP
+	Message string
+}
+
+func (r *AdminRefused) Error() string { return r.Message }
+
+// Base returns a base with the whole of its last report.
+func (c *Admin) Base(ctx context.Context, id string) (b admin.Base, err error) {
+	return b, c.Do(ctx, http.MethodGet, KnowledgePath(id)+"?report=full", nil, &b)
+}
+
+// List fetches all pages of a list, ordered by id.
+func List[T any](ctx context.Context, c *Admin, path string) ([]T, error) {
+	out := []T{}
+	for query := "?order=asc&limit=100"; ; {
+		var p admin.List[T]
+		if err := c.Do(ctx, http.MethodGet, path+query, nil, &p); err != nil {
+			return nil, err
+		}
+		out = append(out, p.Data...)
+		if !p.HasMore || p.LastID == nil {
+			return out, nil
+		}
+		query = "?order=asc&limit=100&after=" + url.QueryEscape(*p.LastID)
+	}
+}

@@ -1,0 +1,42 @@
+package client
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/rewrite"
+	"sidenote/rewrite/staged"
+)
+
+// defaultName is that of the policy which is there though nobody writes it.
+const defaultName = config.Name("default")
+
+// ChatUnder is config.ChatUnder, but that a name which no policy has may be that of a preset of stages:
+// then the policy default answers in these stages. It may change cfg.
+func ChatUnder(cfg *config.Config, name config.Name) (*config.Config, error) {
+	if _, ok := cfg.Policies[name]; ok {
+		return config.Under(cfg, name)
+	}
+	chain, ok := config.Preset(string(name))
+	if !ok {
+		if name == defaultName {
+			return config.Under(cfg, name)
+		}
+		names := append(config.Texts(slices.Collect(maps.Keys(cfg.Policies))), staged.Presets()...)
+		slices.Sort(names)
+		return nil, fmt.Errorf("neither a policy nor a preset is named %q; there are %s", name, strings.Join(slices.Compact(names), ", "))
+	}
+	p, ok := cfg.Policies[defaultName]
+	if !ok {
+		p = config.DefaultPolicy()
+	}
+	p.Mode, p.Stages.Chain = rewrite.Staged.String(), chain
+	if cfg.Policies == nil {
+		cfg.Policies = map[config.Name]config.Policy{}
+	}
+	cfg.Policies[name] = p
+	return config.Under(cfg, name)
+}

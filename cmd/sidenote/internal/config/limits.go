@@ -1,0 +1,264 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sidenote/cache/budget"
+)
+
+// Limits are the most that a tenant may use, by the window. A key that is absent sets none.
+type Limits struct {
+	RequestsPerMinute Count `yaml:"requests_per_minute,omitempty" min:"1" max:"10M"`
+	TokensPerMinute   Count `yaml:"tokens_per_minute,omitempty" min:"1" max:"10000M"`
+	InjectedPerMinute Count `yaml:"injected_tokens_per_minute,omitempty" min:"1" max:"10000M"`
+	TokensPerDay      Count `yaml:"tokens_per_day,omitempty" min:"1" max:"1000000M"`
+	InjectedPerDay    Count `yaml:"injected_tokens_per_day,omitempty" min:"1" max:"1000000M"`
+	USDPerDay         USD   `yaml:"usd_per_day,omitempty" min:"0.01" max:"1000000"`
+	USDPerMonth       USD   `yaml:"usd_per_month,omitempty" min:"0.01" max:"1000000"`
+	MaxParallel       Count `yaml:"max_parallel_requests,omitempty" min:"1" max:"1M"`
+}
+
+// Budget returns the limits as ledgers take them.
+func (l Limits) Budget() budget.Limits {
+	return budget.Limits{
+		budget.RequestsPerMinute: int64(l.RequestsPerMinute),
+		budget.TokensPerMinute:   int64(l.TokensPerMinute),
+		budget.InjectedPerMinute: int64(l.InjectedPerMinute),
+		budget.TokensPerDay:      int64(l.TokensPerDay),
+		budget.InjectedPerDay:    int64(l.InjectedPerDay),
+		budget.MoneyPerDay:       int64(l.USDPerDay),
+		budget.MoneyPerMonth:     int64(l.USDPerMonth),
+		budget.ParallelRequests:  int64(l.MaxParallel),
+	}
+}
+
+// BothLimits returns limits that keep both: of each window the lower one, where both have one.
+func BothLimits(a, b Limits) Limits {
+	return Limits{
+		RequestsPerMinute: lower(a.RequestsPerMinute, b.RequestsPerMinute),
+		TokensPerMinute:   lower(a.TokensPerMinute, b.TokensPerMinute),
+		InjectedPerMinute: lower(a.InjectedPerMinute, b.InjectedPerMinute),
+		TokensPerDay:      lower(a.TokensPerDay, b.TokensPerDay),
+		InjectedPerDay:    lower(a.InjectedPerDay, b.InjectedPerDay),
+		USDPerDay:         lower(a.USDPerDay, b.USDPerDay),
+		USDPerMonth:       lower(a.USDPerMonth, b.USDPerMonth),
+		MaxParallel:       lower(a.MaxParallel, b.MaxParallel),
+	}
+}
+
+// lower returns the lower of two limits, of which 0 is none.
+func lower[N ~int64](a, b N) N {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// USD is an amount of money, in budget.USD-ths of a US dollar: 1500, 0.50.
+type USD int64
+
+// UnmarshalText reads a decimal number, which is exact: no more digits than the unit has.
+func (u *USD) UnmarshalText(text []byte) error {
+	n, err := decimal(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not an amount of money; write US dollars, as in 1500 or 0.50", text)
+	}
+	*u = USD(n)
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (u USD) MarshalText() ([]byte, error) {
+	whole, rest := int64(u)/budget.USD, int64(u)%budget.USD
+	text := strconv.FormatInt(whole, 10)
+	if rest > 0 {
+		text += "." + strings.TrimRight(fmt.Sprintf("%09d", rest), "0")
+	}
+	return []byte(text), nil
+}
+
+var errDecimal = errors.New("not a decimal number")
+
+// decimal returns s × budget.USD, exactly.
+func decimal(s string) (int64, error) {
+	whole, fraction, point := strings.Cut(s, ".")
+	digits := len(strconv.Itoa(budget.USD)) - 1
+	if len(whole) == 0 || len(whole) > 9 || point && fraction == "" || len(fraction) > digits {
+		return 0, errDecimal
+	}
+	all := whole + fraction + strings.Repeat("0", digits-len(fraction))
+	if strings.ContainsFunc(all, func(r rune) bool { return r < '0' || r > '9' }) {
+		return 0, errDecimal
+	}
+	return strconv.ParseInt(all, 10, 64)
+}
+
+// Spending is what a policy says of budgets.
+type Spending struct {
+	Limits Limits `yaml:"limits,omitempty"`
+	// Ladder is what is tried before a request is refused.
+	Ladder       []string `yaml:"ladder,omitempty,flow" of:"no_stages|fewer_sources|shorter_sources|no_planner|no_sources|refuse"`
+	MaxOutput    Count    `yaml:"max_output_tokens,omitempty" min:"1" max:"10M"` // of one answer; absent: what its model can write
+	DefaultPrice prices   `yaml:"default_price,omitempty"`                       // of models that prices does not have
+}
+
+// defaultLadder is that of a policy that has none.
+func defaultLadder() []string {
+	ladder := make([]string, 0, len(budget.Rungs())+1)
+	for _, rung := range budget.Rungs() {
+		ladder = append(ladder, string(rung))
+	}
+	return append(ladder, string(budget.RefuseRung))
+}
+
+// grounded is a ladder for answers that rest on sources: without the rung that leaves them out.
+func grounded(ladder []string) []string {
+	return slices.DeleteFunc(slices.Clone(ladder), func(r string) bool { return r == string(budget.NoSources) })
+}
+
+// Counted tells whether tokens or money are limited.
+func (l Limits) Counted() bool { return (&budget.Terms{Limits: l.Budget()}).Tokens() }
+
+// Terms returns what requests of a tenant with limits are held to.
+func (s Spending) Terms(b BudgetLimits, table budget.PriceTable) budget.Terms {
+	t := budget.Terms{Limits: s.Limits.Budget(), Prices: table}
+	if t.Limited() && b.OnFailure == "allowance" {
+		t.Allowance = b.Allowance.Budget()
+	}
+	for _, rung := range s.Ladder {
+		if t.Limited() && budget.Rung(rung) != budget.RefuseRung {
+			t.Ladder = append(t.Ladder, budget.Rung(rung))
+		}
+	}
+	if s.DefaultPrice != (prices{}) {
+		p := s.DefaultPrice.parsed()
+		t.Unpriced = &p
+	}
+	return t
+}
+
+// Check reports a ladder that nobody could have meant. Grounded tells whether the policy's
+// answers are to rest on sources.
+func (s Spending) Check(key string, grounded bool, report reportLimits) {
+	for i, r := range s.Ladder {
+		if grounded && r == string(budget.NoSources) {
+			report(key+".ladder["+strconv.Itoa(i)+"]", "no_sources would answer without the sources that grounding: strict rests on; leave it out")
+		}
+		if r == string(budget.RefuseRung) && i < len(s.Ladder)-1 {
+			report(key+".ladder["+strconv.Itoa(i)+"]", "refuse ends the ladder, so nothing may follow it")
+		}
+	}
+	if n := len(s.Ladder); n > 0 && s.Ladder[n-1] != string(budget.RefuseRung) {
+		report(key+".ladder", "must end with refuse, as limits hold")
+	}
+}
+
+// A reportLimits reports a problem at a key.
+type reportLimits = func(key, format string, args ...any)
+
+// BudgetLimits says where it is counted what tenants use, and what holds where that cannot be asked.
+type BudgetLimits struct {
+	Store     string `yaml:"store" of:"auto|process"`               // auto: Redis where there is one, else this process
+	OnFailure string `yaml:"on_failure" of:"fail_closed|allowance"` // where the ledger cannot be asked, or take what is counted
+	Allowance Limits `yaml:"allowance,omitempty"`                   // of each tenant on each replica, meanwhile
+	Replicas  Count  `yaml:"replicas" min:"1" max:"10k"`            // how many processes serve; without Redis each counts for itself
+	// OnRollback is what is done about a Redis that lost what it had counted.
+	OnRollback string `yaml:"on_rollback" of:"correct|refuse"`
+}
+
+// Check reports limits that could not hold; redis tells whether there is one.
+func (b BudgetLimits) Check(redis bool, limited []Limits, report reportLimits) {
+	switch {
+	case b.OnFailure == "allowance" && b.Allowance == (Limits{}):
+		report("budgets.allowance", "is missing; say what each replica may grant while Redis does not answer")
+	case b.OnFailure != "allowance" && b.Allowance != (Limits{}):
+		report("budgets.allowance", "is not used unless on_failure is allowance")
+	case b.Replicas > 1 && (!redis || b.Store == "process") && len(limited) > 0:
+		report("budgets.replicas", "%d replicas that each count for themselves would grant the limits %d times; configure redis", b.Replicas, b.Replicas)
+	}
+	if b.OnFailure != "allowance" {
+		return
+	}
+	of, reported := b.Allowance.Budget(), map[budget.Window]bool{}
+	for _, l := range limited {
+		for w, limit := range l.Budget() {
+			if window := budget.Window(w); limit > 0 && of[w] == 0 && !reported[window] {
+				reported[window] = true
+				report("budgets.allowance."+window.String(), "is missing, and some tenant has this limit, so nothing would be granted")
+			}
+		}
+	}
+}
+
+// A price is that of a million tokens, in US dollars, as it is written: 1.25.
+type price string
+
+// UnmarshalText refuses what is no price.
+func (p *price) UnmarshalText(text []byte) error {
+	if _, err := budget.ParsePrice(string(text)); err != nil {
+		return err
+	}
+	*p = price(text)
+	return nil
+}
+
+// prices are those of a model.
+type prices struct {
+	Input        price `yaml:"input" need:"true"`
+	CachedInput  price `yaml:"cached_input,omitempty"`   // absent: that of input
+	CacheWrite   price `yaml:"cache_write,omitempty"`    // absent: that of input
+	CacheWrite1h price `yaml:"cache_write_1h,omitempty"` // absent: that of cache_write
+	Output       price `yaml:"output" need:"true"`
+}
+
+func (p prices) parsed() budget.Prices {
+	out, err := budget.Text{
+		Input: string(p.Input), CachedInput: string(p.CachedInput), CacheWrite: string(p.CacheWrite), CacheWrite1h: string(p.CacheWrite1h),
+		Output: string(p.Output),
+	}.Parse()
+	if err != nil {
+		panic("BUG: a price was not checked: " + err.Error())
+	}
+	return out
+}
+
+// A priceRow has the prices of the models that Match matches.
+type priceRow struct {
+	Match  modelPattern `yaml:"match" need:"true"`
+	prices `yaml:",inline"`
+	Tiers  map[tier]prices `yaml:"tiers,omitempty"` // by the service_tier of answers; absent: the prices above
+}
+
+// A tier is a service_tier as answers tell it: priority, flex.
+type tier string
+
+// UnmarshalText refuses what no answer tells.
+func (t *tier) UnmarshalText(text []byte) error {
+	switch {
+	case len(text) == 0 || len(text) > 64:
+		return fmt.Errorf("%q is not a service tier; write its name as answers have it, such as priority", text)
+	case string(text) == "auto":
+		return errors.New("auto leaves the tier to the upstream; write the tier that answers tell, such as priority")
+	}
+	*t = tier(text)
+	return nil
+}
+
+// PriceTable returns prices as the proxy takes them.
+func PriceTable(rows []priceRow) (t budget.PriceTable) {
+	for _, r := range rows {
+		row := budget.PriceRow{Match: string(r.Match), Prices: r.parsed()}
+		for tier, p := range r.Tiers {
+			if row.Tiers == nil {
+				row.Tiers = make(map[string]budget.Prices, len(r.Tiers))
+			}
+			row.Tiers[string(tier)] = p.parsed()
+		}
+		t = append(t, row)
+	}
+	return t
+}

@@ -1,0 +1,215 @@
+package config
+
+// A section is a part of the reference of keys: those below one key.
+type section struct {
+	at   string // the key, as in "policies.NAME.overrides[]"; "" for the top level
+	text string // what it holds
+	keys []about
+}
+
+// An about describes a key. Its name is relative to its section.
+type about struct {
+	name     string
+	fallback string // what holds when the key is absent; a value of a file stands in backquotes; "" for none
+	text     string // one sentence in Markdown
+}
+
+// repeated lists where keys stand that are described elsewhere.
+func repeated() [][2]string {
+	return [][2]string{
+		{"upstreams.NAME.", "upstream."},
+		{"admin.tls.", "listen[].tls."}, {"telemetry.tls.", "listen[].tls."}, {"mcp.tls.", "listen[].tls."},
+		{"budgets.allowance.", "policies.NAME.limits."}, {"tenants.NAME.limits.", "policies.NAME.limits."},
+		{"prices[].tiers.NAME.", "prices[]."}, {"policies.NAME.default_price.", "prices[]."},
+		{"policies.NAME.overrides[].", "policies.NAME."},
+	}
+}
+
+// sections describes every key of the configuration, for the JSON Schema and for CONFIG.md.
+func sections() []section {
+	return append(append(processSections(), policySections()...), knowledgeSections()...)
+}
+
+const (
+	followsInput = "that of `input`"
+	sameKeys     = " Keys: as in "
+)
+
+func processSections() []section {
+	return []section{
+		{"", "", []about{
+			{"version", "1", "Version of this file format."},
+			{"listen", "`127.0.0.1:8080`", "Where apps send requests: an address, or a list of addresses and maps with the keys of `listen[]`."},
+			{"trusted_proxies", "", "Addresses of proxies whose `X-Forwarded-For` is believed for the client address in the log; `max_connections_per_address` does not count them."},
+			{"models_file", "", "YAML file with a newer model table: `date`, `source` and `models`, whose rows come after `models` and before the built-in ones. Read again on reload."},
+			{"concurrency", "1024", "Most requests in progress; more get 503."},
+			{"connections", "`16k`, at most three eighths of the open-file limit", "Most client connections."},
+			{"max_connections_per_address", "unlimited", "Most connections of one client address, on the data ports and the MCP port together; an IPv6 /64 counts as one address."},
+			{"ready", "`listening`", "When `/readyz` first answers 200: `listening` at once, `knowledge` after every base was opened once. The image sets `knowledge`."},
+			{"shutdown_grace", "`25s`", "How long answers in progress may continue after SIGTERM."},
+			{"shutdown_delay", "`0s`", "The part of `shutdown_grace` during which new requests are still served while `/readyz` answers 503. The image sets `5s`."},
+		}},
+		{"listen[]", "A data port.", []about{
+			{"address", "", "`HOST:PORT`, or `unix:/PATH` for a unix socket."},
+			{"tenant", "", "The tenant that every caller on this port is treated as."},
+			{"proxy_protocol", "", "Addresses of load balancers that start each connection with a PROXY protocol header."},
+			{"tls", "no TLS", "Certificate of the port, for TLS 1.2 and later; files are read again when they change."},
+			{"tls.cert", "", "PEM file with the certificate."},
+			{"tls.key", "", "PEM file with its private key."},
+			{"tls.client_ca", "", "PEM file of authorities; clients must present one of their certificates."},
+		}},
+		{"admin", "The port for operators.", []about{
+			{"listen", "`127.0.0.1:8081`", "Address of dry runs, searches, base management, inspector, metrics and probes: `HOST:PORT`, `unix:/PATH` or `off`."},
+			{"tls", "no TLS", "Certificate of the port." + sameKeys + "`listen[].tls`."},
+			{"token", "", "Token for everything except probes; required beyond loopback. `SIDENOTE_ADMIN_TOKEN` and `--admin-token-file` take precedence."},
+			{"read_token", "", "Token that only allows reading."},
+		}},
+		{"telemetry", "Metrics and log.", []about{
+			{"listen", "`off`", "Port with `/metrics`, `/healthz` and `/readyz` only, without a token. The image sets `0.0.0.0:9464`."},
+			{"tls", "no TLS", "Certificate of the port." + sameKeys + "`listen[].tls`."},
+			{"log", "", "Format and contents of the log."},
+			{"log.format", "`auto`", "`text`, `json`, or `auto`: text on a terminal, else JSON."},
+			{"log.requests", "`all`", "Which requests get a log line: `all`, `errors` or `none`."},
+		}},
+		{"mcp", "The port for MCP clients, which use the knowledge as tools.", []about{
+			{"listen", "`off`", "Address, as in `http://HOST:PORT/mcp`: `HOST:PORT` or `unix:/PATH`."},
+			{"tenant", "", "The tenant that every caller on this port is treated as."},
+			{"tls", "no TLS", "Certificate of the port." + sameKeys + "`listen[].tls`."},
+		}},
+		{"upstream", "The API that requests are relayed to; it is the upstream named `default`.", []about{
+			{"base_url", "", "Base URL: `http://`, `https://`, or `unix:/SOCKET:/PATH`. `--upstream` takes precedence."},
+			{"api_key", "the key of the client", "API key that Sidenote sends; it is only ever sent to this `base_url`."},
+			{"ca", "those of the system", "PEM file of authorities trusted for an https upstream."},
+			{"cert", "", "PEM file of the client certificate presented to the upstream."},
+			{"key", "", "PEM file of its private key."},
+			{"proxy", "`HTTPS_PROXY` and `NO_PROXY` of the environment", "`http://` or `socks5://` proxy, or `off`."},
+			{"include_usage", "`auto`", "Whether metered streams ask for token usage by `stream_options`, hidden from the client; `off` for upstreams that refuse the field."},
+		}},
+		{"upstreams", "More APIs, by name." + sameKeys + "`upstream`.", nil},
+		{"state", "Where embedded bases are stored.", []about{
+			{"path", "`$XDG_STATE_HOME/sidenote`", "The state folder; `:memory:` reads all bases again at each start."},
+			{"follow", "`false`", "Never write the folder; serve what another process writes there."},
+		}},
+		{"identity", "How callers are identified.", []about{
+			{"unknown", "`refuse`", "With tenants: refuse callers without a known credential, or the tenant to treat them as."},
+			{"open", "`false`", "Accept callers without a credential from other machines; required for such a port beyond loopback."},
+			{"origins", "", "Web pages that may send requests without a key, such as `https://*.example.com`."},
+			{"hosts", "", "Host names, without port, that callers without a key may use for this machine."},
+			{"jwt", "", "Issuers of tokens (JWT) that identify tenants, by name."},
+			{"jwt.NAME.issuer", "", "The `iss` claim of its tokens."},
+			{"jwt.NAME.audience", "", "Value that the `aud` claim must be or contain."},
+			{"jwt.NAME.jwks_url", "", "URL of its public keys: https, or on this machine."},
+			{"jwt.NAME.jwks_file", "", "File with its public keys, instead of `jwks_url`."},
+			{"jwt.NAME.algorithms", "`[RS256]`", "Accepted signature algorithms: `RS256` to `RS512`, `PS256` to `PS512`, `ES256` to `ES512`, `EdDSA`."},
+			{"header", "", "Peers that name the tenant in the header `Sidenote-Tenant`."},
+			{"header.trusted", "", "Addresses of these peers."},
+			{"header.certificates", "", "Names in client certificates of these peers, verified by the port's `client_ca`."},
+		}},
+		{"timeouts", "How long Sidenote waits for others. None of them limits a whole answer.", []about{
+			{"connect", "`5s`", "To connect to an upstream, TLS handshake included."},
+			{"first_byte", "`10m`", "From the request sent to the first byte of the answer."},
+			{"idle", "`5m`", "Between two pieces of an answer."},
+			{"client_write", "`60s`", "For a client that stops reading; at most twice as long in all."},
+		}},
+		{"cache", "The cache of this process.", []about{
+			{"memory", "`64MiB`", "Memory for cached search results."},
+			{"ttl", "`10m`", "How long results are cached."},
+			{"empty_ttl", "`30s`", "How long empty results are cached."},
+		}},
+		{"redis", "The Redis that replicas share; without `url` there is none.", []about{
+			{"url", "", "`redis://` or `rediss://` URL; a URL with a password must come from a secret."},
+			{"timeout", "`50ms`", "Longest that a request waits for the shared cache, all calls together."},
+			{"prefix", "`sidenote`", "Prefix of all keys."},
+			{"ttl", "`1h`", "How long results are cached there."},
+			{"pool_size", "10 per core", "Connections; in a cluster, per node."},
+			{"ca", "those of the system", "PEM file of authorities trusted for `rediss://`."},
+			{"encryption_keys", "no encryption", "Lines of `ID BASE64`; the first key encrypts, any of them decrypts."},
+		}},
+		{"explain", "What is kept in memory about recent requests.", []about{
+			{"keep", "1000", "How many requests `sidenote explain ID` can show, a few KiB each; 0 for none."},
+			{"bodies", "`off`", "What is kept of chat bodies: `off`, `redacted` (lengths instead of texts) or `full` (as in `demo`)."},
+		}},
+		{"budgets", "Where usage of tenants is counted.", []about{
+			{"store", "`auto`", "`auto`: Redis if there is one, else the state folder; `process`: never Redis."},
+			{"on_failure", "`fail_closed`", "When usage cannot be counted: `fail_closed` answers 503, `allowance` lets each replica grant `budgets.allowance`."},
+			{"allowance", "", "Limits of each tenant, on each replica, while usage cannot be counted." + sameKeys + "`policies.NAME.limits`."},
+			{"on_rollback", "`correct`", "When Redis has lost counts, as after restoring an old snapshot: `correct` raises them to what this replica has seen, `refuse` answers 503 for that tenant."},
+			{"replicas", "1", "Number of serving processes; limits that several would count separately are refused."},
+			{"redis", "", "A separate Redis for counting."},
+			{"redis.url", "that of `redis.url`", "Redis that usage is counted in; it should not evict keys. `prefix` and `ca` are those of `redis`."},
+			{"redis.timeout", "`1s`", "Longest time for one call, a retry included."},
+		}},
+		{"prices[]", "What tokens cost, by model. The first match counts; no prices are built in.", []about{
+			{"match", "", "Model name, or a prefix ending in `*`."},
+			{"input", "", "US dollars per million input tokens."},
+			{"output", "", "US dollars per million output tokens."},
+			{"cached_input", followsInput, "The same for input read from the upstream's cache."},
+			{"cache_write", followsInput, "The same for input written to the upstream's cache."},
+			{"cache_write_1h", "that of `cache_write`", "The same for one hour (Anthropic)."},
+			{"tiers", "the prices of the row", "Other prices, by the `service_tier` of the answer, such as `priority`." + sameKeys + "`prices[]`, without `match` and `tiers`."},
+		}},
+		{"models[]", "Model properties. The first match counts: here, then in `models_file`, then in the built-in table. Absent keys keep their value from the next matching row.", []about{
+			{"match", "", "Model name, or a prefix ending in `*`."},
+			{"encoding", "", "Tokenizer: `o200k_base`, `cl100k_base`, `p50k_base` or `r50k_base`."},
+			{"window", "", "Context window in tokens; the window of a model without it is not checked."},
+			{"max_output_tokens", "", "Longest answer in tokens."},
+			{"default_output_tokens", "", "Tokens reserved for the answer of a request that sets no limit."},
+			{"estimated", "`false` with `encoding`", "The encoding is not the model's own, so counts get a safety margin."},
+			{"roles", "", "`all`, or `no_system` if the model refuses system messages."},
+			{"output_field", "", "Request field that limits output: `max_tokens` or `max_completion_tokens`."},
+			{"temperature", "", "`any`, or `fixed` if the model refuses a temperature; then planner, reranker, grader and stages send none."},
+			{"reasoning", "", "`none`; `fixed`: reasons before it answers; `effort`: also accepts `reasoning_effort`. Sidenote's own calls then ask for low effort."},
+			{"tools", "", "How the model takes tools in mode `tools`: `functions`; `xml`: described in text; `none`: sources are injected instead, unless the policy sets `protocol: xml`."},
+		}},
+		{"include[]", "Files that add to this one.", []about{
+			{"path", "", "Pattern of files, which may define models, bases in their own folder, policies except `default`, and tenants."},
+			{"optional", "`false`", "Accept that no file matches."},
+			{"may", "nothing more", "What else these files may use: `upstreams`, `secrets`, `paths` (documents elsewhere), `stores` (vector stores), `embed`, `tokens` (JWT tenants), `all`."},
+			{"knowledge", "", "Bases of other files that they may name."},
+		}},
+		{"tenants.NAME", "Groups of callers, by name. Without tenants every caller is tenant `default` with policy `default`.", []about{
+			{"keys", "", "API keys of the tenant."},
+			{"keys[].sha256", "", "SHA-256 of a key, as `sidenote key new --tenant support` prints it."},
+			{"keys[].name", "", "Name of the key in the log and in lists."},
+			{"keys[].not_before", "valid at once", "First day (UTC) on which the key is valid."},
+			{"keys[].expires", "never", "Last day (UTC) on which the key is valid."},
+			{"jwt", "", "By issuer in `identity.jwt`: the claims that a token must have, each with one of the values listed."},
+			{"policy", "`default`", "Policy of its requests."},
+			{"knowledge", "that of the policy", "Bases that may be searched, instead of the policy's."},
+			{"filters", "", "Filters on documents, in addition to the policy's."},
+			{"models", "those of the policy", "Models that requests may name; they must be allowed by the policy as well."},
+			{"limits", "those of the policy", "Limits of this tenant; of each, the lower of the policy's and this counts." + sameKeys + "`policies.NAME.limits`."},
+		}},
+	}
+}
+
+func knowledgeSections() []section {
+	return []section{
+		{"knowledge.NAME", "Bases of documents, by name; the path of a single folder (`knowledge: ./docs`) stands for a base named after it.", []about{
+			{"path", "", "Folder or file to read; without it the base is filled over the admin port."},
+			{"include", "every readable file", "Patterns of files to read, such as `**/*.md`."},
+			{"exclude", "", "Patterns of files not to read."},
+			{"attributes", "", "Attributes of all its documents."},
+			{"attributes_from", "", "Where attributes of documents are read from."},
+			{"attributes_from.path", "", "Names of path segments: `{product}/{version}/**`."},
+			{"attributes_from.front_matter", "", "Keys to read from the YAML front matter of Markdown files."},
+			{"embed", "`false`", "Send chunks of this base, and questions to it, to the service of `embeddings`."},
+			{"description", "", "What the base contains, in at most 500 characters; shown to models with tools."},
+			{"deletions", "`keep`", "When most files are gone: `keep` the old contents, or `accept` the deletion."},
+			{"relevance_threshold", "`auto`", "Least relevance of its sources, between 0 and 1; `auto` is 0.5, the calibrated threshold."},
+			{"engine", "`embedded`", "`embedded`, or `vector_store` for a base kept by an upstream."},
+			{"upstream", "", "Upstream that has the vector store."},
+			{"id", "", "Id of the vector store."},
+		}},
+		{"embeddings", "The service that turns texts of bases with `embed` into vectors.", []about{
+			{"upstream", "`default`", "Name of an upstream, whose key is sent, or the base URL of a service without a key."},
+			{"model", "", "Model name sent to the service."},
+			{"dimensions", "those of the model", "Dimensions to request, from services that can shorten vectors."},
+			{"query_prefix", "`auto`", "Text before each question: `auto` for what the model was trained with if known, `none`, or a text."},
+			{"passage_prefix", "`auto`", "Text before each chunk: `auto`, `none` or a text, as for questions."},
+			{"input_tokens", "the limit of the model, or 512", "Longest input; longer chunks are cut."},
+			{"batch", "64", "Chunks per request."},
+			{"tokens_per_day", "unlimited", "Most tokens of chunks embedded per day (UTC); the rest waits for the next day."},
+		}},
+	}
+}

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// A baseURL is where an upstream's API begins: https://api.openai.com/v1.
+//
+// unix:/run/api.sock:/v1 is the path /v1 of a server that listens on a unix socket.
+type baseURL struct {
+	*url.URL
+	Socket string // path of the unix socket; "": none, and the URL says where
+}
+
+// UnmarshalText refuses what no request could be sent to, and credentials,
+// which would end up in logs. Its error does not repeat a URL with credentials.
+func (b *baseURL) UnmarshalText(text []byte) error {
+	if socket, ok := strings.CutPrefix(string(text), Unix); ok {
+		return b.setSocket(string(text), socket)
+	}
+	u, err := url.Parse(string(text))
+	switch {
+	case mayLogin(u, err, text):
+		return errors.New("holds credentials; use api_key")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Errorf("%q is not a URL; write it as in https://api.openai.com/v1", text)
+	}
+	shown := (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String() // a query may hold a key
+	if route, base := endpoint(*u); route != "" {
+		return fmt.Errorf("%q ends in %s, which requests bring themselves; write %s", shown, route, base)
+	}
+	if u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return fmt.Errorf("%q has a query or fragment behind it; only scheme, host and path are used", shown)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("%q has no port between 1 and 65535", text)
+		}
+	}
+	b.URL = u
+	return nil
+}
+
+// mayLogin tells whether a text that was parsed as a URL, which may have failed, holds a user
+// and perhaps a password.
+func mayLogin(u *url.URL, err error, text []byte) bool {
+	if err != nil || u.Host == "" {
+		return bytes.ContainsRune(text, '@')
+	}
+	return u.User != nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (b baseURL) MarshalText() ([]byte, error) {
+	if b.URL == nil {
+		return nil, nil
+	}
+	return []byte(b.String()), nil
+}
+
+// setSocket reads what stands behind unix: in text. Requests name the host localhost then.
+func (b *baseURL) setSocket(text, socket string) error {
+	socket, base, _ := strings.Cut(socket, ":")
+	if err := checkSocket(socket); err != nil {
+		return err
+	}
+	if base != "" && (base[0] != '/' || strings.ContainsAny(base, "?#")) {
+		return fmt.Errorf("%q has no path behind its second colon; write it as in unix:/run/api.sock:/v1", text)
+	}
+	var over baseURL
+	if err := over.UnmarshalText([]byte("http://localhost" + base)); err != nil {
+		return fmt.Errorf("%q: %w", text, err)
+	}
+	b.URL, b.Socket = over.URL, socket
+	return nil
+}
+
+// String returns the URL, in the form of UnmarshalText.
+func (b baseURL) String() string {
+	switch {
+	case b.Socket == "":
+		return b.URL.String()
+	case b.EscapedPath() == "":
+		return Unix + b.Socket
+	}
+	return Unix + b.Socket + ":" + b.EscapedPath()
+}
+
+// endpoint returns the route that a URL ends in and the base that it is of; "" where
+// it is a base itself.
+func endpoint(u url.URL) (route, base string) {
+	at := strings.TrimRight(u.Path, "/")
+	for _, route := range []string{"/chat/completions", "/completions", "/responses", "/embeddings"} {
+		if cut := len(at) - len(route); cut >= 0 && strings.EqualFold(at[cut:], route) {
+			return route, (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: at[:cut]}).String()
+		}
+	}
+	return "", ""
+}
+
+// A Route is the end of an API path: /chat/completions.
+type Route string
+
+// UnmarshalText refuses what no request could match.
+func (r *Route) UnmarshalText(text []byte) error {
+	s := string(text)
+	if !strings.HasPrefix(s, "/") || s == "/" || path.Clean(s) != s || strings.ContainsAny(s, "*?#% \\") {
+		return fmt.Errorf("%q is not a route; write it as in /chat/completions", s)
+	}
+	*r = Route(s)
+	return nil
+}

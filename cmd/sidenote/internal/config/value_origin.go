@@ -1,0 +1,41 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"sidenote/proxy/tenant"
+)
+
+// An origin is that of web pages: https://app.example.com, https://*.example.com, or
+// moz-extension: for all of a scheme.
+type origin string
+
+// UnmarshalText refuses what is no origin, and what would be the origin of every page.
+func (o *origin) UnmarshalText(text []byte) error {
+	switch s := string(text); {
+	case s == "*":
+		return errors.New("would let every web page read the knowledge; list the origins of yours")
+	case strings.EqualFold(s, "null"):
+		return errors.New("null is what any web page can send; give the page an origin, or its requests a key")
+	case !tenant.ValidOrigin(s):
+		return fmt.Errorf("%q is not an origin; write it as in https://app.example.com, or moz-extension: for all of an app's scheme", s)
+	default:
+		*o = origin(s)
+		return nil
+	}
+}
+
+// A host is a name by which Sidenote is called: sidenote.example.com, *.example.com.
+type host string
+
+// UnmarshalText refuses what is no name.
+func (h *host) UnmarshalText(text []byte) error {
+	s := strings.ToLower(string(text))
+	if !tenant.ValidHost(s) {
+		return fmt.Errorf("%q is not a name; write it without scheme and port, as in sidenote.example.com or *.example.com", text)
+	}
+	*h = host(s)
+	return nil
+}

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+
+	"sidenote/cache/budget"
+	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config"
+)
+
+// budgets count what tenants use: in Redis where there is one, else in this process.
+type budgets struct {
+	meter    *budget.Meter
+	reporter budget.Reporter
+	queue    *budget.Queue
+	charges  *budget.Charges // of tenants without limits
+	file     *budget.File    // nil unless it is kept in the state folder
+	running  func() *config.Config
+	db       *redis.DB // nil unless it is kept in a Redis
+}
+
+// budgetsFolder is where the state folder keeps what tenants used.
+const budgetsFolder = "budgets"
+
+// limitedOnRedis tells whether budgets that are counted in a Redis limit anybody.
+func limitedOnRedis(cfg *config.Config) bool {
+	url, _ := config.CountedOn(cfg)
+	return url != "" && config.Limited(cfg)
+}
+
+// openBudgetsRedis opens the Redis that budgets are counted in; nil if they are not. It has
+// connections and a time-out of its own, also where it is that of the cache: who waits for the
+// cache gives up early, as a miss is cheap, and who waits for a budget is refused.
+func openBudgetsRedis(cfg *config.Config, changed func(string, bool), m Monitor) (*redis.DB, error) {
+	url, key := config.CountedOn(cfg)
+	if url == "" {
+		return nil, nil
+	}
+	o := redis.Options{
+		URL: url, URLKey: key, Prefix: string(cfg.Redis.Prefix), Timeout: cfg.Budgets.Redis.Timeout, CA: cfg.Redis.CAPEM,
+		Observe: func(e redis.Event) { m.Metrics.RedisCall(e.Use, e.Took, string(e.Kind)) },
+		Changed: changed,
+	}
+	if !redis.UsesTLS(url) && redis.UsesTLS(cfg.Redis.URL.Value.Reveal()) {
+		o.CA = nil // it is for the other
+	}
+	return redis.Open(o)
+}
+
+// meanwhile says what happens to tenants with limits while what counts budgets fails.
+func meanwhile(cfg *config.Config) string {
+	if cfg.Budgets.OnFailure == "allowance" {
+		return "tenants with limits get their allowance"
+	}
+	return "tenants with limits are refused"
+}
+
+// openBudgets opens what counts them; keep says that the count outlives this process. changed
+// hears of what is wrong with Redis.
+func openBudgets(running func() *config.Config, changed func(string, bool), keep bool, m Monitor, tasks *Tasks) (*budgets, error) {
+	cfg := running()
+	b, watch := &budgets{running: running}, m.Metrics.NewBudgets()
+	options := budget.QueueOptions{Lost: watch.Lost}
+	db, err := openBudgetsRedis(cfg, changed, m)
+	if err != nil {
+		return nil, err
+	}
+	if b.db = db; db != nil {
+		limited := func() bool { return config.Limited(running()) }
+		shared := db.Ledger("budgets", redis.LedgerOptions{
+			Limited: limited, RefuseLost: cfg.Budgets.OnRollback == "refuse",
+			Meanwhile: func() string { return meanwhile(running()) },
+		})
+		m.WatchBreaker(TierRedis+"/budgets", shared.Open)
+		watchSafe(m, func() bool { return shared.Safety().Safe() || !limited() })
+		fallback := budget.NewFallback(shared, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })
+		b.queue = budget.NewQueue(fallback, options)
+		b.meter, b.reporter = budget.NewMeter(fallback, shared, b.queue, watch), shared
+		b.charges = budget.NewCharges(shared)
+	} else if err := b.openLocal(keep, m, options, watch); err != nil {
+		return nil, err
+	}
+	b.meter.Charges = b.charges
+	m.Metrics.Watch("budget_leases_open", "Unsettled reservations of this process.", nil, false, func() float64 { return float64(b.meter.Open()) })
+	tasks.Start(b.meter.Run)
+	return b, nil
+}
+
+// watchSafe shows whether what is counted is kept.
+func watchSafe(m Monitor, safe func() bool) {
+	m.Metrics.Watch("budget_store_safe", "1 while the store that counts budgets keeps what is written, or nothing is limited.", nil, false, func() float64 {
+		if safe() {
+			return 1
+		}
+		return 0
+	})
+}
+
+// A localLedger is a ledger of this process.
+type localLedger interface {
+	budget.Ledger
+	budget.Renewer
+	budget.Reporter
+	SettleNow(s budget.Settlement) (budget.Outcome, error)
+}
+
+// An atOnce settles in a ledger of this process before the client's next request on the same
+// connection is served, so that what it gave back is there for it. What fails is left to later.
+type atOnce struct {
+	ledger   localLedger
+	fallback *budget.Fallback
+	later    *budget.Queue
+}
+
+// Settle implements budget.Settler.
+func (a atOnce) Settle(s budget.Settlement) {
+	var err error
+	if s.Local {
+		_, err = a.fallback.Settle(context.Background(), s)
+	} else {
+		_, err = a.ledger.SettleNow(s)
+	}
+	if err != nil {
+		a.later.Settle(s)
+	}
+}
+
+// openLocal opens the ledger of this process. Where another process keeps the state folder's,
+// or nothing is kept there, it ends with this process. While the folder cannot be used, tenants
+// with limits get what budgets.on_failure says.
+func (b *budgets) openLocal(keep bool, m Monitor, options budget.QueueOptions, watch budget.MeterObserver) error {
+	cfg, ledger := b.running(), localLedger(budget.NewMemory(nil))
+	if keep && cfg.State.Path != config.StateMemory && !cfg.State.Follow {
+		file, err := budget.NewFile(filepath.Join(cfg.State.Path, budgetsFolder), budget.FileOptions{
+			Changed: func(trouble error) { m.Changed(b.line(trouble), trouble != nil) },
+			Notice:  func(line string) { m.Tell(slog.LevelWarn, "budgets: "+line) },
+		})
+		switch {
+		case err == nil:
+			ledger, b.file = file, file
+			watchSafe(m, func() bool { return file.Trouble() == nil || !config.Limited(b.running()) })
+		case !errors.Is(err, budget.ErrInUse):
+			return err
+		case config.Limited(cfg):
+			m.Tell(slog.LevelWarn, "budgets: another process keeps those of the state folder, so limits are counted by each of them alone")
+		}
+	}
+	fallback := budget.NewFallback(ledger, budget.NewMemory(nil), func(s budget.Settlement) { b.queue.Settle(s) })
+	b.queue = budget.NewQueue(fallback, options)
+	b.reporter, b.meter = ledger, budget.NewMeter(fallback, ledger, atOnce{ledger, fallback, b.queue}, watch)
+	b.charges = budget.NewCharges(ledger)
+	return nil
+}
+
+// line says what is wrong with the ledger in the state folder, and what tenants with limits get.
+func (b *budgets) line(trouble error) string {
+	if trouble == nil {
+		return "budgets: the state folder cannot be used"
+	}
+	line := "budgets: " + trouble.Error()
+	if cfg := b.running(); config.Limited(cfg) {
+		line += "; " + meanwhile(cfg)
+	}
+	return line
+}
+
+// problems says why limits cannot be held at present.
+func (b *budgets) problems() []string {
+	if b == nil || b.file == nil {
+		return nil
+	}
+	if trouble := b.file.Trouble(); trouble != nil {
+		return []string{b.line(trouble)}
+	}
+	return nil
+}
+
+// close settles what waits.
+func (b *budgets) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), DrainWait)
+	defer cancel()
+	b.charges.Close(ctx)
+	b.queue.Close(ctx)
+	switch {
+	case b.db != nil:
+		return b.db.Close()
+	case b.file != nil:
+		return b.file.Close()
+	}
+	return nil
+}

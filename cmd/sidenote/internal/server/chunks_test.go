@@ -1,0 +1,43 @@
+package server
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/rewrite/tokens"
+)
+
+// No chunk is longer than 400 tokens, counted by the tokenizer that models use,
+// over a real tree with long tables, long code and long lines.
+func TestChunksAreShort(t *testing.T) {
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openai/openai-go/v3").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counter, err := tokens.New().Encoding(ChunkEncoding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Reader{counter: counter}
+	content, _, err := knowledge.Load(t.Context(), folder.Folder{ID: "sdk", Path: strings.TrimSpace(string(dir))}, r.Deps())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, over := 0, 0
+	for src := range content.All() {
+		n++
+		if count, _ := counter.Count(src.Text); count > 400 {
+			over++
+			t.Errorf("%s#%d: %d tokens: %.200q", src.Doc, src.Chunk, count, src.Text)
+		}
+		if over > 5 {
+			break
+		}
+	}
+	if n < 500 {
+		t.Errorf("%d chunks: the tree was not read", n)
+	}
+}

@@ -1,0 +1,266 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/store"
+)
+
+// telemetry is what the telemetry port and the admin port show of this process.
+func (e *Engine) telemetry() admin.Telemetry {
+	return admin.Telemetry{Metrics: e.Metrics.Registry(), Ready: e.unready, Trouble: e.problems}
+}
+
+// unready says why requests should go elsewhere.
+func (e *Engine) unready() []string {
+	if e.stopping.Load() {
+		return []string{"shutting down"}
+	}
+	return append(e.issuers.Load().Pending(), e.unopened()...)
+}
+
+// unopened returns why bases were never opened, a line each, if the configuration says
+// ready: knowledge. It returns nil for good once all were opened.
+func (e *Engine) unopened() []string {
+	if e.opened.Load() {
+		return nil
+	}
+	lines := e.Bases.unopened()
+	if len(lines) == 0 {
+		e.opened.Store(true)
+	}
+	if e.Running().Ready != config.ReadyKnowledge {
+		return nil
+	}
+	return lines
+}
+
+// Stopping lets /readyz say that this process is being stopped.
+func (e *Engine) Stopping() { e.stopping.Store(true) }
+
+// problems says what does not work at present, a line each.
+func (e *Engine) problems() []string {
+	lines := append(e.Bases.state.problems(), e.redisProblems()...)
+	lines = append(lines, e.budgets.problems()...)
+	if e.Reloader != nil && e.Reloader.Problem() != "" {
+		lines = append(lines, e.Reloader.Problem())
+	}
+	lines = append(lines, e.switched()...)
+	lines = append(lines, e.issuers.Load().Problems()...)
+	lines = append(lines, e.embedding.Problems()...)
+	lines = append(lines, e.planners.Trouble()...)
+	return append(lines, e.Bases.problems()...)
+}
+
+// redisProblems says what does not work of the Redis of the caches and of that of budgets, which
+// may be the same.
+func (e *Engine) redisProblems() []string {
+	lines := e.caches.Problems()
+	if e.budgets == nil || e.budgets.db == nil {
+		return lines
+	}
+	for _, line := range e.budgets.db.Trouble() {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func (s *stateFolder) problems() []string {
+	if s.library == nil {
+		return nil
+	}
+	if err := s.library.Wrong(""); err != nil {
+		return []string{"state: " + err.Error()}
+	}
+	line := s.problem()
+	if line == "" && s.library.Standing() == library.Writing {
+		if _, err := store.AdminToken(s.cfg.Load().State.Path); err != nil && s.cfg.Load().State.Path != config.StateMemory {
+			return []string{"state: there is no admin token: " + err.Error()}
+		}
+	}
+	if line == "" || s.obstacle.locked() && s.library.Standing() == library.Following {
+		return nil
+	}
+	return []string{line}
+}
+
+// problems says what is wrong with the bases of the configuration, and with others in the
+// state folder.
+func (b *Bases) problems() (lines []string) {
+	configured := config.Texts(b.cfg.Load().KnowledgeNames())
+	for _, id := range configured {
+		lines = append(lines, b.problemsOf(id)...)
+	}
+	if b.state.library == nil {
+		return lines
+	}
+	for _, id := range b.state.library.Troubled() {
+		if !slices.Contains(configured, id) {
+			lines = append(lines, ofBase(id, b.state.library.Wrong(id).Error()))
+		}
+	}
+	return lines
+}
+
+// unopened returns why bases of the configuration were never opened, at least a line each; nil
+// if all were opened.
+func (b *Bases) unopened() (lines []string) {
+	for _, name := range b.cfg.Load().KnowledgeNames() {
+		id := string(name)
+		if b.wasOpen(id) {
+			continue
+		}
+		if b.unready(id) == retrieval.ReasonState {
+			for _, line := range b.state.problems() {
+				if !slices.Contains(lines, line) {
+					lines = append(lines, line)
+				}
+			}
+		}
+		why := b.problemsOf(id)
+		if len(why) == 0 {
+			why = []string{ofBase(id, "was not opened yet")}
+		}
+		lines = append(lines, why...)
+	}
+	return lines
+}
+
+// wasOpen reports whether a base of the configuration was open when it was asked for, now or
+// before.
+func (b *Bases) wasOpen(id string) bool {
+	if _, ok := b.once.Load(id); ok {
+		return true
+	}
+	open := false
+	if base := b.made.Load().embedded[id]; base != nil {
+		open = base.Content() != nil
+	} else if store := b.stores[id]; store != nil {
+		open = store.Answered()
+	}
+	if open {
+		b.once.Store(id, true)
+	}
+	return open
+}
+
+// unready returns why a base has no index: ReasonState if the state folder cannot be used, else
+// ReasonIndexing.
+func (b *Bases) unready(id string) retrieval.Reason {
+	if b.state.library == nil || b.made.Load().embedded[id] == nil {
+		return retrieval.ReasonIndexing
+	}
+	why := errors.Join(b.state.obstacle.why(), b.state.library.Wrong(""), b.state.library.Wrong(id))
+	if x := b.made.Load().indexers[id]; x != nil && why == nil {
+		if err := x.status().err; store.Unusable(err) {
+			why = err
+		}
+	}
+	waiting := b.cfg.Load().State.Follow && errors.Is(why, fs.ErrNotExist)
+	if why == nil || waiting || b.state.obstacle.locked() {
+		return retrieval.ReasonIndexing
+	}
+	return retrieval.ReasonState
+}
+
+// problemsOf says why a base of the configuration does not answer, or not as it should.
+func (b *Bases) problemsOf(id string) []string {
+	base := b.made.Load().embedded[id]
+	if base == nil {
+		return b.storeProblems(id)
+	}
+	if x := b.made.Load().indexers[id]; x != nil && b.state.library.Standing() == library.Writing {
+		if why := x.status().problem(); why != "" {
+			return []string{ofBase(id, why)}
+		}
+	}
+	if b.state.library != nil && b.state.library.Wrong(id) != nil {
+		return []string{ofBase(id, b.state.library.Wrong(id).Error())}
+	}
+	if base.Content() == nil {
+		return []string{"knowledge " + id + ": " + b.waitsFor(id) + soFar(b, id)}
+	}
+	return append(b.InPart([]string{id}), lostVectors(b, id, base.Content())...)
+}
+
+// lostVectors says of how many chunks of a base the vectors are lost to this process.
+func lostVectors(b *Bases, id string, content *knowledge.Content) []string {
+	if content == nil || b.state.library == nil || library.LostVectors(b.state.library, id) == 0 {
+		return nil
+	}
+	embedded, of := content.Embedded()
+	return []string{fmt.Sprintf("knowledge %s: files of vectors are missing or damaged in the state folder: %s of %s are found by words alone",
+		id, terminal.Thousands(of-embedded), terminal.Plural(of, "chunk"))}
+}
+
+// soFar says how far the folder of a base has been read that is being read; "" of others.
+func soFar(b *Bases, id string) string {
+	x := b.made.Load().indexers[id]
+	if x == nil {
+		return ""
+	}
+	i := x.status()
+	if !i.running || i.progress.Files == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s of %s read", terminal.Thousands(i.progress.Done), terminal.Plural(i.progress.Files, "file"))
+}
+
+// waitsFor says what a base waits for that has nothing to answer from.
+func (b *Bases) waitsFor(id string) string {
+	if b.state.library == nil || b.state.library.Standing() == library.Writing {
+		return "indexing"
+	}
+	if b.state.library.Standing() == library.Apart {
+		return "waits for the state folder"
+	}
+	if b.isStored(id) {
+		return "is being opened"
+	}
+	if b.made.Load().indexers[id] != nil {
+		return "is not in the state folder as it is configured here, and is read when this process writes it"
+	}
+	return "is not in the state folder yet"
+}
+
+// isStored reports whether the state folder has a base as it is configured here.
+func (b *Bases) isStored(id string) bool {
+	stored, err := b.state.library.Stored(context.Background(), id)
+	if err != nil {
+		return false
+	}
+	_, settled, _ := store.ReadOrigin(stored.Origin)
+	return settled && b.state.asConfigured(stored)
+}
+
+// InPart names those of some bases of whose folders only a part was read.
+func (b *Bases) InPart(ids []string) (lines []string) {
+	for _, id := range ids {
+		if base := b.made.Load().embedded[id]; base != nil && base.Content() != nil && base.Content().Part() {
+			lines = append(lines, "knowledge "+id+": "+inPart)
+		}
+	}
+	return lines
+}
+
+// inPart is what is said of a base of whose folder only a part was read.
+const inPart = "its folder was not read to its end"
+
+// ofBase puts the name of a base before a line about it, unless it is there.
+func ofBase(id, line string) string {
+	name := "knowledge " + id + ": "
+	return name + strings.TrimPrefix(line, name)
+}

@@ -1,0 +1,197 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sidenote/cmd/internal/terminal"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
+)
+
+// An indexer keeps one base as its folder is.
+type indexer struct {
+	folder  folder.Folder
+	library *library.Library
+	tasks   *Tasks
+	monitor Monitor
+
+	reading sync.Mutex // held by the run that reads the folder
+
+	mu     sync.Mutex // guards what follows
+	queued bool       // a run that was asked for waits for reading
+	accept bool       // the next run lets documents go, see Folder.AcceptDeletions
+	indexing
+}
+
+// An indexing is how far the present run has come, and how the last one ended.
+type indexing struct {
+	runs     int // that have ended
+	running  bool
+	progress folder.Progress
+	whole    bool          // one has ended well
+	report   folder.Report // of the last of those
+	err      error         // of the last
+	began    time.Time
+	took     time.Duration
+}
+
+// status returns the present state.
+func (x *indexer) status() indexing {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.indexing
+}
+
+// A syncFunc is Sync or Update of a library.
+type syncFunc func(ctx context.Context, folder folder.Folder, progress func(folder.Progress)) (folder.Report, error)
+
+// read is one run: it makes the base hold what the folder does.
+func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
+	x.reading.Lock()
+	defer x.reading.Unlock()
+	x.mu.Lock()
+	f := x.folder
+	f.AcceptDeletions = f.AcceptDeletions || x.accept
+	x.queued, x.accept, x.running, x.began, x.progress = false, false, true, time.Now(), folder.Progress{Knowledge: f.ID}
+	x.mu.Unlock()
+	report, err := sync(ctx, f, func(p folder.Progress) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.progress = p
+	})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	first := !x.whole
+	x.runs++
+	x.running, x.err, x.took = false, err, time.Since(x.began)
+	if err == nil {
+		x.whole, x.report = true, report
+		x.monitor.Indexed(x.folder.ID, report, first)
+	}
+	return x.indexing
+}
+
+// ask has the folder read as it is now, and returns how many runs will have ended when it
+// has been. It starts no run where one is still to begin.
+func (x *indexer) ask(acceptDeletions bool) (run int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.accept = x.accept || acceptDeletions
+	run = x.runs + 1
+	if x.running {
+		run++
+	}
+	if x.queued {
+		return run
+	}
+	x.queued = true
+	x.tasks.Start(func(ctx context.Context) {
+		x.reading.Lock()
+		x.mu.Lock()
+		waits := x.queued
+		x.mu.Unlock()
+		x.reading.Unlock()
+		if !waits || ctx.Err() != nil {
+			return // another run read it while this one waited
+		}
+		if done := x.read(ctx, x.library.Sync); ctx.Err() == nil {
+			x.tell(done, false)
+		}
+	})
+	return run
+}
+
+// retryEvery is the time between two attempts to read a folder that could not be read.
+const retryEvery = 10 * time.Second
+
+// watch reads the folder whenever something in it may have changed, until ctx ends.
+// What changes while it is being read is read after that.
+func (x *indexer) watch(ctx context.Context) error {
+	walk := func(ctx context.Context, enter func(dir string)) uint64 { return x.library.Look(ctx, x.folder, enter) }
+	polling := func(why error) {
+		x.monitor.Tell(slog.LevelWarn, fmt.Sprintf("knowledge %s: changes are seen late, by looking now and then: %v", x.folder.ID, why))
+	}
+	changed := make(chan struct{}, 1)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { x.follow(ctx, changed); return nil })
+	g.Go(func() error {
+		return folder.Watch(ctx, x.folder.Path, walk, nil, polling, func() (again bool) {
+			select {
+			case changed <- struct{}{}:
+			default: // it is about to be read
+			}
+			return false
+		})
+	})
+	return g.Wait()
+}
+
+// follow reads the folder after each change, and again after a while where it could not be
+// read.
+func (x *indexer) follow(ctx context.Context, changed <-chan struct{}) {
+	for {
+		failed := x.status().err != nil
+		var again <-chan time.Time
+		if failed {
+			again = time.After(retryEvery)
+		}
+		select {
+		case <-changed:
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+		if done := x.read(ctx, x.library.Update); ctx.Err() == nil {
+			x.tell(done, failed)
+		}
+	}
+}
+
+// problem says what is wrong with the last run; "" if nothing is, or if it was ended
+// because the process ends.
+func (i indexing) problem() string {
+	if i.err == nil || errors.Is(i.err, context.Canceled) {
+		return ""
+	}
+	return WithRemedy(i.err).Error()
+}
+
+// WithRemedy adds to the error of a run what becomes of the base, and what to do.
+func WithRemedy(err error) error {
+	if gone := (*library.GoneError)(nil); errors.As(err, &gone) {
+		return fmt.Errorf("%w; the base stays as it was until they are back, sidenote ingest --accept-deletions, or deletions: accept in its configuration", err)
+	}
+	return fmt.Errorf("%w; what was read before stays", err)
+}
+
+// tell says what changed, if anything did, or what went wrong. failed tells whether the
+// run before failed.
+func (x *indexer) tell(done indexing, failed bool) {
+	if why := done.problem(); why != "" {
+		x.monitor.Tell(slog.LevelWarn, why)
+		return
+	}
+	r := done.report
+	var parts []string
+	if r.Written > 0 {
+		parts = append(parts, terminal.Plural(r.Written, "document")+" new or changed")
+	}
+	if r.Removed > 0 {
+		parts = append(parts, terminal.Thousands(r.Removed)+" removed")
+	}
+	if failed && len(parts) == 0 {
+		parts = append(parts, "can be read again")
+	}
+	if len(parts) > 0 {
+		x.monitor.Tell(slog.LevelInfo, fmt.Sprintf("knowledge %s: %s; now %s, %s (%.1f s)", x.folder.ID, strings.Join(parts, ", "),
+			terminal.Plural(r.Files, "file"), terminal.Plural(r.Chunks, "chunk"), done.took.Seconds()))
+	}
+}

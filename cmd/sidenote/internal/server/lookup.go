@@ -1,0 +1,74 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
+	"sidenote/proxy/planning"
+	"sidenote/retrieval"
+	"sidenote/retrieval/followup"
+	"sidenote/rewrite"
+)
+
+// lookupOf is what the admin port tells of knowledge.
+func lookupOf(e *Engine, cfg *config.Config, rw *rewrite.Rewriter, tenants *proxy.Directory, plans *planning.Planners) *explain.Knowledge {
+	return &explain.Knowledge{
+		Tenants: tenants, Bases: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Retriever: rw.Retriever, Planners: plans,
+		Reader: e.catalogue, Stores: e.view, Describe: describer(e, cfg), Model: rw.Models.Model,
+		Explainer: func(ctx context.Context, q retrieval.Query) (retrieval.Explained, error) { return Explain(ctx, e, q) },
+	}
+}
+
+// Explain tells why the embedded bases of a query answer it as they do.
+func Explain(ctx context.Context, e *Engine, q retrieval.Query) (told retrieval.Explained, err error) {
+	q.Bases = slices.DeleteFunc(slices.Clone(q.Bases), func(ref retrieval.Ref) bool {
+		base := e.catalogue.embedded(ref.Knowledge)
+		return base == nil || base.Content() == nil
+	})
+	asked := retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		told, err = e.catalogue.group.Explain(ctx, q)
+		return retrieval.Result{}, err
+	})
+	prepare := &retrieval.Prepare{Next: asked, Ref: e.catalogue.Ref, HasTerms: e.catalogue.group.Analysed.HasTerms, Join: followup.Join}
+	_, err = prepare.Retrieve(ctx, q)
+	return told, err
+}
+
+// describer returns what tells how a base does.
+func describer(e *Engine, cfg *config.Config) func(ctx context.Context, id string) (explain.Base, error) {
+	if m := e.manager(cfg); m != nil {
+		return m.Base
+	}
+	return func(_ context.Context, id string) (explain.Base, error) {
+		s, ok := e.view.Store(id)
+		if !ok {
+			return explain.Base{}, fmt.Errorf("there is no knowledge base %q", id)
+		}
+		k, named := cfg.Knowledge[config.Name(id)]
+		b := explain.Base{
+			ID: id, Object: "knowledge", Engine: cmp.Or(k.Engine, config.EngineEmbedded), Status: explain.StatusReady, Configured: named,
+			Documents: s.Files, Bytes: s.Bytes, Generation: s.Generation, ChangedAt: admin.Unix(s.Changed),
+		}
+		if b.Generation == "" {
+			b.Status = explain.StatusIndexing
+		}
+		if embedded := e.catalogue.embedded(id); embedded != nil && embedded.Content() != nil {
+			if b.Chunks = embedded.Content().Chunks(); embedded.Content().Part() {
+				b.Status, b.Reason = explain.StatusPartial, inPart
+			}
+		}
+		if store := e.Bases.stores[id]; store != nil && len(store.Trouble()) > 0 {
+			b.Status = explain.StatusFailed
+		}
+		if x := e.Bases.made.Load().indexers[id]; x != nil {
+			x.status().describe(&b)
+		}
+		return b, nil
+	}
+}

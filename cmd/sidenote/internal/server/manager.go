@@ -1,0 +1,304 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sidenote/cmd/internal/terminal"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/admin"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/vectorstore"
+)
+
+// A manager manages knowledge bases for the admin port. It changes what the state folder
+// holds and never what the configuration says.
+type manager struct {
+	cfg     *config.Config
+	state   *stateFolder
+	made    *atomic.Pointer[madeBases]   // nil in a command
+	stores  map[string]*vectorstore.Base // nil in a command
+	view    *storeView
+	monitor Monitor
+}
+
+// NewManager returns a manager for a command that has opened the state folder for itself
+// alone. What is wrong is in its answers only.
+func NewManager(cfg *config.Config, library *library.Library) admin.Manager {
+	running := new(atomic.Pointer[config.Config])
+	running.Store(cfg)
+	return &manager{cfg: cfg, state: &stateFolder{cfg: running, library: library}, monitor: Monitor{Tell: func(slog.Level, string) {}}}
+}
+
+// Bases returns all bases.
+func (m *manager) Bases(ctx context.Context) ([]admin.Base, error) {
+	stored, err := m.state.library.StoredBases(ctx)
+	if damaged := (*store.CorruptError)(nil); errors.As(err, &damaged) && len(stored) > 0 {
+		m.monitor.Tell(slog.LevelWarn, "state: "+err.Error()) // the others are listed
+	} else if err != nil {
+		return nil, m.refusal("", err)
+	}
+	byID := map[string]store.Base{}
+	ids := config.Texts(m.cfg.KnowledgeNames())
+	for _, b := range stored {
+		byID[b.ID] = b
+		ids = append(ids, b.ID)
+	}
+	slices.Sort(ids)
+	var bases []admin.Base
+	for _, id := range slices.Compact(ids) {
+		bases = append(bases, m.base(id, byID[id]))
+	}
+	return bases, nil
+}
+
+// Base returns one base.
+func (m *manager) Base(ctx context.Context, id string) (admin.Base, error) {
+	stored, err := m.state.library.Stored(ctx, id)
+	_, named := m.named(id)
+	switch damaged := (*store.CorruptError)(nil); {
+	case err == nil, named && (errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)):
+		return m.base(id, stored), nil
+	case m.state.library.Standing() == library.Apart:
+		return admin.Base{}, m.unavailable()
+	}
+	return admin.Base{}, m.refusal(id, err)
+}
+
+// indexer returns what reads the folder of a base, nil where there is none.
+func (m *manager) indexer(id string) *indexer {
+	if m.made == nil {
+		return nil
+	}
+	return m.made.Load().indexers[id]
+}
+
+func (m *manager) named(id string) (config.Knowledge, bool) {
+	k, ok := m.cfg.Knowledge[config.Name(id)]
+	return k, ok
+}
+
+// base describes a base; stored is the zero one where the state folder has none.
+func (m *manager) base(id string, stored store.Base) admin.Base {
+	k, named := m.named(id)
+	b := admin.Base{
+		ID: id, Object: "knowledge", Engine: cmp.Or(k.Engine, config.EngineEmbedded), Status: admin.StatusReady, Configured: named,
+		Documents: stored.Documents, Chunks: stored.Chunks, Bytes: stored.Bytes, ChangedAt: admin.Unix(stored.Changed),
+	}
+	if b.Engine == config.EngineVectorStore {
+		return m.vectorStore(b)
+	}
+	_, _, whole := store.ReadOrigin(stored.Origin)
+	if c := m.state.library.Base(id).Content(); c != nil { // what it answers from
+		b.Generation, b.Documents, b.Chunks, b.Bytes = c.Generation(), c.Documents(), c.Chunks(), c.Bytes()
+		whole = !c.Part()
+	} else {
+		b.Status = admin.StatusIndexing
+	}
+	if !whole {
+		b.Status, b.Reason = admin.StatusPartial, inPart
+	}
+	if err := m.state.library.Wrong(id); err != nil {
+		b.Status, b.Reason = admin.StatusFailed, err.Error()
+	}
+	if m.state.library.Standing() == library.Apart {
+		b.Status, b.Reason = admin.StatusFailed, m.state.problem()
+	}
+	b.Embeddings = embeddingsOf(m.state, id)
+	b.Path, b.Rules = SplitOrigin(stored.Origin)
+	if k.Path != "" {
+		b.Path, b.Rules = SplitOrigin(m.cfg.Folder(config.Name(id)).Origin())
+		b.Include, b.Exclude = config.Texts(k.Include), config.Texts(k.Exclude)
+	}
+	x := m.indexer(id)
+	if x == nil || m.state.library.Standing() != library.Writing {
+		return b
+	}
+	x.status().describe(&b)
+	return b
+}
+
+// describe says of a base how its folder is being read.
+func (i indexing) describe(b *admin.Base) {
+	switch {
+	case i.running && b.Generation != "" && b.Status != admin.StatusFailed:
+		b.Status, b.Reason = admin.StatusIngesting, ""
+	case i.running && b.Status != admin.StatusFailed:
+		b.Status, b.Reason = admin.StatusIndexing, ""
+	case i.err != nil:
+		b.Status, b.Reason = admin.StatusFailed, i.problem()
+	}
+	b.Ingest = i.wire()
+}
+
+// vectorStore completes the description of a base that is a vector store.
+func (m *manager) vectorStore(b admin.Base) admin.Base {
+	b.Status = admin.StatusIndexing
+	if m.stores == nil {
+		return b // a command looks at the state folder only
+	}
+	if s, _ := m.view.Store(b.ID); s.Generation != "" {
+		b.Status, b.Generation, b.Documents, b.Bytes, b.ChangedAt = admin.StatusReady, s.Generation, s.Files, s.Bytes, admin.Unix(s.Changed)
+	}
+	if len(m.stores[b.ID].Trouble()) > 0 {
+		b.Status = admin.StatusFailed
+	}
+	return b
+}
+
+// wire is an indexing in the words of the admin port.
+func (i indexing) wire() *admin.Ingest {
+	took := i.took
+	if i.running {
+		took = time.Since(i.began)
+	}
+	out := &admin.Ingest{
+		Runs: i.runs, Running: i.running, Done: i.progress.Done, Files: i.progress.Files, Chunks: i.progress.Chunks,
+		BeganAt: admin.Unix(i.began), TookMS: terminal.Milliseconds(took),
+	}
+	if !i.running {
+		out.Error = i.problem()
+	}
+	if i.whole {
+		out.Report = WireReport(i.report)
+	}
+	return out
+}
+
+// WireReport is a report in the words of the admin port.
+func WireReport(r folder.Report) *admin.Report {
+	out := &admin.Report{
+		Files: r.Files, Chunks: r.Chunks, New: r.Added, Changed: r.Written - r.Added, Unchanged: r.Unchanged,
+		Removed: r.Removed, RemovedDocuments: append([]string{}, r.Gone...), SkippedTotal: len(r.Skipped), Skipped: []admin.Skipped{}, Notes: []admin.Note{},
+		SkippedKinds: []admin.SkippedKind{}, SkippedLines: append([]string{}, r.SkippedLines()...),
+	}
+	for _, g := range r.SkippedGroups() {
+		out.SkippedKinds = append(out.SkippedKinds, admin.SkippedKind{Kind: string(g.Kind), Files: g.Files, What: g.What, Why: g.Why, Cure: g.Cure, First: g.First})
+	}
+	for _, n := range r.Notes {
+		out.Notes = append(out.Notes, admin.Note{Document: n.Document, Reason: n.Reason})
+	}
+	for _, s := range r.Skipped {
+		out.Skipped = append(out.Skipped, admin.Skipped{Path: s.Path, Kind: string(s.Kind), Reason: s.Reason})
+	}
+	return out
+}
+
+// CreateBase makes an empty base.
+func (m *manager) CreateBase(ctx context.Context, id string) (created bool, err error) {
+	if err := m.writable(id); err != nil {
+		return false, err
+	}
+	if _, named := m.named(id); named {
+		return false, nil // there from the start of the process on
+	}
+	_, err = m.state.library.Stored(ctx, id)
+	if err == nil {
+		return false, nil
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = m.state.library.CreateBase(ctx, id)
+	}
+	return err == nil, m.refusal(id, err)
+}
+
+// DeleteBase removes a base that the configuration does not name.
+func (m *manager) DeleteBase(ctx context.Context, id string) error {
+	if err := m.writable(id); err != nil {
+		return err
+	}
+	if _, named := m.named(id); named {
+		return admin.Refuse(http.StatusConflict, "configured", "The configuration names the knowledge base %q, so it would be made again; take it out there first.", id)
+	}
+	if _, err := m.state.library.Stored(ctx, id); err != nil { // the library adds any id that it is asked to change
+		return m.refusal(id, err)
+	}
+	return m.refusal(id, m.state.library.DeleteBase(ctx, id))
+}
+
+// Ingest starts to read the folder of a base.
+func (m *manager) Ingest(ctx context.Context, id string, acceptDeletions bool) (run int, err error) {
+	if err := m.writable(id); err != nil {
+		return 0, err
+	}
+	if x := m.indexer(id); x != nil {
+		return x.ask(acceptDeletions), nil
+	}
+	if _, err := m.Base(ctx, id); err != nil {
+		return 0, err
+	}
+	return 0, admin.Refuse(http.StatusConflict, "no_folder", "This Sidenote keeps knowledge base %q with no folder, so there is nothing to read.", id)
+}
+
+// writable refuses bases that only another process or service may change.
+func (m *manager) writable(id string) error {
+	if k, _ := m.named(id); k.Engine == config.EngineVectorStore {
+		return admin.Refuse(http.StatusNotImplemented, "kept_elsewhere", "Knowledge base %q is the vector store %s on %s; change it there.", id, k.ID, k.Upstream)
+	}
+	switch {
+	case m.state.library.Standing() == library.Writing:
+		return nil
+	case m.state.library.Standing() == library.Apart, m.state.obstacle.why() != nil && !m.state.obstacle.locked():
+		return m.unavailable()
+	}
+	who := "another process"
+	if w := store.Writer(m.cfg.State.Path); w != nil {
+		who = fmt.Sprintf("process %d on %s", w.PID, w.Host)
+		if w.Address != "" {
+			who += ", at " + w.Address
+		}
+	}
+	return admin.Refuse(http.StatusConflict, "read_only", "This Sidenote only follows %s; it is written by %s. Ask that one.", m.cfg.State.Path, who)
+}
+
+// unavailable is the answer while the state folder cannot be used.
+func (m *manager) unavailable() error {
+	return &admin.Refusal{Status: http.StatusServiceUnavailable, Code: "state_unavailable",
+		Message: "The state folder cannot be used now: " + cmp.Or(m.state.problem(), "it is being opened") + ". It is tried again by itself."}
+}
+
+// refusal turns an error of the state folder into an answer of the admin port.
+func (m *manager) refusal(id string, err error) error {
+	_, own := errors.AsType[*admin.Refusal](err)
+	_, corrupt := errors.AsType[*store.CorruptError](err)
+	_, segment := errors.AsType[*store.SegmentError](err)
+	_, foreign := errors.AsType[*store.ForeignError](err)
+	as := func(status int, code, format string, args ...any) error {
+		return &admin.Refusal{Status: status, Code: code, Message: fmt.Sprintf(format, args...), Err: err}
+	}
+	switch {
+	case err == nil, own:
+		return err
+	case errors.Is(err, store.ErrNotFound):
+		return as(http.StatusNotFound, "not_found", "There is no knowledge base %q.", id)
+	case errors.Is(err, store.ErrReadOnly):
+		return as(http.StatusConflict, "read_only", "The state folder is open for reading only.")
+	case errors.Is(err, store.ErrFull):
+		return as(http.StatusInsufficientStorage, "no_space", "%s. What was there before is as it was.", sentence(err))
+	case errors.Is(err, context.DeadlineExceeded):
+		return as(http.StatusServiceUnavailable, "busy", "Knowledge base %q is being changed by something else, such as the reading of its folder; try again.", id)
+	case errors.Is(err, context.Canceled), errors.Is(err, library.ErrClosed):
+		return as(http.StatusServiceUnavailable, "shutting_down", "This Sidenote is being stopped.")
+	case corrupt, segment, foreign:
+		m.monitor.Tell(slog.LevelWarn, "state: "+err.Error())
+		return as(http.StatusInternalServerError, "state_damaged", "%s.", sentence(err))
+	}
+	m.monitor.Tell(slog.LevelWarn, "state: "+err.Error())
+	return as(http.StatusInternalServerError, "state_failed", "%s.", sentence(err))
+}
+
+// sentence is the text of an error with a capital letter.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:]
+}

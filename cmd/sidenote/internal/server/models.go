@@ -1,0 +1,49 @@
+package server
+
+import (
+	"cmp"
+
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+	"sidenote/rewrite/tokens"
+)
+
+// A ModelTable resolves names of models to rows of the configuration and the encodings that
+// count for them. It keeps the latest names in a table of a fixed size, because names come
+// from clients. That saves 2.6 µs of a popular question's 6.8 (BenchmarkWarm).
+type ModelTable struct {
+	Rows      []tokens.Model // first match wins
+	Encodings *tokens.Set
+	recent    retrieval.Recent[resolved]
+}
+
+// A resolved is a name with its model.
+type resolved struct {
+	name  string
+	model rewrite.Model
+}
+
+// Model resolves a model's name.
+func (m *ModelTable) Model(name string) rewrite.Model {
+	hash := retrieval.HashText(name)
+	if r := m.recent.At(hash); r != nil && r.name == name {
+		return r.model
+	}
+	row, _ := tokens.Lookup(m.Rows, name)
+	counter, err := m.Encodings.Encoding(row.Encoding)
+	if err != nil {
+		panic("BUG: model table: " + err.Error())
+	}
+	model := rewrite.Model{
+		Row: cmp.Or(row.Configured, row.Match), Encoding: row.Encoding, Window: row.Window, MaxOutput: row.MaxOutput, DefaultOutput: row.DefaultOutput,
+		Estimated: row.Estimated, NoSystem: row.NoSystem, CompletionCap: row.CompletionCap, Tools: row.Tools, Counter: counter, Images: row.Images,
+		FixedTemperature: row.FixedTemperature, Reasoning: row.Reasoning,
+	}
+	if len(name) <= maxRecentName {
+		m.recent.Put(hash, &resolved{name, model})
+	}
+	return model
+}
+
+// maxRecentName is the longest name that is kept in recent, in bytes.
+const maxRecentName = 128

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"sidenote/cache"
+	"sidenote/cache/redis"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge/folder"
+)
+
+// The tiers of the cache, as metrics name them.
+const (
+	TierMemory = "memory"
+	TierRedis  = "redis"
+)
+
+// A Monitor counts what happens beside requests, and tells people what goes wrong there.
+type Monitor struct {
+	Metrics *report.Metrics
+	Tell    func(level slog.Level, line string)
+}
+
+// Panicked is a panics.Handler.
+func (m Monitor) Panicked(value any, stack []byte) {
+	m.Metrics.Panicked(value, stack)
+	m.Tell(slog.LevelError, fmt.Sprintf("BUG: panic: %s\n%s", panics.Shown(value), stack))
+}
+
+// Changed warns of what begins to go wrong, and tells when it is over.
+func (m Monitor) Changed(line string, bad bool) {
+	if bad {
+		m.Tell(slog.LevelWarn, line)
+		return
+	}
+	what, _, _ := strings.Cut(line, ";") // what is done meanwhile is over too
+	m.Tell(slog.LevelInfo, "over: "+what)
+}
+
+// Together is for several who watch one thing and tell a Changed function of it: a line that
+// more than one of them tells is passed on once, until it is over for all of them.
+func Together(changed func(line string, bad bool)) func(line string, bad bool) {
+	var mu sync.Mutex
+	told := map[string]int{}
+	return func(line string, bad bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		before := told[line]
+		if bad {
+			told[line]++
+		} else if told[line]--; told[line] <= 0 {
+			delete(told, line)
+		}
+		if after := told[line]; (before > 0) != (after > 0) {
+			changed(line, bad)
+		}
+	}
+}
+
+// WatchBreaker shows whether a breaker is open.
+func (m Monitor) WatchBreaker(name string, open func() bool) {
+	m.Metrics.Watch("breaker_open", "1 while calls are skipped because they would fail.", map[string]string{"name": name}, false, func() float64 {
+		if open() {
+			return 1
+		}
+		return 0
+	})
+}
+
+// Searched is a base whose searches are counted.
+func (m Monitor) Searched(base retrieval.Base) retrieval.Retriever {
+	return retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		res, err := base.Retrieve(ctx, q)
+		m.Metrics.Searched(base.Ref().Knowledge, res.Reason)
+		return res, err
+	})
+}
+
+// Indexed counts what was read. What is skipped is counted once, however often the
+// folder is read.
+func (m Monitor) Indexed(id string, report folder.Report, first bool) {
+	m.Metrics.Ingested(id, "indexed", report.Written, 0)
+	if !first {
+		return
+	}
+	skipped := map[folder.SkipKind]int{}
+	for _, skip := range report.Skipped {
+		skipped[skip.Kind]++
+	}
+	for kind, n := range skipped {
+		m.Metrics.Ingested(id, string(kind), n, 0)
+	}
+}
+
+// Neutralised counts tags in documents that were made harmless.
+func (m Monitor) Neutralised(id string, tags int) { m.Metrics.Ingested(id, "indexed", 0, tags) }
+
+// Cached counts what happens in the caches.
+func (m Monitor) Cached(e cache.Event) {
+	switch e.Result {
+	case cache.SetError:
+		if errors.Is(e.Err, cache.ErrDropped) {
+			m.Metrics.RedisError(string(e.Kind), string(redis.Dropped))
+		}
+		return
+	case cache.Mismatched:
+		m.Mismatched(e.Tier, e.Mismatch)
+	}
+	tier, result := e.Tier, "miss"
+	switch e.Result {
+	case cache.Hit, cache.Skipped:
+		result = string(e.Result)
+	case cache.GetError:
+		result = "error"
+	case cache.Bypass:
+		tier = TierMemory
+	}
+	m.Metrics.CacheLookup(string(e.Kind), tier, result)
+}
+
+// Mismatched tells of a value that is not what was stored under its key.
+func (m Monitor) Mismatched(tier string, why cache.Mismatch) {
+	m.Metrics.Mismatch(string(why))
+	m.Tell(slog.LevelWarn, fmt.Sprintf("cache: a value in %s was not what its key says (%s), and was not used", tier, string(why)))
+}
+
+// TellOfCertificates says when certificates of upstreams are read again, and why they cannot
+// be used.
+func (m Monitor) TellOfCertificates(cfg *config.Config) {
+	config.TellOfCertificates(cfg, func(upstream config.Name, err error) {
+		if err != nil {
+			m.Tell(slog.LevelError, fmt.Sprintf("upstream %s: certificates cannot be read again, the last ones stay: %v", upstream, err))
+			return
+		}
+		m.Tell(slog.LevelInfo, fmt.Sprintf("upstream %s: new certificates are used", upstream))
+	})
+}

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"sidenote/retrieval"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/extract/pdf"
+	"sidenote/retrieval/knowledge/folder"
+	"sidenote/retrieval/knowledge/library"
+	"sidenote/retrieval/knowledge/store"
+	"sidenote/rewrite/tags"
+	"sidenote/rewrite/tokens"
+)
+
+// A Reader has what documents are read with: the tokenizer that measures chunks, and what
+// reads PDF.
+type Reader struct {
+	encodings   *tokens.Set
+	counter     retrieval.Counter // of chunks
+	pdf         *pdf.Reader
+	room        *folder.Room
+	apart       *folder.ChildReader
+	neutralised func(base string, tags int) // hears of tags that were made harmless; may be nil
+}
+
+// ChunkEncoding measures chunks; the models that read them may count otherwise.
+const ChunkEncoding = "o200k_base"
+
+// NewReader returns what reads documents. state is the state folder; "" for none.
+func NewReader(state string) (*Reader, error) {
+	encodings := tokens.New()
+	counter, err := encodings.Encoding(ChunkEncoding)
+	code := codeFolder(state)
+	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(code), room: folder.NewRoom(), apart: folder.NewChildReader(code)}, err
+}
+
+// codeFolder is where machine code is kept that reads PDF: in a state folder that is there, else with
+// what else of this user can be made anew, as a command without a state would compile for seconds
+// each time; "" where there is neither.
+func codeFolder(state string) string {
+	if folder := store.CodeFolder(state); folder != "" {
+		if _, err := os.Stat(state); err == nil {
+			return folder
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	// No folder stands between: one that is another user's would let them put in other code.
+	return filepath.Join(cache, "sidenote")
+}
+
+// Deps are what bases are read with.
+func (r *Reader) Deps() knowledge.Deps {
+	return knowledge.Deps{Counter: r.counter, PDF: r.pdf, Room: r.room, Apart: r.apart, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
+}
+
+// neutralise makes tags in a text of a base harmless.
+func (r *Reader) neutralise(base, text string) string {
+	clean, n := tags.Vocabulary{}.Neutralise(text, false)
+	if n > 0 && r.neutralised != nil {
+		r.neutralised(base, n)
+	}
+	return clean
+}
+
+// stateDeps are what a state folder is opened with. Where it is written, the tokens of
+// chunks are counted once, in the encodings of today's models.
+func (r *Reader) stateDeps(writing bool) (knowledge.Deps, error) {
+	deps := r.Deps()
+	if !writing {
+		return deps, nil
+	}
+	deps.Encodings = map[string]retrieval.Counter{}
+	for _, name := range []string{ChunkEncoding, "cl100k_base"} {
+		encoding, err := r.encodings.Encoding(name)
+		if err != nil {
+			return knowledge.Deps{}, err
+		}
+		deps.Encodings[name] = encoding
+	}
+	return deps, nil
+}
+
+// OpenLibrary opens a state folder for a command that does not serve.
+func OpenLibrary(ctx context.Context, path string, options library.Options) (*library.Library, error) {
+	reader, err := NewReader(path)
+	if err != nil {
+		return nil, err
+	}
+	deps, err := reader.stateDeps(!options.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	return library.Open(ctx, path, deps, options)
+}

@@ -1,0 +1,26 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sidenote/retrieval/knowledge/folder"
+)
+
+// A Reading is a folder that is being read: how far that is, and how long it has taken.
+type Reading struct {
+	folder.Progress
+	Took time.Duration
+}
+
+// Readings returns the folders that are being read, in the order of their bases.
+func Readings(b *Bases) (list []Reading) {
+	for _, x := range b.made.Load().indexers {
+		if i := x.status(); i.running {
+			list = append(list, Reading{Progress: i.progress, Took: time.Since(i.began)})
+		}
+	}
+	slices.SortFunc(list, func(a, b Reading) int { return cmp.Compare(a.Knowledge, b.Knowledge) })
+	return list
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"context"
+	"reflect"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/admin"
+	"sidenote/proxy/report"
+	"sidenote/rewrite"
+)
+
+// A Reloader reads the configuration again, and calls Reload of the Engine.
+type Reloader interface {
+	Reload(context.Context) (admin.Reloaded, error)
+	Problem() string // why the last reading has changed nothing; "" if it was good
+}
+
+// Running returns the configuration in force: that of the last Reload, or the first one.
+func (e *Engine) Running() *config.Config { return e.running.Load() }
+
+// Reload puts the tenants, policies, identity, models, upstreams and admin tokens of cfg in
+// place of those in force, and has embedded bases come and go; requests that began before
+// keep theirs. All else in cfg must be as it is in Running. The keys of issuers whose place is
+// new are fetched, within 5 s. After an error nothing has changed. It must not be called twice
+// at a time, nor before DataServer and AdminServer.
+func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
+	old := e.issuers.Load()
+	issuers, err := old.Next(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	e.Metrics.Add(report.MetricNames{
+		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
+	})
+	rw := e.admin.Load().Rewriter
+	if old := e.Running(); !reflect.DeepEqual(cfg.Models, old.Models) || !reflect.DeepEqual(cfg.ModelsFile, old.ModelsFile) {
+		rw = &rewrite.Rewriter{Retriever: rw.Retriever, Models: &ModelTable{Rows: cfg.ModelTable(), Encodings: e.Reader.encodings}, Calibration: rw.Calibration}
+	}
+	takeBack, err := addBases(ctx, e.Bases, cfg) // cfg is Running from here on
+	if err != nil {
+		return err
+	}
+	applied := false
+	defer func() {
+		if !applied { // an error, or a panic
+			takeBack()
+		}
+	}()
+	e.monitor.TellOfCertificates(cfg)
+	data := cfg.Proxy()
+	data.Tenants = e.tenants(cfg, issuers)
+	var keepPlanners func()
+	data.Tools, data.Outputs = kitOf(e, data.Tenants), outputsOf(e, data.Tenants)
+	if data.Planners, keepPlanners, err = e.planners.Of(cfg, rw.Models); err != nil {
+		return err
+	}
+	next := e.adminHandler(cfg, rw, data.Tenants, data.Planners)
+	if err := e.data.Reload(data, rw); err != nil {
+		return err
+	}
+	applied = true
+	keepPlanners()
+	e.admin.Store(next)
+	e.issuers.Store(issuers)
+	issuers.Replace(old, e.tasks.Start)
+	settleBases(e.Bases, cfg, e.tasks)
+	return nil
+}

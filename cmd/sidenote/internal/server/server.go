@@ -1,0 +1,326 @@
+// Package server wires a Sidenote from its configuration: knowledge bases, caches, planners,
+// embedders, budgets and the proxy. It also holds what runs beside requests, such as reading
+// folders and making vectors, and reports its health. Nothing else imports all of these.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/cache"
+	"sidenote/cache/budget"
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+	"sidenote/proxy/admin"
+	"sidenote/proxy/cited"
+	"sidenote/proxy/explain"
+	"sidenote/proxy/inspector"
+	"sidenote/proxy/planning"
+	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
+	"sidenote/proxy/transport"
+	"sidenote/proxy/transport/tcp"
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/followup"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/knowledge/store"
+	"sidenote/retrieval/vectorstore"
+	"sidenote/rewrite"
+	"sidenote/rewrite/model"
+	"sidenote/rewrite/toolcalls"
+)
+
+// Options say what a process does with an engine. The zero Options read folders into
+// memory, and other bases from the state folder as it is: that is for commands that look
+// at knowledge and change nothing.
+type Options struct {
+	Keep    bool   // bases are written to the state folder, or followed there
+	Address string // of the admin port, for others that want to write the state folder
+	Vectors bool   // the state folder is written, for vectors only: see Vectors
+	Serve   bool   // requests are served though nothing is kept: limits count in this process, and for it alone
+
+	// Tell hears of what goes wrong beside requests, and when it is over; it may be nil.
+	Tell func(level slog.Level, line string)
+	// Used hears of the tokens that services were sent; it may be nil, and may be called
+	// concurrently.
+	Used func(use Use, tokens int64)
+}
+
+// An Engine is everything between a request and its sources, wired.
+type Engine struct {
+	Config   *config.Config // with which it began; see Running
+	Metrics  *report.Metrics
+	Rewriter *rewrite.Rewriter
+	Reader   *Reader
+	Bases    *Bases
+	Planners *planning.Planners // of the configuration with which it began; nil: nothing is planned
+	Reloader Reloader           // reads the configuration again; nil: nothing does. Set it before AdminServer
+
+	// Turns returns what keeps the parts of turns that clients do not see. It is one store, which the
+	// first call makes: before the first request, since Redis is used from when it has answered.
+	Turns func() *toolcalls.TurnStore
+	// Outputs returns what remembers outputs of stages. It is one memory, made as that of Turns.
+	Outputs func() *cache.StageOutputs
+
+	catalogue *catalogue
+	view      *storeView
+	embedding *EmbeddingService // nil without embeddings
+	caches    *Caches
+	planners  *Planners
+	exchange  *Exchange         // nil without Redis
+	explained *explain.Ring     // nil if no requests are kept
+	overview  *explain.Recorder // of the last hour
+	sessions  *inspector.Sessions
+	keyUses   tenant.KeyUses
+	budgets   *budgets       // nil in a command
+	modes     *tenant.Switch // nil in a command
+
+	lostModes  error // why the modes that were set before the start could not be read
+	modesAside bool  // and their file was renamed
+
+	issuers  atomic.Pointer[Issuers]
+	monitor  Monitor
+	tasks    *Tasks
+	stopping atomic.Bool
+	opened   atomic.Bool // every base was opened once
+
+	running   atomic.Pointer[config.Config] // what is in force
+	data      *proxy.Server                 // nil until DataServer
+	addresses *transport.Addresses          // of clients of the data ports and of MCP; nil: not counted, or until DataServer
+	admin     atomic.Pointer[admin.Handler] // nil until AdminServer
+}
+
+// New wires a checked configuration. Nothing listens and nothing is indexed yet.
+func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
+	reader, err := NewReader(cfg.State.Path)
+	if err != nil {
+		return nil, err
+	}
+	if o.Tell == nil {
+		o.Tell = func(slog.Level, string) {}
+	}
+	if o.Used == nil {
+		o.Used = func(Use, int64) {}
+	}
+	version, commit := Version()
+	m := Monitor{Tell: o.Tell, Metrics: report.NewMetrics(report.MetricNames{
+		Tenants: config.Texts(cfg.TenantNames()), Upstreams: config.Texts(cfg.UpstreamNames()), Knowledge: config.Texts(cfg.KnowledgeNames()), Stages: stageNames(cfg),
+		Version: version, Commit: commit,
+	})}
+	reader.neutralised = m.Neutralised
+	m.TellOfCertificates(cfg)
+	e := &Engine{
+		Config: cfg, Metrics: m.Metrics, Reader: reader, monitor: m,
+		catalogue: &catalogue{made: map[string]retrieval.Retriever{}}, overview: explain.NewRecorder(), sessions: inspector.NewSessions(),
+	}
+	e.running.Store(cfg)
+	e.catalogue.named.Store(&map[string]retrieval.Base{})
+	e.issuers.Store(NewIssuers(cfg, m.Tell))
+	if n := int(cfg.Explain.Keep); n > 0 {
+		e.explained = explain.New(n, cfg.Explain.Bodies)
+	}
+	if e.caches, err = NewCaches(cfg, func() bool { return limitedOnRedis(e.Running()) }, m); err != nil {
+		return nil, err
+	}
+	e.Turns, e.Outputs = sync.OnceValue(e.caches.Turns), sync.OnceValue(e.caches.Outputs)
+	e.tasks = NewTasks(ctx, m.Panicked)
+	if o.Keep {
+		e.openModes()
+	}
+	if o.Keep || o.Serve {
+		if e.budgets, err = openBudgets(e.Running, e.caches.Changed, o.Keep, m, e.tasks); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	tracker := openCalibration(e)
+	analysed := new(analysis.Recent)
+	e.catalogue.group = &knowledge.Group{Base: e.catalogue.embedded, Analysed: analysed, Searched: m.Metrics.Searched, Start: e.tasks.Start, Wait: floorWait}
+	e.embedding = NewEmbeddingService(e.Running, reader.counter, EmbeddingOptions{Tell: o.Tell, Counted: func(use, result string, tokens int) {
+		m.Metrics.Embedding(use, result, tokens)
+		o.Used(Use(use), int64(tokens))
+	}})
+	if e.embedding != nil {
+		if e.catalogue.group.Questions, err = e.caches.Questions(e.embedding.Client); err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	e.catalogue.together = e.caches.Before(e.catalogue.group, cache.Candidates)
+	e.catalogue.cached = func(base retrieval.Base) retrieval.Retriever {
+		return e.caches.Before(m.Searched(base), cache.Candidates)
+	}
+	e.view = newStoreView(e.catalogue, analysed.HasTerms, func(id string) retrieval.Reason { return e.Bases.unready(id) })
+	if err := e.openBases(ctx, o); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	pipeline := &retrieval.Pipeline{Bases: e.catalogue.retriever, Joint: e.catalogue.joint, Terms: analysed.Terms, Punctual: true} // all behind caches
+	prepare := &retrieval.Prepare{Next: e.caches.Before(pipeline, cache.Selected), Ref: e.catalogue.Ref, HasTerms: analysed.HasTerms, Join: followup.Join, Unready: e.Bases.unready}
+	e.Rewriter = &rewrite.Rewriter{Retriever: prepare, Models: &ModelTable{Rows: cfg.ModelTable(), Encodings: reader.encodings}, Calibration: tracker}
+	if err := e.openPlanners(o); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+// openCalibration returns what learns how upstreams count. With Redis replicas share it.
+func openCalibration(e *Engine) *model.Tracker {
+	tracker := model.NewTracker()
+	if store := e.caches.Calibration(); store != nil {
+		e.exchange = &Exchange{Tracker: tracker, Store: store, Mismatched: func(why cache.Mismatch) { e.monitor.Mismatched(TierRedis, why) }}
+		e.tasks.Start(e.exchange.Run)
+	}
+	return tracker
+}
+
+// openPlanners makes what asks the planners and rerankers of policies.
+func (e *Engine) openPlanners(o Options) error {
+	options := PlannerOptions{Cache: e.Config.Cache, Metrics: e.monitor.Metrics, Cached: e.monitor.Cached, Changed: e.monitor.Changed, Watch: e.monitor.WatchBreaker}
+	if e.budgets != nil {
+		options.Meter = e.budgets.meter
+	}
+	e.planners = NewPlanners(options)
+	made, keep, err := e.planners.Of(e.Config, e.Rewriter.Models)
+	if err != nil {
+		return err
+	}
+	keep()
+	if e.Planners = made; made != nil {
+		counted := made.Used
+		made.Used = func(tenant string, kind budget.Kind, tokens int64) {
+			counted(tenant, kind, tokens)
+			o.Used(Use(kind), tokens)
+		}
+	}
+	return nil
+}
+
+// floorWait is how long a search of several bases waits for their least score to be measured
+// after one of them has changed.
+const floorWait = 100 * time.Millisecond
+
+// openBases opens the state folder and makes the bases.
+func (e *Engine) openBases(ctx context.Context, o Options) error {
+	state := &stateFolder{cfg: &e.running, options: o, reader: e.Reader, view: e.view, group: e.catalogue.group, embedding: e.embedding, monitor: e.monitor}
+	e.Bases = &Bases{
+		cfg: &e.running, keep: o.Keep, catalogue: e.catalogue, changed: make(chan struct{}, 1),
+		stores: map[string]*vectorstore.Base{}, state: state, reader: e.Reader, view: e.view, monitor: e.monitor,
+	}
+	if err := state.open(ctx); err != nil {
+		return err
+	}
+	e.catalogue.library = state.library
+	e.Bases.open(e.tasks)
+	if e.embedding != nil && o.Keep {
+		e.monitor.WatchBreaker("embeddings", e.embedding.Client.Skips)
+		e.embedding.Learn(ctx, state.library)
+		e.tasks.Start(func(ctx context.Context) { e.embedding.Run(ctx, state.library) })
+	}
+	return nil
+}
+
+// Close ends what runs in the background, and closes the state folder and the caches.
+func (e *Engine) Close() error {
+	e.tasks.Close()
+	e.embedding.Close()
+	var errs []error
+	if e.Bases != nil { // nil if New failed before
+		errs = closeBases(e.Bases)
+	}
+	if e.planners != nil {
+		errs = append(errs, e.planners.Close())
+	}
+	if e.budgets != nil {
+		errs = append(errs, e.budgets.close())
+	}
+	return errors.Join(append(errs, e.caches.Close())...)
+}
+
+// Panicked is a panics.Handler of what runs beside requests.
+func (e *Engine) Panicked(value any, stack []byte) { e.monitor.Panicked(value, stack) }
+
+// Shared says in a few words what replicas share, once that is known.
+func (e *Engine) Shared(ctx context.Context) string { return e.caches.Describe(ctx) }
+
+// DataServer is the server of the data port. Call it once.
+func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
+	cfg, all := e.Config.Proxy(), report.Recorders{e.overview, records}
+	if limit := tcp.DescriptorLimit(); cfg.Connections > tcp.SharesOf(limit).Data {
+		e.monitor.Tell(slog.LevelWarn, fmt.Sprintf("connections: %d are more than the limit of open files, %d, allows; %d are accepted at once", cfg.Connections, limit, tcp.SharesOf(limit).Data))
+	}
+	if e.Config.PerAddress > 0 {
+		e.addresses = &transport.Addresses{Most: int(e.Config.PerAddress), Trusted: config.Networks(e.Config.Proxies)}
+	}
+	cfg.Addresses = e.addresses
+	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
+	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants)
+	cfg.Documents = cited.Documents{URL: e.catalogue.urlOf, Terms: analysis.Terms}
+	if e.budgets != nil {
+		cfg.Budgets = e.budgets.meter
+	}
+	e.issuers.Load().Begin(e.tasks.Start)
+	if e.explained != nil {
+		all = report.Recorders{e.overview, e.explained, records}
+		if e.Config.Explain.Bodies != explain.BodiesOff {
+			cfg.Bodies = e.explained
+		}
+	}
+	server, err := proxy.New(cfg, e.Rewriter, e.Metrics, log, all...)
+	e.data = server
+	return server, err
+}
+
+// tenants says who may call by cfg. What is known of callers while the process runs is shared
+// by all that ask for it.
+func (e *Engine) tenants(cfg *config.Config, i *Issuers) proxy.Tenants {
+	t := cfg.Proxy().Tenants
+	t.Uses = &e.keyUses
+	i.Fill(&t)
+	return t
+}
+
+// TelemetryServer is the server for scrapers and probes.
+func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
+	return admin.NewServer(e.telemetry().Handle, log, e.Metrics.Panicked)
+}
+
+// AdminServer is the server for people who run Sidenote. Call it once.
+func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
+	e.admin.Store(e.adminHandler(e.Config, e.Rewriter, e.tenants(e.Config, e.issuers.Load()), e.Planners))
+	return admin.NewServer(func(ctx *fasthttp.RequestCtx) { e.admin.Load().Handle(ctx) }, log, e.Metrics.Panicked)
+}
+
+func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants proxy.Tenants, plans *planning.Planners) *admin.Handler {
+	directory := proxy.NewDirectory(tenants)
+	h := &admin.Handler{
+		Telemetry: e.telemetry(), Rewriter: rw, Assembler: rewrite.NewAssembler(rw.Models), Planners: plans, Tenants: directory,
+		Explain: e.explained, Overview: e.overview, Modes: e.modes, Lookup: lookupOf(e, cfg, rw, directory, plans), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),
+		Token: cfg.Admin.Token.Value, ReadToken: cfg.Admin.ReadToken.Value,
+		StateToken: func() (string, error) { return store.AdminToken(e.Config.State.Path) },
+	}
+	if e.budgets != nil {
+		h.Usage = e.budgets.reporter
+	}
+	h.Inspector = inspector.New(inspector.Data{
+		Requests: e.explained, Overview: func() *explain.Overview { return e.overview.View(time.Now(), e.explained) }, Tenants: h.Tenants, Policies: Policies{Config: cfg}, Knowledge: h.Lookup, Learnt: rw.Calibration, Modes: e.modes, Usage: h.Usage,
+		DryRun: &explain.DryRunner{Rewriter: rw, Planners: plans, Modes: e.modes},
+	}, e.sessions)
+	if e.Reloader != nil {
+		h.Reload = e.Reloader.Reload
+	}
+	return h
+}
+
+// manager is nil without a state folder.
+func (e *Engine) manager(cfg *config.Config) admin.Manager {
+	if e.Bases.state.library == nil {
+		return nil
+	}
+	return &manager{cfg: cfg, state: e.Bases.state, made: &e.Bases.made, stores: e.Bases.stores, view: e.view, monitor: e.monitor}
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sidenote/proxy/explain"
+	"sidenote/retrieval"
+	"sidenote/retrieval/followup"
+	"sidenote/retrieval/knowledge"
+)
+
+// A storeView shows knowledge bases on the admin port in the shape of OpenAI's vector
+// stores.
+type storeView struct {
+	catalogue *catalogue
+	search    retrieval.Retriever
+	created   time.Time
+
+	mu    sync.Mutex
+	known map[string]explain.Store // what is known of a base beside its content
+}
+
+// newStoreView returns the view of a catalogue. Each base is searched as the pipeline
+// does, through its caches.
+func newStoreView(bases *catalogue, hasTerms func(string) bool, unready func(id string) retrieval.Reason) *storeView {
+	one := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates}
+		base := bases.retriever(q.Bases[0].Knowledge)
+		if base == nil { // deleted since it was looked up
+			return retrieval.Result{Reason: retrieval.ReasonNoKnowledge}, retrieval.ErrUnavailable
+		}
+		return base.Retrieve(ctx, q)
+	}
+	return &storeView{
+		catalogue: bases, search: &retrieval.Prepare{Next: retrieval.Whole{Next: retrieval.Func(one)}, Ref: bases.Ref, HasTerms: hasTerms, Join: followup.Join, Unready: unready},
+		created: time.Now(), known: map[string]explain.Store{},
+	}
+}
+
+// Candidates searches one base.
+func (v *storeView) Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+	return v.search.Retrieve(ctx, q)
+}
+
+// noteChange notes that the content of a base has changed.
+func (v *storeView) noteChange(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.known[id] = explain.Store{Changed: time.Now()}
+}
+
+// noteStore notes what a vector store holds.
+func (v *storeView) noteStore(id string, files int, bytes int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s := v.known[id]
+	if s.Changed.IsZero() || s.Files != files || s.Bytes != bytes {
+		v.known[id] = explain.Store{Changed: time.Now(), Files: files, Bytes: bytes}
+	}
+}
+
+// Store tells what a base holds.
+func (v *storeView) Store(id string) (explain.Store, bool) {
+	base, ok := v.catalogue.base(id)
+	if !ok {
+		return explain.Store{}, false
+	}
+	v.mu.Lock()
+	s := v.known[id]
+	v.mu.Unlock()
+	s.Created = v.created
+	embedded, ok := base.(*knowledge.Base)
+	if !ok {
+		s.Generation = base.Ref().Generation
+		return s, true
+	}
+	c := embedded.Content()
+	if c == nil {
+		return s, true
+	}
+	s.Generation, s.Files, s.Bytes = c.Generation(), c.Documents(), c.Bytes()
+	s.File = func(i int) explain.KnowledgeFile {
+		h := c.Held(i)
+		return explain.KnowledgeFile{ID: h.ID, Name: h.Name, Chunks: h.Chunks, Bytes: int64(h.Bytes), Attributes: h.Attributes}
+	}
+	return s, true
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"sidenote/proxy/panics"
+)
+
+// Tasks are what runs in the background until Close.
+type Tasks struct {
+	panicked panics.Handler
+
+	mu      sync.Mutex // held to start one
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// NewTasks returns tasks that keep the values of ctx, and do not end with it.
+func NewTasks(ctx context.Context, panicked panics.Handler) *Tasks {
+	t := &Tasks{panicked: panicked}
+	t.ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return t
+}
+
+// Start runs f unless the tasks are being closed.
+func (t *Tasks) Start(f func(ctx context.Context)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() == nil {
+		t.running.Add(1)
+		panics.Go(t.panicked, func() { f(t.ctx) }, t.running.Done)
+	}
+}
+
+// Close ends all tasks and waits for them; none starts afterwards.
+func (t *Tasks) Close() {
+	t.mu.Lock()
+	t.cancel()
+	t.mu.Unlock()
+	t.running.Wait()
+}

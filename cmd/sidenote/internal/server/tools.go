@@ -1,0 +1,63 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy"
+	"sidenote/proxy/rounds"
+	"sidenote/retrieval"
+	"sidenote/retrieval/analysis"
+	"sidenote/retrieval/knowledge"
+	"sidenote/retrieval/tools"
+)
+
+// Toolbox answers calls of tools as requests are answered: through the caches, under the filters
+// of who calls.
+func (e *Engine) Toolbox() *tools.Box {
+	return &tools.Box{
+		Knowledge: tools.Knowledge{Retriever: e.Rewriter.Retriever, Reader: e.catalogue, Terms: analysis.Terms},
+		Bases: func() []tools.Base {
+			cfg := e.Running()
+			return config.ToolBases(cfg.Knowledge, cfg.KnowledgeNames())
+		},
+	}
+}
+
+// urlOf returns the attribute "url" of a document of an embedded base; "" if it has none.
+func (c *catalogue) urlOf(id, doc string) string {
+	base := c.embedded(id)
+	if base == nil || base.Content() == nil {
+		return ""
+	}
+	held, _ := knowledge.Lookup(base.Content(), doc)
+	url, _ := held.Attributes["url"].(string)
+	return url
+}
+
+// Passage reads on in a document, of an embedded base or elsewhere.
+func (c *catalogue) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
+	switch base, _ := c.base(p.Knowledge); base := base.(type) {
+	case *knowledge.Base:
+		return c.group.Passage(ctx, q, p)
+	case retrieval.Reader:
+		return base.Passage(ctx, q, p)
+	}
+	return nil, fmt.Errorf("%s: %w", p.Knowledge, retrieval.ErrNoHit)
+}
+
+// kitOf is what answers the calls of models, for tenants. It keeps turns where some of them have tools.
+func kitOf(e *Engine, of proxy.Tenants) *rounds.Kit {
+	kit := &rounds.Kit{Box: e.Toolbox()}
+	for _, p := range proxy.NewDirectory(of).Policies() {
+		has := len(p.Tools.Offer) > 0
+		for i := range p.Overrides {
+			has = has || len(p.Overrides[i].Policy.Tools.Offer) > 0
+		}
+		if has {
+			kit.Turns = e.Turns()
+		}
+	}
+	return kit
+}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/retrieval/vectorstore"
+	"sidenote/rewrite/tags"
+)
+
+// openStore begins to use the vector store of a base, and asks it now and then until the
+// Engine is closed.
+func (b *Bases) openStore(name config.Name) *vectorstore.Base {
+	id := string(name)
+	store := vectorstore.Open(b.storeOptions(name))
+	b.stores[id] = store
+	b.monitor.WatchBreaker("vector_store/"+id, store.Skips)
+	return store
+}
+
+func (b *Bases) storeOptions(name config.Name) vectorstore.Options {
+	o, id := b.cfg.Load().VectorStore(name), string(name)
+	o.Version = tags.Version
+	o.Neutralise = func(text string) string { return b.reader.neutralise(id, text) }
+	o.Looked = func(files int, bytes int64) {
+		b.monitor.Metrics.Knowledge(id, files, 0, bytes, time.Now())
+		b.view.noteStore(id, files, bytes)
+	}
+	o.Changed = b.monitor.Changed
+	return o
+}
+
+// firstAnswerWait is how long start-up waits for the first answers of stores.
+const firstAnswerWait = 2 * time.Second
+
+// AwaitStores waits until the vector stores have told their state, or some time has
+// passed, and tells of each what is known then. tell may be nil.
+func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) {
+	ctx, cancel := context.WithTimeout(ctx, firstAnswerWait)
+	defer cancel()
+	for _, name := range b.cfg.Load().KnowledgeNames() {
+		id := string(name)
+		store, ok := b.stores[id]
+		if !ok {
+			continue
+		}
+		o := b.cfg.Load().VectorStore(name)
+		line := fmt.Sprintf("%s: vector store %s at %s", id, o.Store, o.BaseURL.Host)
+		select {
+		case <-store.Asked():
+		case <-ctx.Done():
+			line += ": no answer yet"
+		}
+		for _, problem := range store.Trouble() {
+			line = strings.TrimPrefix(problem, "knowledge ")
+		}
+		if tell != nil {
+			tell(Indexed{ID: id, Line: line})
+		}
+	}
+}
+
+// storeProblems says what is wrong with a vector store.
+func (b *Bases) storeProblems(id string) []string {
+	lines := b.stores[id].Trouble()
+	if len(lines) == 0 && b.stores[id].Ref().Generation == "" {
+		return []string{"knowledge " + id + ": indexing"}
+	}
+	return lines
+}

@@ -1,0 +1,87 @@
+package serving
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/proxy/admin"
+)
+
+// changes compares a configuration with the one in force. It lists the tenants that differ,
+// and by which keys; the other keys that differ and are taken over; and those that need a
+// restart.
+func changes(old, fresh *config.Config) admin.Reloaded {
+	out := admin.Reloaded{Object: "reload", Tenants: []admin.ReloadedTenant{}, Keys: []string{}, Restart: []string{}}
+	all := config.CompareConfigs(old, fresh)
+	for _, t := range all.Tenants {
+		keys := keysOf(t.Changes, false)
+		if t.What != config.Changed || len(keys) > 0 { // what needs a restart does not change it now
+			out.Tenants = append(out.Tenants, admin.ReloadedTenant{Tenant: string(t.Name), Change: t.What, Keys: keys})
+		}
+	}
+	for i, c := range all.Keys { // of a base or an upstream that is new or gone, its name says all
+		if parts := strings.SplitN(c.Key, ".", 3); len(parts) == 3 && !inBoth(old, fresh, parts[0], config.Name(parts[1])) {
+			all.Keys[i].Key = parts[0] + "." + parts[1]
+		}
+	}
+	out.Keys = append(out.Keys, keysOf(all.Keys, false)...)
+	out.Restart = append(out.Restart, keysOf(all.Keys, true)...)
+	ups, freshUps := config.ProxyUpstreams(old), config.ProxyUpstreams(fresh)
+	for _, name := range fresh.KnowledgeNames() {
+		up := old.Knowledge[name].Upstream
+		if before, after := ups[string(up)], freshUps[string(up)]; up != "" && !reflect.DeepEqual(before, after) {
+			out.Restart = append(out.Restart, fmt.Sprintf("knowledge.%s (its upstream %s)", name, up))
+		}
+	}
+	return out
+}
+
+// inBoth tells whether two configurations have a base or an upstream. Other keys are in both.
+func inBoth(a, b *config.Config, key string, name config.Name) bool {
+	switch key {
+	case "knowledge":
+		_, inA := a.Knowledge[name]
+		_, inB := b.Knowledge[name]
+		return inA && inB
+	case "upstreams":
+		_, inA := a.Upstreams[name]
+		_, inB := b.Upstreams[name]
+		return inA && inB
+	}
+	return true
+}
+
+// keysOf returns the keys that need a restart, or those that do not.
+func keysOf(changes []config.Change, restart bool) (keys []string) {
+	for _, c := range changes {
+		if c.Restart == restart && !slices.Contains(keys, c.Key) {
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys
+}
+
+// notYet lists the tenants that would search bases which only a restart brings, and those
+// that are gone though ports are theirs until a restart.
+func notYet(next, fresh *config.Config) (problems config.Problems) {
+	for _, l := range next.CallerPorts() {
+		if _, there := fresh.Tenants[l.Tenant]; l.Tenant != "" && !there {
+			problems = append(problems, config.Problem{Place: fresh.Place("tenants"), Key: "tenants." + string(l.Tenant), Reason: fmt.Sprintf("is gone, and %s is its port until a restart", l.Address)})
+		}
+	}
+	for _, name := range fresh.TenantNames() {
+		p, _ := fresh.Tenant(name)
+		for one := range p.All {
+			for _, id := range one.Rewrite.Knowledge {
+				if _, runs := next.Knowledge[config.Name(id)]; !runs {
+					key := "knowledge." + id
+					problems = append(problems, config.Problem{Place: fresh.Place(key), Key: key, Reason: fmt.Sprintf("is a new vector store, so it needs a restart, and tenant %s would search it", name)})
+				}
+			}
+		}
+	}
+	return problems
+}

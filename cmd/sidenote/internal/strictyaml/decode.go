@@ -1,0 +1,448 @@
+// Package strictyaml reads configuration files strictly: unknown keys, duplicate keys and wrong
+// types are errors with line and column, and likely spellings are suggested. It knows no key by
+// name.
+//
+// The YAML parser needs time and memory that grow with the square of the entries of one map, so a
+// large file is parsed in parts, several at a time. A schema says which keys the types of a
+// configuration have; the decoder, the comparison and the JSON Schema all read it, so that they
+// agree.
+package strictyaml
+
+import (
+	"encoding"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// A Decoder reads one file's nodes into values and notes where each stood.
+// Decoding over a value that is already filled replaces scalars and lists and
+// goes into maps: that is how extends merges.
+type Decoder struct {
+	File      string
+	Marks     Marks
+	Problems  *Problems
+	Variables Variables
+	Shared    reflect.Type // a struct whose maps and lists several files may add to; nil: there is none
+	Fields    Cache
+}
+
+// A Node is a type that reads its own node, and reports what is wrong with it.
+type Node interface {
+	DecodeYAML(d *Decoder, key string, n ast.Node)
+}
+
+// A Mark is the place of a key's value, and its node.
+type Mark struct {
+	Place
+	Node ast.Node // nil below tenants: nobody reads theirs again, and those of many fill the memory
+	Env  string   // the variable that the value was read from
+}
+
+// Text is the scalar at a mark, as it was written.
+func (m Mark) Text() string {
+	text, _ := Text(m.Node)
+	return text
+}
+
+// Marks has the marks of all keys that are written.
+type Marks map[string]Mark
+
+// Nearest returns the mark of a key, or of the closest key above it that has one.
+func (all Marks) Nearest(key string) (m Mark, ok bool) {
+	for ; key != "" && !ok; key = key[:max(strings.LastIndexAny(key, ".["), 0)] {
+		m, ok = all[key]
+	}
+	return m, ok
+}
+
+func (d *Decoder) place(n ast.Node) Place {
+	p := Position(n)
+	return Place{File: d.File, Line: max(p.Line, 1), Column: max(p.Column, 1)}
+}
+
+// Note notes that the value n of a key stands at a node.
+func (d *Decoder) Note(key string, at, n ast.Node) {
+	if strings.HasPrefix(key, "tenants.") {
+		n = nil
+	}
+	d.Marks[key] = Mark{Place: d.place(at), Node: n}
+}
+
+// Problem reports what is wrong with the node at a key.
+func (d *Decoder) Problem(n ast.Node, key, format string, args ...any) {
+	*d.Problems = append(*d.Problems, Problem{Place: d.place(n), Key: key, Reason: fmt.Sprintf(format, args...)})
+}
+
+// Part decodes a part of the file into a map of the schema.
+func (d *Decoder) Part(p Part, to reflect.Value) {
+	if p.Key == "" {
+		d.Value("", p.Node, to, "")
+		return
+	}
+	for _, f := range d.Fields.Fields(to.Type()) {
+		if f.Key == p.Key { // an unknown one has been reported
+			d.Value(p.Key, p.Node, to.FieldByIndex(f.Index), f.Tag)
+		}
+	}
+}
+
+// Value decodes n into v. tag holds the limits of the field, and of the
+// elements where the field is a list.
+func (d *Decoder) Value(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
+	if !d.Readable(key, n) {
+		return
+	}
+	if _, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok || scalarKind(v) {
+		d.Scalar(key, n, v, tag)
+		return
+	}
+	if own, ok := v.Addr().Interface().(Node); ok {
+		own.DecodeYAML(d, key, n)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.Structure(key, n, v)
+	case reflect.Map:
+		d.mapping(key, n, v)
+	case reflect.Slice:
+		d.List(key, n, v, tag)
+	default:
+		panic("BUG: schema holds a " + v.Type().String())
+	}
+}
+
+// Readable refuses anchors, aliases, tags and blanks.
+func (d *Decoder) Readable(key string, n ast.Node) bool {
+	switch n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
+		d.Problem(n, key, "anchors, aliases and tags are not read; policies share by extends")
+		return false
+	}
+	if blank(n) {
+		d.Problem(n, key, "is blank; give it a value or leave the key out")
+		return false
+	}
+	return true
+}
+
+func scalarKind(v reflect.Value) bool {
+	kinds := []reflect.Kind{reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64}
+	return slices.Contains(kinds, v.Kind())
+}
+
+// blank tells whether a key was written but nothing after it, which a reader
+// could take for "none" or for "the default".
+func blank(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.NullNode:
+		return true
+	case *ast.MappingNode:
+		return len(n.Values) == 0
+	case *ast.SequenceNode:
+		return len(n.Values) == 0
+	}
+	text, ok := Text(n)
+	return ok && strings.TrimSpace(text) == ""
+}
+
+// Text is the text of a scalar as it was written, so that off, no and
+// 1.0 mean what they look like.
+func Text(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// Scalar decodes a scalar, or the variable in its place, within the limits of a tag.
+func (d *Decoder) Scalar(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
+	text, ok := Text(n)
+	from := ""
+	if IsVariable(n) {
+		if text, from, ok = d.Variable(key, n); !ok {
+			return
+		}
+	}
+	if !ok {
+		d.Problem(n, key, "expected one value, got a %s", Shape(n))
+		return
+	}
+	refuse := func(format string, args ...any) {
+		d.Problem(n, key, "%s", Sourced(fmt.Sprintf(format, args...), text, from))
+	}
+	if words := tag.Get("of"); words != "" && !slices.Contains(strings.Split(words, "|"), text) {
+		refuse("%q is none of %s%s", text, strings.ReplaceAll(words, "|", ", "),
+			MeantWord(text, strings.Split(words, "|")))
+		return
+	}
+	parsed := reflect.New(v.Type()).Elem()
+	if err := setText(parsed, text); err != nil {
+		refuse("%v", err)
+		return
+	}
+	if lo, hi := tag.Get("min"), tag.Get("max"); lo != "" && outside(parsed, lo, hi) {
+		refuse("%s is out of range; use %s to %s", text, lo, hi)
+		return
+	}
+	v.Set(parsed)
+}
+
+// setText parses text as v's type does.
+func setText(v reflect.Value, text string) error {
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(text))
+	}
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		dur, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a duration; %s", text, WriteIt(text, "300ms, 5s or 10m"))
+		}
+		v.SetInt(int64(dur))
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		v.SetBool(text == "true")
+	case reflect.Int:
+		i, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		v.SetInt(int64(i))
+	default:
+		panic("BUG: schema holds a " + v.Type().String())
+	}
+	return nil
+}
+
+// outside tells whether v is below lo or above hi, which are texts of v's type.
+func outside(v reflect.Value, lo, hi string) bool {
+	limit := func(text string) int64 {
+		l := reflect.New(v.Type()).Elem()
+		if err := setText(l, text); err != nil {
+			panic("BUG: limit in schema: " + err.Error())
+		}
+		return l.Int()
+	}
+	return v.Int() < limit(lo) || v.Int() > limit(hi)
+}
+
+// Shape is what people call a node of that kind.
+func Shape(n ast.Node) string {
+	switch n.(type) {
+	case ast.MapNode:
+		return "map"
+	case ast.ArrayNode:
+		return "list"
+	}
+	return "value"
+}
+
+// plain is a map that says what a text in its place means.
+type plain interface{ SetPlain(text string) error }
+
+// Structure decodes a map into a struct, or a string into its first field.
+func (d *Decoder) Structure(key string, n ast.Node, v reflect.Value) {
+	if s, ok := v.Addr().Interface().(interface{ SetDefaults() }); ok {
+		s.SetDefaults()
+	}
+	fields := d.Fields.Fields(v.Type())
+	if text, ok := Text(n); ok {
+		if s, ok := v.Addr().Interface().(plain); ok {
+			if err := s.SetPlain(text); err != nil {
+				d.Problem(n, key, "%v", err)
+			}
+			return
+		}
+		first := fields[0]
+		if k := first.Type.Kind(); k == reflect.Slice || k == reflect.Map || slices.ContainsFunc(fields[1:], Field.Needed) {
+			d.Problem(n, key, "expected a map, got a %s", Shape(n))
+			return
+		}
+		d.Note(Join(key, first.Key), n, n)
+		d.Value(Join(key, first.Key), n, v.FieldByIndex(first.Index), first.Tag)
+		return
+	}
+	seen := make([]bool, len(fields))
+	d.Entries(key, n, func(name string, nameNode, val ast.Node) {
+		i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == name })
+		if i < 0 {
+			d.Problem(nameNode, Join(key, name), "unknown key%s", d.suggestion(key, name, fields, v.Type()))
+			return
+		}
+		seen[i] = true
+		d.Value(Join(key, name), val, v.FieldByIndex(fields[i].Index), fields[i].Tag)
+	})
+	for i, f := range fields {
+		if f.Needed() && !seen[i] && Shape(n) == "map" {
+			d.Problem(n, Join(key, f.Key), "is missing")
+		}
+	}
+}
+
+// suggestion names the key that an unknown one should have been: a similar one beside it or, for a
+// key at the top of the file, the places further down where keys have that name.
+func (d *Decoder) suggestion(key, name string, fields []Field, of reflect.Type) string {
+	if similar := DidYouMean(name, Keys(fields)); similar != "" || key != "" {
+		return similar
+	}
+	places := d.placesOf(name, "", of, 3)
+	if len(places) == 0 {
+		return ""
+	}
+	return "; it belongs in " + strings.Join(places[:min(len(places), 2)], " or ")
+}
+
+// placesOf returns the maps below key that have a key of that name, at most depth levels down. Those
+// nearest to the top come first.
+func (d *Decoder) placesOf(name, key string, of reflect.Type, depth int) (places []string) {
+	type below struct {
+		key string
+		of  reflect.Type
+	}
+	level := []below{{key, of}}
+	for range depth {
+		var next []below
+		for _, b := range level {
+			for _, f := range d.Fields.Fields(b.of) {
+				at, t := Join(b.key, f.Key), f.Type
+				if f.Key == name && b.key != key && !slices.Contains(places, b.key) {
+					places = append(places, b.key)
+				}
+				switch t.Kind() {
+				case reflect.Map:
+					at, t = at+".NAME", t.Elem()
+				case reflect.Slice:
+					t = t.Elem()
+				}
+				if t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[Node]()) && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+					next = append(next, below{at, t})
+				}
+			}
+		}
+		level = next
+	}
+	return places
+}
+
+// A plainMap is a map that may be written as the text of its only entry.
+type plainMap interface {
+	// PlainName returns the name of the entry that text stands for, in a file of folder dir.
+	PlainName(dir, text string) (name string, err error)
+}
+
+func (d *Decoder) mapping(key string, n ast.Node, v reflect.Value) {
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	if of, ok := v.Interface().(plainMap); ok {
+		if text, ok := Text(n); ok {
+			d.plainEntry(key, n, v, text, of)
+			return
+		}
+	}
+	d.Entries(key, n, func(name string, nameNode, val ast.Node) {
+		k := reflect.New(v.Type().Key()).Elem()
+		if err := setText(k, name); err != nil {
+			d.Problem(nameNode, key, "%v", err)
+			return
+		}
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.Value(Join(key, name), val, elem, "")
+		v.SetMapIndex(k, elem)
+	})
+}
+
+// plainEntry decodes a text that stands for a map with one entry.
+func (d *Decoder) plainEntry(key string, n ast.Node, v reflect.Value, text string, of plainMap) {
+	name, err := of.PlainName(filepath.Dir(d.File), text)
+	k := reflect.New(v.Type().Key()).Elem()
+	if err == nil {
+		err = setText(k, name)
+	}
+	if err != nil {
+		d.Problem(n, key, "%v", err)
+		return
+	}
+	elem := reflect.New(v.Type().Elem()).Elem()
+	d.Value(Join(key, name), n, elem, "")
+	v.SetMapIndex(k, elem)
+}
+
+// Entries calls f for each entry of a map whose key is new; a key written
+// twice, here or in an earlier file, is a problem.
+func (d *Decoder) Entries(key string, n ast.Node, f func(name string, nameNode, val ast.Node)) {
+	m, ok := n.(ast.MapNode)
+	if !ok {
+		d.Problem(n, key, "expected a map, got a %s", Shape(n))
+		return
+	}
+	torn := d.torn(key, m)
+	for it := m.MapRange(); it.Next(); {
+		if torn[it.Key()] || torn[it.Value()] {
+			continue
+		}
+		name, ok := Text(it.Key())
+		if !ok {
+			d.Problem(it.Key(), key, "has a key that is not plain text")
+			continue
+		}
+		at := Join(key, name)
+		if before, ok := d.Marks[at]; ok && !d.shared(at, before) {
+			d.Problem(it.Key(), at, "is here twice; the first is at %s", before.Place)
+			continue
+		}
+		d.Note(at, it.Key(), it.Value())
+		f(name, it.Key(), it.Value())
+	}
+}
+
+// shared tells whether several files may have the map at key.
+func (d *Decoder) shared(key string, before Mark) bool {
+	return before.File != d.File && d.Shared != nil && slices.Contains(Keys(Fields(d.Shared)), key)
+}
+
+// List decodes a list. tag holds the limits of its elements.
+func (d *Decoder) List(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
+	a, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.Problem(n, key, "expected a list, as in [a, b], got a %s", Shape(n))
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), 0, len(a.Values))
+	if _, more := d.Marks[key+"[0]"]; more {
+		out = reflect.AppendSlice(out, v) // models of an earlier file
+	}
+	texts := map[string]bool{}
+	for _, item := range a.Values {
+		at := key + "[" + strconv.Itoa(out.Len()) + "]"
+		d.Note(at, item, item)
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.Value(at, item, elem, tag)
+		out = reflect.Append(out, elem)
+		if text, ok := Text(item); ok && texts[text] && elem.Kind() == reflect.String {
+			d.Problem(item, at, "%q is listed twice", text)
+		} else if ok {
+			texts[text] = true
+		}
+	}
+	v.Set(out)
+}

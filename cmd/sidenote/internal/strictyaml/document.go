@@ -1,0 +1,210 @@
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+const (
+	// partSize is how many bytes of text a part has at least: some hundred entries.
+	partSize = 32 << 10
+	// maxWhole is how long a text may be to be parsed as one where its parts cannot be.
+	maxWhole = 4 << 20
+)
+
+// An Error says where and why a text is not one document in YAML.
+type Error struct {
+	Line, Column int // from 1
+	Reason       string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Reason) }
+
+// A Part is some of a document. With the key "" it is its root, or a map with some entries of
+// its root; else it is a map with more entries for the map that the root has at Key.
+type Part struct {
+	Key  string
+	Node ast.Node
+}
+
+// Parts parses a text. An *Error comes alone, and last.
+func Parts(text []byte) iter.Seq2[Part, *Error] {
+	return parts(string(Unmarked(text)), partSize)
+}
+
+func parts(text string, size int) iter.Seq2[Part, *Error] {
+	return func(yield func(Part, *Error) bool) {
+		text := strings.ReplaceAll(text, "\r\n", "\n") // which the parser counts as two lines after comments
+		pieces := split(text, size)
+		if len(pieces) == 1 {
+			root, err := parse(pieces[0])
+			yield(Part{"", root}, err)
+			return
+		}
+		stop := make(chan struct{})
+		defer close(stop)
+		r := reader{pieces: pieces, results: ahead(pieces, stop)}
+		root, err := r.next()
+		blocks, ok := taken(root, pieces[1:])
+		if !ok {
+			if len(text) <= maxWhole {
+				root, err = parse(piece{text: text})
+			} else if err == nil {
+				err = &Error{pieces[1].lines[0].add, 1, "is not read: a value above goes on over this line; indent it deeper"}
+			}
+			yield(Part{"", root}, err)
+			return
+		}
+		if len(root.(*ast.MappingNode).Values) > 0 && !yield(Part{"", root}, nil) {
+			return
+		}
+		for r.read < len(pieces) {
+			key := pieces[r.read].key
+			part := Part{key, nil}
+			if part.Node, err = r.next(); blocks[key] != nil && err == nil {
+				block := blocks[key]
+				blocks[key] = nil
+				block.Value = part.Node
+				part = Part{"", ast.Mapping(block.GetToken(), false, block)}
+			}
+			if !yield(part, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// taken takes the entries out of a root whose values are in pieces. It returns false where one
+// of them is not in the root, or is not blank there.
+func taken(root ast.Node, pieces []piece) (map[string]*ast.MappingValueNode, bool) {
+	m, ok := root.(*ast.MappingNode)
+	if !ok {
+		return nil, false
+	}
+	blocks := map[string]*ast.MappingValueNode{}
+	for _, p := range pieces {
+		blocks[p.key] = nil
+	}
+	found := 0
+	m.Values = slices.DeleteFunc(m.Values, func(entry *ast.MappingValueNode) bool {
+		key := entry.Key.GetToken().Value
+		_, cut := blocks[key]
+		_, blank := entry.Value.(*ast.NullNode)
+		if cut && blank {
+			blocks[key] = entry
+			found++
+		}
+		return cut && blank
+	})
+	return blocks, found == len(blocks)
+}
+
+// A reader returns the roots of pieces.
+type reader struct {
+	pieces  []piece
+	results <-chan chan result
+	read    int // pieces so far
+}
+
+// next returns the root of the next piece. A text in quotes may look like an entry, so that a
+// piece ends within it; then it returns the root of that piece and the one after it.
+func (r *reader) next() (ast.Node, *Error) {
+	one := <-<-r.results
+	p := r.pieces[r.read]
+	r.read++
+	if one.err == nil || p.key == "" || r.read == len(r.pieces) || r.pieces[r.read].key != p.key {
+		return one.root, one.err
+	}
+	p.text += r.pieces[r.read].text
+	if root, err := parse(p); err == nil {
+		<-<-r.results
+		r.read++
+		return root, nil
+	}
+	return nil, one.err
+}
+
+// A result is what parse returned.
+type result struct {
+	root ast.Node
+	err  *Error
+}
+
+// ahead parses pieces, some before they are asked for, and sends their results in order.
+func ahead(pieces []piece, stop <-chan struct{}) <-chan chan result {
+	results := make(chan chan result, runtime.GOMAXPROCS(0))
+	go func() {
+		for _, p := range pieces {
+			one := make(chan result, 1)
+			select {
+			case results <- one:
+			case <-stop:
+				return
+			}
+			go func() {
+				// What panics outside of the main goroutine ends the process.
+				defer func() {
+					if trouble := recover(); trouble != nil {
+						one <- result{err: &Error{p.lines[0].add + 1, 1, fmt.Sprintf("is not YAML: %v", trouble)}}
+					}
+				}()
+				root, err := parse(p)
+				one <- result{root, err}
+			}()
+		}
+	}()
+	return results
+}
+
+// parse returns the root of the one document in a piece.
+func parse(p piece) (ast.Node, *Error) {
+	fail := func(line, column int, format string, args ...any) (ast.Node, *Error) {
+		return nil, &Error{line, column, fmt.Sprintf(format, args...)}
+	}
+	tokens := lexer.Tokenize(p.text)
+	p.locate(tokens)
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		if syntax, ok := errors.AsType[yaml.Error](err); ok && syntax.GetToken() != nil && syntax.GetToken().Position != nil {
+			at := syntax.GetToken().Position
+			return fail(at.Line, at.Column, "is not YAML: %s", syntax.GetMessage())
+		}
+		return fail(1, 1, "is not YAML: %v", err)
+	}
+	var docs []ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body != nil && doc.Body.Type() != ast.CommentType && doc.Body.Type() != ast.DirectiveType {
+			docs = append(docs, doc.Body)
+		}
+	}
+	switch {
+	case len(docs) == 0:
+		return fail(1, 1, "is empty")
+	case len(docs) > 1:
+		at := Position(docs[1])
+		return fail(at.Line, at.Column, "holds a second document; use one file for each")
+	}
+	return docs[0], nil
+}
+
+// Position is where a node stands.
+func Position(n ast.Node) token.Position {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return *t.Position
+	}
+	return token.Position{Line: 1, Column: 1}
+}
+
+// Unmarked is a text without the byte order mark that some editors put first.
+func Unmarked(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }

@@ -1,0 +1,88 @@
+package strictyaml
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sidenote/rewrite/similar"
+)
+
+// DidYouMean returns "; did you mean X?" for the word that a typing error
+// could have turned into s; "" where none is similar.
+func DidYouMean(s string, words []string) string {
+	best := similar.Word(s, words)
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// MeantWord is DidYouMean for one of a setting's words. A word that means yes or no is never taken for a
+// mistyped word of the other sense.
+func MeantWord(s string, words []string) string {
+	counterparts, known := map[string][]string{
+		"no": {"off", "none", "never"}, "false": {"off", "none", "never"}, "off": {"off", "none", "never"}, "n": {"off", "none", "never"},
+		"none": {"none", "off", "never"}, "never": {"never", "off", "none"}, "disabled": {"off", "none", "never"}, "0": {"off", "none", "never"},
+		"yes": {"on", "always"}, "true": {"on", "always"}, "on": {"on", "always"}, "y": {"on", "always"}, "enabled": {"on", "always"}, "1": {"on", "always"},
+	}[strings.ToLower(s)]
+	if !known {
+		return DidYouMean(s, words)
+	}
+	for _, word := range counterparts {
+		if slices.Contains(words, word) {
+			return "; did you mean " + word + "?"
+		}
+	}
+	return ""
+}
+
+// Ungrouped returns a number, with its unit, without the separators between groups of three
+// digits; "" where the text is no such number.
+func Ungrouped(text string) string {
+	if !regexp.MustCompile(`^[0-9]{1,3}([,_' ][0-9]{3})+[ A-Za-z]*$`).MatchString(text) {
+		return ""
+	}
+	return strings.NewReplacer(",", "", "_", "", "'", "", " ", "").Replace(text)
+}
+
+// WriteIt says how to write a number that was not understood.
+func WriteIt(text, otherwise string) string {
+	if plain := Ungrouped(text); plain != "" {
+		return "write " + plain
+	}
+	return "write it as in " + otherwise
+}
+
+// BeginsWithDigit tells whether a text may be the beginning of a number.
+func BeginsWithDigit(text string) bool {
+	return text != "" && text[0] >= '0' && text[0] <= '9'
+}
+
+// OutOfRange tells whether a text is a number that is too large for one.
+func OutOfRange(text string) bool {
+	if !BeginsWithDigit(strings.TrimLeft(text, "+-.")) {
+		return false
+	}
+	_, err := strconv.ParseFloat(text, 64)
+	return errors.Is(err, strconv.ErrRange)
+}
+
+// Sourced says in a problem of a value where that is from. What the environment holds may be
+// a secret that was named by mistake, so it is not repeated.
+func Sourced(reason, text, from string) string {
+	if from == "" {
+		return reason
+	}
+	for _, value := range []string{strconv.Quote(text), text} {
+		if rest, cut := strings.CutPrefix(reason, value); cut {
+			return from + rest
+		}
+	}
+	if strings.Contains(reason, text) {
+		return from + " is refused"
+	}
+	return from + ": " + reason
+}

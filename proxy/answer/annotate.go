@@ -1,0 +1,115 @@
+package answer
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"sidenote/proxy/panics"
+)
+
+// appendAnnotations appends annotations in OpenAI's form, without brackets around them.
+func (c *CitationChecker) appendAnnotations(dst []byte, list []placed) []byte {
+	for i, a := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		s := c.sources[a.id]
+		dst = strconv.AppendInt(append(dst, `{"type":"url_citation","url_citation":{"start_index":`...), int64(a.start), 10)
+		dst = strconv.AppendInt(append(dst, `,"end_index":`...), int64(a.end), 10)
+		dst = append(appendText(append(dst, `,"title":`...), s.Title), `,"url":`...)
+		dst = append(appendText(dst, s.URL), "}}"...)
+	}
+	return dst
+}
+
+// appendText appends s as a JSON string.
+func appendText(dst []byte, s string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always encodes
+	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+}
+
+// MaxCitedJSON is the size of the longest answer, in bytes, that JSON reads.
+const MaxCitedJSON = 1 << 20
+
+// An edit puts text in the place of a part of an answer.
+type edit struct {
+	from, to int
+	text     []byte
+}
+
+// JSON returns an answer that is no stream with its citations checked: annotations are added to
+// those that are there, unknown markers removed if that is wanted. All other bytes stay as they
+// are; body itself is not changed.
+func (c *CitationChecker) JSON(body []byte) (checked []byte) {
+	checked = body
+	defer panics.Recover(c.options.Panicked, c.bug)
+	if len(body) > MaxCitedJSON {
+		c.Skip(UnreadTooLarge)
+		return body
+	}
+	if !c.parser.read(body, 0, "message") {
+		c.Skip(UnreadShape)
+		return body
+	}
+	var edits []edit
+	for _, p := range c.parser.parts {
+		t := c.textOf(p.choice)
+		if t == nil || len(p.content) == 0 {
+			continue
+		}
+		for _, content := range p.content {
+			t.feed(content.Of(body), 0, content.Start)
+		}
+		t.finish()
+		if len(t.added) > 0 {
+			c.report.Annotations += len(t.added)
+			edits = append(edits, c.join(p, body, t.added))
+			t.added = nil
+		}
+	}
+	for _, cut := range c.cuts {
+		edits = append(edits, edit{from: cut.from, to: cut.to})
+	}
+	c.cuts = c.cuts[:0]
+	return apply(body, edits)
+}
+
+// join is the edit that adds annotations to a message.
+func (c *CitationChecker) join(p citationPart, body []byte, list []placed) edit {
+	there := p.annotations.Of(body)
+	if len(there) == 0 {
+		text := append(c.appendAnnotations([]byte(`,"annotations":[`), list), ']')
+		return edit{p.message.End - 1, p.message.End - 1, text} // there is a member: the content
+	}
+	if there[0] != '[' { // null
+		return edit{p.annotations.Start, p.annotations.End, append(c.appendAnnotations([]byte{'['}, list), ']')}
+	}
+	var text []byte
+	if len(bytes.TrimSpace(there[1:len(there)-1])) > 0 {
+		text = []byte{','}
+	}
+	return edit{p.annotations.End - 1, p.annotations.End - 1, c.appendAnnotations(text, list)}
+}
+
+// apply makes edits that do not overlap.
+func apply(body []byte, edits []edit) []byte {
+	if len(edits) == 0 {
+		return body
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
+	out, from := make([]byte, 0, len(body)+512*len(edits)), 0
+	for _, e := range edits {
+		if e.from < from { // several bytes of one escape
+			continue
+		}
+		out = append(append(out, body[from:e.from]...), e.text...)
+		from = e.to
+	}
+	return append(out, body[from:]...)
+}

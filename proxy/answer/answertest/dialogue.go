@@ -1,0 +1,166 @@
+package answertest
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// A Dialogue is what a client asks and an upstream answers, round by round. As a file it is a
+// txtar archive: the section "request" is the client's body, each section "answer" is the next
+// answer of the upstream, a line for each thing in it:
+//
+//	text Let me look.                    another line of the text
+//	reasoning They ask about leave.      another line of reasoning_content
+//	refusal I cannot help with that.     another line of the refusal
+//	call weather {"city":"Bern"}         a call; with an id of its own weather#call_1
+//	finish length                        otherwise tool_calls where there are calls, else stop
+//	usage 120 8                          tokens of the prompt and of the answer; otherwise 10 and 5
+//	status 429 {"error":{…}}             this status and body in place of an answer
+//	cut                                  the connection breaks before the reason to finish
+//	wait                                 nothing follows what is above until the client leaves
+type Dialogue struct {
+	Name    string
+	Comment string
+	Request []byte
+	Answers []Answer
+	Others  map[string][]byte // sections with other names
+}
+
+// An Answer is one of an upstream.
+type Answer struct {
+	Text, Reasoning, Refusal string
+	Calls                    []Call
+	Finish                   string
+	PromptTokens, Tokens     int
+	Status                   int    // 0: 200
+	Body                     string // of another status
+	Cut, Wait                bool
+}
+
+// A Call is one of a tool.
+type Call struct{ ID, Name, Arguments string } // ID "": the server makes one
+
+// Load reads the dialogues of a folder, its files *.txtar.
+func Load(t testing.TB, folder string) []Dialogue {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dialogues in %s: %v", folder, err)
+	}
+	dialogues := make([]Dialogue, len(files))
+	for i, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		if dialogues[i], err = read(name, archive); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	return dialogues
+}
+
+func read(name string, archive *txtar.Archive) (Dialogue, error) {
+	d := Dialogue{Name: name, Comment: string(archive.Comment), Others: map[string][]byte{}}
+	for _, file := range archive.Files {
+		switch file.Name {
+		case "request":
+			d.Request = file.Data
+		case "answer":
+			a, err := ParseAnswer(string(file.Data))
+			if err != nil {
+				return d, fmt.Errorf("answer %d: %w", len(d.Answers)+1, err)
+			}
+			d.Answers = append(d.Answers, a)
+		default:
+			d.Others[file.Name] = file.Data
+		}
+	}
+	return d, nil
+}
+
+// ParseAnswer reads an answer as Dialogue describes it.
+func ParseAnswer(text string) (Answer, error) {
+	a := Answer{PromptTokens: 10, Tokens: 5}
+	for line := range strings.Lines(text) {
+		word, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
+		if err := a.add(word, rest); err != nil {
+			return a, fmt.Errorf("%q: %w", strings.TrimSpace(line), err)
+		}
+	}
+	if a.Finish == "" {
+		a.Finish = "stop"
+		if len(a.Calls) > 0 {
+			a.Finish = "tool_calls"
+		}
+	}
+	return a, nil
+}
+
+func (a *Answer) add(word, rest string) (err error) {
+	first, second, both := strings.Cut(rest, " ")
+	addLine := func(to *string) {
+		if *to != "" {
+			*to += "\n"
+		}
+		*to += rest
+	}
+	switch word {
+	case "":
+	case "text":
+		addLine(&a.Text)
+	case "reasoning":
+		addLine(&a.Reasoning)
+	case "refusal":
+		addLine(&a.Refusal)
+	case "call":
+		name, id, _ := strings.Cut(first, "#")
+		if name == "" || !both {
+			return fmt.Errorf("a call has a name and arguments")
+		}
+		a.Calls = append(a.Calls, Call{id, name, second})
+	case "finish":
+		a.Finish = rest
+	case "usage":
+		if a.PromptTokens, err = strconv.Atoi(first); err == nil {
+			a.Tokens, err = strconv.Atoi(second)
+		}
+	case "status":
+		a.Body = second
+		a.Status, err = strconv.Atoi(first)
+	case "cut", "wait":
+		a.Cut, a.Wait = a.Cut || word == "cut", a.Wait || word == "wait"
+	default:
+		return fmt.Errorf("no such thing")
+	}
+	return err
+}
+
+// Longest is the length, in characters, of the longest text or arguments in the answers: up to
+// there pieces can be cut.
+func (d *Dialogue) Longest() int {
+	longest := 0
+	for _, a := range d.Answers {
+		texts := []string{a.Text, a.Reasoning, a.Refusal}
+		for _, c := range a.Calls {
+			texts = append(texts, c.Arguments)
+		}
+		longest = max(longest, slices.Max(lengths(texts)))
+	}
+	return longest
+}
+
+func lengths(texts []string) []int {
+	list := make([]int, len(texts))
+	for i, s := range texts {
+		list[i] = len([]rune(s))
+	}
+	return list
+}

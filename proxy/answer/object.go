@@ -1,0 +1,295 @@
+package answer
+
+// An usageObject is the numbers of a usage usageObject.
+type usageObject struct {
+	n      [fields]int64
+	there  [fields]bool
+	seen   [len(numbers)]bool // names that stood there
+	nested bool               // it is a member of a member of the answer or event
+	bad    UsageFinding       // the first number that cannot be used; "" if none
+}
+
+// usage checks the numbers. totalOnly says that the total alone tells the input, as on the
+// route embeddings.
+func (o *usageObject) usage(totalOnly bool) (Usage, UsageFinding) {
+	switch {
+	case o.bad != "":
+		return Usage{}, o.bad
+	case totalOnly && !o.there[input] && o.there[total]:
+		o.n[input], o.there[input] = o.n[total], true
+	}
+	o.there[output] = o.there[output] || totalOnly
+	if !o.there[input] {
+		return Usage{}, UsageAbsent
+	}
+	o.splitWritten()
+	if o.excludesCache() {
+		o.n[input] += o.n[cached] + o.n[written]
+	}
+	o.addHidden()
+	u := Usage{
+		Input: o.n[input], CachedInput: o.n[cached], CacheWrite: o.n[written], CacheWrite1h: o.n[written1h],
+		Output: o.n[output], Reasoning: o.n[reasoning], Known: o.there[output],
+	}
+	switch {
+	case u.CachedInput+u.CacheWrite > u.Input:
+		return Usage{}, UsageInconsistent
+	case u.Input > MaxUsageTokens:
+		return Usage{}, UsageTooLarge
+	case !u.Known:
+		u.Output, u.Reasoning = 0, 0
+		return u, UsagePartial
+	case u.Reasoning > u.Output:
+		return Usage{}, UsageInconsistent
+	}
+	return u, UsageFound
+}
+
+// splitWritten makes written the sum of its parts, and written1h all of it that is not said to be
+// kept for less. Streams of Anthropic tell the parts at their beginning, and the sum again at their end.
+func (o *usageObject) splitWritten() {
+	if !o.there[written5m] && !o.there[written1h] {
+		return
+	}
+	o.n[written] = max(o.n[written], o.n[written5m]+o.n[written1h])
+	if o.there[written5m] {
+		o.n[written1h] = o.n[written] - o.n[written5m]
+	}
+}
+
+// excludesCache tells whether the input is told without what was read from the cache and written into
+// it. Anthropic does that, and gateways that hand on its numbers may.
+func (o *usageObject) excludesCache() bool {
+	var prompt, anthropic bool
+	for i := range numbers {
+		switch n := &numbers[i]; {
+		case !o.seen[i] || n.in != top:
+		case n.name == "prompt_tokens":
+			prompt = true
+		case n.name == "cache_read_input_tokens" || n.name == "cache_creation_input_tokens":
+			anthropic = true
+		}
+	}
+	beside := o.n[cached] + o.n[written]
+	switch rest := o.n[total] - o.n[input] - o.n[output]; {
+	case !anthropic || beside == 0:
+		return false
+	case beside > o.n[input] || o.there[total] && rest == beside:
+		return true
+	case o.there[total] && rest == 0:
+		return false
+	}
+	return !prompt
+}
+
+// addHidden adds reasoning to the output where an upstream counts it in the total alone,
+// as xAI does, and Google, which does not name it.
+func (o *usageObject) addHidden() {
+	hidden := o.n[total] - o.n[input] - o.n[output]
+	if hidden <= 0 || !o.there[output] {
+		return
+	}
+	if o.n[reasoning] == hidden || !o.there[reasoning] && !o.there[cached] && !o.there[written] {
+		o.n[output] += hidden
+		o.n[reasoning] = hidden
+	}
+}
+
+// add adds what a later event tells: the numbers of a stream only grow.
+func (o *usageObject) add(later *usageObject) {
+	for f := range fields {
+		o.n[f], o.there[f] = max(o.n[f], later.n[f]), o.there[f] || later.there[f]
+	}
+	for i := range o.seen {
+		o.seen[i] = o.seen[i] || later.seen[i]
+	}
+	if o.nested = later.nested; o.bad == "" {
+		o.bad = later.bad
+	}
+}
+
+// read reads an object: usage itself, or a part of it. Of others only the syntax is read.
+func (o *usageObject) read(c *cursor, in usagePart) {
+	c.object(func(name []byte) {
+		if i := numberOf(name, in); i >= 0 {
+			o.number(c, i)
+		} else if sub := partOf(name, in); sub != top && c.peek() == '{' {
+			o.read(c, sub)
+		} else {
+			c.skip()
+		}
+	})
+}
+
+// number reads the value of numbers[i]. Of what was cached the lowest number counts that stands
+// there, and of what was written the highest: some gateways fill in zeros.
+func (o *usageObject) number(c *cursor, i int) {
+	if c.peek() == 'n' {
+		c.skip() // null
+		return
+	}
+	f := numbers[i].is
+	n, bad := c.number()
+	if bad == "" && o.there[f] && o.n[f] != n {
+		switch {
+		case o.seen[i]:
+			bad = UsageDuplicate
+		case f == cached:
+			n = min(n, o.n[f])
+		case f == written:
+			n = max(n, o.n[f])
+		default:
+			bad = UsageDuplicate
+		}
+	}
+	if bad != "" && o.bad == "" {
+		o.bad = bad
+	}
+	o.n[f], o.there[f], o.seen[i] = n, true, true
+}
+
+// A cursor reads JSON. After an error it is at the end of the text.
+type cursor struct {
+	text []byte
+	i    int
+	key  int // where the key of the current member begins, quote included
+	bad  bool
+}
+
+func (c *cursor) fail() { c.bad, c.i = true, len(c.text) }
+
+// peek skips white space and returns the next byte, 0 at the end.
+func (c *cursor) peek() byte {
+	for c.i < len(c.text) {
+		switch b := c.text[c.i]; b {
+		case ' ', '\t', '\r', '\n':
+			c.i++
+		default:
+			return b
+		}
+	}
+	return 0
+}
+
+func (c *cursor) take(b byte) bool {
+	if c.peek() != b {
+		c.fail()
+		return false
+	}
+	c.i++
+	return true
+}
+
+// object calls member for each member, which reads its value.
+func (c *cursor) object(member func(name []byte)) {
+	if !c.take('{') {
+		return
+	}
+	if c.peek() == '}' {
+		c.i++
+		return
+	}
+	for {
+		c.peek()
+		key := c.i
+		name := c.str()
+		if !c.take(':') {
+			return
+		}
+		c.peek()
+		c.key = key
+		member(name)
+		if c.peek() != ',' {
+			break
+		}
+		c.i++
+	}
+	c.take('}')
+}
+
+// list calls element for each element, which reads it.
+func (c *cursor) list(element func()) {
+	if !c.take('[') {
+		return
+	}
+	for more := c.peek() != ']'; more && !c.bad; {
+		c.peek()
+		element()
+		if more = c.peek() == ','; more {
+			c.i++
+		}
+	}
+	c.take(']')
+}
+
+// str reads a string and returns what stands between its quotes, as it stands there. So a
+// key that is written with escapes is unknown; no server writes one.
+func (c *cursor) str() []byte {
+	if c.i >= len(c.text) || c.text[c.i] != '"' {
+		c.fail()
+		return nil
+	}
+	end := endOfString(c.text, c.i)
+	if end < 0 {
+		c.fail()
+		return nil
+	}
+	text := c.text[c.i+1 : end]
+	c.i = end + 1
+	return text
+}
+
+// skip reads a value of any type, without a check of what stands in it.
+func (c *cursor) skip() {
+	switch c.peek() {
+	case '"':
+		c.str()
+	case '{', '[':
+		end := closing(c.text[c.i:])
+		if end < 0 {
+			c.fail()
+			return
+		}
+		c.i += end
+	default:
+		start := c.i
+		for c.i < len(c.text) && !isSpace(c.text[c.i]) && c.text[c.i] != ',' && c.text[c.i] != '}' && c.text[c.i] != ']' {
+			c.i++
+		}
+		if c.i == start {
+			c.fail()
+		}
+	}
+}
+
+// number reads a value that should be a count of tokens. Counts are written with digits
+// alone: no server is known that writes 12.0 or 1e3, and others would read them otherwise.
+func (c *cursor) number() (n int64, bad UsageFinding) {
+	switch b := c.peek(); {
+	case b == '-':
+		c.skip()
+		return 0, UsageNegative
+	case b < '0' || b > '9':
+		c.skip()
+		return 0, UsageNotNumber
+	}
+	start := c.i
+	for c.i < len(c.text) && c.text[c.i]-'0' <= 9 {
+		if n = n*10 + int64(c.text[c.i]-'0'); n > MaxUsageTokens {
+			n = MaxUsageTokens + 1
+		}
+		c.i++
+	}
+	digits := c.text[start:c.i]
+	switch b := c.peek(); {
+	case len(digits) > 1 && digits[0] == '0':
+		c.fail()
+		return 0, UsageMalformed
+	case b != ',' && b != '}':
+		c.skip()
+		return 0, UsageNotNumber
+	case n > MaxUsageTokens:
+		return 0, UsageTooLarge
+	}
+	return n, ""
+}

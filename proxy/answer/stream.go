@@ -1,0 +1,245 @@
+package answer
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+
+	"sidenote/proxy/panics"
+)
+
+// A stream is the way of a stream's events.
+type stream struct {
+	checker *CitationChecker
+	next    io.Writer
+	number  int         // of the current event, an even one; those of ours are odd
+	held    []heldEvent // those from which something may still be removed, and what came behind them
+	size    int         // bytes in held
+}
+
+// A heldEvent is a copy of an event.
+type heldEvent struct {
+	number int
+	bytes  []byte
+}
+
+// What is held at most, of text that some removal may still change. Beyond it nothing is removed.
+const (
+	maxHeldEvents = 256
+	maxHeldBytes  = 64 << 10
+)
+
+// Stage is an EventStage for an answer that is a stream, to be used once. Annotations come in an
+// event of their own before the one that tells the finish reason. All events pass as they came, but
+// where markers are removed from them: then events are held as long as their text ends with what
+// may be the beginning of such a marker.
+func (c *CitationChecker) Stage(next io.Writer) io.Writer {
+	c.stream = &stream{checker: c, next: next}
+	return c.stream
+}
+
+var _ EventStage = (*CitationChecker)(nil).Stage
+
+// Flush passes on what Stage holds of a stream that was cut.
+func (c *CitationChecker) Flush() error {
+	if c.stream == nil {
+		return nil
+	}
+	for _, t := range c.texts {
+		t.finish()
+	}
+	return c.stream.release(c.stream.number + 1)
+}
+
+// Write takes an event.
+func (s *stream) Write(event []byte) (int, error) {
+	c := s.checker
+	s.number += 2
+	if c.report.Unread == "" {
+		s.read(event)
+	}
+	if len(s.held) > 0 {
+		if err := s.release(s.firstUndecided()); err != nil {
+			return 0, err
+		}
+	}
+	if err := s.annotate(); err != nil {
+		return 0, err
+	}
+	if c.options.RemoveUnknown && (len(s.held) > 0 || s.firstUndecided() <= s.number) {
+		s.held = append(s.held, heldEvent{s.number, bytes.Clone(event)})
+		s.size += len(event)
+		return len(event), nil
+	}
+	return len(event), s.pass(s.number, event)
+}
+
+// read reads an event.
+func (s *stream) read(event []byte) {
+	c := s.checker
+	defer panics.Recover(c.options.Panicked, c.bug)
+	data, from := Data(event)
+	switch {
+	case data == nil:
+		return
+	case string(bytes.TrimSpace(data)) == "[DONE]":
+		for _, t := range c.texts {
+			t.finish()
+			t.finished = true
+		}
+		return
+	case !c.parser.read(data, from, "delta"):
+		return
+	}
+	for _, p := range c.parser.parts {
+		c.parser.begin(data)
+		t := c.textOf(p.choice)
+		if t == nil {
+			continue
+		}
+		for _, content := range p.content {
+			t.feed(content.Of(event), s.number, content.Start)
+		}
+		if t.finished = p.finished; p.finished {
+			t.finish()
+		}
+	}
+	if len(s.held) == maxHeldEvents || s.size > maxHeldBytes {
+		for _, t := range c.texts {
+			t.keepMarker()
+		}
+	}
+}
+
+// firstUndecided returns the first event from which something may still be removed; the next one
+// if there is none.
+func (s *stream) firstUndecided() int {
+	first := s.number + 1
+	if s.checker.report.Unread != "" { // nothing is read any more
+		return first
+	}
+	for _, t := range s.checker.texts {
+		if event, ok := t.undecided(); ok {
+			first = min(first, event)
+		}
+	}
+	return first
+}
+
+// release passes on the held events before one.
+func (s *stream) release(before int) error {
+	n := 0
+	for ; n < len(s.held) && s.held[n].number < before; n++ {
+		if err := s.pass(s.held[n].number, s.held[n].bytes); err != nil {
+			return err
+		}
+		s.size -= len(s.held[n].bytes)
+	}
+	s.held = append(s.held[:0], s.held[n:]...)
+	return nil
+}
+
+// pass passes on an event without what was cut from it.
+func (s *stream) pass(number int, event []byte) error {
+	c := s.checker
+	if len(c.cuts) > 0 {
+		var edits []edit
+		kept := c.cuts[:0]
+		for _, cut := range c.cuts {
+			if cut.event == number {
+				edits = append(edits, edit{from: cut.from, to: cut.to})
+			} else {
+				kept = append(kept, cut)
+			}
+		}
+		c.cuts, event = kept, apply(event, edits)
+	}
+	_, err := s.next.Write(event)
+	return err
+}
+
+// annotate writes the annotations of the choices that the current event ends.
+func (s *stream) annotate() error {
+	c := s.checker
+	for _, t := range c.texts {
+		if !t.finished || len(t.added) == 0 {
+			continue
+		}
+		c.report.Annotations += len(t.added)
+		event := append(append([]byte("data: "), c.parser.head...), `"choices":[{"index":`...)
+		event = append(strconv.AppendInt(event, int64(t.choice), 10), `,"delta":{"annotations":[`...)
+		event = append(c.appendAnnotations(event, t.added), "]},\"finish_reason\":null}]}\n\n"...)
+		t.added = nil
+		if len(s.held) > 0 { // it comes behind them
+			s.held = append(s.held, heldEvent{s.number - 1, event})
+			s.size += len(event)
+			continue
+		}
+		if _, err := s.next.Write(event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Through passes a stream that comes in pieces of any size through Stage and on to w, with at most
+// one Write for each piece.
+func (c *CitationChecker) Through(w io.Writer) io.WriteCloser {
+	t := &through{checker: c, to: w}
+	t.splitter.Reset(true, largeEvents{t}, func(io.Writer) io.Writer { return c.Stage(&t.out) })
+	return t
+}
+
+// through is the writer of Through.
+type through struct {
+	checker  *CitationChecker
+	to       io.Writer
+	splitter Splitter
+	out      bytes.Buffer // what is to be passed on of the current piece
+}
+
+// maxIdleCitationBuffer is the largest buffer that is kept between two pieces, in bytes.
+const maxIdleCitationBuffer = 2 << 10
+
+// Write takes a piece.
+func (t *through) Write(piece []byte) (int, error) {
+	if _, err := t.splitter.Write(piece); err != nil {
+		return 0, err
+	}
+	return len(piece), t.flush()
+}
+
+// Close passes on the rest.
+func (t *through) Close() error {
+	if err := t.splitter.Close(); err != nil {
+		return err
+	}
+	if err := t.checker.Flush(); err != nil {
+		return err
+	}
+	return t.flush()
+}
+
+func (t *through) flush() error {
+	if t.out.Len() == 0 {
+		return nil
+	}
+	_, err := t.to.Write(t.out.Bytes())
+	if t.out.Reset(); t.out.Cap() > maxIdleCitationBuffer {
+		t.out = bytes.Buffer{}
+	}
+	return err
+}
+
+// largeEvents takes events that are too large for stages. What they say of the text is not known, so
+// nothing behind one is checked.
+type largeEvents struct{ t *through }
+
+// Write implements io.Writer.
+func (l largeEvents) Write(part []byte) (int, error) {
+	l.t.checker.Skip(UnreadTooLarge)
+	if err := l.t.checker.Flush(); err != nil {
+		return 0, err
+	}
+	return l.t.out.Write(part)
+}

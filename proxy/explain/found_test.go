@@ -1,0 +1,73 @@
+package explain_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sidenote/proxy/explain"
+	"sidenote/proxy/explain/explaintest"
+	"sidenote/retrieval"
+)
+
+// Scripts read the same.
+func TestCandidatesForPrograms(t *testing.T) {
+	f := explaintest.Found(t)
+	answer := explain.NewLookup(&f.Result)
+	f.Explain(&answer)
+	first, err := json.Marshal(answer.Data[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"terms":[{"term":"parent","score":4},{"term":"leav","score":1.75}],"document_score":0.25,"duplicates":["hr/b#0","elsewhere/a#0"]}`; !strings.HasSuffix(string(first), want) {
+		t.Errorf("%s", first)
+	}
+	if answer.Floor != 2 || len(answer.Terms) != 3 || answer.Terms[0].Text != "parent" || answer.Data[1].Duplicates != nil || answer.Data[1].Terms != nil {
+		t.Errorf("%+v", answer)
+	}
+	for _, x := range answer.Excluded {
+		if (x.Doc == "e") != (len(x.Terms) == 1) {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// What a candidate needs comes from the policy, the base, or the question.
+func TestFloorLine(t *testing.T) {
+	f := explaintest.Found(t)
+	f.Settings.Thresholds = []retrieval.Threshold{{Knowledge: "elsewhere", Relevance: .6}, {Knowledge: "other", Relevance: .9}}
+	if got := f.Floor(); got != "relevance 0.50, here a score of 2.00; elsewhere: relevance 0.60" {
+		t.Error(got)
+	}
+	f.Settings.ScoreThreshold = 1.5
+	if got := f.Floor(); got != "a score of 1.5, of any base" {
+		t.Error(got)
+	}
+	if got := (&explain.Found{Settings: retrieval.DefaultSettings()}).Floor(); got != "" {
+		t.Error(got)
+	}
+}
+
+// A candidate needs what its base asks for, or what the policy does: where that is, a line is drawn.
+func TestLeastRelevance(t *testing.T) {
+	least := func(f *explain.Found) string {
+		var all []string
+		for _, c := range f.Candidates() {
+			all = append(all, fmt.Sprintf("%s/%s %.2f", c.Knowledge, c.Doc, c.Least))
+		}
+		return strings.Join(all, ", ")
+	}
+	f := explaintest.Found(t)
+	if got := least(f); got != "hr/a 0.50, hr/c 0.50, elsewhere/f 0.00, hr/d 0.50, hr/e 0.50" {
+		t.Error(got)
+	}
+	f.Settings.Thresholds = []retrieval.Threshold{{Knowledge: "elsewhere", Relevance: .6}}
+	if got := least(f); !strings.Contains(got, "elsewhere/f 0.60") || !strings.Contains(got, "hr/d 0.50") {
+		t.Error(got)
+	}
+	f.Settings.ScoreThreshold = 1
+	if got := least(f); !strings.Contains(got, "hr/e 0.33") || !strings.Contains(got, "elsewhere/f 1.00") {
+		t.Error(got)
+	}
+}

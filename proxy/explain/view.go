@@ -1,0 +1,244 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sidenote/proxy/report"
+	"sidenote/rewrite"
+)
+
+// maxShown is how many reasons and how many documents a View shows.
+const maxShown = 20
+
+// A Overview is what the requests of the last hour came to.
+type Overview struct {
+	Object    string         `json:"object"` // "overview"
+	Time      time.Time      `json:"time"`
+	Requests  int            `json:"requests"`
+	Outcomes  []OutcomeCount `json:"outcomes"` // all that there are, also those that did not happen
+	Reasons   []ReasonCount  `json:"reasons"`  // why requests came to their outcomes, where there is something to explain; the most frequent first, at most 20
+	Tokens    TokenCount     `json:"tokens"`
+	Overhead  Quantile       `json:"overhead_ms"` // of requests that were sent on
+	Cache     CacheCount     `json:"cache"`
+	Ladder    []RungCount    `json:"ladder"`          // what requests were made cheaper by, all rungs; then those that were refused
+	Minutes   []Minute       `json:"minutes"`         // oldest first; the last one is not over
+	Documents []UsedDocument `json:"documents"`       // given most often in the last 50 to 60 minutes, at most 20
+	Short     int            `json:"documents_short"` // how much each of their counts may be short
+	NoMatch   int            `json:"no_match"`
+	Graded    int            `json:"irrelevant"`
+	Questions []OpenQuestion `json:"questions"` // that nothing was found for, the last one first, at most 100, also older ones
+	Texts     bool           `json:"texts"`     // questions are shown as long as explain keeps their requests
+}
+
+// An OutcomeCount is how many requests came to it.
+type OutcomeCount struct {
+	Outcome  rewrite.Outcome `json:"outcome"`
+	Requests int             `json:"requests"`
+}
+
+// A ReasonCount is how many requests came to an outcome for a reason.
+type ReasonCount struct {
+	Outcome  rewrite.Outcome `json:"outcome"`
+	Reason   rewrite.Reason  `json:"reason"`
+	Requests int             `json:"requests"`
+}
+
+// TokenCount are what requests took.
+type TokenCount struct {
+	Added   int64   `json:"added"`                 // to prompts, by Sidenote's count
+	Told    int     `json:"told"`                  // requests whose answers told what they used, in the fields below
+	Input   int64   `json:"input"`                 // those of Cached included
+	Cached  int64   `json:"cached"`                // read from the upstream's cache
+	Written int64   `json:"cache_write,omitempty"` // written into it
+	Output  int64   `json:"output"`
+	USD     float64 `json:"usd"` // charged to tenants whose money is limited or counted
+}
+
+// count counts what a request took.
+func (t *TokenCount) count(r *report.Report) {
+	if r.Injected() {
+		t.Added += int64(r.Rewrite.Ledger.Used)
+	}
+	if r.Tools != nil {
+		t.Added += int64(r.Tools.Tokens)
+	}
+	if u := &r.Usage; u.Known {
+		t.Told, t.Input, t.Cached, t.Output = t.Told+1, t.Input+u.Input, t.Cached+u.CachedInput, t.Output+u.Output
+		t.Written += u.CacheWrite
+	}
+	t.USD += float64(r.Budget.Charged.Money) / 1e9
+}
+
+func (t *TokenCount) add(other *TokenCount) {
+	t.Added, t.Told, t.Input, t.Cached, t.Output, t.USD = t.Added+other.Added, t.Told+other.Told, t.Input+other.Input, t.Cached+other.Cached, t.Output+other.Output, t.USD+other.USD
+	t.Written += other.Written
+}
+
+// A Minute is what became of the requests that ended in it.
+type Minute struct {
+	Time     time.Time               `json:"time"` // its beginning
+	Requests int                     `json:"requests"`
+	Outcomes map[rewrite.Outcome]int `json:"outcomes"` // without those that did not happen
+	Overhead Quantile                `json:"overhead_ms"`
+	Cache    CacheCount              `json:"cache"`
+	NoMatch  int                     `json:"no_match"`
+	Graded   int                     `json:"irrelevant"`
+}
+
+// A Quantile is a median, and what one in twenty and in a hundred exceeds, off by 1/32 at most.
+type Quantile struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// A CacheCount is how often a search was found in the cache, as a share from 0 to 1.
+type CacheCount struct {
+	Hits    int     `json:"hits"`
+	Lookups int     `json:"lookups"`
+	Share   float64 `json:"share"`
+}
+
+// A UsedDocument is how often parts of a document were given as sources.
+type UsedDocument struct {
+	Knowledge string `json:"kb_id"`
+	ID        string `json:"doc_id"`
+	Name      string `json:"name"`
+	Given     int    `json:"given"`
+}
+
+// A OpenQuestion is a chat for which nothing was found.
+type OpenQuestion struct {
+	ID        string         `json:"id"` // of the request
+	Time      time.Time      `json:"time"`
+	Tenant    string         `json:"tenant"`
+	Policy    string         `json:"policy"`
+	Reason    rewrite.Reason `json:"reason"`
+	Knowledge []string       `json:"knowledge"`      // that was searched, the first 8
+	Text      string         `json:"text,omitempty"` // "" if it is not kept
+}
+
+// Texts has what was asked.
+type Texts interface {
+	// Question returns the question of a tenant's request; "" if it is not kept.
+	Question(id, tenant string) string
+	// HasQuestions tells whether any are kept.
+	HasQuestions() bool
+}
+
+// View returns what is known now. texts may be nil.
+func (o *Recorder) View(now time.Time, texts Texts) *Overview {
+	v := &Overview{Object: "overview", Time: now.UTC(), Minutes: []Minute{}, Reasons: []ReasonCount{}, Documents: []UsedDocument{}, Questions: []OpenQuestion{}}
+	questions := o.fill(v, now)
+	v.Texts = texts != nil && texts.HasQuestions()
+	for i := range questions {
+		q := &questions[i]
+		shown := OpenQuestion{ID: q.id, Time: q.at.UTC(), Tenant: q.tenant, Policy: q.policy, Reason: q.reason, Knowledge: []string{}}
+		for _, id := range q.knowledge {
+			if id != "" {
+				shown.Knowledge = append(shown.Knowledge, id)
+			}
+		}
+		if v.Texts {
+			shown.Text = texts.Question(q.id, q.tenant)
+		}
+		v.Questions = append(v.Questions, shown)
+	}
+	return v
+}
+
+// fill fills in what is counted, and returns the questions, the last one first.
+func (o *Recorder) fill(v *Overview, now time.Time) (questions []question) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var total minute
+	last := now.Unix() / 60
+	for at := last - Minutes + 1; at <= last; at++ {
+		m := o.minutes[at%Minutes]
+		if m.at != at {
+			m = minute{at: at}
+		}
+		v.Minutes = append(v.Minutes, m.view())
+		total.add(&m)
+	}
+	whole := total.view()
+	v.Requests, v.Overhead, v.Cache, v.NoMatch, v.Graded = whole.Requests, whole.Overhead, whole.Cache, whole.NoMatch, whole.Graded
+	for i, outcome := range outcomes {
+		v.Outcomes = append(v.Outcomes, OutcomeCount{outcome, int(total.outcomes[i])})
+	}
+	v.Ladder = total.ladder.view()
+	for _, r := range total.reasons {
+		v.Reasons = append(v.Reasons, ReasonCount{r.outcome, r.reason, int(r.times)})
+	}
+	slices.SortFunc(v.Reasons, func(a, b ReasonCount) int {
+		return cmp.Or(b.Requests-a.Requests, cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Reason, b.Reason))
+	})
+	v.Reasons = v.Reasons[:min(len(v.Reasons), maxShown)]
+	v.Tokens = total.tokens
+	o.top(v, last/slotMinutes)
+	for i := range min(o.asked, keptQuestions) {
+		questions = append(questions, o.questions[(o.asked-1-i)%keptQuestions])
+	}
+	return questions
+}
+
+func (m *minute) add(other *minute) {
+	for i, n := range other.outcomes {
+		m.outcomes[i] += n
+	}
+	m.hits, m.lookups, m.noMatch, m.irrelevant = m.hits+other.hits, m.lookups+other.lookups, m.noMatch+other.noMatch, m.irrelevant+other.irrelevant
+	m.ladder.add(&other.ladder)
+	for _, r := range other.reasons {
+		m.addReason(r, maxReasons*Minutes)
+	}
+	m.tokens.add(&other.tokens)
+	m.overhead.Merge(&other.overhead)
+}
+
+func (m *minute) view() Minute {
+	v := Minute{
+		Time: time.Unix(60*m.at, 0).UTC(), Outcomes: map[rewrite.Outcome]int{}, Overhead: quantile(&m.overhead),
+		Cache: CacheCount{Hits: int(m.hits), Lookups: int(m.lookups)}, NoMatch: int(m.noMatch), Graded: int(m.irrelevant),
+	}
+	if m.lookups > 0 {
+		v.Cache.Share = float64(m.hits) / float64(m.lookups)
+	}
+	for i, n := range m.outcomes {
+		v.Requests += int(n)
+		if n > 0 && i < len(outcomes) {
+			v.Outcomes[outcomes[i]] = int(n)
+		}
+	}
+	return v
+}
+
+func quantile(h *report.Histogram) Quantile {
+	return Quantile{report.Milliseconds(h.Quantile(.5)), report.Milliseconds(h.Quantile(.95)), report.Milliseconds(h.Quantile(.99))}
+}
+
+// top adds up the documents of all slots up to the last one.
+func (o *Recorder) top(v *Overview, last int64) {
+	all := map[document]*UsedDocument{}
+	for i := range o.documents {
+		s := &o.documents[i]
+		if s.at <= last-slots || s.at > last {
+			continue
+		}
+		v.Short += int(s.top.short)
+		for d, c := range s.top.counts {
+			if all[d] == nil {
+				all[d] = &UsedDocument{Knowledge: d.knowledge, ID: d.id, Name: c.name}
+			}
+			all[d].Given += int(c.times)
+		}
+	}
+	for _, d := range all {
+		v.Documents = append(v.Documents, *d)
+	}
+	slices.SortFunc(v.Documents, func(a, b UsedDocument) int {
+		return cmp.Or(b.Given-a.Given, cmp.Compare(a.Knowledge, b.Knowledge), cmp.Compare(a.ID, b.ID))
+	})
+	v.Documents = v.Documents[:min(len(v.Documents), maxShown)]
+}

@@ -1,0 +1,209 @@
+package inspector
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// A layoutLine is one that people read.
+type layoutLine struct {
+	Indent  int // levels
+	Text    string
+	Quoted  bool // it is of a string, without its quotation marks and with its escapes undone
+	Missing int  // in the place of so many bytes that are not there; below 0: nobody knows how many
+}
+
+// layoutLines lays out a body. One that is no JSON has its own lines.
+func layoutLines(body string) []layoutLine {
+	if !json.Valid([]byte(body)) {
+		return raw(body)
+	}
+	var w writer
+	w.write(body)
+	return w.lines
+}
+
+// layoutEnds lays out both ends of a body without its middle of missing bytes.
+func layoutEnds(head, tail string, missing int) []layoutLine {
+	var w writer
+	if w.write(head); w.broken {
+		w.lines = raw(head)
+	}
+	return append(append(w.lines, layoutLine{Missing: missing}), layoutEndOf(tail)...)
+}
+
+// layoutEndOf lays out the end of a body. Whether it begins within a string, and behind a backslash
+// there, is seen by what follows.
+func layoutEndOf(body string) []layoutLine {
+	for _, before := range [...]string{"", `"`, `"\`} {
+		w := writer{open: openBefore(before + body), within: before != ""}
+		if w.write(before + body); !w.broken && !w.unended && len(w.open) == 0 {
+			return w.lines
+		}
+	}
+	return raw(body)
+}
+
+func raw(body string) (lines []layoutLine) {
+	for text := range strings.Lines(body) {
+		lines = append(lines, layoutLine{Text: strings.TrimSuffix(text, "\n")})
+	}
+	return lines
+}
+
+// openBefore returns the brackets that are open before a body, by those that it closes.
+func openBefore(body string) (open []byte) {
+	depth := 0
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; c {
+		case '"':
+			text, _ := cutString(body[i:])
+			i += len(text) + 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				depth = 0
+				open = append(open, c-2)
+			}
+		}
+	}
+	slices.Reverse(open)
+	return open
+}
+
+// cutString returns the string with which a text begins, without its quotation marks and with
+// its escapes. whole is false if it does not end.
+func cutString(text string) (s string, whole bool) {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return text[1:i], true
+		}
+	}
+	return text[1:], false
+}
+
+// A writer lays out JSON, of which the beginning or the end may be missing.
+type writer struct {
+	lines   []layoutLine
+	open    []byte // the brackets that are open
+	dashes  int    // elements that begin with the line which is written next
+	name    string // of the member whose value comes next, with its quotation marks
+	within  bool   // the body begins in a string
+	broken  bool   // it is no JSON
+	unended bool   // the last string does not end
+}
+
+// numberOrWord are the bytes of numbers, true, false and null.
+const numberOrWord = "0123456789+-.eEtrufalsn"
+
+func (w *writer) write(body string) {
+	for body != "" && !w.broken {
+		switch c := body[0]; c {
+		case '"':
+			body = w.readString(body)
+		case '{', '[':
+			body = w.enter(body)
+		case '}', ']':
+			w.leave(c)
+			body = body[1:]
+		case ',', ':', ' ', '\t', '\r', '\n':
+			body = body[1:]
+		default:
+			end := strings.IndexAny(body, ",:{}[]\" \t\r\n")
+			if end < 0 {
+				end = len(body)
+			}
+			w.broken = strings.Trim(body[:end], numberOrWord) != ""
+			w.line(body[:end])
+			body = body[end:]
+		}
+	}
+}
+
+// readString reads the string with which body begins, and returns the rest.
+func (w *writer) readString(body string) (rest string) {
+	s, whole := cutString(body)
+	within := w.within
+	w.within = false
+	rest = body[min(len(s)+2, len(body)):]
+	if value := strings.TrimLeft(rest, " \t\r\n"); whole && strings.HasPrefix(value, ":") {
+		w.name = `"` + s + `"`
+		return value[1:]
+	}
+	w.unended = !whole
+	w.string(s, within)
+	return rest
+}
+
+// enter begins the list or object with which body begins, and returns the rest.
+func (w *writer) enter(body string) (rest string) {
+	bracket := body[0]
+	rest = strings.TrimLeft(body[1:], " \t\r\n")
+	switch {
+	case rest != "" && rest[0] == bracket+2: // it is empty
+		w.line(string([]byte{bracket, bracket + 2}))
+		return rest[1:]
+	case w.name != "":
+		w.line("")
+	case w.inList():
+		w.dashes++
+	}
+	w.open = append(w.open, bracket)
+	return rest
+}
+
+func (w *writer) leave(bracket byte) {
+	last := len(w.open) - 1
+	if last < 0 || w.open[last] != bracket-2 {
+		w.broken = true
+		return
+	}
+	w.open, w.name = w.open[:last], ""
+}
+
+func (w *writer) inList() bool { return len(w.open) > 0 && w.open[len(w.open)-1] == '[' }
+
+// line writes a value that takes one line, or the beginning of one that has more.
+func (w *writer) line(value string) {
+	l := layoutLine{Indent: max(len(w.open)-1-w.dashes, 0)}
+	if w.name != "" {
+		value = w.name + ": " + value
+	} else if w.inList() {
+		w.dashes++
+	}
+	l.Text = strings.TrimSuffix(strings.Repeat("- ", w.dashes)+value, " ")
+	w.lines = append(w.lines, l)
+	w.dashes, w.name = 0, ""
+}
+
+// string writes a string, with its escapes: what people wrote as lines of text. within says that
+// its beginning is missing.
+func (w *writer) string(s string, within bool) {
+	prose := w.name == `"content"` || w.name == `"text"` || strings.Contains(s, `\n`) || w.unended || within
+	if !prose || s == "" {
+		w.line(`"` + s + `"`)
+		return
+	}
+	if !within && (w.name != "" || w.inList()) {
+		w.line("")
+	}
+	for text := range strings.SplitSeq(unescaped(s), "\n") {
+		w.lines = append(w.lines, layoutLine{Indent: len(w.open), Text: text, Quoted: true})
+	}
+}
+
+// unescaped undoes the escapes of a string, of which the last one may not be whole.
+func unescaped(s string) string {
+	for end := len(s); end >= max(len(s)-len(`\ud83d\ude00`), 0); end-- {
+		var text string
+		if json.Unmarshal([]byte(`"`+s[:end]+`"`), &text) == nil {
+			return text
+		}
+	}
+	return s
+}

@@ -1,4 +1,0 @@
-package loop
-
-// Forget makes l read the next event as if none had been alike.
-func Forget(l *Loop) { l.now.form = nil }

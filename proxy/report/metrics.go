@@ -1,0 +1,297 @@
+package report
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"sidenote/proxy/route"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+)
+
+// OtherName is the label value for every name that is not configured.
+const OtherName = "other"
+
+// MetricNames are the values that labels may have: names of the configuration, never text
+// from a request.
+type MetricNames struct {
+	Tenants   []string
+	Upstreams []string
+	Knowledge []string
+	Stages    []string // of answers
+	Version   string
+	Commit    string
+}
+
+// Metrics are Sidenote's Prometheus metrics. As a Recorder they take
+// the Report of each request; other methods take what happens outside of requests. All
+// are safe for concurrent use. Every label is a configured name or a word of a closed
+// list, so no request can add series.
+type Metrics struct {
+	registry           *prometheus.Registry
+	tenants, upstreams *names
+
+	requests, untouched, degraded, shed *prometheus.CounterVec
+	inFlight, streams                   prometheus.Gauge
+	overhead, stages, durations         *prometheus.HistogramVec
+	upstreamRequests                    *prometheus.CounterVec
+	upstreamCancelled                   *prometheus.CounterVec
+	upstreamTruncated                   *prometheus.CounterVec
+	contextTokens, contextSources       prometheus.Observer
+	tokens, excluded, chunks            *prometheus.CounterVec
+	planned, reranked, graded           *prometheus.CounterVec
+	citations, citationsUnread          *prometheus.CounterVec
+	support                             prometheus.Observer
+	modelUnknown, panics                prometheus.Counter
+	byRequest                           recentSeries[requestKey, *requestSeries]
+	fixed                               fixed
+
+	*cacheMetrics
+	baseMetrics
+	embeddingMetrics
+	mcpMetrics
+	usageMetrics
+	toolMetrics
+	answerStageMetrics
+}
+
+// NewMetrics returns metrics in a registry of their own. See startAtZero for the
+// series that exist from the start.
+func NewMetrics(n MetricNames) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	f := factory{promauto.With(m.registry)}
+	overflow := f.counters("metrics_overflow_total", "Label values without a configured name, counted as other.").WithLabelValues()
+	m.tenants, m.upstreams = newNames(n.Tenants, overflow), newNames(n.Upstreams, overflow)
+	m.requests = f.counters("requests_total", "Requests that ended.", "tenant", "outcome")
+	m.untouched = f.counters("untouched_total", "Chats sent without sources, by reason.", "reason")
+	m.degraded = f.counters("degraded_total", "Requests that continued without a failed helper.", "stage", "reason")
+	m.shed = f.counters("shed_total", "Work refused to protect the rest.", "reason")
+	m.inFlight = f.gauges("requests_in_flight", "Requests being served, streams included.").WithLabelValues()
+	m.streams = f.gauges("streams_open", "Streamed answers in progress.").WithLabelValues()
+	m.overhead = f.histograms("overhead_seconds", "From request read to request sent to the upstream.", overheadBuckets(), "outcome")
+	m.stages = f.histograms("stage_duration_seconds", "Duration of one step of a rewrite.", overheadBuckets(), "stage")
+	// From 5 ms to ten minutes, after which SDKs give up.
+	durationBuckets := []float64{5e-3, 25e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
+	m.durations = f.histograms("request_duration_seconds", "From request read to end of the answer.", durationBuckets, "route", "stream")
+	m.upstreamRequests = f.counters("upstream_requests_total", "Requests sent to an upstream, by the status of its answer (none: no answer).", "upstream", "code")
+	m.upstreamCancelled = f.counters("upstream_cancelled_total", "Upstream requests cancelled because the client left.", "upstream", "phase")
+	m.upstreamTruncated = f.counters("upstream_truncated_total", "Upstream answers cut off.", "upstream", "phase")
+	m.contextTokens = f.histograms("context_tokens", "Tokens added to an injected request.", []float64{0, 100, 250, 500, 1000, 1500, 2000, 3000, 4000, 8000, 16000, 32000}).WithLabelValues()
+	m.contextSources = f.histograms("context_sources", "Sources added to an injected request.", []float64{0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20}).WithLabelValues()
+	m.tokens = f.counters("tokens_total", "Tokens by kind: injected by Sidenote, others as reported by upstreams.", "tenant", "kind")
+	m.excluded = f.counters("sources_excluded_total", "Candidates that did not reach the prompt.", "reason")
+	m.chunks = f.counters("chunks_total", "Typed chunks of requests: in, or why they were excluded.", "result")
+	m.reranked = f.counters("reranks_total", "Chats with a reranker, by result.", "reason")
+	m.graded = f.counters("grades_total", "Chats with grading, by result and verdict.", "reason", "verdict")
+	m.planned = f.counters("plans_total", "Chats with a planner, by result.", "reason")
+	m.citations = f.counters("citations_total", "Verified citations in answers: of a given source, or unknown.", "result")
+	m.citationsUnread = f.counters("citations_unread_total", "Answers whose citations could not be checked.", "reason")
+	m.support = f.histograms("citation_support", "Per cited source: the share of the citing statement's terms that it contains.", []float64{0, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}).WithLabelValues()
+	m.modelUnknown = f.counters("model_unknown_total", "Chats for models not in the model table.").WithLabelValues()
+	m.panics = f.counters("panics_total", "Panics, each costing one request or task; the log has their stacks.").WithLabelValues()
+	m.cacheMetrics = newCacheMetrics(f)
+	m.baseMetrics = newBaseMetrics(f, newNames(n.Knowledge, overflow))
+	m.embeddingMetrics = newEmbeddingMetrics(f)
+	m.mcpMetrics = newMCPMetrics(f, m.tenants)
+	m.usageMetrics = newUsageMetrics(f, m.upstreams)
+	m.toolMetrics = newToolMetrics(f)
+	m.answerStageMetrics = newAnswerStageMetrics(f, newNames(n.Stages, overflow))
+	m.fixed = newFixed(m.stages, m.excluded)
+	build := f.gauges("build_info", "Always 1; the labels say what runs.", "version", "commit", "goversion")
+	build.WithLabelValues(n.Version, n.Commit, runtime.Version()).Set(1)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.startAtZero(n)
+	return m
+}
+
+// startAtZero makes series exist before their first event, so that rates and
+// alerts on them work from the first scrape.
+func (m *Metrics) startAtZero(n MetricNames) {
+	m.startTenants(n.Tenants)
+	for _, reason := range [...]string{"concurrency", "memory", "shadow", "calibration", "usage", "connections", "address", "idle", "descriptors"} {
+		m.shed.WithLabelValues(reason)
+	}
+}
+
+func (m *Metrics) startTenants(tenants []string) {
+	for _, t := range tenants {
+		m.requests.WithLabelValues(t, string(rewrite.Injected))
+		m.tokens.WithLabelValues(t, "injected")
+		for _, kind := range tokenKinds {
+			m.tokens.WithLabelValues(t, kind)
+		}
+	}
+}
+
+// Registry returns the registry of the metrics, to be served and to be added to.
+func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
+
+// Watch adds a value that is read at each scrape, such as "log_dropped_total" or
+// "cache_bytes" with labels. Call it at the start of the process; it panics if the
+// name is taken.
+func (m *Metrics) Watch(name, help string, labels map[string]string, counter bool, value func() float64) {
+	opts := prometheus.Opts{Namespace: "sidenote", Name: name, Help: help, ConstLabels: labels}
+	if counter {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts(opts), value))
+		return
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts), value))
+}
+
+// Record counts a request that ended.
+func (m *Metrics) Record(r *Report) {
+	t := m.seriesFor(r)
+	t.requests.Inc()
+	t.duration.Observe(r.Total.Seconds())
+	if t.untouched != nil {
+		t.untouched.Inc()
+	}
+	if r.Overhead > 0 {
+		t.answers.Inc()
+		t.overhead.Observe(r.Overhead.Seconds())
+		m.recordUpstream(t.upstream, r)
+	}
+	if r.UsageFound != "" {
+		m.recordUsage(t, r)
+	}
+	if r.Route == route.Chat {
+		m.recordRewrite(t, r)
+	}
+}
+
+// recordUpstream counts a retry, a client that left and a broken answer.
+func (m *Metrics) recordUpstream(upstream string, r *Report) {
+	m.recordRetry(upstream, r)
+	switch r.Client {
+	case ClientGoneFirst:
+		m.upstreamCancelled.WithLabelValues(upstream, "before_first_byte").Inc()
+	case ClientGoneStreaming:
+		m.upstreamCancelled.WithLabelValues(upstream, "streaming").Inc()
+	}
+	if r.Truncated {
+		m.upstreamTruncated.WithLabelValues(upstream, "streaming").Inc()
+	} else if r.Reason == ReasonUpstreamBroken {
+		m.upstreamTruncated.WithLabelValues(upstream, "before_first_byte").Inc()
+	}
+}
+
+func (m *Metrics) recordRewrite(t *requestSeries, r *Report) {
+	res := &r.Rewrite
+	if r.Degraded() {
+		m.degraded.WithLabelValues("retrieval", string(res.Reason)).Inc()
+	}
+	if why := res.Ledger.Unembedded; why != "" {
+		m.degraded.WithLabelValues(string(retrieval.StageEmbed), string(why)).Inc()
+	}
+	if why := r.PlanFailed(); why != "" {
+		m.degraded.WithLabelValues("planner", string(why)).Inc()
+	}
+	if p := res.Ledger.Planned; p != nil {
+		m.planned.WithLabelValues(string(p.Fallback)).Inc()
+		if p.Fallback != retrieval.PlanDisabled {
+			m.stages.WithLabelValues("plan").Observe(p.Took.Seconds())
+		}
+	}
+	if why := r.RerankFailed(); why != "" {
+		m.degraded.WithLabelValues(string(retrieval.StageRerank), string(why)).Inc()
+	}
+	if why := r.StageFailed(); why != "" {
+		m.degraded.WithLabelValues("stages", string(why)).Inc()
+	}
+	if by := res.Ledger.Reranked; by != nil {
+		m.reranked.WithLabelValues(string(by.Reason)).Inc()
+		if by.Documents > 0 && by.Reason != retrieval.RerankDisabled {
+			m.stages.WithLabelValues(string(retrieval.StageRerank)).Observe(by.Took.Seconds())
+		}
+	}
+	recordGraded(m, r)
+	recordCitations(m, r.Citations)
+	m.recordTools(r)
+	m.recordStages(r)
+	if c := res.Ledger.Chunks; c != nil {
+		m.chunks.WithLabelValues("in").Add(float64(c.In))
+		for i := range c.Excluded {
+			m.chunks.WithLabelValues(string(c.Excluded[i].Reason)).Inc()
+		}
+	}
+	if res.Model.Row == OtherName {
+		m.modelUnknown.Inc()
+	}
+	observeStage(m.fixed.retrieval, res.RetrieveTook)
+	observeStage(m.fixed.fit, res.FitTook)
+	observeStage(m.fixed.edit, res.EditTook)
+	m.recordExcluded(&res.Retrieval.Fallen)
+	if r.Injected() {
+		sources := r.Sources()
+		m.contextTokens.Observe(float64(res.Ledger.Used))
+		m.contextSources.Observe(float64(sources))
+		t.injected.Add(float64(max(res.Ledger.Used, 0)))
+		if unfit := len(res.Retrieval.Sources) - sources; unfit > 0 {
+			m.fixed.unfit().Add(float64(unfit))
+		}
+	}
+}
+
+// recordExcluded counts what fell by reason.
+func (m *Metrics) recordExcluded(fallen *retrieval.ExcludedList) {
+	for i, n := range fallen.Counts() {
+		if n > 0 {
+			m.fixed.excluded[i]().Add(float64(n))
+		}
+	}
+}
+
+func observeStage(stage func() prometheus.Observer, took time.Duration) {
+	if took > 0 {
+		stage().Observe(took.Seconds())
+	}
+}
+
+// Begin adds a request to those in flight.
+func (m *Metrics) Begin() { m.inFlight.Inc() }
+
+// End takes away a request that Begin added.
+func (m *Metrics) End() { m.inFlight.Dec() }
+
+// BeginStream adds an open stream.
+func (m *Metrics) BeginStream() { m.streams.Inc() }
+
+// EndStream takes away a stream that BeginStream added.
+func (m *Metrics) EndStream() { m.streams.Dec() }
+
+// Shed counts what was refused, by what there was too little of: "concurrency" or
+// "memory" for requests, "shadow", "calibration" or "usage" for work beside them,
+// "connections", "address", "idle" or "descriptors" for connections.
+func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
+
+// Panicked counts a panic that was recovered.
+func (m *Metrics) Panicked(any, []byte) { m.panics.Inc() }
+
+// outcomeLabel returns the outcome as dashboards show it: a request that went on
+// without a helper that failed is "degraded", and a refusal carries its reason.
+func outcomeLabel(r *Report) string {
+	switch {
+	case r.Outcome == rewrite.Refused:
+		return "refused_" + strings.ReplaceAll(string(r.Reason), "-", "_")
+	case r.Degraded() && (r.Outcome == rewrite.Injected || r.Outcome == rewrite.Untouched || r.Outcome == WithTools || r.Outcome == Staged):
+		return "degraded"
+	}
+	return string(r.Outcome)
+}
+
+func codeLabel(code int) string {
+	switch {
+	case code == 0:
+		return "none"
+	case http.StatusText(code) == "":
+		return OtherName // an upstream may send any three digits
+	}
+	return strconv.Itoa(code)
+}

@@ -1,0 +1,194 @@
+package tenant
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/cache/budget"
+	"sidenote/proxy/report"
+	"sidenote/retrieval/filter"
+	"sidenote/rewrite"
+)
+
+// An APIError is an answer of Sidenote's own in place of the upstream's. The table in
+// answerTo says what clients get for each Reason.
+type APIError struct {
+	Reason  rewrite.Reason
+	Param   string // the field or header at fault, "" for none
+	Message string // for people: what is wrong, naming the value, and what to do
+	Err     error  // the cause, for the log; never sent
+
+	Refusal *budget.Refusal // with ReasonRateLimit and ReasonQuota
+	Final   bool            // another try cannot help, as it could with other errors of this Reason
+	Wait    string          // when one may, as an upstream told it by Retry-After; "" is the usual time
+}
+
+// Error returns reason, message and cause.
+func (e *APIError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Reason, e.Message, e.Err)
+	}
+	return string(e.Reason) + ": " + e.Message
+}
+
+// Unwrap returns the cause.
+func (e *APIError) Unwrap() error { return e.Err }
+
+// An errorAnswer holds the fields that clients get for an Error. retryAfter is in
+// seconds; 0 tells clients that a retry cannot help, and official SDKs then make none.
+type errorAnswer struct {
+	status     int
+	kind       string // error.type
+	code       string // error.code; "" is the reason with '_' for '-'
+	retryAfter int
+}
+
+// The values of error.type, which are OpenAI's.
+const (
+	ErrorTypeRequest = "invalid_request_error"
+	ErrorTypeServer  = "server_error"
+)
+
+// answerTo returns what clients get for each reason.
+func answerTo(reason rewrite.Reason) errorAnswer {
+	switch reason {
+	case report.ReasonKey:
+		return errorAnswer{status: 401, kind: ErrorTypeRequest}
+	case report.ReasonRouteRefused, report.ReasonOrigin, report.ReasonClaim:
+		return errorAnswer{status: 403, kind: ErrorTypeRequest}
+	case report.ReasonModel:
+		return errorAnswer{status: 404, kind: ErrorTypeRequest, code: "model_not_found"}
+	case report.ReasonMisdirected, report.ReasonHost:
+		return errorAnswer{status: 421, kind: ErrorTypeRequest}
+	case rewrite.ReasonTooLarge:
+		return errorAnswer{status: 413, kind: ErrorTypeRequest}
+	case report.ReasonCredentials, report.ReasonPath, report.ReasonBodyRead, rewrite.ReasonOption, rewrite.ReasonNotJSON,
+		rewrite.ReasonNotChat, report.ReasonUnfit, rewrite.ReasonAmbiguous, rewrite.ReasonTooDeep, rewrite.ReasonEncoded:
+		return errorAnswer{status: 400, kind: ErrorTypeRequest}
+	case report.ReasonBodySlow:
+		return errorAnswer{status: 408, kind: ErrorTypeRequest, retryAfter: 1}
+	case report.ReasonRateLimit, report.ReasonQuota:
+		return errorAnswer{status: 429} // the rest is the refusal's
+	case report.ReasonNoPrice:
+		return errorAnswer{status: 403, kind: ErrorTypeRequest}
+	case report.ReasonLedger:
+		return errorAnswer{status: 503, kind: ErrorTypeServer, retryAfter: 1}
+	case rewrite.ReasonOverload:
+		return errorAnswer{status: 503, kind: ErrorTypeServer, code: "overloaded", retryAfter: 1}
+	case report.ReasonShutdown:
+		return errorAnswer{status: 503, kind: ErrorTypeServer, retryAfter: 1}
+	case rewrite.ReasonUnavailable, rewrite.ReasonIndexing, rewrite.ReasonState, rewrite.ReasonTimeout, rewrite.ReasonError:
+		return errorAnswer{status: 503, kind: ErrorTypeServer, code: "sources_unavailable", retryAfter: 5}
+	case report.ReasonUpstreamConnect:
+		return errorAnswer{status: 502, kind: ErrorTypeServer, retryAfter: 1}
+	case report.ReasonUpstreamBroken:
+		// It is not known whether the model ran, so we neither retry nor advise the
+		// client against it.
+		return errorAnswer{status: 502, kind: ErrorTypeServer, retryAfter: 1}
+	case report.ReasonStage:
+		return errorAnswer{status: 502, kind: ErrorTypeServer, retryAfter: 1}
+	case report.ReasonStageTimeout:
+		return errorAnswer{status: 504, kind: ErrorTypeServer, code: "stage_failed", retryAfter: 1}
+	case report.ReasonUpstreamTimeout:
+		return errorAnswer{status: 504, kind: ErrorTypeServer, retryAfter: 1}
+	}
+	return errorAnswer{status: 500, kind: ErrorTypeServer, code: "internal"}
+}
+
+// Status returns the HTTP status of e.
+func (e *APIError) Status() int { return answerTo(e.Reason).status }
+
+// JSON returns e in the shape of OpenAI's errors. Bytes that are not UTF-8 in
+// the message become U+FFFD.
+func (e *APIError) JSON() []byte {
+	a := answerTo(e.Reason)
+	if e.Refusal != nil {
+		a.kind, a.code = e.Refusal.Kind()
+	}
+	if a.code == "" {
+		a.code = strings.ReplaceAll(string(e.Reason), "-", "_")
+	}
+	return ErrorJSON(e.Message, a.kind, a.code, e.Param)
+}
+
+// ErrorJSON returns an error in OpenAI's shape; param "" is null.
+func ErrorJSON(message, kind, code, param string) []byte {
+	body := struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    string  `json:"code"`
+	}{Message: message, Type: kind, Code: code}
+	if param != "" {
+		body.Param = &param
+	}
+	out, err := json.Marshal(map[string]any{"error": body})
+	if err != nil {
+		panic("BUG: error body of strings did not encode: " + err.Error())
+	}
+	return out
+}
+
+// Write makes e the response of ctx.
+func (e *APIError) Write(ctx *fasthttp.RequestCtx) {
+	closing := ctx.Response.ConnectionClose()
+	ctx.Response.Reset()
+	if closing {
+		ctx.SetConnectionClose()
+	}
+	ctx.Response.SetStatusCode(e.Status())
+	e.headers(ctx.Response.Header.Set)
+	ctx.Response.SetBodyRaw(e.JSON())
+}
+
+// WriteHTTP answers with e on a server of net/http.
+func (e *APIError) WriteHTTP(w http.ResponseWriter) {
+	e.headers(w.Header().Set)
+	w.WriteHeader(e.Status())
+	_, _ = w.Write(e.JSON()) // a client that has left needs no answer
+}
+
+// headers sets the type of the body, and what tells clients whether to try again.
+func (e *APIError) headers(set func(name, value string)) {
+	a := answerTo(e.Reason)
+	set("Content-Type", "application/json")
+	if e.Refusal != nil {
+		e.Refusal.Headers(set)
+	} else if a.retryAfter > 0 && !e.Final {
+		set("Retry-After", cmp.Or(e.Wait, fmt.Sprint(a.retryAfter)))
+	} else {
+		set("X-Should-Retry", "false")
+	}
+	if a.status == http.StatusUnauthorized {
+		set("Www-Authenticate", "Bearer")
+	}
+}
+
+// AsError returns the Error that clients get for err. An *Error stays as it is, errors
+// of bodies and options keep their texts, and the text of any other error goes to the
+// log only.
+func AsError(err error) *APIError {
+	var (
+		own    *APIError
+		body   *rewrite.BodyError
+		option *rewrite.OptionError
+		claim  *filter.ClaimError
+	)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &body):
+		return &APIError{Reason: body.Reason, Param: body.Param, Message: body.Message, Err: err}
+	case errors.As(err, &claim):
+		return &APIError{Reason: report.ReasonClaim, Message: fmt.Sprintf("What you may see depends on a claim of your token: %v.", claim), Err: err}
+	case errors.As(err, &option):
+		return &APIError{Reason: rewrite.ReasonOption, Param: option.Param, Message: option.Error(), Err: err}
+	}
+	return &APIError{Reason: report.ReasonInternal, Message: "Internal error of Sidenote; its log has details under the request's Sidenote-Id.", Err: err}
+}

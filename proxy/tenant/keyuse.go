@@ -1,0 +1,39 @@
+package tenant
+
+import (
+	"crypto/sha256"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// KeyUses remembers when each API key was last used, to the minute and in memory only. The zero KeyUses
+// is ready for use, and safe for concurrent use.
+type KeyUses struct {
+	byDigest sync.Map // of *Last by [sha256.Size]byte
+}
+
+// Of returns what is remembered of the key with a digest.
+func (u *KeyUses) Of(digest [sha256.Size]byte) *LastUse {
+	use, _ := u.byDigest.LoadOrStore(digest, new(LastUse))
+	return use.(*LastUse)
+}
+
+// A LastUse is the time of a key's last use in minutes since 1970; 0: it was not used.
+type LastUse struct{ minute atomic.Int64 }
+
+// Note writes once a minute only, so that requests with one key do not contend for it.
+func (l *LastUse) Note(now time.Time) {
+	if m := now.Unix() / 60; l.minute.Load() != m {
+		l.minute.Store(m)
+	}
+}
+
+// Time is to the minute; zero: the key was not used.
+func (l *LastUse) Time() time.Time {
+	m := l.minute.Load()
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.Unix(m*60, 0).UTC()
+}

@@ -1,0 +1,31 @@
+package tenant
+
+import (
+	"fmt"
+	"net"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/report"
+)
+
+// CheckPage refuses requests of pages of other sites. On a loopback address it also
+// refuses a host name that is not known to be ours: a page can make its own name
+// resolve to this machine (DNS rebinding). The origin is never compared with the host
+// name, as after DNS rebinding the two are the same.
+func (d *Directory) CheckPage(s Sender) error {
+	for _, value := range s.Header.PeekAll(fasthttp.HeaderOrigin) {
+		if !d.keyless.AllowsOrigin(string(value)) {
+			return &APIError{Reason: report.ReasonOrigin, Param: fasthttp.HeaderOrigin, Message: fmt.Sprintf("Pages of %q may not ask without a tenant's key; list their origin under identity.origins in the configuration.", value)}
+		}
+	}
+	if local, ok := s.Local.(*net.TCPAddr); !ok || !local.IP.IsLoopback() {
+		return nil
+	}
+	for _, host := range [...][]byte{s.Header.Host(), Authority(s.Header.RequestURI())} {
+		if !d.keyless.AllowsHost(host) {
+			return &APIError{Reason: report.ReasonHost, Param: fasthttp.HeaderHost, Message: fmt.Sprintf("Sidenote is not known as %q on this machine; call it by address or as localhost, or list the name under identity.hosts in the configuration.", host)}
+		}
+	}
+	return nil
+}

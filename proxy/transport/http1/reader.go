@@ -1,0 +1,83 @@
+package http1
+
+import (
+	"errors"
+	"io"
+)
+
+// minPerWait is how much of a body must arrive in each wait of ReadBody, in bytes. 256
+// KiB in a minute is a twentieth of what a slow line carries.
+const minPerWait = 256 << 10
+
+// uncountedBytes is how much of a body is kept without asking Room for memory.
+const uncountedBytes = 64<<10 + 1
+
+// A Room bounds the memory for bodies.
+type Room interface {
+	// Take takes n bytes, all or none. The caller of ReadBody gives them back when the
+	// handler has returned, or once Answer.Sent is true.
+	Take(n int) bool
+}
+
+// ErrNoRoom is returned if a Room has no memory for a body.
+var ErrNoRoom = errors.New("no room for a request's body")
+
+// A BodyReader reads a body into memory.
+type BodyReader struct {
+	Stream           io.Reader
+	Limit, Announced int
+	Room             Room         // nil: no bound
+	Timed            func() error // sets the deadline: called before each minPerWait bytes; nil: the deadline is set elsewhere
+}
+
+// Read appends the body to dst, which is empty, until the body ends or dst is longer
+// than limit. Memory grows with what has arrived, not with what was announced.
+func (in *BodyReader) Read(dst []byte) (_ []byte, err error) {
+	if counted(cap(dst)) > 0 && !in.take(counted(cap(dst))) {
+		dst = nil
+	}
+	if first := firstSize(in.Announced); cap(dst) < first {
+		dst = make([]byte, 0, first)
+	}
+	due := 0
+	for len(dst) <= in.Limit {
+		if in.Timed != nil && len(dst) >= due {
+			if err := in.Timed(); err != nil {
+				return dst, err
+			}
+			due = len(dst) + minPerWait
+		}
+		if len(dst) == cap(dst) {
+			if dst, err = in.grow(dst); err != nil {
+				return dst, err
+			}
+		}
+		n, err := in.Stream.Read(dst[len(dst):min(cap(dst), in.Limit+1)])
+		dst = dst[:len(dst)+n]
+		if err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+// grow returns dst with a larger capacity, but no larger than the body can get.
+func (in *BodyReader) grow(dst []byte) ([]byte, error) {
+	most := in.Limit + 1
+	if in.Announced > 0 {
+		most = min(in.Announced, in.Limit) + 1 // one more, for the Read that finds the end
+	}
+	size := max(min(2*cap(dst), most), cap(dst)+1)
+	if !in.take(counted(size) - counted(cap(dst))) {
+		return dst, ErrNoRoom
+	}
+	return append(make([]byte, 0, size), dst...), nil
+}
+
+func (in *BodyReader) take(n int) bool { return in.Room == nil || in.Room.Take(n) }
+
+// counted returns how many of n bytes must be taken from Room.
+func counted(n int) int { return max(0, n-uncountedBytes) }
+
+// firstSize returns the capacity to begin with.
+func firstSize(announced int) int { return min(max(announced, 512), uncountedBytes-1) + 1 }

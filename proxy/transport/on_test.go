@@ -1,0 +1,18 @@
+//go:build sidenote_debug
+
+package transport_test
+
+import (
+	"bytes"
+	"testing"
+
+	"sidenote/proxy/transport"
+)
+
+// All of a buffer that is given back is overwritten, including the part beyond its length.
+func TestPoison(t *testing.T) {
+	b := make([]byte, 100)
+	if transport.Buffer(b[:10]); bytes.IndexByte(b, 0) >= 0 {
+		t.Errorf("left %x", b)
+	}
+}

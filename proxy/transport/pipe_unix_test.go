@@ -1,0 +1,23 @@
+//go:build unix
+
+package transport_test
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sidenote/proxy/transport"
+)
+
+// Row P1: a pipe in the place of a file is refused at once, whoever writes to it.
+func TestP1Pipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transport.CertificatesOnDisk(path).Read(); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("%v", err)
+	}
+}

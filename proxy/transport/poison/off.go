@@ -1,9 +1,0 @@
-//go:build !sidenote_debug
-
-// Package poison helps tests to notice who uses a buffer that was given back.
-package poison
-
-// Buffer is called on each buffer that is put back into a pool. In builds with the tag
-// sidenote_debug it overwrites all of the buffer, so that tests notice who still uses
-// it; in others it does nothing.
-func Buffer([]byte) {}

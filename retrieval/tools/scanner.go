@@ -1,0 +1,269 @@
+package tools
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A XMLCall is one that a model wrote.
+type XMLCall struct {
+	Name      string          // of the tool, as it was offered
+	Arguments json.RawMessage // an object
+	Raw       string          // the element as it was written
+}
+
+const (
+	maxTag  = 256      // bytes of an opening tag and the white space behind it
+	maxCall = 64 << 10 // bytes of a call
+)
+
+// A XMLScanner finds calls in the text of an answer, which comes in pieces of any size. A call is an
+// element of an offered tool, outside fenced and inline code and outside the reasoning with which
+// some models begin. The first tag in it follows its opening tag, with white space at most
+// between; it ends at its first closing tag. Letter case, white space and attributes in tags make
+// no difference. Everything else is text, such as an element that never closes, or is longer than
+// 64 KiB.
+//
+// A model that goes on behind a call instead of waiting may make up the result. From there on
+// nothing counts: what follows is neither text nor calls.
+//
+// What is found does not depend on the pieces. Only one goroutine may use a XMLScanner at a time;
+// Reset comes first.
+type XMLScanner struct {
+	tools map[string]string // names of offered tools, by element
+	calls []XMLCall
+	out   []byte // text for the client
+	split []byte // the first bytes of a character whose others have not come
+
+	at     xmlPlace
+	code   code
+	begun  bool   // there was more than white space and reasoning
+	held   []byte // from the bracket that may begin a call
+	name   []byte // of the element that is held, in lower case, or of that of the reasoning
+	opened int    // length of the opening tag in held
+	read   int    // bytes of the answer
+	said   int    // those of them before a result that the model made up; -1 without one
+}
+
+// A xmlPlace is where in the answer the next byte stands.
+type xmlPlace int
+
+const (
+	inText xmlPlace = iota
+	inName          // behind a bracket
+	inTag           // behind the name of an element
+	behindTag
+	inCall
+	inReasoning
+	behindResult // one that the model made up
+)
+
+// reasoning are the elements in which models think before they answer.
+var reasoning = [...]string{"think", "thinking", "thought", "reasoning"}
+
+// Reset prepares s for the next answer of a model that was offered these tools.
+func (s *XMLScanner) Reset(offered []string) {
+	*s = XMLScanner{said: -1, tools: make(map[string]string, 2*len(offered)), out: s.out[:0], held: s.held[:0], name: s.name[:0]}
+	for _, name := range offered {
+		s.tools[name], s.tools[element(name)] = name, name
+	}
+}
+
+// Write takes the next piece of the answer and returns what may be shown of it, and of what was
+// held back before: text outside calls, in whole characters. It is valid until the next Write.
+func (s *XMLScanner) Write(text []byte) (pass []byte) {
+	s.out = append(s.out[:0], s.split...)
+	for _, c := range text {
+		s.read++
+		s.take(c)
+	}
+	whole := len(s.out)
+	if s.at == inText || s.at == inReasoning { // elsewhere a bracket follows, so that nothing can complete it
+		whole -= incomplete(s.out)
+	}
+	s.split = append(s.split[:0], s.out[whole:]...)
+	return s.out[:whole]
+}
+
+// Close returns what was held back when the answer ends: it is text.
+func (s *XMLScanner) Close() (pass []byte) {
+	s.out = append(s.out[:0], s.split...)
+	s.split = s.split[:0]
+	s.giveUp()
+	return s.out
+}
+
+// Said returns how many bytes of the answer count: all, or those before a result that the model made
+// up.
+func (s *XMLScanner) Said() int {
+	if s.said >= 0 {
+		return s.said
+	}
+	return s.read
+}
+
+// Calls returns the calls found so far, in their order.
+func (s *XMLScanner) Calls() []XMLCall { return s.calls }
+
+// incomplete returns how many bytes at the end of b begin a character and do not end it.
+func incomplete(b []byte) int {
+	for n := 1; n < min(utf8.UTFMax, len(b)+1); n++ {
+		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+func (s *XMLScanner) take(c byte) {
+	switch s.at {
+	case inText:
+		if c != '<' || s.code.inside() {
+			s.pass(c)
+			return
+		}
+		s.held, s.name, s.at = append(s.held[:0], c), s.name[:0], inName
+	case inName:
+		s.takeName(c)
+	case inTag:
+		s.takeTag(c)
+	case behindTag:
+		if c == '<' {
+			s.at = inCall
+		}
+		if c != '<' && !isSpace(c) || len(s.held) == maxTag {
+			s.refuse(c)
+			return
+		}
+		s.held = append(s.held, c)
+	case inCall:
+		s.held = append(s.held, c)
+		if end, ok := closingTag(s.held, s.name); ok {
+			s.finish(s.held[s.opened:end])
+		} else if len(s.held) == maxCall {
+			s.giveUp()
+		}
+	case inReasoning:
+		s.out = append(s.out, c)
+		if len(s.held) == maxTag {
+			s.held = append(s.held[:0], s.held[maxTag/2:]...)
+		}
+		s.held = append(s.held, c)
+		if _, ok := closingTag(s.held, s.name); ok {
+			s.at, s.held = inText, s.held[:0]
+		}
+	}
+}
+
+// takeName takes a byte between a bracket and the end of the element's name.
+func (s *XMLScanner) takeName(c byte) {
+	switch {
+	case len(s.held) == maxTag:
+		s.refuse(c)
+		return
+	case len(s.name) == 0 && isSpace(c):
+	case inElementName(c):
+		s.name = append(s.name, lower(c))
+		if !s.mayBegin(string(s.name)) {
+			s.refuse(c)
+			return
+		}
+	case (isSpace(c) || c == '>' || c == '/') && s.known(string(s.name)):
+		s.at = inTag
+		s.takeTag(c)
+		return
+	default:
+		s.refuse(c)
+		return
+	}
+	s.held = append(s.held, c)
+}
+
+// takeTag takes a byte of an opening tag behind its name.
+func (s *XMLScanner) takeTag(c byte) {
+	if c == '<' || len(s.held) == maxTag {
+		s.refuse(c)
+		return
+	}
+	s.held = append(s.held, c)
+	if c != '>' {
+		return
+	}
+	s.opened, s.at = len(s.held), behindTag
+	switch {
+	case string(s.name) == resultTag:
+		s.said = s.read - len(s.held)
+		s.held, s.at = s.held[:0], behindResult
+	case s.tools[string(s.name)] == "":
+		s.out = append(s.out, s.held...)
+		s.held, s.at = s.held[:0], inReasoning
+	case s.held[len(s.held)-2] == '/': // an empty element
+		s.finish(nil)
+	}
+}
+
+// mayBegin tells whether an element that counts here has a name that begins so.
+func (s *XMLScanner) mayBegin(name string) bool {
+	for e := range s.tools {
+		if strings.HasPrefix(e, name) {
+			return true
+		}
+	}
+	return !s.begun && slices.ContainsFunc(reasoning[:], func(e string) bool { return strings.HasPrefix(e, name) }) ||
+		len(s.calls) > 0 && strings.HasPrefix(resultTag, name)
+}
+
+// known tells whether an element of this name, which may begin here, counts.
+func (s *XMLScanner) known(name string) bool {
+	return s.tools[name] != "" || !s.begun && slices.Contains(reasoning[:], name) || name == resultTag
+}
+
+// pass hands on a byte of text.
+func (s *XMLScanner) pass(c byte) {
+	s.out = append(s.out, c)
+	s.code.read(c)
+	s.begun = s.begun || !isSpace(c)
+}
+
+// giveUp hands on what is held as text.
+func (s *XMLScanner) giveUp() {
+	switch s.at {
+	case inText, inReasoning, behindResult:
+		return
+	}
+	s.at = inText
+	for _, c := range s.held {
+		s.pass(c)
+	}
+}
+
+// refuse hands on what is held, because c cannot follow it in a call.
+func (s *XMLScanner) refuse(c byte) {
+	s.giveUp()
+	s.take(c)
+}
+
+// finish notes what is held as a call.
+func (s *XMLScanner) finish(body []byte) {
+	s.calls = append(s.calls, XMLCall{Name: s.tools[string(s.name)], Arguments: arguments(string(body)), Raw: string(s.held)})
+	s.at, s.begun = inText, true
+	s.code.skip()
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+func inElementName(c byte) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= lower(c) && lower(c) <= 'z'
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}

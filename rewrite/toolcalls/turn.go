@@ -1,0 +1,250 @@
+package toolcalls
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"sidenote/rewrite/chat"
+)
+
+// A Turn is what a client did not see of an assistant message of which it got calls: its
+// calls of our tools, and the rounds before it that called nothing else. One of the two may be
+// missing.
+type Turn struct {
+	// Before are whole messages that stood before the message: assistant messages that call our
+	// tools, each followed by our tool messages or, if it calls in its text, by a message of the user
+	// with the results. What the client was shown of their text stands in the message that it has, so
+	// not here too.
+	Before []json.RawMessage
+	// Calls are ours in the message, by where they stand in it.
+	Calls []HistoryCall
+	// Results are our tool messages, one for each of Calls, in their order. They stand right
+	// behind the message, before the client's.
+	Results []json.RawMessage
+	// NextID is the id of the next source that the conversation is shown.
+	NextID int
+	// Sources are those that results gave, as whoever keeps the turn wrote them; nil: none.
+	Sources json.RawMessage
+}
+
+// A HistoryCall is an element of tool_calls.
+type HistoryCall struct {
+	At   int // index among all calls of the message, the client's included
+	JSON json.RawMessage
+}
+
+// MaxTurnSize is the largest encoded turn, in bytes.
+const MaxTurnSize = 256 << 10
+
+// encoding is the version of the encoding: it changes with the form of Encode.
+const encoding = 2
+
+// Encode returns the turn in a form for stores. Its error is ErrTooLarge, or says why the turn would
+// never be restored.
+//
+//	version (1 byte), NextID, the lists Before, Calls, Results, and Sources
+//
+// Numbers are uvarints. Before a list stands its length, before each JSON text its own, before
+// that of a call At.
+func (t *Turn) Encode() ([]byte, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	b := binary.AppendUvarint([]byte{encoding}, uint64(max(t.NextID, 0)))
+	b = appendList(b, t.Before)
+	b = binary.AppendUvarint(b, uint64(len(t.Calls)))
+	for _, c := range t.Calls {
+		b = binary.AppendUvarint(b, uint64(c.At))
+		b = appendSizedTurn(b, []byte(c.JSON))
+	}
+	b = appendSizedTurn(appendList(b, t.Results), []byte(t.Sources))
+	if len(b) > MaxTurnSize {
+		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, len(b), MaxTurnSize)
+	}
+	return b, nil
+}
+
+// Size returns the bytes of JSON in the turn, which is about what a request grows by.
+func (t *Turn) Size() (n int) {
+	for _, raw := range t.Before {
+		n += len(raw)
+	}
+	for _, c := range t.Calls {
+		n += len(c.JSON)
+	}
+	for _, raw := range t.Results {
+		n += len(raw)
+	}
+	return n
+}
+
+func appendList(b []byte, list []json.RawMessage) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, raw := range list {
+		b = appendSizedTurn(b, []byte(raw))
+	}
+	return b
+}
+
+var errEncoding = errors.New("not an encoded turn of this version")
+
+// DecodeTurn returns the turn that was encoded, which points into b. Its error says that b is anything else.
+func DecodeTurn(b []byte) (*Turn, error) {
+	if len(b) == 0 || len(b) > MaxTurnSize || b[0] != encoding {
+		return nil, errEncoding
+	}
+	d := decoder{b: b[1:]}
+	t := &Turn{NextID: d.number()}
+	t.Before = d.list()
+	for n := d.count(); n > 0 && !d.failed; n-- {
+		t.Calls = append(t.Calls, HistoryCall{At: d.number(), JSON: d.text()})
+	}
+	t.Results = d.list()
+	if sources := d.text(); len(sources) > 0 {
+		t.Sources = sources
+	}
+	if d.failed || len(d.b) > 0 {
+		return nil, errEncoding
+	}
+	return t, nil
+}
+
+// A decoder reads what Encode wrote. After the first failure it returns nothing.
+type decoder struct {
+	b      []byte
+	failed bool
+}
+
+// number reads a number that is no larger than an index or id can be.
+func (d *decoder) number() int {
+	n, width := binary.Uvarint(d.b)
+	if d.failed || width <= 0 || n > 1<<31-1 {
+		d.failed = true
+		return 0
+	}
+	d.b = d.b[width:]
+	return int(n)
+}
+
+// count reads a length: of that many bytes, or of a list of elements of a byte or more.
+func (d *decoder) count() int {
+	n := d.number()
+	if n > len(d.b) {
+		d.failed = true
+		return 0
+	}
+	return n
+}
+
+func (d *decoder) text() json.RawMessage {
+	n := d.count()
+	raw := d.b[:n:n]
+	d.b = d.b[n:]
+	return raw
+}
+
+func (d *decoder) list() (list []json.RawMessage) {
+	for n := d.count(); n > 0 && !d.failed; n-- {
+		list = append(list, d.text())
+	}
+	return list
+}
+
+// ErrTooLarge says that a turn is larger than MaxSize.
+var ErrTooLarge = errors.New("turn: too large")
+
+// What is wrong with a turn that is never restored.
+var (
+	errJSON  = errors.New("turn: not a JSON object")
+	errRules = errors.New("turn: a call without id, name or answer, or an answer without its call")
+	errOrder = errors.New("turn: calls are not in order")
+	errEmpty = errors.New("turn: nothing was left out")
+)
+
+// check tells why a turn is never restored.
+func (t *Turn) check() error {
+	if len(t.Before)+len(t.Calls) == 0 {
+		return errEmpty
+	}
+	if err := t.checkBefore(); err != nil {
+		return err
+	}
+	calls := make([]call, len(t.Calls))
+	for i, c := range t.Calls {
+		if !object(c.JSON) {
+			return errJSON
+		}
+		if calls[i], _ = readCall(c.JSON); calls[i].name == "" {
+			return errRules
+		}
+		if c.At < 0 || i > 0 && c.At <= t.Calls[i-1].At {
+			return errOrder
+		}
+	}
+	answers := pair(calls)
+	for _, raw := range t.Results {
+		m, err := readOwn(raw)
+		if err != nil {
+			return err
+		}
+		if m.role != roleTool {
+			return errRules
+		}
+		answers.answer(m.answers)
+	}
+	if !answers.whole() {
+		return errRules
+	}
+	return nil
+}
+
+// checkBefore checks that Before are calls and their answers, all of them and nothing else.
+func (t *Turn) checkBefore() error {
+	var answers pairing
+	inText := false // the message before calls in its text
+	for _, raw := range t.Before {
+		m, err := readOwn(raw)
+		switch {
+		case err != nil:
+			return err
+		case inText != (m.role == roleUser):
+			return errRules
+		case m.role == roleUser:
+			inText = false
+		case m.role == roleTool:
+			answers.answer(m.answers)
+		case m.role != roleAssistant || !answers.whole() || len(m.calls) == 0 && len(m.content) == 0:
+			return errRules
+		default:
+			answers, inText = pair(m.calls), len(m.calls) == 0
+		}
+	}
+	if inText || !answers.whole() {
+		return errRules
+	}
+	return nil
+}
+
+// readOwn reads a message that we wrote.
+func readOwn(raw []byte) (message, error) {
+	if !object(raw) {
+		return message{}, errJSON
+	}
+	m := readMessage(raw)
+	if m.unclear {
+		return m, errJSON
+	}
+	return m, nil
+}
+
+// object tells whether raw is a JSON object and nothing else.
+func object(raw []byte) bool {
+	r := chat.NewReader(raw)
+	if r.Kind() != chat.KindObject {
+		return false
+	}
+	r.Value()
+	return r.End() == nil && !r.TooDeep()
+}
