@@ -22,17 +22,17 @@ func TestM21SpellingsOfChat(t *testing.T) {
 		return g.raw(t, strings.Replace(chat(chatBody), "/v1/chat/completions", path, 1)).StatusCode
 	}
 	for said, path := range map[string]string{
-		"whatever path":     "/v1/some/gateway/chat/completions",
-		"query behind it":   "/v1/chat/completions?x=1",
-		"other letter case": "/v1/Chat/COMPLETIONS",
-		"`%63`":             "/v1/%63hat/completions",
-		"`%2F`":             "/v1/chat%2Fcompletions",
-		"`\\` for `/`":      `/v1/chat\completions`,
-		"`//`":              "/v1//chat/completions",
-		"`/./`":             "/v1/chat/./completions",
-		"`/x/../`":          "/v1/x/../chat/completions",
-		"`;v=1`":            "/v1/chat;v=1/completions",
-		"`/` at the end":    "/v1/chat/completions/",
+		"any path before": "/v1/some/gateway/chat/completions",
+		"any query after": "/v1/chat/completions?x=1",
+		"letter case":     "/v1/Chat/COMPLETIONS",
+		"`%63`":           "/v1/%63hat/completions",
+		"`%2F`":           "/v1/chat%2Fcompletions",
+		"`\\`":            `/v1/chat\completions`,
+		"`//`":            "/v1//chat/completions",
+		"`/./`":           "/v1/chat/./completions",
+		"`/x/../`":        "/v1/x/../chat/completions",
+		"`;v=1`":          "/v1/chat;v=1/completions",
+		"a final `/`":     "/v1/chat/completions/",
 	} {
 		if !strings.Contains(string(page), said) {
 			t.Errorf("the page does not tell of %s", said)
