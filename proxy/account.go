@@ -15,8 +15,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// An account is the sole owner of a request's Report, of the slots and the memory that it
-// takes, and of its end.
+// An account owns a request's Report and the slots and memory that the request holds, and
+// ends the request.
 type account struct {
 	server    *Server
 	report    report.Report
@@ -24,20 +24,20 @@ type account struct {
 	streaming bool                // the answer is a stream
 	switched  bool                // the answer goes on as another protocol when the handler has returned
 	held      int                 // bytes taken from server.memory for the body
-	reader    *answer.UsageReader // reads what the answer used; nil if the answer does not tell it
-	text      *answer.AnswerText  // reads what the answer says; nil if nobody keeps it
-	said      *answer.Text        // what Sidenote answered itself, if somebody keeps it
-	counter   answer.UsageCounter // counts the text of a metered answer that does not tell its usage; nil: it is not counted
-	unread    bool                // reader is not read: it has panicked, or there is no time for it
-	spending  *spend.Spending     // what was reserved of the tenant's budget; nil if nothing is limited
+	reader    *answer.UsageReader // reads the usage of the answer; nil if the answer has none
+	text      *answer.AnswerText  // reads the text of the answer; nil if it is not kept
+	said      *answer.Text        // the answer that Sidenote wrote itself, if it is kept
+	counter   answer.UsageCounter // counts the text of a metered answer without usage; nil: not counted
+	unread    bool                // reader is not used: it panicked, or there is no time for it
+	spending  *spend.Spending     // the budget reservation; nil if nothing is limited
 	terms     *budget.Terms       // of the tenant; nil until it is known
-	model     string              // that a chat names
-	tier      string              // service_tier that it asks for
+	model     string              // model that a chat names
+	tier      string              // service_tier of the request
 	checker   *cited.Checker      // checks the answer's citations; nil if nothing does
-	sample    *samples.Sample     // the request, for learn; nil if nothing is learnt from it
+	sample    *samples.Sample     // the request, for learn; nil if it is not sampled
 	shadow    *rewrite.Result     // the result of shadow work, when it is done
-	before    report.Rounds       // what the rounds before the last one used
-	holders   atomic.Int32        // the answer, and shadow work if any: the last one records the Report
+	before    report.Rounds       // usage of the rounds before the last one
+	holders   atomic.Int32        // references of the answer and shadow work; the last one to end records the Report
 
 	stageBody []byte                  // the memory for requests of stages, used again
 	calls     [1]report.Call          // the memory for the usual list of calls
@@ -47,7 +47,7 @@ type account struct {
 	told      func([]byte) []byte     // the method value tell, allocated once
 }
 
-// begin counts a request in.
+// begin initialises a for a request and counts it as open.
 func (a *account) begin(s *Server, now time.Time) {
 	a.server = s
 	r := &a.report
@@ -62,13 +62,13 @@ func (a *account) begin(s *Server, now time.Time) {
 // bug reports a panic that this request met.
 func (a *account) bug(value any, stack []byte) { a.server.bug(a.report.ID, value, stack) }
 
-// beginStream counts a stream in.
+// beginStream marks the answer as a stream and counts it.
 func (a *account) beginStream() {
 	a.streaming = true
 	a.server.metrics.BeginStream()
 }
 
-// Take implements transport.Room. giveBack gives back the bytes that a takes.
+// Take implements transport.Room. giveBack releases all bytes that Take reserved.
 func (a *account) Take(n int) bool {
 	if !a.server.memory.Take(n) {
 		return false
@@ -84,7 +84,7 @@ func (a *account) giveBack() {
 	}
 }
 
-// settle notes how the answer has ended.
+// settle records how the answer ended.
 func (a *account) settle(o transport.Outcome) {
 	switch transport.ClassOf(o.Err) {
 	case "":
@@ -101,8 +101,8 @@ func (a *account) settle(o transport.Outcome) {
 	}
 }
 
-// finish counts the request out: its answer is over, and there is room for another one
-// before its Report is seen.
+// finish counts the request as ended when its answer is over. Its slot is free before its
+// Report is recorded.
 func (a *account) finish() {
 	a.report.Total = time.Since(a.report.Time)
 	if a.streaming {
@@ -129,7 +129,7 @@ func (a *account) record() {
 	a.server.records.Record(&a.report)
 }
 
-// charge charges the last call: as it was reserved, or else what it took.
+// charge charges the last call: it settles the reservation or, without one, adds the usage.
 func (a *account) charge() {
 	r := &a.report
 	if a.spending != nil {
@@ -151,13 +151,13 @@ func (a *account) charge() {
 	a.server.budgets.Add(r.Tenant, kind, r.Budget.Charged)
 }
 
-// ours are the header lines that are of Sidenote alone: an upstream's own are removed. It is
+// ours lists Sidenote's own header lines, which are removed from upstream answers. It is
 // never changed.
 var ours = []transport.Header{{Name: report.HeaderID}, {Name: report.HeaderStatus}, {Name: report.HeaderSources}}
 
-// tell appends Sidenote's header lines for an upstream's answer. On a generation route they say
-// what became of the request; if the upstream refused it they hold the id alone, as the caller may
-// not be allowed to know what was found. On other routes there are none.
+// tell appends Sidenote's header lines to the head of an upstream's answer. On a generation route
+// they hold the request's ID, status and sources; if the upstream refused the request, only the
+// ID, as the caller may not be allowed to know what was found. On other routes there are none.
 func (a *account) tell(head []byte) []byte {
 	if a.report.Outcome == report.Relayed {
 		return head

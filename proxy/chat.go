@@ -14,27 +14,27 @@ import (
 	"sidenote/rewrite"
 )
 
-// A chat is what a chat request has beside other requests, while it is made ready.
+// A chat is the state of a chat request that other requests do not have, until it is sent.
 type chat struct {
 	compressed []byte                  // the body as it came, if it was compressed
 	parser     *rewrite.Parser         // holds the parsed body; nil without one, and once that is sent
 	outgoing   [][]byte                // the pieces of the body for the upstream; empty once they are sent
-	attempt    attempt                 // what the request is made of
+	attempt    attempt                 // the inputs of the rewrite
 	edits      []rewrite.Edit          // of the rewrite that was sent; see allEdits
-	again      bool                    // a shorter one may be sent if the upstream finds it too long
-	sentAgain  bool                    // without edits that the upstream refuses
-	metered    *rewrite.MeteredRequest // makes the request ready to be metered; nil if it is not
+	again      bool                    // may be sent again, shorter, if the upstream finds it too long
+	sentAgain  bool                    // was sent again without edits that the upstream refuses
+	metered    *rewrite.MeteredRequest // the request as metered; nil if it is not metered
 	limits     rewrite.MeteredRequest  // the memory for metered
-	row        string                  // of the model table, for the model of metered
+	row        string                  // row of the model table for the model of metered
 	window     int                     // of that model, in tokens; 0 is unknown
-	planner    *planning.Planner       // plans what is searched; nil if nothing is planned
-	chunks     *rewrite.Chunks         // what became of typed chunks; nil without any
-	tools      *tooling                // of a chat whose model is offered tools of ours; else nil
-	staging    *staging                // of a chat that is answered in stages; else nil
+	planner    *planning.Planner       // plans the search; nil without planning
+	chunks     *rewrite.Chunks         // the results for typed chunks; nil without any
+	tools      *tooling                // set if the model is offered Sidenote's tools
+	staging    *staging                // set if the chat is answered in stages
 	sampled    bool                    // the upstream's token count of this request is compared with ours
 }
 
-// An attempt is a chat to be rewritten, and by what.
+// An attempt is a chat to rewrite, with its policy and options.
 type attempt struct {
 	body   []byte
 	req    *rewrite.Request
@@ -57,8 +57,8 @@ func (c *chat) free(s *Server) {
 	c.outgoing = outgoing
 }
 
-// serveChat reads the options and the body of a chat request and goes on with chat, or
-// passes on what cannot be read.
+// serveChat reads the options and the body of a chat request and rewrites it, or relays a
+// request that it cannot read.
 func (x *exchange) serveChat() error {
 	var asked rewrite.Options
 	if x.head.Addressed() {
@@ -85,8 +85,8 @@ func (x *exchange) serveChat() error {
 	return x.rewriteChat(body, asked)
 }
 
-// rewriteChat rewrites a chat request, or not, as its policy says, and sends it. body is
-// whole; asked are the options of its headers.
+// rewriteChat rewrites a chat request if its policy says so, and sends it. body is the
+// whole body; asked are the options of its headers.
 func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	x.keepBody(body, nil)
 	x.parser = x.server.parsers.Get().(*rewrite.Parser)
@@ -144,7 +144,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	return injectSources(x, a)
 }
 
-// chooseOverride puts the override that fits a chat in place of its policy.
+// chooseOverride replaces the policy of a chat by the override that matches, if any.
 func chooseOverride(x *exchange, req *rewrite.Request) error {
 	if len(x.policy.Overrides) == 0 {
 		return nil
@@ -162,7 +162,7 @@ func chooseOverride(x *exchange, req *rewrite.Request) error {
 	return nil
 }
 
-// injectSources rewrites a chat whose policy injects, and sends or answers it as that turns out.
+// injectSources rewrites a chat whose policy injects, then sends or answers it.
 func injectSources(x *exchange, a *attempt) error {
 	x.avoidSystem(a)
 	if a.policy.Mode == rewrite.Tools {
@@ -193,7 +193,7 @@ func injectSources(x *exchange, a *attempt) error {
 	return x.send(a.body, res.Edits)
 }
 
-// afterRewrite notes what a rewrite came to, and answers where no model is to be called.
+// afterRewrite records the result of a rewrite, and answers if no model is to be called.
 func (x *exchange) afterRewrite(a *attempt) (answered bool, err error) {
 	res := &x.report.Rewrite
 	if x.life.Err() != nil {
@@ -221,8 +221,8 @@ func (x *exchange) afterRewrite(a *attempt) (answered bool, err error) {
 	return false, nil
 }
 
-// narrow takes the rewriting of a policy as headers and fields narrow it, with what the caller's
-// token says in its filter.
+// narrow sets a.policy to the rewriting of p, narrowed by headers and fields, with the claims of
+// the caller's token in its filter.
 func (a *attempt) narrow(p *Policy, claims map[string][]string) error {
 	if err := rewrite.MistypedBase(a.asked, p.Rewrite.Knowledge); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (a *attempt) narrow(p *Policy, claims map[string][]string) error {
 	return nil
 }
 
-// takeChunks takes the chunks of a request into its body.
+// takeChunks moves the typed chunks of a request into its body.
 func (a *attempt) takeChunks(rw *rewrite.Rewriter) (err error) {
 	if a.policy, a.req, a.asked, err = rw.TakeChunks(a.policy, a.req, a.asked); err == nil {
 		a.body = a.req.Body
@@ -246,8 +246,8 @@ func (a *attempt) takeChunks(rw *rewrite.Rewriter) (err error) {
 	return err
 }
 
-// relayChat sends a chat request without sources. In mode shadow what they would have been is
-// worked out beside it.
+// relayChat sends a chat request without sources. In mode shadow it also computes which sources
+// would have been added.
 func relayChat(x *exchange, a *attempt) error {
 	if err := reserveAsItIs(x, &a.policy, a.req); err != nil {
 		return err
@@ -262,8 +262,8 @@ func relayChat(x *exchange, a *attempt) error {
 	return x.send(a.body, rewrite.StripEdits(a.req, a.policy.Placement))
 }
 
-// noSources refuses a request if a policy demands sources and not all knowledge could
-// be searched.
+// noSources returns the error for a request whose policy demands sources when not all knowledge
+// could be searched.
 func noSources(res *rewrite.Result) *Error {
 	message := "The sources that every answer here must rest on are not available; try again."
 	if len(res.Retrieval.Sources) > 0 {
@@ -272,9 +272,8 @@ func noSources(res *rewrite.Result) *Error {
 	return &Error{Reason: res.Reason, Message: message}
 }
 
-// chatAsItIs passes on a chat request that cannot be rewritten, for the reason in err.
-// Of a body that is JSON the field "sidenote" is still removed. A strict policy
-// refuses the request.
+// chatAsItIs relays a chat request that cannot be rewritten, for the reason in err. It
+// still removes the field "sidenote" from a JSON body. A strict policy refuses the request.
 func chatAsItIs(x *exchange, a *attempt, err error) error {
 	bodyErr, ok := errors.AsType[*rewrite.BodyError](err)
 	if !ok || a.policy.Strict() || x.policy.Strict() {
@@ -293,7 +292,7 @@ func chatAsItIs(x *exchange, a *attempt, err error) error {
 	return x.send(a.body, rewrite.StripEdits(a.req, ""))
 }
 
-// send makes the edits and forwards a chat request whose whole body was read. A
+// send applies the edits and forwards a chat request whose whole body was read. A
 // compressed body without edits is forwarded as it came, still compressed.
 func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
 	x.edits, x.attempt.body = edits, body

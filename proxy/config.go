@@ -19,21 +19,21 @@ type Config struct {
 	Tenants     Tenants
 	Concurrency int                  // requests served at once; more get a 503
 	Connections int                  // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
-	Addresses   *transport.Addresses // counts these by address; nil: nothing does
+	Addresses   *transport.Addresses // counts connections by address; may be nil
 	Timeouts    Timeouts
-	Switch      *tenant.Switch     // may lower the modes of policies; nil: nothing does
-	Budgets     *budget.Meter      // counts what tenants use; nil if nothing is limited
-	Bodies      BodyKeeper         // is shown the bodies of chats; nil: nobody is
-	Documents   cited.Documents    // of which citations are checked
-	Planners    *planning.Planners // plan what is searched, where policies want it; nil: nothing is planned
-	Outputs     stages.Outputs     // remembers what stages said, where policies want that; nil: nothing is remembered
-	Tools       *rounds.Kit        // answers the calls of models, where policies offer them tools; nil: none are offered
+	Switch      *tenant.Switch     // may lower the modes of policies; may be nil
+	Budgets     *budget.Meter      // counts the usage of tenants; nil if nothing is limited
+	Bodies      BodyKeeper         // gets the bodies of chats; may be nil
+	Documents   cited.Documents    // looks up cited documents
+	Planners    *planning.Planners // plan searches if policies ask for it; nil: no planning
+	Outputs     stages.Outputs     // caches the outputs of stages if policies ask for it; nil: no cache
+	Tools       *rounds.Kit        // runs tool calls of models if policies offer tools; nil: no tools
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }
 
-// Timeouts fit streams: none of them bounds the time of a whole answer. A zero value
-// stands for the one of DefaultTimeouts.
+// Timeouts fit streams: none of them limits the duration of a whole answer. A zero field
+// means the value of DefaultTimeouts.
 type Timeouts struct {
 	Connect     time.Duration // to the upstream, TLS included
 	FirstByte   time.Duration // from the end of the request to the head of the answer
@@ -43,8 +43,7 @@ type Timeouts struct {
 	ClientIdle  time.Duration // of a kept-alive connection without a request
 }
 
-// DefaultTimeouts are long for answers, as official SDKs wait ten minutes,
-// and so do we.
+// DefaultTimeouts returns the default timeouts. FirstByte is ten minutes, as in official SDKs.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		Connect: 5 * time.Second, FirstByte: 10 * time.Minute, Idle: 5 * time.Minute,

@@ -27,8 +27,8 @@ var (
 	errPanic      = errors.New("panic")
 )
 
-// An exchange is one request and its answer: what the stages of Handle share. It is used
-// again for another request when it was let go by all who hold it.
+// An exchange is one request and its answer, shared by the steps of Handle. It is reused
+// for another request once all references to it are released.
 type exchange struct {
 	request
 	account
@@ -55,7 +55,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// maxStageBody is the largest memory for requests of stages that is kept for another request.
+// maxStageBody is the largest buffer for requests of stages that is kept for reuse, in bytes.
 const maxStageBody = 64 << 10
 
 func newExchange() *exchange {
@@ -64,7 +64,7 @@ func newExchange() *exchange {
 	return x
 }
 
-// done is told how the answer has ended.
+// done is called with the outcome when the answer has ended.
 func (x *exchange) done(o transport.Outcome) {
 	x.settle(o)
 	if x.switched {
@@ -81,8 +81,8 @@ func (x *exchange) end() {
 	s.work.Done()
 }
 
-// release gives up one hold on x. The last one records the Report and clears x, so that
-// nothing of this request stays in memory; its chat is clear already.
+// release drops one reference to x. The last one records the Report and clears x, so that
+// nothing of this request stays in memory; its chat is already cleared.
 func (x *exchange) release() {
 	if x.holders.Add(-1) > 0 {
 		return
@@ -120,7 +120,7 @@ func (x *exchange) serve() error {
 	return x.serveChat()
 }
 
-// relay passes on a request that Sidenote does not rewrite.
+// relay forwards a request that Sidenote does not rewrite.
 func (x *exchange) relay() error {
 	if x.target.Route.Generates() {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
@@ -181,7 +181,7 @@ func (x *exchange) forward(r transport.Call) error {
 	return nil
 }
 
-// howOf says how an answer is relayed that the client gets.
+// howOf returns how to relay an answer to the client.
 func howOf(x *exchange, answer *transport.Answer) transport.Relay {
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
 	if answers.Stream(answer) {
@@ -231,7 +231,7 @@ func (x *exchange) refuse(e *Error) {
 	ctx.Response.Header.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
 }
 
-// noteError notes that the client gets e in place of an answer, and logs what operators look into.
+// noteError records that the client gets e instead of an answer, and logs errors for operators.
 func noteError(x *exchange, e *Error) {
 	r := &x.report
 	r.Reason, r.Outcome = e.Reason, rewrite.Refused

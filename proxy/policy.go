@@ -42,7 +42,7 @@ type Upstream struct {
 	BaseURL *url.URL // its path is put before the request's
 	APIKey  Secret   // Sidenote's own; "" relays the client's
 	Dial    transport.OutboundOptions
-	// NoUsageOption says that it refuses stream_options: metered streams are not asked to tell
-	// what they used.
+	// NoUsageOption says that the upstream rejects stream_options, so metered streams do not
+	// request their usage.
 	NoUsageOption bool
 }

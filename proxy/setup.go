@@ -28,18 +28,18 @@ type backend struct {
 	name    string
 	client  *transport.Upstream
 	of      clientConfig       // what client was made of
-	noUsage bool               // its streams are not asked to tell what they used
+	noUsage bool               // do not ask for the usage of its streams
 	replace []transport.Header // puts Sidenote's key for the upstream in place of the client's; nil relays the client's
 }
 
-// A clientConfig is what the client of an upstream is made of. Upstreams that differ in
-// nothing else can have the same client.
+// A clientConfig is the configuration of an upstream's client. Upstreams with equal
+// clientConfigs can share a client.
 type clientConfig struct {
 	Upstream // without its key, which is sent with each request
 	timeouts Timeouts
 }
 
-// equal tells whether c and d make the same client.
+// equal reports whether c and d describe the same client.
 func (c clientConfig) equal(d clientConfig) bool {
 	same := c.Dial.Equal(d.Dial)
 	c.Dial, d.Dial = transport.OutboundOptions{}, transport.OutboundOptions{}
@@ -54,9 +54,8 @@ type retired struct {
 	since  time.Time
 }
 
-// retiredFor is how long a client without a call is remembered at least, which is longer
-// than it takes to read the body of a request that may still use it. Shutdown closes those
-// that are remembered.
+// retiredFor is the least time that a retired client without a call is kept, longer than it
+// takes to read the body of a request that may still use it. Shutdown closes kept clients.
 const retiredFor = time.Hour
 
 // Reload puts the upstreams and tenants of cfg, its timeouts for upstreams, and rw in place
@@ -91,7 +90,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 	return nil
 }
 
-// newSetup checks cfg. It takes the clients of old that need not change; old may be nil.
+// newSetup checks cfg and returns its setup. It reuses unchanged clients of old, which may be nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
 	next := &setup{tenants: NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs}
 	for name, u := range cfg.Upstreams {

@@ -16,9 +16,9 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// sendAgain sends a request once more if its upstream refuses it for what Sidenote did to it: it is too
-// long, or has edits that the upstream does not take. The client has got nothing yet. Otherwise resp is
-// returned as it is. Both results are nil if the request was answered here.
+// sendAgain retries a request that its upstream refused because of Sidenote's edits: it is too long, or
+// has edits that the upstream rejects. Nothing has been sent to the client yet. Otherwise it returns
+// resp unchanged. Both results are nil if the request was answered here.
 func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transport.Answer, error) {
 	if x.again {
 		if answer, err := x.retryIfTooLong(resp, *r); err != nil || answer != resp {
@@ -91,7 +91,7 @@ func (x *exchange) editsToFit(carried unsupported.Edits, e *unsupported.Error, l
 	return 0
 }
 
-// carriedEdits returns the edits of the request that the app did not ask for.
+// carriedEdits returns the edits in the request that the app did not ask for.
 func (x *exchange) carriedEdits() (all unsupported.Edits) {
 	req := x.attempt.req
 	if x.tools != nil && !x.tools.Withdrawn() {
@@ -150,7 +150,7 @@ func (x *exchange) editsToLeave(carried unsupported.Edits, e *unsupported.Error,
 	return leave
 }
 
-// mayLeaveSources tells whether the policy allows an answer without what it adds to the messages.
+// mayLeaveSources reports whether the policy allows an answer without the sources that it adds.
 func (x *exchange) mayLeaveSources() bool {
 	p := &x.attempt.policy
 	return !p.RefuseOnFailure && !p.RefuseOnPartial && p.Empty() != rewrite.EmptyRefuse &&
@@ -201,7 +201,7 @@ func (x *exchange) limitAnswer(m *rewrite.MeteredRequest, limit services.Refusal
 	}
 }
 
-// leaveOut makes the request ready to go up without some edits, and reserves for it. answered tells
+// leaveOut prepares the request without some edits and reserves budget for it. answered reports
 // that it was answered here.
 func (x *exchange) leaveOut(leave unsupported.Edits, limit services.Refusal) (answered bool, err error) {
 	if leave.Has(unsupported.IncludeUsage) {
@@ -265,16 +265,15 @@ func (x *exchange) rewriteWithout(leave unsupported.Edits) (answered bool, err e
 	return x.afterRewrite(a)
 }
 
-// noteRewritten notes what became of a chat that was rewritten again.
+// noteRewritten records the result of rewriting a chat again.
 func (x *exchange) noteRewritten() {
 	if x.report.Reason = x.report.Rewrite.Reason; x.tools == nil {
 		x.report.Outcome = x.report.Rewrite.Outcome
 	}
 }
 
-// retryRound sends a further round of a chat with tools once more without them, and with sources in
-// their place, if its upstream refuses it and the client has got nothing yet. Otherwise resp is returned
-// as it is.
+// retryRound retries a later round of a chat without tools, and with sources instead, if its upstream
+// refuses the tools and nothing has been sent to the client. Otherwise it returns resp unchanged.
 func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*transport.Answer, error) {
 	if x.streaming || x.sentAgain || !unsupported.MayBe(resp.Status()) {
 		return resp, nil
@@ -315,7 +314,7 @@ func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*tra
 	return answer, err
 }
 
-// editsKey tells apart the models of upstreams whose refusals are remembered.
+// editsKey returns the key for the remembered refusals of an upstream's model.
 func editsKey(to *backend, model string) string {
 	if len(model) > maxModelName {
 		return ""
@@ -371,7 +370,7 @@ func (a *attempt) model(m *rewrite.MeteredRequest) string {
 	return ""
 }
 
-// refusedEdits returns what is remembered of a model of an upstream.
+// refusedEdits returns the edits that an upstream's model is known to refuse.
 func (s *Server) refusedEdits(to *backend, model string) []services.Refusal {
 	if s.edits.Empty() {
 		return nil
@@ -398,7 +397,7 @@ func contains(list []services.Refusal, param string) bool {
 	return false
 }
 
-// avoidSystem puts what is added in a message of the user if the upstream has refused a system message.
+// avoidSystem adds sources to a user message if the upstream has refused a system message.
 func (x *exchange) avoidSystem(a *attempt) {
 	if contains(x.server.refusedEdits(x.upstream, a.req.Model), refusedSystem) && addsSystem(a.req) {
 		a.policy = a.policy.WithoutSystem()
@@ -406,7 +405,7 @@ func (x *exchange) avoidSystem(a *attempt) {
 	}
 }
 
-// avoidRefused leaves out of a metered request what its upstream has refused.
+// avoidRefused removes from a metered request what its upstream is known to refuse.
 func (x *exchange) avoidRefused(m *rewrite.MeteredRequest, to *backend) {
 	for _, refusal := range x.server.refusedEdits(to, m.ModelName()) {
 		switch refusal.Param {
@@ -424,7 +423,7 @@ func (x *exchange) avoidRefused(m *rewrite.MeteredRequest, to *backend) {
 	}
 }
 
-// withLine returns lines with one more.
+// withLine returns lines with one line added.
 func withLine(lines []transport.Header, line transport.Header) []transport.Header {
 	return append(lines[:len(lines):len(lines)], line)
 }

@@ -17,7 +17,7 @@ const (
 	maxText = 256 << 10
 )
 
-// readAlong lets an answer's usage be read as it passes, if the answer may tell it. The
+// readAlong reads the usage of an answer while it is relayed, if it may report any. The
 // answer is not changed.
 func (a *account) readAlong(ans *transport.Answer) {
 	a.readText(ans)
@@ -112,7 +112,7 @@ func (a *account) readUsage() {
 	a.learn(int(u.Input))
 }
 
-// countText counts the text of a metered answer that did not tell what it used.
+// countText counts the text of a metered answer that reported no usage.
 func (a *account) countText() {
 	if a.reader == nil {
 		return
@@ -122,7 +122,7 @@ func (a *account) countText() {
 	a.freeReader(a.report.UsageFound)
 }
 
-// freeReader gives the reader back, unless it has met a bug.
+// freeReader returns the reader to its pool, unless it has panicked.
 func (a *account) freeReader(found answer.UsageFinding) {
 	if found != answer.UsageUnread {
 		a.server.readers.Put(a.reader)

@@ -1,6 +1,5 @@
-// Package answers has what those share that make one answer of several calls: an upstream's answer
-// is read whole, another body takes the place of the upstream's, and comments keep a stream alive
-// that has nothing to say yet.
+// Package answers builds one answer from several upstream calls. It reads upstream answers whole,
+// replaces their bodies, and keeps idle streams alive with comments.
 package answers
 
 import (
@@ -17,13 +16,13 @@ import (
 // MaxWhole is the largest answer, in bytes, that is read whole.
 const MaxWhole = 16 << 20
 
-// Stream tells whether an answer is a stream of events.
+// Stream reports whether an answer is an event stream.
 func Stream(answer *transport.Answer) bool {
 	return bytes.HasPrefix(answer.Header(fasthttp.HeaderContentType), []byte("text/event-stream"))
 }
 
-// ReadWhole reads an answer in memory that is taken from room. ok is false if that is not all of it:
-// it is larger than MaxWhole, or was cut. The error is a *transport.Error of class NoRoom.
+// ReadWhole reads an answer into memory reserved from room. ok is false if body is incomplete: the
+// answer is larger than MaxWhole, or was cut. The error is a *transport.Error of class NoRoom.
 func ReadWhole(ans *transport.Answer, room transport.Room) (body []byte, ok bool, err error) {
 	memory := &memory{Room: room}
 	if body, ok = ans.Peek(MaxWhole, memory); memory.short {
@@ -32,7 +31,7 @@ func ReadWhole(ans *transport.Answer, room transport.Room) (body []byte, ok bool
 	return body, ok, nil
 }
 
-// memory notes that there was too little of it.
+// memory is a transport.Room that remembers whether a reservation failed.
 type memory struct {
 	transport.Room
 	short bool
@@ -44,8 +43,8 @@ func (m *memory) Take(n int) bool {
 	return !m.short
 }
 
-// Instead puts a body in place of the upstream's, before what else that passes through: it is for
-// transport.Relay.Through.
+// Instead returns a transport.Relay.Through that replaces the upstream's body, then passes it
+// through then.
 func Instead(then func(io.Writer) io.WriteCloser, body []byte) func(io.Writer) io.WriteCloser {
 	return func(w io.Writer) io.WriteCloser {
 		if then == nil {
@@ -55,13 +54,13 @@ func Instead(then func(io.Writer) io.WriteCloser, body []byte) func(io.Writer) i
 	}
 }
 
-// replaced is a body in place of the upstream's.
+// replaced drops the upstream's body and writes another one.
 type replaced struct {
 	to   io.Writer
 	body []byte
 }
 
-// Write implements io.Writer: what the upstream says is dropped.
+// Write implements io.Writer. It drops p.
 func (w *replaced) Write(p []byte) (int, error) { return len(p), nil }
 
 // Close writes the body.
@@ -70,7 +69,7 @@ func (w *replaced) Close() error {
 	return err
 }
 
-// chained is a replaced that writes to what is to be closed after it.
+// chained is a replaced that also closes the writer it writes to.
 type chained struct {
 	replaced
 	next io.WriteCloser
@@ -85,8 +84,8 @@ func (c *chained) Close() error {
 	return c.next.Close()
 }
 
-// Fail writes an event that has the error of a body, and says that the answer broke off if that has
-// none.
+// Fail writes an event with the error in body, or one that says that the answer broke off if body
+// has no error.
 func Fail(next io.Writer, body []byte) error {
 	var said struct {
 		Error json.RawMessage `json:"error"`

@@ -7,19 +7,19 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// Beat is how often a stream that has nothing to say is kept alive: idle timeouts of clients and
-// proxies are ten seconds or more.
+// Beat is the interval of comments on an idle stream. Idle timeouts of clients and proxies are ten
+// seconds or more.
 const Beat = 5 * time.Second
 
-// While does something, and calls comment meanwhile, first after a time and then with each Beat, which
-// writes something that clients pass over; nil: nothing is written. The two never run at the same time with what follows
-// While. If comment fails it is not called again, and its error is returned.
+// While runs do and meanwhile calls comment, first after the time first and then every Beat, to
+// write something that clients ignore. comment may be nil. It is not running when While returns.
+// If comment fails it is not called again, and its error is returned.
 func While(panicked panics.Handler, first time.Duration, comment func() error, do func()) error {
 	if comment == nil {
 		panics.Guard(panicked, do)
 		return nil
 	}
-	var mu sync.Mutex // of what follows, and of what is written
+	var mu sync.Mutex // guards over, err and comment
 	var beats *time.Timer
 	var over bool
 	var err error
@@ -29,7 +29,7 @@ func While(panicked panics.Handler, first time.Duration, comment func() error, d
 		if over {
 			return
 		}
-		if err = comment(); err == nil { // or the client has left, which ends what is done
+		if err = comment(); err == nil { // an error means that the client has left, which ends do
 			beats.Reset(Beat)
 		}
 	}

@@ -8,15 +8,15 @@ import (
 // maxIdle is the largest buffer that is kept between two pieces, in bytes.
 const maxIdle = 4 << 10
 
-// An Out gathers what a client gets of a stream until it is flushed.
+// An Out buffers the client's side of a stream until Flush.
 type Out struct {
 	bytes.Buffer
-	Notes  bytes.Buffer // comments, which go out in front of that
+	Notes  bytes.Buffer // comments, written before the buffer
 	To     io.Writer
-	Broken error // nothing more is written: the client takes nothing, or was told an error
+	Broken error // set when nothing more is written: a write failed, or an error was sent
 }
 
-// Flush writes what was gathered.
+// Flush writes the buffered notes and data.
 func (o *Out) Flush() error {
 	if o.Notes.Len() > 0 {
 		o.Notes.Write(o.Bytes())

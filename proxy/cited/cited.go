@@ -1,5 +1,5 @@
-// Package cited lets the answers to chats, into which sources were injected, pass a
-// answer.CitationChecker: it knows the sources of a report, and how answers are relayed.
+// Package cited checks the citations in answers to chats with sources. It connects an
+// answer.CitationChecker to the sources of a report and to the relaying of answers.
 package cited
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// Documents are what is asked of documents that were cited. It is safe for concurrent use.
+// Documents looks up cited documents. Its functions must be safe for concurrent use.
 type Documents struct {
 	// URL returns the attribute "url" of a document, "" if it has none; nil: none has.
 	URL func(knowledge, doc string) string
@@ -29,10 +29,10 @@ type Documents struct {
 type Checker struct {
 	*answer.CitationChecker
 	report *report.Report
-	stream bool // the answer is being checked; what came of it is told when it has ended
+	stream bool // a stream is being checked; Tell reports the result when it has ended
 }
 
-// NewChecker returns what checks the answer to a chat, of which r is the report; nil if p asks
+// NewChecker returns a Checker for the answer to the chat with report r. It returns nil if p asks
 // for nothing, no sources are given, or the answer is not text.
 func NewChecker(p answer.Policy, req *rewrite.Request, r *report.Report, d Documents, panicked panics.Handler) *Checker {
 	if !p.Annotate || !req.TextFormat || !gives(r) {
@@ -44,7 +44,7 @@ func NewChecker(p answer.Policy, req *rewrite.Request, r *report.Report, d Docum
 	})}
 }
 
-// Own returns the markers in what a request brought that its model did not say.
+// Own returns the markers in those parts of a request that its model did not write.
 func Own(req *rewrite.Request) answer.OwnMarkers {
 	own := answer.OwnMarkers{}
 	req.EachText(-1, func(n, _ int, raw []byte) {
@@ -55,12 +55,12 @@ func Own(req *rewrite.Request) answer.OwnMarkers {
 	return own
 }
 
-// gives tells whether the model is given sources, or may have some by tools.
+// gives reports whether the model is given sources, or may get some by tools.
 func gives(r *report.Report) bool {
 	return r.Outcome == rewrite.Injected || r.Outcome == report.WithTools || r.Outcome == report.Staged
 }
 
-// given returns the source that the model was given under an id, as far as the caller may know it.
+// given returns the source with an id, as far as the caller may know it.
 func given(r *report.Report, id int, d Documents) (answer.CitedSource, bool) {
 	e, text := entry(r, id)
 	if e == nil {
@@ -93,7 +93,7 @@ func entry(r *report.Report, id int) (e *rewrite.SourceEntry, text string) {
 	return nil, ""
 }
 
-// textOf returns the text of a source, and of chunks beside it if some went in with it.
+// textOf returns the text of a source, with that of neighbouring chunks added to it.
 func textOf(sources []retrieval.Source, e *rewrite.SourceEntry) string {
 	i := slices.IndexFunc(sources, func(s retrieval.Source) bool {
 		return s.Knowledge == e.Knowledge && s.Doc == e.Doc && s.Chunk == e.Chunk
@@ -107,7 +107,7 @@ func textOf(sources []retrieval.Source, e *rewrite.SourceEntry) string {
 	return sources[i].Text
 }
 
-// address is that of a source without one of its own, such as "sidenote://handbook/leave.md#3".
+// address makes an address for a source without a URL, such as "sidenote://handbook/leave.md#3".
 func address(e *rewrite.SourceEntry) string {
 	u := url.URL{Scheme: "sidenote", Host: e.Knowledge, Path: "/" + e.Doc}
 	if e.Chunk >= 0 { // of a vector store that tells none
@@ -131,7 +131,7 @@ func webAddress(s string) string {
 	return u.String()
 }
 
-// Tell puts what came of a stream, which has ended, into the report.
+// Tell puts the result of checking a stream, which must have ended, into the report.
 func (c *Checker) Tell() {
 	if c != nil && c.stream {
 		c.tell()

@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Relay lets an answer pass c behind what it passes through already. An answer that is no stream
-// is read here, in memory that is taken from room, so that its head can tell what was found.
+// Relay makes how pass an answer through c, after what it passes through already. It reads an
+// answer that is not a stream into memory from room, so that the head can report the result.
 func (c *Checker) Relay(ans *transport.Answer, how *transport.Relay, room transport.Room) {
 	switch {
 	case c == nil || ans.Status() != http.StatusOK || !gives(c.report): // it was sent again without sources
@@ -32,7 +32,7 @@ func (c *Checker) Relay(ans *transport.Answer, how *transport.Relay, room transp
 	c.tell()
 }
 
-// Streamed lets a stream pass c behind what it passes through already.
+// Streamed makes how pass a stream through c, after what it passes through already.
 func (c *Checker) Streamed(how *transport.Relay) {
 	if c == nil {
 		return
@@ -48,7 +48,7 @@ func (c *Checker) Streamed(how *transport.Relay) {
 	}
 }
 
-// Whole checks an answer that is no stream and was read already.
+// Whole checks an answer that is not a stream and was read already.
 func (c *Checker) Whole(body []byte) []byte {
 	if c == nil {
 		return body
@@ -83,7 +83,7 @@ func peek(c *answer.CitationChecker, ans *transport.Answer, room transport.Room)
 	return nil, false
 }
 
-// A replacement writes a text in the place of what is written to it.
+// A replacement writes a fixed text instead of what is written to it.
 type replacement struct {
 	to   io.Writer
 	text []byte
@@ -96,7 +96,7 @@ func (r *replacement) Close() error {
 	return err
 }
 
-// A chain is two writers of which the first writes to the second.
+// A chain is two writers; the first writes to the second.
 type chain struct {
 	io.WriteCloser
 	second io.Closer

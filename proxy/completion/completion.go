@@ -1,5 +1,5 @@
-// Package completion writes answers to chat requests that no model has made: a fixed text
-// in the shape that a request asks for.
+// Package completion writes answers to chat requests without a model: a fixed text in the
+// form that the request asks for.
 package completion
 
 import (
@@ -11,9 +11,8 @@ import (
 // maxChoices is OpenAI's own bound of n.
 const maxChoices = 128
 
-// Append appends to dst the body of the answer to a chat request of that body and model,
-// which is a stream of events or not. It has text in each of the choices that the request
-// asks for.
+// Append appends to dst the body of an answer to the chat request with the given body and
+// model: an event stream or a single object, with text in each requested choice.
 func Append(dst []byte, id string, created time.Time, model string, request []byte, stream bool, text string) []byte {
 	h := head{ID: "chatcmpl-" + id, Created: created.Unix(), Model: model}
 	if stream {

@@ -1,4 +1,4 @@
-// Package form reads which model a request names whose body is a form.
+// Package form reads the model that a request with a form body names.
 package form
 
 import (

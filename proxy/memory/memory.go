@@ -1,6 +1,5 @@
-// Package memory watches how much memory the process uses, and says when there is too
-// little of it for more requests and their bodies. In builds for tests it overwrites buffers
-// that are used again.
+// Package memory watches the memory use of the process and reports when there is too little for
+// more requests and their bodies. In test builds it overwrites buffers before reuse.
 package memory
 
 import (
@@ -23,8 +22,8 @@ const (
 	// runtime would do little else than collect.
 	tightAt = 90
 	// bodyShare: all bodies together may take one bodyShare-th of the limit, and no
-	// more than half of what is free for them. Half, as a body that grows is there
-	// twice while it is copied, and what is parsed from it takes as much again.
+	// more than half of the memory that is free for them. Half, as a growing body exists
+	// twice while it is copied, and its parsed form takes as much again.
 	bodyShare = 4
 )
 

@@ -14,9 +14,9 @@ import (
 // use. It may be nil.
 type Handler func(value any, stack []byte)
 
-// Shown is what may be told of the value of a panic: an error of the Go runtime in its words,
-// which have numbers and types only, of others the type. A text may hold what a request held,
-// a key too; where it was made stands in the stack, which has no text of arguments.
+// Shown returns what may be logged of the value of a panic: the message of a Go runtime error,
+// which holds only numbers and types, else the type. Other messages may hold request data, even
+// keys. The stack shows the origin and has no text of arguments.
 func Shown(value any) string {
 	if e, ok := value.(runtime.Error); ok {
 		return e.Error()

@@ -30,7 +30,7 @@ type part struct {
 	err    error
 }
 
-// A bill is what calls of a model take for one request.
+// A bill is the cost of the model calls made for one request.
 type bill struct {
 	all     *Planners
 	of      *Request
@@ -100,7 +100,7 @@ func (p *Planners) reserve(ctx context.Context, of *Request, kind budget.Kind, b
 	return b, nil
 }
 
-// ended notes how a call ended. Calls may end at the same time.
+// ended records how a call ended. It is safe for concurrent use.
 func (b *bill) ended(i int, a services.LLMAnswer, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +133,7 @@ func (b *bill) settle() {
 	}
 }
 
-// sum returns what the calls took as far as is known, and how many tokens of it answers tell.
+// sum returns the known cost of the calls, and how many of its tokens answers reported.
 func (b *bill) sum() (sum budget.Amount, told int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,7 +158,7 @@ func (b *bill) sum() (sum budget.Amount, told int64) {
 	return sum, told
 }
 
-// outcomeOf tells how far a call came that ended with an error of services.LLM, or nil.
+// outcomeOf returns the outcome of a call that ended with an error of services.LLM, or nil.
 func outcomeOf(err error) answer.Outcome {
 	if status, ok := errors.AsType[*services.StatusError](err); ok {
 		return answer.OutcomeOf(status.Status, true)

@@ -1,5 +1,5 @@
-// Package planning asks planners, rerankers and graders on behalf of requests: in the name of whoever pays
-// for the request, within that tenant's budget, and not again where the same was asked before.
+// Package planning calls planners, rerankers and graders on behalf of requests. Their calls are
+// charged to the request's tenant, within its budget, and their answers are cached.
 package planning
 
 import (
@@ -22,52 +22,52 @@ import (
 	"sidenote/rewrite"
 )
 
-// An API asks models: a services.LLM.
+// An API calls models, as services.LLM does.
 type API interface {
 	Ask(ctx context.Context, to services.LLMCall, p services.Prompt) (services.LLMAnswer, error)
 }
 
-// Plans remembers plans: a cache.Plans.
+// Plans caches plans, as cache.Plans does.
 type Plans interface {
 	Plan(ctx context.Context, tenant string, key []string, find func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error)
 }
 
-// Scores remembers what documents are worth: a cache.Scores.
+// Scores caches the scores of documents, as cache.Scores does.
 type Scores interface {
 	Scores(ctx context.Context, tenant string, key []string, find func(context.Context) ([]float64, error)) ([]float64, error)
 }
 
-// An Upstream is one that planners may ask.
+// An Upstream is an upstream that planners may call.
 type Upstream struct {
 	API  API
 	Base string      // its base URL
-	Own  http.Header // Sidenote's own key for it; nil: callers bring theirs
+	Own  http.Header // headers with Sidenote's own key; nil: the caller's credentials are used
 }
 
-// Planners are what planners, rerankers and graders of requests share. Models is required, Plans where
-// there are Upstreams, and Scores where there are Scorers, Judges or Graders; fields do not change once
-// it is in use.
+// Planners holds what the planners, rerankers and graders of all requests share. Models is required,
+// Plans if there are Upstreams, and Scores if there are Scorers, Judges or Graders. Fields must not
+// change once it is in use.
 type Planners struct {
-	Upstreams map[string]Upstream // that plan
+	Upstreams map[string]Upstream // for planning
 	Plans     Plans
-	Scorers   map[Service]Scorer  // that rerank
-	Judges    map[string]Upstream // whose chat models do
-	Graders   map[string]Upstream // whose chat models grade
+	Scorers   map[Service]Scorer  // for reranking
+	Judges    map[string]Upstream // for reranking by chat models
+	Graders   map[string]Upstream // for grading by chat models
 	Scores    Scores
 	Models    rewrite.Models
 	Meter     *budget.Meter                                       // nil: nothing is reserved
-	Used      func(tenant string, kind budget.Kind, tokens int64) // hears of each answer
+	Used      func(tenant string, kind budget.Kind, tokens int64) // called for each answer
 }
 
-// A Request is one that something is planned, reranked or graded for.
+// A Request describes the request to plan, rerank or grade for.
 type Request struct {
 	Tenant   string
 	ID       string // unique
-	Upstream string // that will answer it
-	Model    string // that it names
-	Path     string // on Upstream, with its query; "": that of chat completions
+	Upstream string // upstream of the request
+	Model    string // model that the request names
+	Path     string // on Upstream, with the query; "": that of chat completions
 
-	// Credentials are the caller's for Upstream. They go there and nowhere else, and only where
+	// Credentials are the caller's for Upstream. They are sent to no other upstream, and only if
 	// Sidenote has no key of its own.
 	Credentials http.Header
 
@@ -75,17 +75,17 @@ type Request struct {
 	Rerank   retrieval.RerankSettings
 	Grade    retrieval.GradeSettings
 	Terms    *budget.Terms // of the tenant
-	Bare     budget.Amount // what the request takes without any source: a plan must leave room for it
+	Bare     budget.Amount // cost of the request without sources; planning must leave room for it
 }
 
-// DryRun is a request of nobody for a model. Helpers are asked in no caller's name, and its tenant
-// pays as for any other.
+// DryRun returns a Request without a caller and so without credentials. Its calls are charged to
+// the tenant of p as usual.
 func DryRun(p *rewrite.Policy, model string, terms *budget.Terms) Request {
 	return Request{Tenant: p.Tenant, ID: rand.Text(), Upstream: p.Upstream, Model: model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: terms}
 }
 
-// A Planner plans for one request. However often it is asked, the model is once at most: the
-// request is rewritten again where it has to be cheaper, and searches for the same then.
+// A Planner plans for one request. It calls the model at most once: a request that is rewritten
+// again to be cheaper uses the same plan.
 type Planner struct {
 	all  *Planners
 	of   Request
@@ -94,8 +94,8 @@ type Planner struct {
 	err  error
 }
 
-// Help lets a policy ask for a request, and returns its planner, nil if it has none. Without
-// Planners nobody is asked.
+// Help sets the planner, reranker and grader of a policy for a request, as the policy asks for
+// them. It returns the planner, nil if there is none. On nil Planners it does nothing.
 func (p *Planners) Help(policy *rewrite.Policy, of Request) (planner *Planner) {
 	if p == nil {
 		return nil
@@ -116,14 +116,14 @@ func (p *Planners) Help(policy *rewrite.Policy, of Request) (planner *Planner) {
 // For returns the planner of a request.
 func (p *Planners) For(of Request) *Planner { return &Planner{all: p, of: of} }
 
-// errNoRoom says that the planner gave way to the request itself, on the rung no_planner.
+// errNoRoom says that planning was skipped on the rung no_planner, to leave budget for the request.
 var errNoRoom = fmt.Errorf("no room in the budget: %w", retrieval.ErrNotAsked)
 
-// GaveWay tells whether the budget had no room for planning, and the request goes on without.
+// GaveWay reports whether planning was skipped because the budget had no room for it.
 func (p *Planner) GaveWay() bool { return p != nil && errors.Is(p.err, errNoRoom) }
 
-// Refusal is why the request itself is to be refused: the budget had no room for planning, and
-// the tenant's ladder does not leave it out. It is nil where it is not.
+// Refusal returns why the request must be refused: the budget had no room for planning, and the
+// tenant's ladder does not allow skipping it. It is nil if the request may go on.
 func (p *Planner) Refusal() *budget.Refusal {
 	if p == nil {
 		return nil
@@ -159,7 +159,8 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 		services.PlanVersion, name, u.Base, to.Path, fingerprint(to.Header), model,
 		strconv.Itoa(q.MaxQueries), strconv.FormatBool(q.MaySkip), q.Text,
 	}, q.Earlier...)
-	// Who waits has Settings.Timeout, a call has the time of a flight: a late plan is there for the next.
+	// The caller waits for Settings.Timeout, but the call may run longer: a late plan is cached for
+	// the next request.
 	var asked atomic.Bool // a flight may outlive its caller
 	found, err := p.all.Plans.Plan(ctx, p.of.Tenant, key, func(flight context.Context) (retrieval.Plan, error) {
 		asked.Store(true)
@@ -169,7 +170,7 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 	return found, err
 }
 
-// ask asks the model, and pays for it; waiting ends when nobody waits for the plan any more.
+// ask calls the model and charges the call; waiting ends when no caller waits for the plan.
 func (p *Planner) ask(ctx, waiting context.Context, api API, to services.LLMCall, model string, q retrieval.Question) (retrieval.Plan, error) {
 	m := p.all.Models.Model(model)
 	prompt, err := services.PlanPrompt(modelOf(model, &m), q)
@@ -193,7 +194,7 @@ func (p *Planner) ask(ctx, waiting context.Context, api API, to services.LLMCall
 	return services.ReadPlan(answer.Text)
 }
 
-// modelOf returns what a prompt depends on of a model.
+// modelOf returns the properties of a model that its prompt depends on.
 func modelOf(name string, m *rewrite.Model) services.LLMModel {
 	return services.LLMModel{
 		Name: name, CompletionCap: m.CompletionCap, FixedTemperature: m.FixedTemperature,
@@ -201,7 +202,7 @@ func modelOf(name string, m *rewrite.Model) services.LLMModel {
 	}
 }
 
-// fingerprint tells credentials apart without holding them.
+// fingerprint returns a hash of credentials, for cache keys.
 func fingerprint(h http.Header) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(h)) {

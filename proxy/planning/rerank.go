@@ -16,7 +16,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// A Scorer scores documents: a services.Reranker.
+// A Scorer scores documents, as services.Reranker does.
 type Scorer interface {
 	Scores(ctx context.Context, model, query string, documents []string) ([]float64, error)
 }
@@ -27,8 +27,8 @@ type Service struct {
 	Dialect  services.RerankDialect
 }
 
-// A Reranker reranks, or grades, for one request. However often it is asked the same, the service is
-// once: the request is rewritten again where it has to be cheaper, and finds the same then.
+// A Reranker reranks, or grades, for one request. It calls the service once for equal inputs: a
+// request that is rewritten again to be cheaper gets the same scores.
 type Reranker struct {
 	all      *Planners
 	of       Request
@@ -41,7 +41,7 @@ type Reranker struct {
 	last  scored // that was returned
 }
 
-// A scored is what a service was asked, with its answer.
+// A scored is a call of a service with its answer.
 type scored struct {
 	query     string
 	documents []string
@@ -104,7 +104,7 @@ func (r *Reranker) find(ctx context.Context, query string, documents []string) (
 	return found, err == nil && !asked.Load(), err
 }
 
-// digest tells lists of documents apart without holding them.
+// digest returns a hash of a list of documents.
 func digest(documents []string) string {
 	sum := sha256.New()
 	for _, text := range documents {
@@ -114,8 +114,8 @@ func digest(documents []string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// judge asks a chat model, by Sidenote's own key, and pays for it; waiting ends when nobody waits
-// for the scores any more.
+// judge asks a chat model, with Sidenote's own key, and charges the call; waiting ends when no
+// caller waits for the scores.
 func (r *Reranker) judge(ctx, waiting context.Context, u Upstream, before int, query string, documents []string) ([]float64, error) {
 	model := r.settings.Model
 	m := r.all.Models.Model(model)

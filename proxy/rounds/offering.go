@@ -14,8 +14,8 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// An Offering is what of ours a request goes up with: tools beside the application's, or a text
-// about them, and messages that its client has not seen.
+// An Offering is what Sidenote adds to a request for its tools: the tools, or a text that describes
+// them, and messages that the client has not seen.
 type Offering struct {
 	Names map[string]tools.ToolName // of our tools, by the names under which they are offered
 	Given []json.RawMessage         // the sources of turns that were put back, as report.Tools.Given returned them
@@ -24,22 +24,22 @@ type Offering struct {
 	policy    *tools.Policy
 	asked     toolcalls.OfferRequest
 	tools     rewrite.Edit // offers them; none under the XML protocol
-	text      string       // about them, under the XML protocol
+	text      string       // describes them, under the XML protocol
 	place     chat.Place   // of the text
 	restored  []rewrite.Edit
 	history   *toolcalls.History // of the client; nil without kept
 	kept      *toolcalls.TurnStore
 	owner     toolcalls.TurnOwner
-	nextID    int               // that no source in what was restored has
-	messages  []json.RawMessage // of the rounds before
-	last      bool              // nothing is offered any more
-	withdrawn bool              // nothing of ours goes up any more
+	nextID    int               // first id that no restored source has
+	messages  []json.RawMessage // of the earlier rounds
+	last      bool              // offer no more tools
+	withdrawn bool              // add nothing at all
 	base      []rewrite.Edit    // of the rewrite
 }
 
-// Offer offers the tools of a policy to the model of a request. If that cannot be, refusal says why.
-// knowledge are the bases that it may ask. A model that takes no functions is offered tools in text
-// if it is known to call them, or if the policy says so.
+// Offer offers the tools of a policy to the model of a request. If it cannot, refusal says why.
+// knowledge lists the bases that the model may search. A model without function calling is offered
+// tools in text if it is known to call them, or if the policy says so.
 func Offer(req *chat.Request, p *tools.Policy, m rewrite.Model, knowledge []string) (o *Offering, refusal toolcalls.OfferReason) {
 	o = &Offering{req: req, policy: p, asked: toolcalls.ReadOffer(req), Names: map[string]tools.ToolName{}}
 	uses := m.Tools.For(o.asked.Effort)
@@ -77,10 +77,10 @@ func Offer(req *chat.Request, p *tools.Policy, m rewrite.Model, knowledge []stri
 	return o, ""
 }
 
-// Policy returns what was offered by.
+// Policy returns the policy of the offered tools.
 func (o *Offering) Policy() *tools.Policy { return o.policy }
 
-// Rules say how answers are read; the rest of them is the caller's.
+// Rules returns the rules for reading answers; the caller sets the remaining fields.
 func (o *Offering) Rules() answer.LoopRules {
 	r := answer.LoopRules{
 		HideText: o.hidesText(),
@@ -100,8 +100,8 @@ func (o *Offering) Rules() answer.LoopRules {
 	return r
 }
 
-// ours tells whether calls of that name are answered here: those of our tools, and of tools that
-// there are none of where the model can only have ours in mind.
+// ours reports whether calls of that name are answered here: those of Sidenote's tools, and those of
+// unknown tools if the model can only mean Sidenote's.
 func (o *Offering) ours(name string) bool {
 	switch {
 	case o.policy.XML || name == "":
@@ -112,7 +112,7 @@ func (o *Offering) ours(name string) bool {
 	return len(o.asked.Names) == 0 || strings.HasPrefix(name, toolcalls.Prefix) && !slices.Contains(o.asked.Names, name)
 }
 
-// hidesText tells whether the text of a round that another follows does not reach the client.
+// hidesText reports whether the text of a round before the last is hidden from the client.
 func (o *Offering) hidesText() bool {
 	return o.policy.HidePreamble || !o.req.TextFormat || o.asked.Logprobs
 }
@@ -125,7 +125,7 @@ func (o *Offering) Protecting(p rewrite.Policy) rewrite.Policy {
 	return p
 }
 
-// UpFront returns the policy by which a request is rewritten whose model can search.
+// UpFront returns the policy for rewriting a request whose model can search.
 func (o *Offering) UpFront(p rewrite.Policy) rewrite.Policy {
 	if p.Empty() == rewrite.EmptyRefuse {
 		p.OnEmpty = rewrite.EmptyPass // the model may find what this search does not
@@ -136,7 +136,7 @@ func (o *Offering) UpFront(p rewrite.Policy) rewrite.Policy {
 	return p
 }
 
-// Join adds what goes up in this round to the edits of a rewrite.
+// Join adds the edits of this round to those of a rewrite.
 func (o *Offering) Join(edits []rewrite.Edit) []rewrite.Edit {
 	if o.withdrawn {
 		return edits
@@ -156,7 +156,7 @@ func (o *Offering) Join(edits []rewrite.Edit) []rewrite.Edit {
 	return rewrite.SortEdits(all)
 }
 
-// describe puts the text about tools behind the application's, and behind what the rewrite adds there.
+// describe adds the text about tools after the application's text and what the rewrite adds there.
 func (o *Offering) describe(edits []rewrite.Edit) []rewrite.Edit {
 	place := o.place
 	for i := range edits {
@@ -172,26 +172,25 @@ func (o *Offering) describe(edits []rewrite.Edit) []rewrite.Edit {
 	return append(edits, rewrite.Edit{Name: toolcalls.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: rewrite.EditText{place.JSON([]string{lead + o.text})}})
 }
 
-// Withdraw leaves out of the next round, which is the last one, all that Join adds: the upstream
-// refuses it.
+// Withdraw makes Join add nothing to the next round, which is the last, as the upstream refuses it.
 func (o *Offering) Withdraw() { o.withdrawn = true }
 
-// Withdrawn tells whether Withdraw was called.
+// Withdrawn reports whether Withdraw was called.
 func (o *Offering) Withdrawn() bool { return o.withdrawn }
 
-// BesideOthers tells whether the request has tools of its own.
+// BesideOthers reports whether the request has tools of its own.
 func (o *Offering) BesideOthers() bool { return len(o.asked.Names) > 0 }
 
-// Restores tells whether turns of earlier requests were put back.
+// Restores reports whether turns of earlier requests were restored.
 func (o *Offering) Restores() bool { return len(o.restored) > 0 }
 
-// Next makes the offering that of the next round, and returns the edits of its body.
+// Next moves the offering to the next round and returns the edits of its body.
 func (o *Offering) Next(messages []json.RawMessage, last bool) []rewrite.Edit {
 	o.messages, o.last = messages, last
 	return o.base
 }
 
-// Tokens counts what goes up beside the rewritten request.
+// Tokens counts the tokens added to the rewritten request.
 func (o *Offering) Tokens(c retrieval.Counter) int64 {
 	if o.withdrawn {
 		return 0
@@ -206,7 +205,7 @@ func (o *Offering) Tokens(c retrieval.Counter) int64 {
 	return n
 }
 
-// count counts what edits insert.
+// count counts the tokens that edits insert.
 func count(c retrieval.Counter, edits []rewrite.Edit) (n int64) {
 	for i := range edits {
 		n += countText(c, edits[i].Insert.Append(nil))

@@ -1,7 +1,6 @@
-// Package rounds answers a chat in several rounds: the model calls tools of ours, they are answered
-// here, and the request goes up again with calls and results behind its messages, until the model
-// answers or a limit is reached. What makes one answer of several is package loop; this one calls,
-// waits and writes.
+// Package rounds answers a chat in several rounds: the model calls Sidenote's tools, they are run
+// here, and the request is sent again with the calls and results appended, until the model answers
+// or a limit is reached. answer.Loop merges the answers; this package calls, waits and writes.
 package rounds
 
 import (
@@ -18,49 +17,49 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// A Host makes the calls of a request, and keeps its account.
+// A Host makes the upstream calls of a request and accounts for them.
 type Host interface {
-	// Next settles the round before, of which the answer was read, and sends the request again with
-	// messages behind its own, and with our tools unless it is the last round.
+	// Next settles the previous round, whose answer was read, and sends the request again with
+	// messages appended, and with Sidenote's tools unless it is the last round.
 	Next(messages []json.RawMessage, last bool) (*transport.Answer, error)
-	// Error returns the body of the answer that a client gets for an error of Next.
+	// Error returns the response body for an error of Next.
 	Error(err error) []byte
 }
 
-// A Setup is what rounds are made with.
+// A Setup holds the inputs of New.
 type Setup struct {
 	Host   Host
 	Policy *tools.Policy
 	Offer  *Offering
 	Box    *tools.Box
-	Caller tools.Caller   // FirstID is the first id that no source has
-	Room   int            // tokens that all results may have
-	Memory transport.Room // for what is held up
+	Caller tools.Caller   // FirstID is the first unused source id
+	Room   int            // token budget of all results
+	Memory transport.Room // for buffered streams
 	Life   context.Context
 	Began  time.Time     // of the request
-	Report *report.Tools // is filled while rounds go on
-	Tap    func([]byte)  // reads what answers use
-	// Check returns an answer that is no stream as the client is to get it; nil: as it is.
+	Report *report.Tools // filled while the rounds run
+	Tap    func([]byte)  // reads the usage of answers
+	// Check returns the body that the client gets for a non-streamed answer; nil: unchanged.
 	Check func(body []byte) []byte
-	// Closing returns what a stream's comment at its end says.
+	// Closing returns the text of the comment at the end of a stream.
 	Closing  func() string
 	Panicked panics.Handler
 }
 
-// Rounds are those of one request. They are for one goroutine.
+// Rounds runs the rounds of one request. It is not safe for concurrent use.
 type Rounds struct {
 	Setup
 	loop     *answer.Loop
 	deadline time.Time
-	messages []json.RawMessage // of the rounds so far, as they go up again
-	unseen   []json.RawMessage // of them, what the client does not see, under the XML protocol
+	messages []json.RawMessage // of the rounds so far, to be sent again
+	unseen   []json.RawMessage // those that the client does not see, under the XML protocol
 	given    map[string]bool   // calls that were answered
 	trace    []traced
 	last     bool
-	held     int // bytes that are held up of streams
+	held     int // buffered bytes of streams
 }
 
-// New returns the rounds of a request, of which the first has been sent.
+// New returns the Rounds of a request whose first round has been sent.
 func New(s Setup) *Rounds {
 	r := &Rounds{Setup: s, given: map[string]bool{}, deadline: s.Began.Add(s.Policy.Timeout)}
 	rules := s.Offer.Rules()
@@ -70,7 +69,7 @@ func New(s Setup) *Rounds {
 	return r
 }
 
-// take takes memory for what is held up of streams, of which one request has answers.MaxWhole at most.
+// take reserves n bytes for buffering a stream. A request may buffer answers.MaxWhole bytes.
 func (r *Rounds) take(n int) bool {
 	r.held += n
 	return r.held <= answers.MaxWhole && r.Memory.Take(n)
@@ -81,11 +80,11 @@ func (r *Rounds) begin() {
 	r.Report.Rounds++
 }
 
-// leastRoom is the least number of tokens into which a result fits.
+// leastRoom is the smallest token budget for a result.
 const leastRoom = 64
 
-// follow answers what the model has called. goes tells whether another round follows, for which all
-// is ready then.
+// follow answers the model's tool calls. goes reports whether another round follows; it is ready
+// to be sent then.
 func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 	switch goes = t.Continues() && !r.last; {
 	case goes, t.Mixed() && !r.last:
@@ -128,7 +127,7 @@ func (r *Rounds) next() (*transport.Answer, error) {
 	return answer, err
 }
 
-// A traced is a call as an answer tells it under trace: on.
+// A traced is a tool call as shown in an answer under trace: on.
 type traced struct {
 	Round     int    `json:"round"`
 	ID        string `json:"id"`

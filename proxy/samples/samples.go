@@ -1,5 +1,5 @@
-// Package samples keeps copies of requests as they were sent until their answers tell what was
-// billed for them, so that this can be compared with what was counted.
+// Package samples keeps copies of requests as they were sent until their answers report the billed
+// tokens, to compare them with our own count.
 package samples
 
 import (
@@ -20,7 +20,7 @@ const (
 
 // A Keeper keeps samples. It is safe for concurrent use.
 type Keeper struct {
-	work    *sync.WaitGroup // is told of each comparison
+	work    *sync.WaitGroup // counts running comparisons
 	reading chan struct{}
 	kept    atomic.Int64
 	pool    sync.Pool // of *Sample
@@ -37,7 +37,7 @@ type Sample struct {
 	body []byte
 }
 
-// Take copies the pieces of a body; nil if it is too large, or too many wait.
+// Take copies the pieces of a body. It returns nil if the body is too large or too many samples wait.
 func (k *Keeper) Take(pieces [][]byte) *Sample {
 	size := 0
 	for _, p := range pieces {
@@ -61,7 +61,7 @@ func (k *Keeper) Take(pieces [][]byte) *Sample {
 	return m
 }
 
-// Drop gives a sample up. It does nothing if m is nil.
+// Drop discards a sample. It does nothing if m is nil.
 func (m *Sample) Drop() {
 	if m != nil {
 		m.of.kept.Add(-1)
@@ -74,8 +74,8 @@ func (m *Sample) recycle() {
 	m.of.pool.Put(m)
 }
 
-// Read lets compare read the body, which it must not keep, in a goroutine of its own, and gives the
-// sample up. It returns false, having given it up, if too many are read already.
+// Read calls compare with the body in a new goroutine, then discards the sample; compare must not
+// keep the body. If too many reads are running, it discards the sample and returns false.
 func (m *Sample) Read(panicked panics.Handler, compare func(body []byte)) bool {
 	k := m.of
 	k.kept.Add(-1)
@@ -96,8 +96,8 @@ func (m *Sample) Read(panicked panics.Handler, compare func(body []byte)) bool {
 	return true
 }
 
-// Kept returns how many samples wait.
+// Kept returns the number of waiting samples.
 func (k *Keeper) Kept() int64 { return k.kept.Load() }
 
-// Reading tells whether a sample is being read.
+// Reading reports whether a sample is being read.
 func (k *Keeper) Reading() bool { return len(k.reading) > 0 }

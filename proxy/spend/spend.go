@@ -1,6 +1,6 @@
-// Package spend says what a request takes of its tenant's budget: it reserves that before the
-// request is sent, on the rung of the policy's ladder that has room, and settles it when the
-// answer has ended.
+// Package spend charges requests to their tenant's budget. It reserves an estimate before a request
+// is sent, on the first rung of the policy's ladder that fits, and settles it when the answer has
+// ended.
 package spend
 
 import (
@@ -17,52 +17,52 @@ import (
 	"sidenote/rewrite"
 )
 
-// A Request is what is known of a request whose tenant has limits.
+// A Request describes a request whose tenant has limits.
 type Request struct {
 	Tenant string
 	ID     string      // of the request; unique
-	Round  int         // behind the first call of the request, of which the later ones are no requests of the client; 0 for the first
-	Counts bool        // it is the client's request all the same, as the calls before did nothing
-	Kind   budget.Kind // "": that of the route
+	Round  int         // index of the upstream call; only the first, 0, counts as a request of the client
+	Counts bool        // count this call as the client's request, as the earlier calls did nothing
+	Kind   budget.Kind // "": the kind of the route
 	Route  route.Kind
 	Body   *rewrite.MeteredRequest // nil on routes whose answers have no tokens
-	Row    string                  // of the model table, for the model that Body names
+	Row    string                  // row of the model table for the model that Body names
 	Tier   string                  // service_tier of a request without Body
 }
 
-// A Demand is what a request takes, as it would be sent, in tokens.
+// A Demand is the token demand of a request as it would be sent.
 type Demand struct {
 	Prompt   int64
 	Injected int64 // of Prompt: added by Sidenote
-	Refers   bool  // to what is not in it, such as files, so that it may take more
+	Refers   bool  // the request refers to other content, such as files, and may use more tokens
 
-	// Body and Row are those of another request that cheaper puts in place of the one that Reserve got.
+	// Body and Row replace those of the Request, if cheaper replaced it by another one.
 	Body *rewrite.MeteredRequest
 	Row  string
 }
 
-// A Spending is what a request has reserved. Settle ends it.
+// A Spending is the budget reservation of a request. Settle ends it.
 type Spending struct {
 	hold    *budget.Hold
 	terms   *budget.Terms
-	ended   answer.Outcome // how far the call came if the upstream did not answer
+	ended   answer.Outcome // how the call ended if the upstream did not answer
 	prices  budget.Tariff
-	tier    string // service_tier that the request asks for
+	tier    string // service_tier of the request
 	sent    Demand // of the request, as it was sent
-	later   bool   // it is no request of the client; see Request.Round
-	longest int64  // tokens of all its answers at most
+	later   bool   // does not count as a request; see Request.Round
+	longest int64  // most output tokens of all its answers
 }
 
-// A PriceError says that money is limited and nobody knows what a model costs.
+// A PriceError says that money is limited and the price of a model is unknown.
 type PriceError struct{ Model string }
 
 // Error names the model.
 func (e *PriceError) Error() string { return fmt.Sprintf("no price for model %.128q", e.Model) }
 
-// Reserve reserves what a request takes. If there is no room, cheaper makes it cheaper by a
-// rung of the ladder and returns what it takes then, false where the rung changes nothing. The
-// request is to be sent as cheaper left it. The error is a *PriceError, a *budget.Refusal, or
-// that of the ledger.
+// Reserve reserves the estimated cost of a request. If the budget has no room, it calls cheaper for
+// the rungs of the ladder; cheaper reduces the request and returns its new demand, or false if the
+// rung changes nothing. The request must be sent as cheaper left it. The error is a *PriceError, a
+// *budget.Refusal, or an error of the ledger.
 func Reserve(ctx context.Context, m *budget.Meter, terms *budget.Terms, r Request, of Demand, cheaper func(budget.Rung) (Demand, bool)) (*Spending, budget.Rung, error) {
 	s := &Spending{terms: terms, tier: r.Tier}
 	var err error
@@ -93,7 +93,7 @@ func Reserve(ctx context.Context, m *budget.Meter, terms *budget.Terms, r Reques
 	return s, rung, err
 }
 
-// Estimate returns what a request takes at most; nothing where that is not known.
+// Estimate returns the most that a request can cost, zero if that is unknown.
 func Estimate(terms *budget.Terms, r Request, of Demand) budget.Amount {
 	s := new(Spending)
 	if r.Body == nil {
@@ -101,7 +101,7 @@ func Estimate(terms *budget.Terms, r Request, of Demand) budget.Amount {
 	}
 	var err error
 	if s.prices, err = terms.PricesOf(r.Body.ModelName(), r.Row); err != nil {
-		return budget.Amount{} // it is refused for that
+		return budget.Amount{} // Reserve refuses the request for that
 	}
 	return s.estimate(r.Body, of)
 }
@@ -116,7 +116,7 @@ func kindOf(r route.Kind) budget.Kind {
 	return budget.Other
 }
 
-// RouteOf returns what a metered request may use on a route.
+// RouteOf returns the rewrite.MeteredRoute of a route.
 func RouteOf(r route.Kind) rewrite.MeteredRoute {
 	switch r {
 	case route.Chat:
@@ -133,7 +133,7 @@ func RouteOf(r route.Kind) rewrite.MeteredRoute {
 	return rewrite.MeteredOther
 }
 
-// estimate is what a request takes at most.
+// estimate returns the most that a request can cost.
 func (s *Spending) estimate(body *rewrite.MeteredRequest, of Demand) budget.Amount {
 	a := budget.Amount{Requests: 1}
 	if s.later {
@@ -153,15 +153,15 @@ func (s *Spending) estimate(body *rewrite.MeteredRequest, of Demand) budget.Amou
 // Estimate returns what was reserved.
 func (s *Spending) Estimate() budget.Amount { return s.hold.Estimate() }
 
-// Settle ends the reservation by what the call took, and notes that in the Report, which is
-// whole but for that.
+// Settle ends the reservation with the actual cost of the call and records that in the Report,
+// which must be complete otherwise.
 func (s *Spending) Settle(r *report.Report) {
 	r.Budget.Charged = s.hold.Estimate() // if the rest panics
 	defer func() { s.hold.Settle(r.Budget.Charged) }()
 	r.Budget.Charged = s.charge(r)
 }
 
-// SentAgain notes that the request was sent once more, shorter: its first call took nothing.
+// SentAgain records that a shorter request was sent and that the first call cost nothing.
 // It does nothing if s is nil.
 func (s *Spending) SentAgain(demand func() Demand) {
 	if s != nil {
@@ -169,7 +169,7 @@ func (s *Spending) SentAgain(demand func() Demand) {
 	}
 }
 
-// Sent returns what the request takes as it was sent last; nothing if s is nil.
+// Sent returns the demand of the request as it was last sent, zero if s is nil.
 func (s *Spending) Sent() Demand {
 	if s == nil {
 		return Demand{}
@@ -177,8 +177,8 @@ func (s *Spending) Sent() Demand {
 	return s.sent
 }
 
-// SentAnew notes that the request is sent once more, with another body, and that its first call took
-// nothing. It returns false, and notes nothing, if that may take more than is reserved.
+// SentAnew records that the request is sent again with another body and that the first call cost
+// nothing. It returns false, and records nothing, if that may cost more than is reserved.
 func (s *Spending) SentAnew(body *rewrite.MeteredRequest, of Demand) bool {
 	was, longest, held := s.sent, s.longest, s.hold.Estimate()
 	if e := s.estimate(body, of); e.Tokens > held.Tokens || e.Injected > held.Injected || e.Money > held.Money {
@@ -188,7 +188,7 @@ func (s *Spending) SentAnew(body *rewrite.MeteredRequest, of Demand) bool {
 	return true
 }
 
-// Failed notes that a call ended with an error of package transport, without an answer. It
+// Failed records that a call ended with an error of package transport, without an answer. It
 // does nothing if s is nil.
 func (s *Spending) Failed(err error) {
 	if s != nil {
@@ -196,19 +196,19 @@ func (s *Spending) Failed(err error) {
 	}
 }
 
-// Answered notes that the request is answered without a call. It does nothing if s is nil.
+// Answered records that the request is answered without a call. It does nothing if s is nil.
 func (s *Spending) Answered() {
 	if s != nil {
 		s.ended = answer.OutcomeCompleted
 	}
 }
 
-// NeedsText tells whether Settle will look at r.Generated. The rest of r is whole.
+// NeedsText reports whether Settle will use r.Generated. The rest of r must be complete.
 func (s *Spending) NeedsText(r *report.Report) bool {
 	return s.hold.Estimate().Tokens > 0 && s.settlement(r).NeedsText()
 }
 
-// settlement is what is known of the call, which has ended.
+// settlement returns what is known of the ended call.
 func (s *Spending) settlement(r *report.Report) answer.Settlement {
 	outcome := s.ended
 	if r.UpstreamStatus() > 0 {
@@ -220,16 +220,16 @@ func (s *Spending) settlement(r *report.Report) answer.Settlement {
 	}
 }
 
-// outcomeOf tells how far a call came that was answered.
+// outcomeOf returns the outcome of a call that was answered.
 func outcomeOf(r *report.Report) answer.Outcome {
 	return answer.OutcomeOf(r.UpstreamStatus(), r.Client == report.ClientCompleted && !r.Truncated && r.Outcome != report.Failed)
 }
 
-// charge returns what the call is charged.
+// charge returns the amount to charge for the call.
 func (s *Spending) charge(r *report.Report) budget.Amount {
 	e, known := s.hold.Estimate(), s.settlement(r)
 	if e.Tokens == 0 { // only requests count
-		if r.UpstreamStatus() == 0 { // nobody tells what was used, or nothing was
+		if r.UpstreamStatus() == 0 { // no usage was reported, or nothing was used
 			known = answer.Settlement{Outcome: known.Outcome}
 		}
 		taken := taken(s.terms, r, known, "", s.tier)
@@ -249,9 +249,9 @@ func (s *Spending) charge(r *report.Report) budget.Amount {
 	}
 }
 
-// Taken returns what a call took for which no tokens were reserved, and notes in the Report what
-// that rests on: what its answer tells, or else the text that came and our count of the prompt, if
-// there is one. model and tier are those that the request names, as far as is known.
+// Taken returns the cost of a call for which no tokens were reserved, and records its basis in the
+// Report: the reported usage, or else the received text and our count of the prompt, if there is
+// one. model and tier are those that the request names, as far as is known.
 func Taken(terms *budget.Terms, r *report.Report, model, tier string) budget.Amount {
 	known := answer.Settlement{Outcome: answer.OutcomeNotSent, Told: r.Usage, Found: r.UsageFound, Refers: true, Counted: r.Generated}
 	if status := r.UpstreamStatus(); status > 0 {
@@ -285,7 +285,7 @@ func taken(terms *budget.Terms, r *report.Report, known answer.Settlement, model
 		return a
 	}
 	prices, err := terms.PricesOf(model, r.Model(), r.Answered.Model)
-	if err != nil { // of a route on which nothing is reserved, so that its models need no price
+	if err != nil { // nothing is reserved on this route, so its models need no price
 		return a
 	}
 	cost, tier, err := prices.Cost(tokensOf(used), budget.Tier{Asked: asked, Told: r.Answered.Tier})
@@ -294,12 +294,12 @@ func taken(terms *budget.Terms, r *report.Report, known answer.Settlement, model
 	return a
 }
 
-// tokensOf returns what an answer used as prices take it.
+// tokensOf converts usage to the form that prices take.
 func tokensOf(u answer.Usage) budget.Tokens {
 	return budget.Tokens{Input: u.Input, CachedInput: u.CachedInput, CacheWrite: u.CacheWrite, CacheWrite1h: u.CacheWrite1h, Output: u.Output}
 }
 
-// KindOf returns what the last call of a request is counted as.
+// KindOf returns the budget kind of a request's last call.
 func KindOf(r *report.Report) budget.Kind {
 	if n := len(r.Calls); n > 0 {
 		switch r.Calls[n-1].Purpose {
@@ -312,7 +312,7 @@ func KindOf(r *report.Report) budget.Kind {
 	return kindOf(r.Route)
 }
 
-// sentOf tells how far a call came that ended with an error of package transport.
+// sentOf returns the outcome of a call that ended with an error of package transport.
 func sentOf(err error) answer.Outcome {
 	if errors.Is(err, transport.ErrUnsent) {
 		return answer.OutcomeNotSent
@@ -326,7 +326,7 @@ func sentOf(err error) answer.Outcome {
 	return answer.OutcomeUnknown
 }
 
-// OnRung is a policy with less to add to a request.
+// OnRung returns p with fewer sources, as rung r asks for.
 func OnRung(p rewrite.Policy, r budget.Rung) rewrite.Policy {
 	half := func(n int) int { return max(1, (n+1)/2) }
 	switch r {

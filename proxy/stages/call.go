@@ -18,12 +18,12 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// A flight is a stage while it is called.
+// A flight is a running call of a stage.
 type flight struct {
 	report.Stage
 	call    *Call
 	began   time.Time
-	key     string // under which its answer is remembered; "" if it is not
+	key     string // cache key of its answer; "" if it is not cached
 	answer  *transport.Answer
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -33,7 +33,7 @@ type flight struct {
 	err     error
 }
 
-// patient lets a stage take as long as it wants from now on.
+// patient removes the time limit of a stage.
 func (f *flight) patient() {
 	if f.timer != nil {
 		f.timer.Stop()
@@ -47,17 +47,17 @@ func (f *flight) end() {
 	}
 }
 
-// ErrLowered is the error of a Host where the limits of a tenant have room for the request without
-// stages only, and that is reserved.
+// ErrLowered is the error of a Host if a tenant's limits have room only for the request without
+// stages. That is reserved then.
 var ErrLowered = errors.New("there is no room for stages")
 
-// An Unmade is the error of a Host for a call that it may not make.
+// An Unmade is the error of a Host for a call that it must not make.
 type Unmade struct {
 	Outcome report.StageOutcome
 	Err     error
 }
 
-// Error is that of the cause.
+// Error returns the message of the cause.
 func (e *Unmade) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
@@ -90,8 +90,8 @@ func (r *Stages) send(f *flight) {
 	f.answer, f.err = r.Host.Call(f.ctx, f.call)
 }
 
-// again tells whether a request that did no work is sent once more: nothing of it was sent, it was too
-// long, and is shorter now, or it had a parameter that its model refuses, and has not now.
+// again reports whether to retry a request that did no work: it was not sent, it was too long and
+// is shorter now, or it had a parameter that the model refuses and that is now removed.
 func (r *Stages) again(f *flight) bool {
 	switch {
 	case f.err != nil:
@@ -113,7 +113,7 @@ func (r *Stages) again(f *flight) bool {
 	return true
 }
 
-// unsent tells whether nothing of a request has reached the upstream.
+// unsent reports whether nothing of a request has reached the upstream.
 func unsent(err error) bool {
 	switch transport.ClassOf(err) {
 	case transport.ConnectFailed, transport.ConnectTimeout, transport.TLSFailed:
@@ -162,12 +162,12 @@ func unanswered(f *flight) report.StageOutcome {
 	return report.StageBroken
 }
 
-// late tells whether a stage has taken too long.
+// late reports whether a stage has exceeded its time limit.
 func late(f *flight) bool {
 	return f.ctx != nil && errors.Is(context.Cause(f.ctx), context.DeadlineExceeded)
 }
 
-// read reads the answer of a stage, whole. That of the last one is what the client is to get.
+// read reads the whole answer of a stage. For the last stage it returns the client's answer.
 func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 	r.loop.Begin(f.call.Last)
 	body, whole, err := answers.ReadWhole(f.answer, r.Memory)
@@ -208,7 +208,7 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 	return body, outcome
 }
 
-// said returns the output of a stage that later ones read: what its model thought is no part of it.
+// said returns the output of a stage for later stages, without the model's reasoning.
 func said(turn *answer.LoopTurn) string {
 	output := services.WithoutThinking(turn.Says())
 	if strings.TrimSpace(output) == "" {
@@ -217,7 +217,7 @@ func said(turn *answer.LoopTurn) string {
 	return output
 }
 
-// An Error says that a stage has failed, and nothing takes its place.
+// An Error says that a stage has failed and that there is no answer to replace it.
 type Error struct {
 	Stage report.Stage
 	Of    int    // stages
@@ -225,7 +225,7 @@ type Error struct {
 	Err   error
 }
 
-// Error says which stage, and why.
+// Error names the stage and the cause.
 func (e *Error) Error() string {
 	why := "failed: " + string(e.Stage.Outcome)
 	switch e.Stage.Outcome {

@@ -1,6 +1,6 @@
-// Package stages answers a chat in stages: one call of a model after another, of which each reads
-// what those before it said, and the client gets what the last one says. What a stage is asked is
-// package rewrite/staged; this one calls, waits, and says what becomes of a stage that fails.
+// Package stages answers a chat in stages: a chain of model calls in which each call reads the
+// outputs of the earlier ones, and the client gets the answer of the last. Package rewrite/staged
+// builds the prompts; this package makes the calls and handles stages that fail.
 package stages
 
 import (
@@ -18,73 +18,74 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// A Call is the request of a stage, or, without a stage, the one that is sent in place of stages.
+// A Call is the request of a stage or, if Stage is nil, the request that replaces the chain.
 type Call struct {
-	At    int           // of the stage in the chain, from 0
+	At    int           // index of the stage in the chain
 	Stage *staged.Stage // nil: the client's request as mode inject sends it
-	Bare  bool          // that one without sources
-	Again bool          // the call before was this one, and did no work
+	Bare  bool          // the client's request without sources
+	Again bool          // retry of the previous call, which did no work
 	Body  []byte        // of the stage's request
 	Model rewrite.Model // of the stage
 	Last  bool          // of the chain
 
 	Without []string // parameters that Model refuses
-	// Make makes Body again of other sources, as in staged.Inputs.
+	// Make rebuilds Body with other sources, in the form of staged.Inputs.
 	Make func(sources []byte)
 }
 
-// A Host makes the calls of a request, and keeps its account.
+// A Host makes the upstream calls of a request and accounts for them.
 type Host interface {
-	// Call settles the call before, of which the answer was read, and makes the next. An error is a
-	// *transport.Error, an *Unmade, or ErrLowered.
+	// Call settles the previous call, whose answer was read, and makes the next one. The error is
+	// a *transport.Error, an *Unmade, or ErrLowered.
 	Call(ctx context.Context, c *Call) (*transport.Answer, error)
-	// Shorter returns fewer sources, as in staged.Inputs, for a call whose answer says that it
-	// was too long for its model; false if the answer does not, or fewer do not help.
+	// Shorter returns fewer sources, in the form of staged.Inputs, for a call that its answer
+	// rejects as too long for the model. ok is false if it does not, or if fewer would not help.
 	Shorter(answer *transport.Answer) (sources []byte, ok bool)
-	// Adapt leaves out of a call what its model is known to refuse, before its Body is made.
+	// Adapt removes from a call the parameters that its model is known to refuse. Call it before
+	// Body is made.
 	Adapt(c *Call)
-	// Refused reports whether an answer refuses a parameter of its call that can be left out, which
-	// Adapt leaves out from then on.
+	// Refused reports whether an answer rejects an optional parameter of its call. Adapt removes
+	// that parameter from later calls.
 	Refused(c *Call, answer *transport.Answer) bool
 }
 
-// An Outputs remembers what upstreams answered.
+// An Outputs caches the answers to stages.
 type Outputs interface {
 	Get(ctx context.Context, key string) (answer []byte, ok bool)
 	Put(ctx context.Context, key string, answer []byte, ttl time.Duration)
 }
 
-// A Setup is what stages are made with.
+// A Setup holds the inputs of New.
 type Setup struct {
 	Host    Host
 	Policy  *staged.Policy
-	Request *staged.Request // that is not Unfit
-	Strip   []rewrite.Edit  // of it
-	Sources []byte          // as in staged.Inputs
+	Request *staged.Request // must not be Unfit
+	Strip   []rewrite.Edit  // edits of Request
+	Sources []byte          // in the form of staged.Inputs
 	Models  func(name string) rewrite.Model
-	Outputs Outputs // nil: none are remembered
-	// Key is the key of what a stage is answered by an upstream of that name.
+	Outputs Outputs // nil: nothing is cached
+	// Key returns the cache key of the answer to body from the named upstream.
 	Key    func(upstream string, body []byte) string
 	Memory transport.Room // for answers
-	Keep   bool           // what stages are asked is in the Report; else Buffer is used for each
+	Keep   bool           // put the stages' requests into the Report; else all share Buffer
 	Buffer []byte         // the memory for requests of stages
 	Life   context.Context
-	Report *report.Stages // is filled while stages go on
-	Tap    func([]byte)   // reads what answers use
-	// Fixed makes the answer to a question for which a stage found nothing; nil: the request is sent
-	// without sources then.
+	Report *report.Stages // filled while the stages run
+	Tap    func([]byte)   // reads the usage of answers
+	// Fixed returns the answer to send if a stage found nothing; nil: the request is then sent
+	// without sources.
 	Fixed func() []byte
-	// Error is the body of the answer that a client gets for an error.
+	// Error returns the response body for an error.
 	Error func(err error) []byte
-	// Closing returns what a stream's comment at its end says.
+	// Closing returns the text of the comment at the end of a stream.
 	Closing  func() string
 	Panicked panics.Handler
 }
 
-// An End says what a client is answered with.
+// An End says which answer the client gets.
 type End int
 
-// The ends.
+// The values of End.
 const (
 	ByLast     End = iota // the answer of the last stage
 	ByBody                // Stages.Body: a draft, or a fixed answer
@@ -94,25 +95,25 @@ const (
 	ByNobody              // the client has left
 )
 
-// Stages are those of one request. They are for one goroutine.
+// Stages runs the stages of one request. It is not safe for concurrent use.
 type Stages struct {
 	Setup
-	Answer *transport.Answer // of the stage that is called now, and its head is 200; else nil
+	Answer *transport.Answer // of the current stage, with status 200; else nil
 
-	// Body is the whole answer where no stage's is relayed, and Err the error of one that failed.
+	// Body is the whole answer if no stage's answer is relayed; Err is the error of a failed stage.
 	Body []byte
 	Err  error
 
 	chain    *staged.Chain
 	prompts  *staged.Prompts
 	loop     *answer.Loop
-	deadline time.Time // of all
-	at       int       // the stage that is next, or called
-	flight   *flight   // the stage that is called; nil for none
+	deadline time.Time // of the whole chain
+	at       int       // index of the current or next stage
+	flight   *flight   // the running stage; nil for none
 	streams  bool      // the client gets events
-	held     int       // bytes that are held up of streams
-	draft    []byte    // the answer of the last stage that is a draft
-	drafted  string    // its name
+	held     int       // buffered bytes of streams
+	draft    []byte    // the answer of the latest draft stage
+	drafted  string    // the name of that stage
 	wait     func(do func())
 }
 
@@ -130,14 +131,14 @@ func New(s Setup) *Stages {
 	return r
 }
 
-// take takes memory for what is held up of streams, of which one request has answers.MaxWhole at most.
+// take reserves n bytes for buffering a stream. A request may buffer answers.MaxWhole bytes.
 func (r *Stages) take(n int) bool {
 	r.held += n
 	return r.held <= answers.MaxWhole && r.Memory.Take(n)
 }
 
-// Start calls the first stages, until the head of an Answer is known, which is 200, or the chain has
-// ended: over is true then. Nothing was sent to the client.
+// Start runs stages until one responds with status 200, which sets Answer, or until the chain ends,
+// which over reports. Nothing has been sent to the client then.
 func (r *Stages) Start() (end End, over bool) {
 	for {
 		goes, end, over := r.begin()
@@ -147,7 +148,7 @@ func (r *Stages) Start() (end End, over bool) {
 	}
 }
 
-// Rest calls the others. It ends with the last one's answer, whole, in Answer, or without.
+// Rest runs the remaining stages and reads their answers.
 func (r *Stages) Rest() End {
 	for {
 		if r.flight == nil {
@@ -161,8 +162,8 @@ func (r *Stages) Rest() End {
 	}
 }
 
-// Added returns the answer to what was sent in place of stages, whole, with what these used. ok is false
-// if the client gets it as it came.
+// Added reads the answer to the request that replaced the chain and adds the usage of the stages.
+// ok is false if the answer is to be relayed unchanged.
 func (r *Stages) Added(answer *transport.Answer) (body []byte, ok bool) {
 	if r.loop.Rounds() == 0 || answer.Status() != fasthttp.StatusOK || answers.Stream(answer) {
 		return nil, false
@@ -179,11 +180,11 @@ func (r *Stages) Added(answer *transport.Answer) (body []byte, ok bool) {
 	return body, ok
 }
 
-// last tells whether no stage follows.
+// last reports whether the current stage is the last.
 func (r *Stages) last() bool { return r.at == len(r.chain.Stages)-1 }
 
-// begin begins a stage. goes tells whether it is called now, over whether the chain has ended; if
-// neither, its output was remembered.
+// begin starts a stage. goes reports that its call is running, over that the chain has ended; if
+// both are false, its output came from the cache.
 func (r *Stages) begin() (goes bool, end End, over bool) {
 	s := &r.chain.Stages[r.at]
 	c := &Call{At: r.at, Stage: s, Last: r.last(), Model: r.Models(r.modelOf(s))}
@@ -208,7 +209,7 @@ func (r *Stages) begin() (goes bool, end End, over bool) {
 	return false, r.failed(f), true
 }
 
-// asked notes what a stage is asked, if that is kept.
+// asked records the request of a stage if Keep is set.
 func asked(r *Stages, f *flight) {
 	if r.Keep {
 		f.Request = f.call.Body
@@ -222,7 +223,7 @@ func (r *Stages) modelOf(s *staged.Stage) string {
 	return r.Request.Model
 }
 
-// make makes the body of a stage's request.
+// make builds the body of a stage's request.
 func (r *Stages) make(c *Call) {
 	if r.Keep {
 		r.Buffer = nil
@@ -231,7 +232,7 @@ func (r *Stages) make(c *Call) {
 	c.Body = r.Buffer
 }
 
-// remembered returns the answer that a stage got before. What is remembered and is none is left alone.
+// remembered returns the cached answer of a stage. An invalid entry counts as a miss.
 func (r *Stages) remembered(c *Call, f *flight) (ans []byte, ok bool) {
 	if r.Policy.Cache == 0 || r.Outputs == nil || c.Last {
 		return nil, false
@@ -253,7 +254,7 @@ func (r *Stages) remembered(c *Call, f *flight) (ans []byte, ok bool) {
 	return ans, true
 }
 
-// finish reads the answer of the stage that is called, and tells whether the chain has ended.
+// finish reads the answer of the running stage and reports whether the chain has ended.
 func (r *Stages) finish() (end End, over bool) {
 	f := r.flight
 	r.flight = nil
@@ -277,7 +278,7 @@ func (r *Stages) finish() (end End, over bool) {
 	return r.judge(f, answer)
 }
 
-// judge says whether the chain goes on behind a stage that has an answer.
+// judge decides whether the chain continues after a stage with the given answer.
 func (r *Stages) judge(f *flight, answer []byte) (end End, over bool) {
 	s := f.call.Stage
 	switch {
@@ -305,7 +306,7 @@ func (r *Stages) judge(f *flight, answer []byte) (end End, over bool) {
 	return 0, false
 }
 
-// failed says what takes the place of the chain when a stage has failed.
+// failed decides what replaces the chain after a stage has failed.
 func (r *Stages) failed(f *flight) End {
 	switch {
 	case r.Life.Err() != nil:
@@ -327,13 +328,13 @@ func (r *Stages) failed(f *flight) End {
 	return ByInjected
 }
 
-// note notes what became of a stage, and whose output is the answer, if that is known.
+// note adds a stage to the Report. answer names the stage whose output is the answer, "" if unknown.
 func (r *Stages) note(f *flight, answer string) {
 	f.Took = time.Since(f.began)
 	r.Report.Called, r.Report.Answer = append(r.Report.Called, f.Stage), answer
 }
 
-// close ends the use of a stage's answer.
+// close releases the answer of a stage.
 func (r *Stages) close(f *flight) {
 	f.end()
 	if f.answer != nil {

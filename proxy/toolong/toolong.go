@@ -1,5 +1,5 @@
-// Package toolong reads the errors by which upstreams say that a request is longer than
-// its model's context. It knows the words of many servers, as no standard has any.
+// Package toolong recognises upstream errors that say that a request is longer than its
+// model's context. It knows the error texts of many servers, as there is no standard.
 package toolong
 
 import (
@@ -28,7 +28,7 @@ type Counts struct {
 	Requested int // tokens of the input, plus the output if the limit is for both
 }
 
-// MayBe tells whether an answer of that status can say that the request is too long.
+// MayBe reports whether an answer with that status can mean that the request is too long.
 func MayBe(status int) bool { return phrasesFor(status) != nil }
 
 // Read reports whether an upstream's error answer says that the request is longer

@@ -1,5 +1,5 @@
-// Package unsupported reads from an upstream's error which edits of a request it refuses. It knows the
-// words of many servers, as no standard has any.
+// Package unsupported finds out from an upstream's error which edits of a request it refuses. It
+// knows the error texts of many servers, as there is no standard for them.
 package unsupported
 
 import (
@@ -10,15 +10,15 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// Edits is a set of kinds of edits that an app did not ask for.
+// Edits is a set of kinds of edits that the application did not ask for.
 type Edits uint8
 
 // The kinds.
 const (
-	Tools         Edits = 1 << iota // tools of ours, and turns put back in the messages
+	Tools         Edits = 1 << iota // Sidenote's tools, and turns restored in the messages
 	IncludeUsage                    // stream_options
-	MaxTokens                       // a limit of an answer that has none
-	SystemMessage                   // a system message where the app has none
+	MaxTokens                       // a limit for an answer without one
+	SystemMessage                   // a system message if the app sent none
 	Sources                         // sources in the messages
 )
 
@@ -40,15 +40,15 @@ func (e Edits) Names() (list []string) {
 // String returns the names joined by plus signs.
 func (e Edits) String() string { return strings.Join(e.Names(), "+") }
 
-// MayBe reports whether an answer of that status can refuse an edit.
+// MayBe reports whether an answer with that status can mean that an edit is refused.
 func MayBe(status int) bool { return status == 400 || status == 404 || status == 422 }
 
-// An Error is what an error answer says of edits.
+// An Error is what an error answer says about edits.
 type Error struct {
-	Named     Edits // that it may refuse
-	Theirs    bool  // it refuses something that no edit makes
-	Reasoning bool  // it speaks of reasoning
-	Unknown   bool  // what it names is not known or not taken at all
+	Named     Edits // edits that it may refuse
+	Theirs    bool  // it refuses something that no edit adds
+	Reasoning bool  // it mentions reasoning
+	Unknown   bool  // it calls a parameter unknown or unsupported
 	text      string
 }
 
@@ -103,8 +103,8 @@ func Read(status int, body []byte) (e Error) {
 // slack is how many tokens the error's count of a prompt may differ from the next one.
 const slack = 16
 
-// Longest returns the longest answer that the error allows, in tokens, where a request asked for n;
-// 0 if it does not say.
+// Longest returns the longest answer, in tokens, that the error allows for a request that asked for
+// n; 0 if the error does not say.
 func (e *Error) Longest(n int) int {
 	if fits := e.Fitting(n); fits > 0 {
 		return fits
@@ -118,8 +118,8 @@ func (e *Error) Longest(n int) int {
 	return longest
 }
 
-// Fitting returns the longest answer, below n tokens, for which the prompt leaves room in the window by
-// the error's numbers; 0 if it does not tell both.
+// Fitting returns the longest answer, below n tokens, that fits into the context window beside the
+// prompt by the error's numbers; 0 if the error lacks one of them.
 func (e *Error) Fitting(n int) int {
 	size, in := window.FindStringSubmatch(e.text), input.FindStringSubmatch(e.text)
 	if size == nil || in == nil {
