@@ -135,7 +135,7 @@ tenants:
 			t.Fatalf("%s: %s", address, resp.Status)
 		}
 	}
-	shows("GET", address, "", `The request had its policy as it is`, `context_tokens +2000 +\S+sidenote.yaml:7:32 policy default`)
+	shows("GET", address, "", `The policy applied unchanged\.`, `context_tokens +2000 +\S+sidenote.yaml:7:32 policy default`)
 	shows("GET", address+"/ask", "", `the tenant’s own, default`, ` draft `, `is asked as it came, with its 95 bytes`)
 	shows("POST", address+"/ask", "policy=draft", `Sources in the prompt +2 +1 +−1 `, `Budget +2,000 +300 +−1,700 `, `Policy +default [0-9a-f]{8} +draft [0-9a-f]{8} +other `, `bonus.md ?#0 +docs +\[1\] in`, `now out`)
 	shows("POST", address+"/ask", "context_tokens=5000", `Sources in the prompt +2 +2 +same `, `Budget +2,000 +5,000 +\+3,000 `)

@@ -83,7 +83,7 @@ tenants: {acme: {keys: ["%[6]x"], jwt: {corp: {groups: hr}}, knowledge: [docs]}}
 	}
 	configure(0)
 	p := serve(t, "--config", filepath.Join(dir, "sidenote.yaml"), "--state", filepath.Join(dir, "state"))
-	ours := []string{"identity.(*KeySet).Run", "engine.(*indexer).watch", "folder.Watch"}
+	ours := []string{"tenant.(*KeySet).Run", "server.(*indexer).watch", "folder.Watch"}
 	const reloads = 200
 	for n := 1; n <= reloads; n++ {
 		configure(n)
