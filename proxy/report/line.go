@@ -122,8 +122,8 @@ func appendTools(b []byte, r *Report) []byte {
 	return append(b, '}')
 }
 
-// appendLoggedStages appends what came of the stages of a chat, in the words of its status, and of each of
-// them, without what it was asked and said. Nothing is appended where the policy has none.
+// appendLoggedStages appends the outcome of a chat's stages, in the words of its status, and the
+// outcome, calls, time and tokens of each, if the policy has stages.
 func appendLoggedStages(b []byte, r *Report) []byte {
 	if r.Unstaged != "" {
 		b = append(append(append(b, `,"unstaged":"`...), r.Unstaged...), '"')
@@ -163,7 +163,7 @@ func appendStage(b []byte, s *Stage) []byte {
 	return append(strconv.AppendInt(append(b, `,"output_tokens":`...), s.Usage.Output, 10), '}')
 }
 
-// appendLoggedPlan appends what came of planning, without the queries: they are texts of users.
+// appendLoggedPlan appends the outcome of planning. It leaves out the queries, which quote users.
 func appendLoggedPlan(b []byte, l *rewrite.Ledger) []byte {
 	p := l.Planned
 	if p == nil {
@@ -178,7 +178,7 @@ func appendLoggedPlan(b []byte, l *rewrite.Ledger) []byte {
 	return appendMilliseconds(append(b, `","plan_ms":`...), p.Took)
 }
 
-// appendLoggedRerank appends what came of reranking; nothing where nothing is reranked.
+// appendLoggedRerank appends the outcome of reranking, if there was any.
 func appendLoggedRerank(b []byte, l *rewrite.Ledger) []byte {
 	r := l.Reranked
 	if r == nil {
@@ -190,7 +190,7 @@ func appendLoggedRerank(b []byte, l *rewrite.Ledger) []byte {
 	return appendMilliseconds(append(b, `,"rerank_ms":`...), r.Took)
 }
 
-// appendLoggedGrade appends what came of grading, likewise.
+// appendLoggedGrade appends the outcome of grading, if there was any.
 func appendLoggedGrade(b []byte, l *rewrite.Ledger) []byte {
 	g := l.Graded
 	if g == nil {
@@ -204,7 +204,7 @@ func appendLoggedGrade(b []byte, l *rewrite.Ledger) []byte {
 	return appendMilliseconds(append(b, `,"grade_ms":`...), g.Took)
 }
 
-// appendLoggedCitations appends what came of the citations of an answer; nothing where they were not checked.
+// appendLoggedCitations appends the counts of citations, if they were checked.
 func appendLoggedCitations(b []byte, c *answer.CitationReport) []byte {
 	if c == nil {
 		return b

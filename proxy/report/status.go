@@ -59,28 +59,43 @@ func AppendStatus(dst []byte, r *Report) []byte {
 		dst = strconv.AppendInt(append(dst, `; chunks="`...), int64(c.In), 10)
 		dst = append(strconv.AppendInt(append(dst, '/'), int64(c.Total), 10), '"')
 	}
-	if t := r.Tools; t != nil && t.Ended {
-		dst = appendCount(dst, "rounds", t.Rounds)
-		dst = appendCount(dst, "calls", t.Called())
-		dst = appendCount(dst, "tokens", t.Tokens)
-		if t.Restored > 0 {
-			dst = appendCount(dst, "restored", t.Restored)
-		}
-		if t.Unkept != "" {
-			dst = appendToken(append(dst, "; unkept="...), string(t.Unkept))
-		}
-	} else if r.Unoffered != "" {
-		dst = appendToken(append(dst, "; unoffered="...), r.Unoffered)
-	}
+	dst = appendToolRounds(dst, r)
 	dst = appendCitations(appendStaged(dst, r), r.Citations)
-	if !r.Injected() {
-		dst = appendDegraded(dst, r)
-		dst = appendStages(dst, r)
-		if r.Reason == rewrite.ReasonWindow {
-			dst = appendWindow(dst, l)
+	if r.Injected() {
+		return appendInjected(dst, r)
+	}
+	dst = appendDegraded(dst, r)
+	dst = appendStages(dst, r)
+	if r.Reason == rewrite.ReasonWindow {
+		dst = appendWindow(dst, l)
+	}
+	return dst
+}
+
+// appendToolRounds appends the rounds and calls of tools, or why no tools were offered.
+func appendToolRounds(dst []byte, r *Report) []byte {
+	t := r.Tools
+	if t == nil || !t.Ended {
+		if r.Unoffered != "" {
+			dst = appendToken(append(dst, "; unoffered="...), r.Unoffered)
 		}
 		return dst
 	}
+	dst = appendCount(dst, "rounds", t.Rounds)
+	dst = appendCount(dst, "calls", t.Called())
+	dst = appendCount(dst, "tokens", t.Tokens)
+	if t.Restored > 0 {
+		dst = appendCount(dst, "restored", t.Restored)
+	}
+	if t.Unkept != "" {
+		dst = appendToken(append(dst, "; unkept="...), string(t.Unkept))
+	}
+	return dst
+}
+
+// appendInjected appends the sources, tokens and budget of a chat that sources were injected into.
+func appendInjected(dst []byte, r *Report) []byte {
+	l := &r.Rewrite.Ledger
 	dst = appendCount(dst, "sources", r.Sources())
 	dst = appendCount(dst, injectedTokens(r), l.Used)
 	dst = appendCount(dst, "budget", l.Budget)
