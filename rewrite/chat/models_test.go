@@ -101,4 +101,11 @@ func TestModelsOfARequest(t *testing.T) {
 			t.Errorf("%s: %q, %v; want an error", members, names, err)
 		}
 	}
+	for _, members := range []string{`"model":"a","model":"b"`, `"model":"a","Model":"b"`, `"MODEL":"b","model":"a"`, `"model":"a","mod\u0065l":"b"`, `"model":["a"]`, `"model":"a\ud800"`} {
+		body := []byte(`{` + members + `,` + messages + `}`)
+		_, parseErr := chat.Parse(body)
+		if _, err := chat.Models(body); parseErr == nil || err == nil {
+			t.Errorf("%s: parsed with %v, models read with %v; want both to refuse", members, parseErr, err)
+		}
+	}
 }
