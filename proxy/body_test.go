@@ -18,7 +18,7 @@ import (
 )
 
 // compressedForms returns text as clients compress it, by Content-Encoding. (br is in the tests
-// of package coding.)
+// of package answer.)
 func compressedForms(t *testing.T, text string) map[string]string {
 	t.Helper()
 	packed := map[string]string{}

@@ -2,7 +2,7 @@ package proxy
 
 import "sidenote/proxy/tenant"
 
-// What a server is told of tenants; see package tenancy.
+// Names of package tenant, for those who configure a server.
 type (
 	Policy    = tenant.Policy
 	Tenants   = tenant.Tenants

@@ -16,13 +16,13 @@ const (
 	ArmGiven  Arm = "given"  // by a caller who brings the source and does not say how it was found
 )
 
-// A ArmScores has the scores of a candidate by each arm, in the arm's own scale.
+// An ArmScores has the scores of a candidate by each arm, in the arm's own scale.
 type ArmScores struct {
 	Words  float32 `json:"bm25,omitempty"`   // 0: it was not found by its words
 	Vector float32 `json:"vector,omitempty"` // the cosine; 0: it has no vector
 }
 
-// An Scores is all numbers that a candidate has got; the fields are those of a Source.
+// A Scores is all numbers that a candidate has got; the fields are those of a Source.
 type Scores struct {
 	Score, Relevance float64
 	Arm              Arm

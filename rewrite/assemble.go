@@ -25,7 +25,7 @@ func NewAssembler(models Models) *Assembler {
 	return &Assembler{Rewriter{Retriever: retrieval.Func(brought), Models: models}}
 }
 
-// A Assembled is the messages and what of the chunks is in them. The ledger tells the same of
+// An Assembled is the messages and what of the chunks is in them. The ledger tells the same of
 // components and sources.
 type Assembled struct {
 	Messages   json.RawMessage   `json:"messages"` // as a chat request has them

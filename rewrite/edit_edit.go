@@ -13,7 +13,7 @@ type Edit struct {
 	Insert EditText
 }
 
-// A EditText is what its pieces are together. Neither they nor their list change once it is made:
+// An EditText is what its pieces are together. Neither they nor their list change once it is made:
 // what is remembered is not copied into each EditText that it is part of.
 type EditText [][]byte
 

@@ -12,7 +12,7 @@ type Settler interface {
 	Settle(s Settlement)
 }
 
-// An MeterObserver hears what becomes of budgets, for metrics. Its calls return at once.
+// A MeterObserver hears what becomes of budgets, for metrics. Its calls return at once.
 type MeterObserver interface {
 	Refused(tenant string, window Window)
 	Stepped(rung Rung)

@@ -14,7 +14,7 @@ const (
 	MaxWholeText = MaxEvent
 )
 
-// An TextUnread says why a text is not known. It is of a closed list.
+// A TextUnread says why a text is not known. It is of a closed list.
 type TextUnread string
 
 // The reasons.
@@ -25,7 +25,7 @@ const (
 	TextNoMemory   TextUnread = "memory"    // there was none left
 )
 
-// An Text is what the first choice of an answer says.
+// A Text is what the first choice of an answer says.
 type Text struct {
 	Bytes  int        // of the whole text
 	Text   string     // its first MaxText bytes
@@ -33,7 +33,7 @@ type Text struct {
 	Unread TextUnread // why the rest is empty; "" if it was read
 }
 
-// A AnswerText reads one answer. It is for one goroutine at a time.
+// An AnswerText reads one answer. It is for one goroutine at a time.
 type AnswerText struct {
 	room     TextRoom
 	splitter Splitter // of a stream
@@ -49,7 +49,7 @@ type TextRoom interface {
 	Take(n int) bool
 }
 
-// NewTextReader returns a Reader of an answer with that Content-Encoding, which is a stream of events or JSON.
+// NewTextReader returns an AnswerText of an answer with that Content-Encoding, which is a stream of events or JSON.
 func NewTextReader(stream bool, contentEncoding string, room TextRoom) *AnswerText {
 	r := &AnswerText{stream: stream, room: room}
 	if !PlainCoding(contentEncoding) {

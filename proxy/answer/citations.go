@@ -20,7 +20,7 @@ type CitedSource struct {
 	Text  string // by which Support is measured; "" if it is not known
 }
 
-// CitationOptions say what a Checker does with markers. Given must be there.
+// CitationOptions say what a CitationChecker does with markers. Given must be there.
 type CitationOptions struct {
 	// Given returns the source that was given under an id. It is called when a marker is met, so
 	// more sources may be given while the answer goes on; once for each id that was given.
@@ -51,12 +51,12 @@ type CitationChecker struct {
 	cuts   []cut   // of events that were not passed on yet
 }
 
-// NewCitations returns a Checker.
+// NewCitations returns a CitationChecker.
 func NewCitations(o CitationOptions) *CitationChecker {
 	return &CitationChecker{options: o, sources: map[int]CitedSource{}}
 }
 
-// A CitationReport is what came of the citations of an answer.
+// A CitationReport counts the citations of an answer and what was done with them.
 type CitationReport struct {
 	Cited       []Cited         `json:"cited,omitempty"` // by id
 	Annotations int             `json:"annotations"`     // that were added

@@ -18,7 +18,7 @@ import (
 // ones pass them by, unless Splitter.Hold says otherwise.
 const MaxEvent = 1 << 20
 
-// A EventStage returns a writer of which each Write takes one whole event: in a stream, with
+// An EventStage returns a writer of which each Write takes one whole event: in a stream, with
 // the empty line that ends it. It writes to next what is to follow, which is the event
 // as it came unless the stage owns it, before its own Write returns. It must not keep or
 // change the event. Its errors end the answer.

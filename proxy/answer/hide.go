@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// maxIdleUsageBuffer is the largest buffer that a Hider keeps between two pieces, in bytes.
+// maxIdleUsageBuffer is the largest buffer that a UsageHider keeps between two pieces, in bytes.
 const maxIdleUsageBuffer = 2 << 10
 
 // A UsageHider takes a stream that tells its usage because we asked for it, and passes it on as
@@ -18,7 +18,7 @@ type UsageHider struct {
 	out      buffer // what is to be passed on of the current piece
 }
 
-// NewUsageHider returns a Hider that passes the stream on to w, with one Write for each that
+// NewUsageHider returns a UsageHider that passes the stream on to w, with one Write for each that
 // it takes; none if nothing is left.
 func NewUsageHider(w io.Writer) *UsageHider {
 	h := &UsageHider{to: w}

@@ -202,10 +202,10 @@ func (b *boundedUsage) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A UsagePool lends Readers. The zero value is ready, and safe for concurrent use.
+// A UsagePool keeps UsageReaders for reuse. The zero value is ready, and safe for concurrent use.
 type UsagePool struct{ readers sync.Pool }
 
-// Get returns a Reader; Reset comes first.
+// Get returns a UsageReader; call Reset before reading.
 func (p *UsagePool) Get() *UsageReader {
 	r, _ := p.readers.Get().(*UsageReader)
 	if r == nil {
@@ -214,7 +214,7 @@ func (p *UsagePool) Get() *UsageReader {
 	return r
 }
 
-// Put gives a Reader back, which nobody uses any more. What it has of an answer is dropped.
+// Put gives back a UsageReader that nobody uses any more, and drops what it has read.
 func (p *UsagePool) Put(r *UsageReader) {
 	clear(r.begin)
 	clear(r.end)

@@ -5,7 +5,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// An Lookup is a search as programs read it: the answer of POST /v1/search, and of
+// A Lookup is a search as programs read it: the answer of POST /v1/search, and of
 // sidenote search --json.
 type Lookup struct {
 	Object    string           `json:"object"` // "list"

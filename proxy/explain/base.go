@@ -61,7 +61,7 @@ type Ingest struct {
 	Report  *IngestReport `json:"report"` // of the last that ended well; null if there is none
 }
 
-// A IngestReport is the result of a reading. Its lists are cut to maxReported by
+// An IngestReport is the result of a reading. Its lists are cut to maxReported by
 // Shortened.
 type IngestReport struct {
 	Files            int          `json:"files"` // read

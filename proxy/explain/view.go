@@ -12,7 +12,7 @@ import (
 // maxShown is how many reasons and how many documents a View shows.
 const maxShown = 20
 
-// A Overview is what the requests of the last hour came to.
+// An Overview is what the requests of the last hour came to.
 type Overview struct {
 	Object    string         `json:"object"` // "overview"
 	Time      time.Time      `json:"time"`
@@ -109,7 +109,7 @@ type UsedDocument struct {
 	Given     int    `json:"given"`
 }
 
-// A OpenQuestion is a chat for which nothing was found.
+// An OpenQuestion is a chat for which nothing was found.
 type OpenQuestion struct {
 	ID        string         `json:"id"` // of the request
 	Time      time.Time      `json:"time"`

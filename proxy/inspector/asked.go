@@ -8,7 +8,7 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// A AskedBody is a request that can be sent again.
+// An AskedBody is a request that can be sent again.
 type AskedBody struct {
 	JSON     []byte // nil: there is none
 	LastOnly bool   // of the request only the last message of its user can be asked

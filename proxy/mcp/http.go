@@ -97,7 +97,7 @@ func NewServer(o Options) *Server {
 // Sessions returns how many sessions are open.
 func (s *Server) Sessions() int { return s.sessions.count() }
 
-// Serve answers requests on ln, which may be an *transport.Listener, until Shutdown.
+// Serve answers requests on ln, which may be a *transport.Listener, until Shutdown.
 func (s *Server) Serve(ln net.Listener) error {
 	port, ok := ln.(*transport.Listener)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package mcp serves knowledge as tools by the Model Context Protocol: those of package toolbox,
+// Package mcp serves knowledge as tools by the Model Context Protocol: those of package tools,
 // and the pair search and fetch that ChatGPT's connectors call. A Handler serves them over HTTP,
 // each call in the name of who sent the request; Serve does so to one caller, over a pipe.
 package mcp

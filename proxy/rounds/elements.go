@@ -8,7 +8,7 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// elements reads calls that stand in a text, as a answer.LoopTextReader.
+// elements reads calls that stand in a text, as an answer.LoopTextReader.
 type elements struct{ scanner tools.XMLScanner }
 
 func newElements(offered []tools.ToolName) *elements {

@@ -15,7 +15,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// The reasons why callers are denied, beside those of package identity. Like those they
+// The reasons why callers are denied, beside those of tokens. Like those they
 // are for the log.
 const (
 	deniedUnsent    TokenDenial = "no-credential"

@@ -16,7 +16,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// An SwitchEntry is the highest mode that a tenant has for now.
+// A SwitchEntry is the highest mode that a tenant has for now.
 type SwitchEntry struct {
 	Tenant string // "": every tenant without an entry of its own
 	Mode   rewrite.Mode
@@ -43,7 +43,7 @@ func who(tenant string) string {
 	return "tenant " + tenant
 }
 
-// errInMemory is why entries without a Keeper are not kept.
+// errInMemory is why entries without a SwitchStore are not kept.
 var errInMemory = errors.New("there is no state folder that this process writes")
 
 // A SwitchStore keeps the entries over a restart.

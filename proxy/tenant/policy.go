@@ -108,6 +108,6 @@ type Tenants struct {
 
 	// Callers without a key or token may be programs, or web pages of this machine and of
 	// Origins. If they call Sidenote on this machine, they may call it by its own names
-	// and by Hosts. See package origin.
+	// and by Hosts. See OriginRules.
 	Origins, Hosts []string
 }

@@ -36,7 +36,7 @@ type ServerOptions struct {
 	Panicked panics.Handler
 	// Raw is nil for (*net.TCPConn).SyscallConn.
 	Raw Raw
-	// Shed is called with one of the reasons of package inbound for each connection that
+	// Shed is called with one of the Shed constants for each connection that
 	// was refused or closed, and for each that could not be accepted. May be nil.
 	Shed func(reason string)
 

@@ -18,7 +18,7 @@ const (
 	maxText   = 1024 // bytes of a key or a value
 )
 
-// A Error says what is wrong with a filter, and where in it.
+// An Error says what is wrong with a filter, and where in it.
 type Error struct {
 	At  string // the field, such as filters[1].value; "" for the filter itself
 	Err error  // what is wrong there, naming the value
@@ -30,7 +30,7 @@ func (e *Error) Error() string { return cmp.Or(e.At, "filter") + ": " + e.Err.Er
 // Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
-// wrongAt returns a Error.
+// wrongAt returns an Error.
 func wrongAt(at, format string, args ...any) error {
 	return &Error{at, fmt.Errorf(format, args...)}
 }

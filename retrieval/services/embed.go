@@ -71,7 +71,7 @@ const (
 	Passage Use = "passage"
 )
 
-// A EmbedResult says how a request ended.
+// An EmbedResult says how a request ended.
 type EmbedResult string
 
 // The results.
@@ -90,7 +90,7 @@ func EmbedResults() []EmbedResult {
 	return []EmbedResult{EmbedOK, EmbedTimeout, EmbedLimited, EmbedRefused, EmbedFailed, EmbedInvalid, EmbedSkipped}
 }
 
-// A Embedder asks one service for the vectors of one model. It is safe for concurrent use.
+// An Embedder asks one service for the vectors of one model. It is safe for concurrent use.
 type Embedder struct {
 	options    EmbedOptions
 	traits     EmbedTraits

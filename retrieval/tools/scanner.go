@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A XMLCall is one that a model wrote.
+// An XMLCall is one that a model wrote.
 type XMLCall struct {
 	Name      string          // of the tool, as it was offered
 	Arguments json.RawMessage // an object
@@ -19,7 +19,7 @@ const (
 	maxCall = 64 << 10 // bytes of a call
 )
 
-// A XMLScanner finds calls in the text of an answer, which comes in pieces of any size. A call is an
+// An XMLScanner finds calls in the text of an answer, which comes in pieces of any size. A call is an
 // element of an offered tool, outside fenced and inline code and outside the reasoning with which
 // some models begin. The first tag in it follows its opening tag, with white space at most
 // between; it ends at its first closing tag. Letter case, white space and attributes in tags make
@@ -29,7 +29,7 @@ const (
 // A model that goes on behind a call instead of waiting may make up the result. From there on
 // nothing counts: what follows is neither text nor calls.
 //
-// What is found does not depend on the pieces. Only one goroutine may use a XMLScanner at a time;
+// What is found does not depend on the pieces. Only one goroutine may use an XMLScanner at a time;
 // Reset comes first.
 type XMLScanner struct {
 	tools map[string]string // names of offered tools, by element

@@ -28,7 +28,7 @@ func (k CalibrationKey) compare(other CalibrationKey) int {
 	return cmp.Or(cmp.Compare(k.Upstream, other.Upstream), cmp.Compare(k.Row, other.Row), cmp.Compare(k.Name, other.Name), cmp.Compare(k.Tenant, other.Tenant))
 }
 
-// An CalibrationEntry is the state of a key.
+// A CalibrationEntry is the state of a key.
 type CalibrationEntry struct {
 	CalibrationKey
 	Value   CalibrationValue // zero with fewer than 8 samples

@@ -11,7 +11,7 @@ import (
 const entryOverhead = 256
 
 // A TurnMemory is a cache.Store in this process with a limit in bytes. When it is full it drops
-// what came first. A cache.TurnMemory would rather refuse what is new than drop what was read often, and
+// what came first. A cache.Memory would rather refuse what is new than drop what was read often, and
 // a turn is read once or twice, soon after it came.
 type TurnMemory struct {
 	limit int64
@@ -30,7 +30,7 @@ type entry struct {
 
 func (e *entry) size() int64 { return int64(len(e.key)+len(e.value)) + entryOverhead }
 
-// NewTurnMemory returns a Memory of at most limit bytes.
+// NewTurnMemory returns a TurnMemory of at most limit bytes.
 func NewTurnMemory(limit int64) *TurnMemory {
 	return &TurnMemory{limit: limit, entries: map[string]*list.Element{}}
 }

@@ -14,7 +14,7 @@ const (
 	EditMessages = "tool-history" // what was called and answered without the client stands in the messages
 )
 
-// A OfferReason says why no tools are offered. It is of a closed list.
+// An OfferReason says why no tools are offered. It is of a closed list.
 type OfferReason string
 
 // The reasons.
@@ -35,7 +35,7 @@ type Tool struct {
 	Parameters  json.RawMessage `json:"parameters"` // a JSON schema
 }
 
-// A OfferRequest is what a body says of tools.
+// An OfferRequest is what a body says of tools.
 type OfferRequest struct {
 	Names    []string    // of the application's tools
 	Refusal  OfferReason // why none can be offered beside them; "" if they can

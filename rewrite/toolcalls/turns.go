@@ -13,7 +13,7 @@ import (
 // TurnLifetime is about how long a turn is kept.
 const TurnLifetime = 10 * time.Minute
 
-// An TurnOwner is who may find a turn: the callers of one tenant that may see the same.
+// A TurnOwner is who may find a turn: the callers of one tenant that may see the same.
 type TurnOwner struct {
 	Tenant string
 	Access string // says what its callers may see
@@ -46,7 +46,7 @@ type TurnStore struct {
 	wait  time.Duration // for all far tiers of one call; 0 without any
 }
 
-// NewTurnStore returns a Store of tiers, nearest first: each is asked where those before it have not
+// NewTurnStore returns a TurnStore of tiers, nearest first: each is asked where those before it have not
 // the turn. A call waits for them as long as the Wait of the last one, in all. observe may be nil.
 func NewTurnStore(tiers []cache.Tier, observe func(cache.Event)) *TurnStore {
 	return &TurnStore{wait: tiers[len(tiers)-1].Wait, turns: cache.Of[*Turn]{

@@ -62,7 +62,7 @@ func (r *ChatRefusal) Error() string {
 // reportWait is how long the report of an answer that has ended may take.
 const reportWait = 5 * time.Second
 
-// Ask sends the body of a chat and reads the answer to its end. The error is a *Refusal if there is
+// Ask sends the body of a chat and reads the answer to its end. The error is a *ChatRefusal if there is
 // no answer; with ErrCut the Answer has what there is.
 func (c *Chat) Ask(ctx context.Context, body []byte, f Follow) (Answer, error) {
 	began := time.Now()

@@ -19,7 +19,7 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// A Admin asks one admin port about knowledge bases.
+// An Admin asks one admin port about knowledge bases.
 type Admin struct {
 	base  string // URL
 	token string
@@ -121,7 +121,7 @@ func failed(resp *http.Response) error {
 	return &AdminRefused{resp.StatusCode, strings.TrimSuffix(e.Error.Message, ".")}
 }
 
-// A AdminRefused is the error of an answer that says why it refuses.
+// An AdminRefused is the error of an answer that says why it refuses.
 type AdminRefused struct {
 	Status  int // of HTTP
 	Message string

@@ -46,7 +46,7 @@ func (t *Tools) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	}
 }
 
-// Policy is what package toolbox reads, for tools over some bases.
+// Policy is what package tools reads, for tools over some bases.
 func (t *Tools) Policy(bases []tools.Base) tools.Policy {
 	return tools.Policy{
 		Offer: t.Offer, Bases: bases, XML: t.Protocol == "xml", FirstSearch: t.FirstSearch, MaxRounds: int(t.MaxRounds), MaxTokens: int(t.MaxTokens),

@@ -34,7 +34,7 @@ const (
 // Used are the tokens that services were sent for an evaluation. It is safe for concurrent use.
 type Used struct{ passages, questions, planner, reranker, grader atomic.Int64 }
 
-// Count is an server.Options.Used.
+// Count is a server.Options.Used.
 func (u *Used) Count(use server.Use, tokens int64) {
 	switch use {
 	case server.Passages:

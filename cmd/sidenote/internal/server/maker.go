@@ -39,7 +39,7 @@ type VectorMaker struct {
 	refused map[store.VectorKey]bool // what the service does not take; for the holder of turn
 }
 
-// NewVectorMaker returns a Maker for the bases of a library that is open for writing. perDay is how
+// NewVectorMaker returns a VectorMaker for the bases of a library that is open for writing. perDay is how
 // many tokens may be sent on a day of UTC; 0 is no limit.
 func NewVectorMaker(client *services.Embedder, l *library.Library, perDay int) *VectorMaker {
 	return &VectorMaker{client: client, library: l, perDay: perDay, now: time.Now, turn: make(chan struct{}, 1), refused: map[store.VectorKey]bool{}}
@@ -52,7 +52,7 @@ type EmbeddingProgress struct {
 	Tokens       int // that were sent
 }
 
-// A EmbeddingReport is what became of a base.
+// An EmbeddingReport is what became of a base.
 type EmbeddingReport struct {
 	Chunks  int `json:"chunks"`
 	Had     int `json:"had"`     // a vector already

@@ -16,7 +16,7 @@ type EmbeddingEstimate struct {
 	Tokens int `json:"tokens"` // of those, about
 }
 
-// A EmbeddingPlanner estimates what it takes to embed bases, one after the other. It sends nothing.
+// An EmbeddingPlanner estimates what it takes to embed bases, one after the other. It sends nothing.
 type EmbeddingPlanner struct {
 	Client *services.Embedder
 	Kept   *store.Vectors // in the state folder; nil: there is none

@@ -33,7 +33,7 @@ type EmbeddingOptions struct {
 	Counted func(use, result string, tokens int) // hears of each request
 }
 
-// A EmbeddingService keeps the chunks of the embedded bases of a process embedded, beside the requests. A
+// An EmbeddingService keeps the chunks of the embedded bases of a process embedded, beside the requests. A
 // nil EmbeddingService is one without a configuration for it.
 type EmbeddingService struct {
 	Client *services.Embedder
@@ -279,7 +279,7 @@ func (s *EmbeddingService) Problems() (lines []string) {
 	return lines
 }
 
-// A EmbeddingStatus is how far the embedding of a base is.
+// An EmbeddingStatus is how far the embedding of a base is.
 type EmbeddingStatus struct {
 	Model   string
 	Running bool // a pass is

@@ -115,7 +115,7 @@ func (ls Listeners) All() []net.Listener {
 	return all
 }
 
-// AdminAddress is where other processes find the admin port, as adminclient reads it; "" if it
+// AdminAddress is where other processes find the admin port, as package client reads it; "" if it
 // is off.
 func (ls Listeners) AdminAddress() string {
 	if ls.Admin == nil {

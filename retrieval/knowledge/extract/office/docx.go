@@ -49,7 +49,7 @@ const (
 )
 
 // ReadDOCX returns the document in raw as Markdown, with headings (by their styles), lists with
-// their numbers, and tables. Tracked deletions are left out. Errors are a *extract.Broken,
+// their numbers, and tables. Tracked deletions are left out. Errors are an *extract.Broken,
 // or that of ctx.
 func ReadDOCX(ctx context.Context, raw []byte) (extract.Document, error) {
 	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))

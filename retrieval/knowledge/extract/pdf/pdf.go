@@ -95,7 +95,7 @@ func IsScanned(reason string) bool {
 func IsProtected(reason string) bool { return reason == errProtected.Error() }
 
 // Read returns the document in raw as Markdown. Of a file that is broken in part, such as
-// one with scanned pages, it returns what could be read and a *extract.Broken. Other errors
+// one with scanned pages, it returns what could be read and an *extract.Broken. Other errors
 // are that of ctx, or say that pdfium could not be started.
 func (r *Reader) Read(ctx context.Context, raw []byte) (extract.Document, error) {
 	select {
