@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -167,7 +169,7 @@ func TestAskLeavesOutWhatModelRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		model   services.LLMModel
-		refuses map[string]string // answers by parameter
+		refuses map[string]string // answers by parameter, in the order of their names
 		status  int
 		calls   []int          // of Asks, one after the other
 		want    map[string]any // the last request has, beside what all have
@@ -198,10 +200,10 @@ func TestAskLeavesOutWhatModelRefuses(t *testing.T) {
 				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 					t.Error(err)
 				}
-				for param, answer := range c.refuses {
+				for _, param := range slices.Sorted(maps.Keys(c.refuses)) { // a service names the first
 					if _, sent := body[param]; sent {
 						w.WriteHeader(c.status)
-						_, _ = io.WriteString(w, answer)
+						_, _ = io.WriteString(w, c.refuses[param])
 						return
 					}
 				}
