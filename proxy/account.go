@@ -6,11 +6,8 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
-	"sidenote/proxy/cited"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
-	"sidenote/proxy/samples"
-	"sidenote/proxy/spend"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -29,12 +26,12 @@ type account struct {
 	said      *answer.Text        // the answer that Sidenote wrote itself, if it is kept
 	counter   answer.UsageCounter // counts the text of a metered answer without usage; nil: not counted
 	unread    bool                // reader is not used: it panicked, or there is no time for it
-	spending  *spend.Spending     // the budget reservation; nil if nothing is limited
+	spending  *spending           // the budget reservation; nil if nothing is limited
 	terms     *budget.Terms       // of the tenant; nil until it is known
 	model     string              // model that a chat names
 	tier      string              // service_tier of the request
-	checker   *cited.Checker      // checks the answer's citations; nil if nothing does
-	sample    *samples.Sample     // the request, for learn; nil if it is not sampled
+	checker   *citationStage      // checks the answer's citations; nil if nothing does
+	sample    *sample             // the request, for learn; nil if it is not sampled
 	shadow    *rewrite.Result     // the result of shadow work, when it is done
 	before    report.Rounds       // usage of the rounds before the last one
 	holders   atomic.Int32        // references of the answer and shadow work; the last one to end records the Report
@@ -140,11 +137,11 @@ func (a *account) charge() {
 	if a.server.budgets == nil || a.terms == nil || a.terms.Limited() {
 		return // it was refused
 	}
-	model, kind := a.model, spend.KindOf(r)
+	model, kind := a.model, KindOf(r)
 	if stage := r.Stages.Last(); stage != nil && kind == budget.Stage {
 		model = stage.Model
 	}
-	r.Budget.Charged = spend.Taken(a.terms, r, model, a.tier)
+	r.Budget.Charged = Taken(a.terms, r, model, a.tier)
 	if a.before.Counted() {
 		r.Budget.Charged.Requests = 0
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // T09: the address of a client is that of its connection, or what trusted proxies say; the
@@ -26,7 +27,7 @@ func TestAddress(t *testing.T) {
 	} {
 		g := start(t, proxy.Config{
 			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-			Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil), Proxies: []netip.Prefix{netip.MustParsePrefix(c.trusted)}},
+			Tenants:   tenant.Tenants{Unknown: policyOf("acme", nil), Proxies: []netip.Prefix{netip.MustParsePrefix(c.trusted)}},
 		}, nil)
 		if resp, _ := g.post(t, chatBody, c.lines...); resp.StatusCode != 200 {
 			t.Errorf("%v: status %d", c, resp.StatusCode)

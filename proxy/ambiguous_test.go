@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -58,7 +58,7 @@ func TestM10FieldOfABodyThatPasses(t *testing.T) {
 // Sidenote does not read are not refused.
 func TestM10StrictPolicies(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	strict := open(t, u, func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = true })
+	strict := open(t, u, func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure = true })
 	lenient := open(t, u, nil)
 	const filters = `"sidenote":{"filters":{"type":"eq","key":"a","value":"b"}},`
 	const user = `{"role":"user","content":"How long?"}`
@@ -108,7 +108,7 @@ func TestM10StrictPolicies(t *testing.T) {
 func TestM10ModesThatReadNothing(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	for mode, want := range map[rewrite.Mode]string{rewrite.Off: "untouched; reason=off", rewrite.Shadow: "shadow"} {
-		g := open(t, u, func(p *proxy.Policy) { p.Rewrite.Mode, p.Rewrite.RefuseOnFailure = mode, true })
+		g := open(t, u, func(p *tenant.Policy) { p.Rewrite.Mode, p.Rewrite.RefuseOnFailure = mode, true })
 		body := `{"messages":[{"role":"user","content":"a","content":"\ud800"}]}`
 		resp, _ := g.post(t, body)
 		if got := resp.Header.Get(report.HeaderStatus); resp.StatusCode != 200 || got != want {

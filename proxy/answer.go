@@ -6,7 +6,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/answer"
-	"sidenote/proxy/completion"
 	"sidenote/proxy/report"
 	"sidenote/rewrite"
 )
@@ -22,7 +21,7 @@ func fixedAnswer(x *exchange, req *rewrite.Request, stream bool, text string) []
 	if x.server.bodies != nil {
 		x.said = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
 	}
-	return completion.Append(nil, x.report.ID, x.report.Time, req.Model, req.Body, stream, text)
+	return AppendCompletion(nil, x.report.ID, x.report.Time, req.Model, req.Body, stream, text)
 }
 
 // answerItself answers with a body that no upstream sent, a stream of events or not.

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -102,7 +103,7 @@ func benchServerTo(b *testing.B, body string, changes ...func(*proxy.Config)) (a
 	async := report.NewAsyncWriter(io.Discard)
 	cfg := proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"u": {BaseURL: &url.URL{Scheme: "http", Host: upstream.Addr().String(), Path: "/v1"}}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("t", func(p *proxy.Policy) { p.Upstream, p.Rewrite.Digest, p.RetryTooLong = "u", "digest", true })},
+		Tenants:   tenant.Tenants{Unknown: policyOf("t", func(p *tenant.Policy) { p.Upstream, p.Rewrite.Digest, p.RetryTooLong = "u", "digest", true })},
 	}
 	for _, change := range changes {
 		change(&cfg)

@@ -4,7 +4,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/answer"
-	"sidenote/proxy/answers"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
@@ -46,7 +45,7 @@ func (a *account) keepBody(received []byte, sent [][]byte) {
 func (a *account) readText(ans *transport.Answer) {
 	a.text = nil
 	if a.server.bodies != nil && a.report.Route == route.Chat && ans.Status() == fasthttp.StatusOK {
-		a.text = answer.NewTextReader(answers.Stream(ans), string(ans.Header("Content-Encoding")), a)
+		a.text = answer.NewTextReader(isStream(ans), string(ans.Header("Content-Encoding")), a)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy/answer"
 	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -25,7 +26,7 @@ func TestBodyKeeperHearsAnswers(t *testing.T) {
 	packed := gzipped(t, whole)
 	for name, c := range map[string]struct {
 		head, body, request string
-		change              func(*proxy.Policy)
+		change              func(*tenant.Policy)
 		want                string
 	}{
 		"whole":           {head: "200 OK\r\nContent-Type: application/json", body: whole, want: `13 "16 weeks [1]." stop `},
@@ -34,12 +35,12 @@ func TestBodyKeeperHearsAnswers(t *testing.T) {
 		"no empty line":   {head: "200 OK\r\nContent-Type: text/event-stream", body: strings.TrimSpace(stream[:strings.Index(stream, "\n")]), want: `3 "16 "  `},
 		"compressed":      {head: "200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip", body: packed, want: `0 ""  compressed`},
 		"no chat":         {head: "200 OK\r\nContent-Type: application/json", body: "[]", want: `0 ""  malformed`},
-		"off":             {head: "200 OK\r\nContent-Type: application/json", body: whole, request: chat(chatBody, "Sidenote-Mode: off"), want: `13 "16 weeks [1]." stop `},
+		"off":             {head: "200 OK\r\nContent-Type: application/json", body: whole, request: chatRequest(chatBody, "Sidenote-Mode: off"), want: `13 "16 weeks [1]." stop `},
 		"refused":         {head: "429 Too Many Requests\r\nContent-Type: application/json", body: whole},
-		"another route":   {head: "200 OK\r\nContent-Type: application/json", body: whole, request: strings.Replace(chat(chatBody), "chat/completions", "completions", 1)},
+		"another route":   {head: "200 OK\r\nContent-Type: application/json", body: whole, request: strings.Replace(chatRequest(chatBody), "chat/completions", "completions", 1)},
 		"shadow": {
 			head: "200 OK\r\nContent-Type: application/json", body: whole, want: `13 "16 weeks [1]." stop `,
-			change: func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow },
+			change: func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Shadow },
 		},
 	} {
 		u, log := newUpstream(t, answering(c.head, c.body)), &bodyLog{}
@@ -48,7 +49,7 @@ func TestBodyKeeperHearsAnswers(t *testing.T) {
 			cfg.Tenants.Unknown = policyOf("acme", c.change)
 		})
 		if c.request == "" {
-			c.request = chat(chatBody)
+			c.request = chatRequest(chatBody)
 		}
 		got, err := io.ReadAll(g.raw(t, c.request).Body)
 		if err != nil || string(got) != c.body {
@@ -74,7 +75,7 @@ func TestBodyKeeperHearsFixedAnswers(t *testing.T) {
 	g := start(t, proxy.Config{
 		Bodies:    log,
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+		Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 			p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = rewrite.EmptyRefuse, "Nobody knows."
 		})},
 	}, retrieval.Func(nothing))

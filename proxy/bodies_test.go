@@ -13,6 +13,7 @@ import (
 	"sidenote/proxy/answer"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -45,24 +46,24 @@ func TestBodyKeeper(t *testing.T) {
 	for name, c := range map[string]struct {
 		request string
 		errors  []string
-		change  func(*proxy.Policy)
+		change  func(*tenant.Policy)
 		sent    int
 		mode    string
 	}{
-		"injected":    {request: chat(chatBody), sent: 1, mode: "inject"},
-		"compressed":  {request: chat(gzipped(t, chatBody), "Content-Encoding: gzip"), sent: 1, mode: "inject"},
-		"sent again":  {request: chat(chatBody), errors: []string{long}, sent: 2, mode: "inject"},
-		"turned off":  {request: chat(chatBody, "Sidenote-Mode: off"), sent: 1, mode: "off"},
-		"shadow":      {request: chat(chatBody), change: func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow }, sent: 1, mode: "shadow"},
-		"not JSON":    {request: chat("no JSON"), sent: 1, mode: "inject"},
-		"refused":     {request: chat(`{"sidenote":{"nonsense":1},"messages":[]}`)},
-		"not a chat":  {request: strings.Replace(chat(chatBody), "chat/completions", "embeddings", 1), sent: -1},
-		"not allowed": {request: chat(chatBody, "Origin: https://elsewhere.test"), sent: -1},
+		"injected":    {request: chatRequest(chatBody), sent: 1, mode: "inject"},
+		"compressed":  {request: chatRequest(gzipped(t, chatBody), "Content-Encoding: gzip"), sent: 1, mode: "inject"},
+		"sent again":  {request: chatRequest(chatBody), errors: []string{long}, sent: 2, mode: "inject"},
+		"turned off":  {request: chatRequest(chatBody, "Sidenote-Mode: off"), sent: 1, mode: "off"},
+		"shadow":      {request: chatRequest(chatBody), change: func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Shadow }, sent: 1, mode: "shadow"},
+		"not JSON":    {request: chatRequest("no JSON"), sent: 1, mode: "inject"},
+		"refused":     {request: chatRequest(`{"sidenote":{"nonsense":1},"messages":[]}`)},
+		"not a chat":  {request: strings.Replace(chatRequest(chatBody), "chat/completions", "embeddings", 1), sent: -1},
+		"not allowed": {request: chatRequest(chatBody, "Origin: https://elsewhere.test"), sent: -1},
 	} {
 		u, log := refusing(t, c.errors...), &bodyLog{}
 		g := openIn(t, u, func(cfg *proxy.Config) {
 			cfg.Bodies = log
-			cfg.Tenants.Unknown = policyOf("acme", func(p *proxy.Policy) {
+			cfg.Tenants.Unknown = policyOf("acme", func(p *tenant.Policy) {
 				p.RetryTooLong = true
 				if c.change != nil {
 					c.change(p)

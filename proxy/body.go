@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy/answer"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -25,7 +26,7 @@ const smallBody = 64 << 10
 
 // maxBody is the largest body, in bytes, that is read to be rewritten: the policy's
 // limit, or less if memory could never hold that beside what a holds already.
-func (a *account) maxBody(p *Policy) int {
+func (a *account) maxBody(p *tenant.Policy) int {
 	limit := p.MaxRewriteBytes
 	if limit <= 0 {
 		limit = DefaultMaxRewriteBytes
@@ -83,7 +84,7 @@ func (q *request) undecodable(body []byte, encoding string, limit int, err error
 	case large:
 		return body, rewrite.ReasonTooLarge, nil
 	case q.policy.ReadsBodies():
-		return nil, "", &Error{
+		return nil, "", &tenant.APIError{
 			Reason: rewrite.ReasonEncoded, Param: "Content-Encoding", Err: err,
 			Message: fmt.Sprintf("The body cannot be read as Content-Encoding %q; send it as gzip, deflate, br, zstd, or uncompressed.", encoding),
 		}
@@ -91,8 +92,8 @@ func (q *request) undecodable(body []byte, encoding string, limit int, err error
 	return body, rewrite.ReasonEncoded, nil
 }
 
-func tooLarge(limit int) *Error {
-	return &Error{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", limit)}
+func tooLarge(limit int) *tenant.APIError {
+	return &tenant.APIError{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", limit)}
 }
 
 // contentEncoding returns the value of Content-Encoding. Of several such headers it

@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -50,7 +50,7 @@ func TestCompressedRequests(t *testing.T) {
 	plain := open(t, u, nil)
 	plain.post(t, chatBody)
 	want := (<-u.seen).body
-	off := open(t, u, func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off })
+	off := open(t, u, func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off })
 	for name, body := range compressedForms(t, chatBody) {
 		resp, _ := plain.post(t, body, "Content-Encoding: "+name)
 		got := <-u.seen
@@ -72,7 +72,7 @@ func TestCompressedRequests(t *testing.T) {
 func TestUnreadableRequests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	lenient := open(t, u, nil)
-	strict := open(t, u, func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = true })
+	strict := open(t, u, func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure = true })
 	f := func(body, reason string, code int, lines ...string) {
 		t.Helper()
 		resp, _ := lenient.post(t, body, lines...)

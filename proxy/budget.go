@@ -8,25 +8,24 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
-	"sidenote/proxy/spend"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
 // reserve reserves what the request takes of its tenant's budget, if that is limited. If there
 // is no room cheaper is asked on the rungs of the policy's ladder.
-func reserve(x *exchange, of spend.Demand, cheaper func(budget.Rung) (spend.Demand, bool)) error {
+func reserve(x *exchange, of Demand, cheaper func(budget.Rung) (Demand, bool)) error {
 	return reserveKind(x, "", of, cheaper)
 }
 
 // reserveKind reserves for a call of that kind, "" for that of the route.
-func reserveKind(x *exchange, kind budget.Kind, of spend.Demand, cheaper func(budget.Rung) (spend.Demand, bool)) error {
+func reserveKind(x *exchange, kind budget.Kind, of Demand, cheaper func(budget.Rung) (Demand, bool)) error {
 	terms := &x.policy.Budget
 	if !terms.Limited() {
 		return nil
 	}
-	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: true, Route: x.target.Route, Body: x.metered, Row: x.row, Tier: x.tier}
-	s, rung, err := spend.Reserve(x.life, x.server.budgets, terms, r, of, cheaper)
+	r := SpendRequest{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: true, Route: x.target.Route, Body: x.metered, Row: x.row, Tier: x.tier}
+	s, rung, err := ReserveCall(x.life, x.server.budgets, terms, r, of, cheaper)
 	if err != nil {
 		return budgetError(x.life, err)
 	}
@@ -39,7 +38,7 @@ func reserveKind(x *exchange, kind budget.Kind, of spend.Demand, cheaper func(bu
 }
 
 // asItIs is the cheaper of requests without sources.
-func asItIs(budget.Rung) (spend.Demand, bool) { return spend.Demand{}, false }
+func asItIs(budget.Rung) (Demand, bool) { return Demand{}, false }
 
 // budgetError returns the answer to a request that has no room, or for which that is not known.
 func budgetError(life context.Context, err error) error {
@@ -51,13 +50,13 @@ func budgetError(life context.Context, err error) error {
 		if refusal.Quota() {
 			reason = report.ReasonQuota
 		}
-		return &Error{Reason: reason, Message: refusal.Error(), Refusal: refusal}
+		return &tenant.APIError{Reason: reason, Message: refusal.Error(), Refusal: refusal}
 	}
-	if unpriced, ok := errors.AsType[*spend.PriceError](err); ok {
-		return &Error{Reason: report.ReasonNoPrice, Param: "model", Message: fmt.Sprintf(
+	if unpriced, ok := errors.AsType[*priceError](err); ok {
+		return &tenant.APIError{Reason: report.ReasonNoPrice, Param: "model", Message: fmt.Sprintf(
 			"The model `%s` has no price here and your spending is limited; use a model that has a price.", tenant.Shortened(unpriced.Model))}
 	}
-	return &Error{Reason: report.ReasonLedger, Message: "Your remaining limits cannot be read at the moment; try again.", Err: err}
+	return &tenant.APIError{Reason: report.ReasonLedger, Message: "Your remaining limits cannot be read at the moment; try again.", Err: err}
 }
 
 // reserveRewritten reserves for a chat that was rewritten. On a rung it is rewritten again.
@@ -66,14 +65,14 @@ func reserveRewritten(x *exchange, a *attempt) error {
 }
 
 // cheaperRewrite rewrites a chat again on a rung.
-func cheaperRewrite(x *exchange, a *attempt) func(budget.Rung) (spend.Demand, bool) {
+func cheaperRewrite(x *exchange, a *attempt) func(budget.Rung) (Demand, bool) {
 	res := &x.report.Rewrite
 	added := res.Outcome == rewrite.Injected
-	return func(r budget.Rung) (spend.Demand, bool) {
+	return func(r budget.Rung) (Demand, bool) {
 		if !added || r == budget.NoPlanner { // the planner has been paid, or has given way
-			return spend.Demand{}, false
+			return Demand{}, false
 		}
-		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(a.policy, r), a.req, a.asked)
+		*res = x.setup.rewriter.Rewrite(x.life, OnRung(a.policy, r), a.req, a.asked)
 		if r == budget.NoSources {
 			res.Reason = report.ReasonLimit
 		}
@@ -83,13 +82,13 @@ func cheaperRewrite(x *exchange, a *attempt) func(budget.Rung) (spend.Demand, bo
 }
 
 // demandOf is what a rewritten request takes.
-func demandOf(x *exchange, p *rewrite.Policy, req *rewrite.Request) spend.Demand {
+func demandOf(x *exchange, p *rewrite.Policy, req *rewrite.Request) Demand {
 	res := &x.report.Rewrite
 	whole := int64(res.Ledger.Window.Request)
 	if whole == 0 && x.metered != nil {
 		whole = int64(x.setup.rewriter.Count(*p, req))
 	}
-	of := spend.Demand{Prompt: whole, Refers: req.Attachments > 0}
+	of := Demand{Prompt: whole, Refers: req.Attachments > 0}
 	if res.Outcome == rewrite.Injected {
 		of.Injected = int64(res.Ledger.Used)
 		of.Prompt += of.Injected
@@ -103,7 +102,7 @@ func demandOf(x *exchange, p *rewrite.Policy, req *rewrite.Request) spend.Demand
 
 // reserveAsItIs reserves for a chat that goes up as it came.
 func reserveAsItIs(x *exchange, p *rewrite.Policy, req *rewrite.Request) error {
-	of := spend.Demand{Refers: req.Attachments > 0}
+	of := Demand{Refers: req.Attachments > 0}
 	if x.metered != nil {
 		of.Prompt = int64(x.setup.rewriter.Count(*p, req))
 		fitAnswer(x, of.Prompt)
@@ -112,13 +111,13 @@ func reserveAsItIs(x *exchange, p *rewrite.Policy, req *rewrite.Request) error {
 }
 
 // reserveUnread reserves for a chat that cannot be read. Where tokens are limited it was refused.
-func reserveUnread(x *exchange) error { return reserve(x, spend.Demand{}, asItIs) }
+func reserveUnread(x *exchange) error { return reserve(x, Demand{}, asItIs) }
 
 // reserveAnswered reserves for a chat that no model answers: it is a request, as it was searched
 // for, and takes no tokens.
 func reserveAnswered(x *exchange) error {
 	x.metered = nil
-	err := reserve(x, spend.Demand{}, asItIs)
+	err := reserve(x, Demand{}, asItIs)
 	x.spending.Answered()
 	return err
 }
@@ -127,7 +126,7 @@ func reserveAnswered(x *exchange) error {
 // of the body counts, as instructions, tools and suffixes are read as well; and a response may
 // continue another, and search by itself, as a message may.
 func reserveRelayed(x *exchange, body []byte) error {
-	of := spend.Demand{Refers: x.target.Route == route.Responses || x.target.Route == route.Messages}
+	of := Demand{Refers: x.target.Route == route.Responses || x.target.Route == route.Messages}
 	if x.metered != nil {
 		if x.target.Route == route.Embeddings {
 			body = x.metered.Input()
@@ -140,7 +139,7 @@ func reserveRelayed(x *exchange, body []byte) error {
 }
 
 // checkBudgets refuses limits that nobody counts.
-func checkBudgets(tenants map[string]*Policy, budgets *budget.Meter) error {
+func checkBudgets(tenants map[string]*tenant.Policy, budgets *budget.Meter) error {
 	for name, p := range tenants {
 		if p.Budget.Limited() && budgets == nil {
 			return fmt.Errorf("tenant %q has limits, and there is no ledger", name)

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 )
 
 // What the upstream had in its cache, or wrote into it, is charged at its own price, whichever way the
@@ -46,7 +46,7 @@ func TestBudgetOfCachedTokens(t *testing.T) {
 						fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", c.head, len(c.answer), c.answer)
 					})
 					b := newTill(t)
-					tenant := limited(t, limits, func(of *proxy.Policy) {
+					tenant := limited(t, limits, func(of *tenant.Policy) {
 						of.Budget.Prices = budget.PriceTable{{Match: "m", Prices: p}}
 					})
 					g := openLimited(t, b, u, tenant, nil)

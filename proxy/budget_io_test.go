@@ -9,6 +9,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/answer"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/transporttest"
 )
@@ -32,7 +33,7 @@ func TestBudgetWhateverIOFails(t *testing.T) {
 					b := newTill(t)
 					g := start(t, proxy.WithFaults(proxy.Config{
 						Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: ioOrigin(t)}},
-						Tenants:   proxy.Tenants{Unknown: limited(t, budget.Limits{budget.TokensPerDay: 1e9, budget.ParallelRequests: 1}, nil)},
+						Tenants:   tenant.Tenants{Unknown: limited(t, budget.Limits{budget.TokensPerDay: 1e9, budget.ParallelRequests: 1}, nil)},
 						Budgets:   b.meter,
 					}, clients, upstreams), nil)
 					fault.Kind = kind

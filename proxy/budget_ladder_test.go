@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 )
 
@@ -38,7 +38,7 @@ func TestBudgetLadder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, answerJSON(`{"usage":{"prompt_tokens":900,"completion_tokens":10}}`))
 			b := newTill(t)
-			g := openLimited(t, b, u, limited(t, only(budget.InjectedPerDay, c.injected), func(p *proxy.Policy) {
+			g := openLimited(t, b, u, limited(t, only(budget.InjectedPerDay, c.injected), func(p *tenant.Policy) {
 				p.Rewrite.Knowledge, p.Budget.Ladder, p.RetryTooLong = []string{"kb-acme"}, c.ladder, true
 			}), retrieval.Func(fiveSources))
 			resp, _ := g.post(t, chatBody)

@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -25,23 +26,23 @@ import (
 func TestBudgetOfRequestsAlone(t *testing.T) {
 	for name, request := range map[string]string{
 		"GET":              "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n",
-		"chat":             chat(chatBody),
-		"chat, off":        chat(chatBody, "Sidenote-Mode: off"),
-		"chat, too large":  chat(`{"messages":[` + strings.Repeat(" ", 2000) + `]}`),
-		"chat, encoded":    chat("?", "Content-Encoding: compress"),
-		"chat, ambiguous":  chat(`{"messages":[],"messages":[]}`),
-		"chat, no JSON":    chat(`{`),
-		"embeddings":       strings.Replace(chat(`{"input":"a"}`), "chat/completions", "embeddings", 1),
-		"moderations":      strings.Replace(chat(`{"input":"a"}`), "chat/completions", "moderations", 1),
-		"chat, streamed":   chat(streamBody),
-		"shadow":           chat(chatBody, "Sidenote-Mode: shadow"),
-		"completions, odd": strings.Replace(chat(`{`), "chat/completions", "completions", 1),
+		"chat":             chatRequest(chatBody),
+		"chat, off":        chatRequest(chatBody, "Sidenote-Mode: off"),
+		"chat, too large":  chatRequest(`{"messages":[` + strings.Repeat(" ", 2000) + `]}`),
+		"chat, encoded":    chatRequest("?", "Content-Encoding: compress"),
+		"chat, ambiguous":  chatRequest(`{"messages":[],"messages":[]}`),
+		"chat, no JSON":    chatRequest(`{`),
+		"embeddings":       strings.Replace(chatRequest(`{"input":"a"}`), "chat/completions", "embeddings", 1),
+		"moderations":      strings.Replace(chatRequest(`{"input":"a"}`), "chat/completions", "moderations", 1),
+		"chat, streamed":   chatRequest(streamBody),
+		"shadow":           chatRequest(chatBody, "Sidenote-Mode: shadow"),
+		"completions, odd": strings.Replace(chatRequest(`{`), "chat/completions", "completions", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, answerJSON("{}"))
 			b := newTill(t)
 			limits := budget.Limits{budget.RequestsPerMinute: 2, budget.ParallelRequests: 1}
-			g := openLimited(t, b, u, limited(t, limits, func(p *proxy.Policy) { p.MaxRewriteBytes = 1000 }), nil)
+			g := openLimited(t, b, u, limited(t, limits, func(p *tenant.Policy) { p.MaxRewriteBytes = 1000 }), nil)
 			for i, status := range []int{200, 200, 429} {
 				resp := g.raw(t, request)
 				_, _ = io.Copy(io.Discard, resp.Body)
@@ -69,7 +70,7 @@ func TestBudgetOnOneConnection(t *testing.T) {
 	c := g.dial(t)
 	r := bufio.NewReader(c)
 	for i, status := range []int{200, 200, 429} {
-		if _, err := io.WriteString(c, chat(chatBody)); err != nil {
+		if _, err := io.WriteString(c, chatRequest(chatBody)); err != nil {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(r, nil)
@@ -91,7 +92,7 @@ func TestBudgetOfWhatWasSentAgain(t *testing.T) {
 	tooLong := badRequest("This model's maximum context length is 100000 tokens. However, your messages resulted in 100400 tokens.")
 	u := refusing(t, tooLong)
 	b := newTill(t)
-	g := openLimited(t, b, u, limited(t, plenty(), func(p *proxy.Policy) {
+	g := openLimited(t, b, u, limited(t, plenty(), func(p *tenant.Policy) {
 		p.RetryTooLong, p.Rewrite.Knowledge = true, []string{"kb-acme"}
 	}), retrieval.Func(fiveSources))
 	g.post(t, chatBody)
@@ -114,7 +115,7 @@ func TestBudgetAndPanics(t *testing.T) {
 	recorded := make(chan struct{})
 	s, err := proxy.New(proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: limited(t, plenty(), nil)},
+		Tenants:   tenant.Tenants{Unknown: limited(t, plenty(), nil)},
 		Timeouts:  proxy.DefaultTimeouts(), Budgets: b.meter,
 	}, &rewrite.Rewriter{Models: testModels{}}, b.metrics, slog.New(slog.DiscardHandler), recorderFunc(func(*report.Report) {
 		close(recorded)
@@ -134,7 +135,7 @@ func TestBudgetAndPanics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	fmt.Fprint(c, chat(chatBody, "Connection: close"))
+	fmt.Fprint(c, chatRequest(chatBody, "Connection: close"))
 	if answer, err := io.ReadAll(c); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200") {
 		t.Errorf("%s, %v", answer, err)
 	}
@@ -173,7 +174,7 @@ func TestBudgetOfClientThatLeavesTheDial(t *testing.T) {
 		cfg.Upstreams["stub"] = proxy.Upstream{BaseURL: &url.URL{Scheme: "https", Host: silent.Addr().String(), Path: "/v1"}}
 	})
 	c := g.dial(t)
-	if _, err := io.WriteString(c, chat(chatBody)); err != nil {
+	if _, err := io.WriteString(c, chatRequest(chatBody)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -199,11 +200,11 @@ func TestBudgetOfFixedAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, answerJSON("{}"))
 			b := newTill(t)
-			g := openLimited(t, b, u, limited(t, limits, func(p *proxy.Policy) {
+			g := openLimited(t, b, u, limited(t, limits, func(p *tenant.Policy) {
 				p.Rewrite.Knowledge, p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = []string{"kb-acme"}, rewrite.EmptyRefuse, "Nothing is known of that."
 			}), retrieval.Func(nothing))
 			for i, status := range []int{200, 200, 429} {
-				resp := g.raw(t, chat(`{"model":"m","messages":[{"role":"user","content":"How much leave is there?"}]}`))
+				resp := g.raw(t, chatRequest(`{"model":"m","messages":[{"role":"user","content":"How much leave is there?"}]}`))
 				body, _ := io.ReadAll(resp.Body)
 				r := g.reports.next(t)
 				if resp.StatusCode != status || (status == 200) != strings.Contains(string(body), "Nothing is known") || r.Budget.Charged.Tokens != 0 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy"
 	"sidenote/proxy/answer"
+	"sidenote/proxy/tenant"
 )
 
 // Messages, which pass without sources, are reserved for and charged like chats: by what they tell,
@@ -59,10 +59,10 @@ func TestBudgetOfMessages(t *testing.T) {
 					_ = w.(io.Closer).Close()
 				})
 				b := newTill(t)
-				g := openLimited(t, b, u, limited(t, limits, func(p *proxy.Policy) {
+				g := openLimited(t, b, u, limited(t, limits, func(p *tenant.Policy) {
 					p.Budget.Prices, p.Routes = budget.PriceTable{{Match: "m", Prices: prices}}, []string{"/messages"}
 				}), nil)
-				resp := g.raw(t, strings.Replace(chat(body), "/v1/chat/completions", "/v1/messages", 1))
+				resp := g.raw(t, strings.Replace(chatRequest(body), "/v1/chat/completions", "/v1/messages", 1))
 				got, _ := io.ReadAll(resp.Body) // one is cut
 				if r := g.reports.next(t); string(got) != c.answer || sent != body || r.Budget.Charged != c.want || r.Budget.By != c.by {
 					t.Errorf("sent %s, relayed %s; %+v, %+v %s, want %+v as %s", sent, got, r.Budget, r.Usage, r.UsageFound, c.want, c.by)
@@ -84,7 +84,7 @@ func TestBudgetRefusesMessages(t *testing.T) {
 		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", okJSON, len(answer), answer)
 	})
 	b := newTill(t)
-	g := openLimited(t, b, u, limited(t, budget.Limits{budget.TokensPerDay: 1200}, func(p *proxy.Policy) { p.Routes = []string{"/messages"} }), nil)
+	g := openLimited(t, b, u, limited(t, budget.Limits{budget.TokensPerDay: 1200}, func(p *tenant.Policy) { p.Routes = []string{"/messages"} }), nil)
 	for _, c := range []struct {
 		body, sent string
 		status     int
@@ -97,7 +97,7 @@ func TestBudgetRefusesMessages(t *testing.T) {
 		{`{"model":"m","max_tokens":1000,"messages":[{"role":"user","content":"` + strings.Repeat("x", 400) + `"}]}`, "", http.StatusTooManyRequests},
 	} {
 		sent = nil
-		resp := g.raw(t, strings.Replace(chat(c.body), "/v1/chat/completions", "/v1/messages", 1))
+		resp := g.raw(t, strings.Replace(chatRequest(c.body), "/v1/chat/completions", "/v1/messages", 1))
 		got, err := io.ReadAll(resp.Body)
 		g.reports.next(t)
 		if err != nil || resp.StatusCode != c.status || strings.Join(sent, "") != c.sent {

@@ -15,6 +15,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 )
 
 // BenchmarkNoisyNeighbour offers 100 requests/s of a quiet tenant, in rounds of a second each,
@@ -25,21 +26,21 @@ func BenchmarkNoisyNeighbour(b *testing.B) {
 	ledger := budget.NewMemory(nil)
 	counted := budget.NewMeter(ledger, ledger, settleNow{ledger}, reporttest.NewMetrics().NewBudgets())
 	addr := benchServerTo(b, `{"usage":{"prompt_tokens":1000,"completion_tokens":12,"total_tokens":1012}}`, func(cfg *proxy.Config) {
-		tenant := func(name string, limits budget.Limits) proxy.Key {
+		name := func(name string, limits budget.Limits) tenant.Key {
 			p := *cfg.Tenants.Unknown
 			p.Tenant, p.Budget.Limits = name, limits
 			p.Metered = p.Budget.Tokens()
-			return proxy.Key{SHA256: sha256.Sum256([]byte(name + "-key")), Policy: &p}
+			return tenant.Key{SHA256: sha256.Sum256([]byte(name + "-key")), Policy: &p}
 		}
 		cfg.Budgets = counted
-		cfg.Tenants = proxy.Tenants{Keys: []proxy.Key{
-			tenant("quiet", budget.Limits{budget.TokensPerDay: 1e15}),
-			tenant("noisy", budget.Limits{budget.RequestsPerMinute: 6000, budget.TokensPerDay: 1e15}),
+		cfg.Tenants = tenant.Tenants{Keys: []tenant.Key{
+			name("quiet", budget.Limits{budget.TokensPerDay: 1e15}),
+			name("noisy", budget.Limits{budget.RequestsPerMinute: 6000, budget.TokensPerDay: 1e15}),
 		}}
 	})
 	body := `{"model":"gpt-4o","max_tokens":16,"messages":[{"role":"user","content":"` + strings.Repeat("a question ", 90) + `"}]}`
-	request := func(tenant string) []byte {
-		return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAuthorization: Bearer %s-key\r\nContent-Length: %d\r\n\r\n%s", tenant, len(body), body)
+	request := func(name string) []byte {
+		return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAuthorization: Bearer %s-key\r\nContent-Length: %d\r\n\r\n%s", name, len(body), body)
 	}
 	const interval = 10 * time.Millisecond
 	// offer sends for a second, each interval from the first time on, and returns how long the

@@ -13,6 +13,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 )
 
 // Each limit refuses as OpenAI does, in a form that its SDKs understand, and says when it
@@ -136,12 +137,12 @@ func TestBudgetWithoutAPrice(t *testing.T) {
 	cheap := perMillion(t)[0].Prices
 	for name, c := range map[string]struct {
 		limits budget.Limits
-		change func(*proxy.Policy)
+		change func(*tenant.Policy)
 		status int
 		money  int64
 	}{
 		"refused":    {budget.Limits{budget.MoneyPerDay: budget.USD}, nil, 403, 0},
-		"by default": {budget.Limits{budget.MoneyPerDay: budget.USD}, func(p *proxy.Policy) { p.Budget.Unpriced = &cheap }, 200, 19_000 + 20_000},
+		"by default": {budget.Limits{budget.MoneyPerDay: budget.USD}, func(p *tenant.Policy) { p.Budget.Unpriced = &cheap }, 200, 19_000 + 20_000},
 		"not money":  {budget.Limits{budget.TokensPerDay: 1e6}, nil, 200, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 )
 
@@ -92,9 +93,9 @@ func plenty() budget.Limits {
 }
 
 // limited gives the tenant limits, answers of at most 1000 tokens, and no sources.
-func limited(t *testing.T, limits budget.Limits, change func(*proxy.Policy)) *proxy.Policy {
+func limited(t *testing.T, limits budget.Limits, change func(*tenant.Policy)) *tenant.Policy {
 	prices := perMillion(t)
-	return policyOf("acme", func(p *proxy.Policy) {
+	return policyOf("acme", func(p *tenant.Policy) {
 		p.Budget = budget.Terms{Limits: limits, Prices: prices}
 		p.Metered, p.OutputCap, p.Rewrite.Knowledge = p.Budget.Tokens(), 1000, nil
 		if change != nil {
@@ -104,11 +105,11 @@ func limited(t *testing.T, limits budget.Limits, change func(*proxy.Policy)) *pr
 }
 
 // openLimited opens a rig for a policy whose tenant's limits b counts.
-func openLimited(t *testing.T, b *till, u *stubUpstream, p *proxy.Policy, r retrieval.Retriever, changes ...func(*proxy.Config)) *rig {
+func openLimited(t *testing.T, b *till, u *stubUpstream, p *tenant.Policy, r retrieval.Retriever, changes ...func(*proxy.Config)) *rig {
 	t.Helper()
 	cfg := proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: p},
+		Tenants:   tenant.Tenants{Unknown: p},
 		Timeouts:  proxy.DefaultTimeouts(),
 		Budgets:   b.meter,
 	}

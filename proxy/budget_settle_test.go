@@ -10,6 +10,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/answer"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
 )
@@ -77,7 +78,7 @@ func TestBudgetIsSettled(t *testing.T) {
 					_ = w.(io.Closer).Close()
 				})
 				b := newTill(t)
-				g := openLimited(t, b, u, limited(t, plenty(), func(p *proxy.Policy) { p.Rewrite.Mode = mode }), nil)
+				g := openLimited(t, b, u, limited(t, plenty(), func(p *tenant.Policy) { p.Rewrite.Mode = mode }), nil)
 				path, body, reserved := c.path, c.body, c.reserved
 				if path == "" {
 					path = "/v1/chat/completions"
@@ -88,7 +89,7 @@ func TestBudgetIsSettled(t *testing.T) {
 				if reserved == (budget.Amount{}) {
 					reserved = spentAs(prompt, 0, 1000)
 				}
-				resp := g.raw(t, strings.Replace(chat(body), "/v1/chat/completions", path, 1))
+				resp := g.raw(t, strings.Replace(chatRequest(body), "/v1/chat/completions", path, 1))
 				_, _ = io.Copy(io.Discard, resp.Body) // one is cut
 				r := g.reports.next(t)
 				if r.Budget.Estimate != reserved || r.Budget.Charged != c.want || r.Budget.By != c.by || r.Budget.Implausible != c.implausible || r.Budget.Rung != "" {
@@ -153,7 +154,7 @@ func TestBudgetClientLeaves(t *testing.T) {
 			b := newTill(t)
 			g := openLimited(t, b, u, limited(t, budget.Limits{budget.TokensPerDay: 1e9, budget.ParallelRequests: 1}, nil), nil)
 			conn := g.dial(t)
-			fmt.Fprint(conn, chat(streamBody))
+			fmt.Fprint(conn, chatRequest(streamBody))
 			u.next(t)
 			if events > 0 {
 				readUntil(t, conn, strings.Repeat(event, events)[len(event)*(events-1):])

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // An answer costs what its service tier does, as the answer tells it, or else as the request asked for
@@ -59,12 +59,12 @@ func TestBudgetOfServiceTiers(t *testing.T) {
 					fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(c.answer), c.answer)
 				})
 				b := newTill(t)
-				g := openLimited(t, b, u, limited(t, limits, func(p *proxy.Policy) { p.Budget.Prices = table }), nil)
+				g := openLimited(t, b, u, limited(t, limits, func(p *tenant.Policy) { p.Budget.Prices = table }), nil)
 				path, prompt := c.path, int64(len(c.body))
 				if path == "" {
 					path, prompt = "/v1/chat/completions", chats
 				}
-				resp := g.raw(t, strings.Replace(chat(c.body), "/v1/chat/completions", path, 1))
+				resp := g.raw(t, strings.Replace(chatRequest(c.body), "/v1/chat/completions", path, 1))
 				_, _ = io.Copy(io.Discard, resp.Body)
 				r := g.reports.next(t)
 				charged, tier := c.charged*(19_000+20_000)/100, c.tier

@@ -6,16 +6,14 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/cited"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
 
-// A chat is the state of a chat request that other requests do not have, until it is sent.
-type chat struct {
+// A chatRequest is the state of a chatRequest request that other requests do not have, until it is sent.
+type chatRequest struct {
 	compressed []byte                  // the body as it came, if it was compressed
 	parser     *rewrite.Parser         // holds the parsed body; nil without one, and once that is sent
 	outgoing   [][]byte                // the pieces of the body for the upstream; empty once they are sent
@@ -27,7 +25,7 @@ type chat struct {
 	limits     rewrite.MeteredRequest  // the memory for metered
 	row        string                  // row of the model table for the model of metered
 	window     int                     // of that model, in tokens; 0 is unknown
-	planner    *planning.Planner       // plans the search; nil without planning
+	planner    *Planner                // plans the search; nil without planning
 	chunks     *rewrite.Chunks         // the results for typed chunks; nil without any
 	tools      *tooling                // set if the model is offered Sidenote's tools
 	staging    *staging                // set if the chat is answered in stages
@@ -43,7 +41,7 @@ type attempt struct {
 }
 
 // free frees the body and what was parsed of it, and clears c.
-func (c *chat) free(s *Server) {
+func (c *chatRequest) free(s *Server) {
 	switch {
 	case c.parser != nil:
 		c.parser.Reset()
@@ -53,7 +51,7 @@ func (c *chat) free(s *Server) {
 	}
 	clear(c.outgoing)
 	outgoing := c.outgoing[:0]
-	*c = chat{} // in one piece, see release
+	*c = chatRequest{} // in one piece, see release
 	c.outgoing = outgoing
 }
 
@@ -189,7 +187,7 @@ func injectSources(x *exchange, a *attempt) error {
 			x.report.Reason = "" // nothing was to be searched
 		}
 	}
-	x.checker = cited.NewChecker(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
+	x.checker = newCitationStage(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
 	return x.send(a.body, res.Edits)
 }
 
@@ -223,7 +221,7 @@ func (x *exchange) afterRewrite(a *attempt) (answered bool, err error) {
 
 // narrow sets a.policy to the rewriting of p, narrowed by headers and fields, with the claims of
 // the caller's token in its filter.
-func (a *attempt) narrow(p *Policy, claims map[string][]string) error {
+func (a *attempt) narrow(p *tenant.Policy, claims map[string][]string) error {
 	if err := rewrite.MistypedBase(a.asked, p.Rewrite.Knowledge); err != nil {
 		return err
 	}
@@ -264,12 +262,12 @@ func relayChat(x *exchange, a *attempt) error {
 
 // noSources returns the error for a request whose policy demands sources when not all knowledge
 // could be searched.
-func noSources(res *rewrite.Result) *Error {
+func noSources(res *rewrite.Result) *tenant.APIError {
 	message := "The sources that every answer here must rest on are not available; try again."
 	if len(res.Retrieval.Sources) > 0 {
 		message = "Not all of the knowledge that every answer here must rest on could be searched; try again."
 	}
-	return &Error{Reason: res.Reason, Message: message}
+	return &tenant.APIError{Reason: res.Reason, Message: message}
 }
 
 // chatAsItIs relays a chat request that cannot be rewritten, for the reason in err. It

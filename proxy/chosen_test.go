@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // T11: which upstream is asked says the policy, and nothing in a request: no target, host,
@@ -20,20 +21,20 @@ func TestT11UpstreamIsNotChosen(t *testing.T) {
 			"stub":  {BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")},
 			"other": {BaseURL: named.url, APIKey: proxy.NewSecret("sk-other")},
 		},
-		Tenants: proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil))}},
+		Tenants: tenant.Tenants{Keys: []tenant.Key{keyOf("ka", policyOf("acme", nil))}},
 	}, nil)
 	host := named.url.Host
 	const messages = `"messages":[{"role":"user","content":"hi"}]`
 	requests := map[string]string{
 		"Host":                    fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer ka\r\nContent-Length: %d\r\n\r\n{%s}", host, len(messages)+2, messages),
 		"an absolute target":      fmt.Sprintf("POST http://%s/v1/chat/completions HTTP/1.1\r\nHost: %[1]s\r\nAuthorization: Bearer ka\r\nContent-Length: %d\r\n\r\n{%s}", host, len(messages)+2, messages),
-		"the name of an upstream": chat(`{"model":"other/gpt-5","provider":"other","upstream":"other",`+messages+`}`, "Authorization: Bearer ka", "X-Upstream: other"),
+		"the name of an upstream": chatRequest(`{"model":"other/gpt-5","provider":"other","upstream":"other",`+messages+`}`, "Authorization: Bearer ka", "X-Upstream: other"),
 	}
 	for _, field := range []string{"api_base", "base_url", "api_url", "endpoint", "custom_llm_provider"} {
-		requests[field] = chat(fmt.Sprintf(`{"model":"m",%q:"http://%s/v1",%s}`, field, host, messages), "Authorization: Bearer ka")
+		requests[field] = chatRequest(fmt.Sprintf(`{"model":"m",%q:"http://%s/v1",%s}`, field, host, messages), "Authorization: Bearer ka")
 	}
 	for _, name := range []string{"X-Forwarded-Host", "X-Original-Host", "X-Portkey-Custom-Host", "X-Base-Url", "Forwarded"} {
-		requests[name] = chat(`{`+messages+`}`, "Authorization: Bearer ka", name+": "+host, name+"-Url: http://"+host)
+		requests[name] = chatRequest(`{`+messages+`}`, "Authorization: Bearer ka", name+": "+host, name+"-Url: http://"+host)
 	}
 	for name, request := range requests {
 		resp := g.raw(t, request)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 	"sidenote/rewrite/chunks"
 )
@@ -90,7 +90,7 @@ func TestOversizedChunkDoesNotFailTheRequest(t *testing.T) {
 	}{
 		{"", `{}`, 200}, {"", `{"oversize":"refuse"}`, 400}, {chunks.OversizeRefuse, `{}`, 400}, {chunks.OversizeRefuse, `{"oversize":"exclude"}`, 200},
 	} {
-		g := open(t, u, func(p *proxy.Policy) { p.Rewrite.Chunks.Oversize = c.policy })
+		g := open(t, u, func(p *tenant.Policy) { p.Rewrite.Chunks.Oversize = c.policy })
 		for _, mode := range []string{"inject", "shadow", "off"} {
 			resp, text := g.post(t, with(c.context), "Sidenote-Mode: "+mode)
 			if resp.StatusCode != c.status {
@@ -131,7 +131,7 @@ func TestChunksAloneAreAConversation(t *testing.T) {
 // the body that came.
 func TestMeteredChunks(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	g := open(t, u, func(p *proxy.Policy) { p.Metered, p.OutputCap = true, 1000 })
+	g := open(t, u, func(p *tenant.Policy) { p.Metered, p.OutputCap = true, 1000 })
 	body := strings.Replace(chatBody, `"model"`, chunkField+`, "model"`, 1)
 	for _, mode := range []string{"inject", "off"} {
 		if resp, text := g.post(t, body, "Sidenote-Mode: "+mode); resp.StatusCode != 200 {

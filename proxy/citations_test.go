@@ -11,10 +11,9 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/answer"
 	"sidenote/proxy/answer/answertest"
-	"sidenote/proxy/cited"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
-	"sidenote/proxy/rounds"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
@@ -22,16 +21,16 @@ import (
 
 // checked starts a rig whose policy has citations checked. Documents have the address that is
 // given, and terms are words.
-func checked(t *testing.T, u *stubUpstream, address string, change func(*proxy.Policy)) *rig {
+func checked(t *testing.T, u *stubUpstream, address string, change func(*tenant.Policy)) *rig {
 	t.Helper()
 	return openIn(t, u, func(cfg *proxy.Config) {
-		cfg.Tenants.Unknown = policyOf("acme", func(p *proxy.Policy) {
+		cfg.Tenants.Unknown = policyOf("acme", func(p *tenant.Policy) {
 			p.Citations.Annotate = true
 			if change != nil {
 				change(p)
 			}
 		})
-		cfg.Documents = cited.Documents{Terms: strings.Fields, URL: func(knowledge, doc string) string {
+		cfg.Documents = proxy.CitedDocuments{Terms: strings.Fields, URL: func(knowledge, doc string) string {
 			if knowledge != "kb-acme" || doc != "kb-acme.md" {
 				t.Errorf("asked for the address of %s in %s", doc, knowledge)
 			}
@@ -90,7 +89,7 @@ func TestCitations(t *testing.T) {
 				"200 OK\r\nContent-Type: text/event-stream": {fmt.Sprintf(stream, ""), fmt.Sprintf(stream, event)},
 			} {
 				u := newUpstream(t, answering(head, answer[0]))
-				g := checked(t, u, c.address, func(p *proxy.Policy) { p.Expose, p.Citations.RemoveUnknown = c.expose, c.remove })
+				g := checked(t, u, c.address, func(p *tenant.Policy) { p.Expose, p.Citations.RemoveUnknown = c.expose, c.remove })
 				resp, got := g.post(t, chatBody, "Accept-Encoding: gzip")
 				want := answer[1]
 				if c.remove {
@@ -150,13 +149,13 @@ func TestCitationsUnread(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(seen, io.Writer)
 		body   string // of the request
-		change func(*proxy.Policy)
+		change func(*tenant.Policy)
 		want   string
 		unread answer.CitationsUnread // "-": nothing is checked
 	}{
-		"off":               {answering(okJSON, text), chatBody, func(p *proxy.Policy) { p.Citations = answer.Policy{} }, text, "-"},
-		"no sources":        {answering(okJSON, text), chatBody, func(p *proxy.Policy) { p.Rewrite.Knowledge = nil }, text, "-"},
-		"shadow":            {answering(okJSON, text), chatBody, func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow }, text, "-"},
+		"off":               {answering(okJSON, text), chatBody, func(p *tenant.Policy) { p.Citations = answer.Policy{} }, text, "-"},
+		"no sources":        {answering(okJSON, text), chatBody, func(p *tenant.Policy) { p.Rewrite.Knowledge = nil }, text, "-"},
+		"shadow":            {answering(okJSON, text), chatBody, func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Shadow }, text, "-"},
 		"an answer by form": {answering(okJSON, text), request(`"response_format":{"type":"json_object"},`), nil, text, "-"},
 		"an error":          {answering("429 Slow\r\nContent-Type: application/json", text), chatBody, nil, text, "-"},
 		"compressed":        {answering(okJSON+"\r\nContent-Encoding: gzip", gzipped(t, text)), chatBody, nil, gzipped(t, text), answer.UnreadEncoded},
@@ -194,7 +193,7 @@ func TestCitationsCut(t *testing.T) {
 		_ = w.(io.Closer).Close()
 	})
 	g := checked(t, u, "", nil)
-	resp := g.raw(t, chat(chatBody))
+	resp := g.raw(t, chatRequest(chatBody))
 	if got, err := io.ReadAll(resp.Body); err == nil || string(got) != `{"choices":[` {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -213,7 +212,7 @@ func TestCitationsOfMeteredStream(t *testing.T) {
 		done   = "data: [DONE]\n\n"
 	)
 	u, events, _, _ := streamer(t)
-	g := checked(t, u, "", func(p *proxy.Policy) { p.Metered = true })
+	g := checked(t, u, "", func(p *tenant.Policy) { p.Metered = true })
 	_, r, _ := g.stream(t)
 	ours := `data: {"id":"c","choices":` + ours + annotated("Über kb-acme", "sidenote://kb-acme/kb-acme.md#0") + "]},\"finish_reason\":null}]}\n\n"
 	for _, step := range [][2]string{{text, text}, {finish, ours + finish}, {used, ""}, {done, done}} {
@@ -255,13 +254,13 @@ func TestCitationsOfTools(t *testing.T) {
 					t.Fatal(err)
 				}
 				g := openIn(t, &stubUpstream{url: address}, func(cfg *proxy.Config) {
-					cfg.Tenants.Unknown = policyOf("acme", func(p *proxy.Policy) {
+					cfg.Tenants.Unknown = policyOf("acme", func(p *tenant.Policy) {
 						p.Citations = answer.Policy{Annotate: true, RemoveUnknown: true}
 						p.Rewrite.Mode = rewrite.Tools
 						p.Tools = tools.Policy{Offer: []tools.ToolName{tools.ReadKnowledge}, FirstSearch: true, MaxRounds: 4, MaxTokens: 8000, Timeout: patience}
 					})
 					cfg.Documents.Terms = strings.Fields
-					cfg.Tools = &rounds.Kit{Box: &tools.Box{Knowledge: tools.Knowledge{Retriever: retrieval.Func(fromBases), Reader: passages{}, Terms: strings.Fields}}}
+					cfg.Tools = &proxy.RoundsKit{Box: &tools.Box{Knowledge: tools.Knowledge{Retriever: retrieval.Func(fromBases), Reader: passages{}, Terms: strings.Fields}}}
 				})
 				body := chatBody
 				if stream {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
@@ -14,7 +14,7 @@ import (
 // every chat, in any mode; other routes, which bring no sources, are relayed.
 func TestCallersWithoutClaims(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	byClaim := func(p *proxy.Policy) {
+	byClaim := func(p *tenant.Policy) {
 		p.Rewrite.Filter = filter.AllOf(&filter.Filter{Type: filter.Eq, Key: "a", Value: "b"},
 			&filter.Filter{Type: filter.In, Key: "department", Value: filter.Claim("departments")})
 	}
@@ -30,17 +30,17 @@ func TestCallersWithoutClaims(t *testing.T) {
 		}
 	}
 	for _, mode := range []rewrite.Mode{rewrite.Inject, rewrite.Shadow, rewrite.Off} {
-		g := open(t, u, func(p *proxy.Policy) { byClaim(p); p.Rewrite.Mode = mode })
+		g := open(t, u, func(p *tenant.Policy) { byClaim(p); p.Rewrite.Mode = mode })
 		f(g, chatBody)
 		f(g, chatBody, "Sidenote-Mode: off")
 		f(g, chatBody, "Sidenote-Knowledge: none")
 		f(g, strings.Replace(chatBody, `"model"`, `"sidenote":{"filters":{"type":"eq","key":"department","value":"hr"}}, "model"`, 1))
 	}
 	// The filter of an override is as good as the policy's.
-	g := open(t, u, func(p *proxy.Policy) {
+	g := open(t, u, func(p *tenant.Policy) {
 		other := *p
 		byClaim(&other)
-		p.Overrides = []proxy.Override{{Models: proxy.Models{"m"}, Policy: &other}}
+		p.Overrides = []tenant.Override{{Models: tenant.Models{"m"}, Policy: &other}}
 	})
 	f(g, chatBody)
 	if len(u.seen) > 0 {

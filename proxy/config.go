@@ -5,10 +5,6 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/cited"
-	"sidenote/proxy/planning"
-	"sidenote/proxy/rounds"
-	"sidenote/proxy/stages"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 )
@@ -16,18 +12,18 @@ import (
 // A Config is the configuration of a Server; New checks it.
 type Config struct {
 	Upstreams   map[string]Upstream
-	Tenants     Tenants
+	Tenants     tenant.Tenants
 	Concurrency int                  // requests served at once; more get a 503
 	Connections int                  // clients' connections open at once; more get a 503. 0: the default of transport.ServerOptions
 	Addresses   *transport.Addresses // counts connections by address; may be nil
 	Timeouts    Timeouts
-	Switch      *tenant.Switch     // may lower the modes of policies; may be nil
-	Budgets     *budget.Meter      // counts the usage of tenants; nil if nothing is limited
-	Bodies      BodyKeeper         // gets the bodies of chats; may be nil
-	Documents   cited.Documents    // looks up cited documents
-	Planners    *planning.Planners // plan searches if policies ask for it; nil: no planning
-	Outputs     stages.Outputs     // caches the outputs of stages if policies ask for it; nil: no cache
-	Tools       *rounds.Kit        // runs tool calls of models if policies offer tools; nil: no tools
+	Switch      *tenant.Switch // may lower the modes of policies; may be nil
+	Budgets     *budget.Meter  // counts the usage of tenants; nil if nothing is limited
+	Bodies      BodyKeeper     // gets the bodies of chats; may be nil
+	Documents   CitedDocuments // looks up cited documents
+	Planners    *Planners      // plan searches if policies ask for it; nil: no planning
+	Outputs     StageOutputs   // caches the outputs of stages if policies ask for it; nil: no cache
+	Tools       *RoundsKit     // runs tool calls of models if policies offer tools; nil: no tools
 
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }

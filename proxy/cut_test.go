@@ -113,11 +113,11 @@ func TestM15CutByShutdown(t *testing.T) {
 		}
 	}
 	const upgraded = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nfirst"
-	f("chunks", chat(chatBody), chunks, "first", true)
+	f("chunks", chatRequest(chatBody), chunks, "first", true)
 	f("chunks for an old client", fmt.Sprintf(getStream, 0), chunks, "first", true)
 	f("a length", fmt.Sprintf(getStream, 1), "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst", "first", true)
 	f("another protocol", "GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", upgraded, "first", true)
-	f("a client that does not read", chat(chatBody), chunks, "first", false)
+	f("a client that does not read", chatRequest(chatBody), chunks, "first", false)
 	f("an old client that does not read", fmt.Sprintf(getStream, 0), chunks, "first", false)
 }
 

@@ -25,7 +25,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
-	"sidenote/proxy/rounds"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
@@ -85,15 +85,15 @@ func newBox() *tools.Box {
 }
 
 // withTools starts a proxy whose only policy is in mode tools.
-func withTools(t testing.TB, base string, change func(*proxy.Policy)) proxy.Config {
+func withTools(t testing.TB, base string, change func(*tenant.Policy)) proxy.Config {
 	t.Helper()
 	u, err := url.Parse(base + "/v1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return proxy.Config{
-		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u}}, Tools: &rounds.Kit{Box: newBox()},
-		Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u}}, Tools: &proxy.RoundsKit{Box: newBox()},
+		Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 			p.Rewrite.Mode, p.Tools = rewrite.Tools, toolPolicy()
 			if change != nil {
 				change(p)
@@ -125,7 +125,7 @@ type played struct {
 func playDialogue(t *testing.T, d answertest.Dialogue, h answertest.Habit, stream bool) played {
 	t.Helper()
 	return playWith(t, d, h, stream, nil, func(base string) proxy.Config {
-		return withTools(t, base, func(p *proxy.Policy) {
+		return withTools(t, base, func(p *tenant.Policy) {
 			if text := d.Others["policy"]; text != nil {
 				if err := json.Unmarshal(text, &p.Tools); err != nil {
 					t.Fatal(err)

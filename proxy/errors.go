@@ -11,9 +11,6 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// An Error is an answer of Sidenote's own in place of the upstream's.
-type Error = tenant.APIError
-
 // serverErrorBody is the body of the answer to a request that could not be read, or
 // to a connection for which there was no room. Handle does not see these.
 func serverErrorBody(status int, code string) []byte {

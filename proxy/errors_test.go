@@ -9,7 +9,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
@@ -47,7 +46,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 		}
 	}
 	const request, server = "invalid_request_error", "server_error"
-	own := func(r rewrite.Reason) error { return &proxy.Error{Reason: r, Message: "m"} }
+	own := func(r rewrite.Reason) error { return &tenant.APIError{Reason: r, Message: "m"} }
 	f(&rewrite.BodyError{Reason: rewrite.ReasonAmbiguous, Param: "messages", Message: "twice"}, 400, request, "ambiguous_body", "messages", "")
 	f(&rewrite.BodyError{Reason: rewrite.ReasonNotJSON, Message: "no"}, 400, request, "not_json", "null", "")
 	f(fmt.Errorf("read: %w", &rewrite.OptionError{Param: "Sidenote-Mode", Reason: "no"}), 400, request, "invalid_option", "Sidenote-Mode", "")

@@ -8,11 +8,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/answers"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
-	"sidenote/proxy/spend"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
@@ -32,7 +30,7 @@ var (
 type exchange struct {
 	request
 	account
-	chat
+	chatRequest
 }
 
 // Handle serves one request.
@@ -99,7 +97,7 @@ func (x *exchange) release() {
 
 // freeBody frees the body, what was parsed of it, and the memory counted for it.
 func (x *exchange) freeBody() {
-	x.chat.free(x.server)
+	x.chatRequest.free(x.server)
 	x.giveBack()
 }
 
@@ -125,7 +123,7 @@ func (x *exchange) relay() error {
 	if x.target.Route.Generates() {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
 	}
-	if x.policy.Metered && spend.RouteOf(x.target.Route) != rewrite.MeteredOther {
+	if x.policy.Metered && meteredRouteOf(x.target.Route) != rewrite.MeteredOther {
 		return relayMetered(x)
 	}
 	call := transport.Call{Replace: x.replacements()}
@@ -143,7 +141,7 @@ func (x *exchange) relay() error {
 // forward sends the request to the upstream and relays the answer. It returns an
 // error only if nothing was sent to the client yet.
 func (x *exchange) forward(r transport.Call) error {
-	r.Head, r.Without, r.Interim = x.head, KeyPrefix, true
+	r.Head, r.Without, r.Interim = x.head, tenant.KeyPrefix, true
 	began := time.Now()
 	x.report.Overhead = max(began.Sub(x.report.Time)-x.readTook, 1)
 	answer, err := x.call(r, report.ToAnswer, began)
@@ -184,7 +182,7 @@ func (x *exchange) forward(r transport.Call) error {
 // howOf returns how to relay an answer to the client.
 func howOf(x *exchange, answer *transport.Answer) transport.Relay {
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
-	if answers.Stream(answer) {
+	if isStream(answer) {
 		x.beginStream()
 	}
 	how := transport.Relay{Replace: ours, Tell: x.told, Done: x.whenDone}
@@ -212,7 +210,7 @@ func callOn(ctx context.Context, x *exchange, to *backend, r transport.Call, why
 }
 
 // refuse answers with e, or with nothing if the client has left.
-func (x *exchange) refuse(e *Error) {
+func (x *exchange) refuse(e *tenant.APIError) {
 	r, ctx := &x.report, x.ctx
 	if errors.Is(e, errClientGone) {
 		r.Status, r.Client = statusClientGone, report.ClientGoneFirst
@@ -232,7 +230,7 @@ func (x *exchange) refuse(e *Error) {
 }
 
 // noteError records that the client gets e instead of an answer, and logs errors for operators.
-func noteError(x *exchange, e *Error) {
+func noteError(x *exchange, e *tenant.APIError) {
 	r := &x.report
 	r.Reason, r.Outcome = e.Reason, rewrite.Refused
 	switch e.Reason {

@@ -96,7 +96,7 @@ func compressedBomb(t *testing.T) {
 	got := make([]byte, len(bomb))
 	before := allocated()
 	for range 5 { // some of these are sampled
-		resp := g.raw(t, chat(chatBody, "Accept-Encoding: identity", "Connection: close"))
+		resp := g.raw(t, chatRequest(chatBody, "Accept-Encoding: identity", "Connection: close"))
 		if _, err := io.ReadFull(resp.Body, got); err != nil || !bytes.Equal(got, bomb) || resp.Header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("%v, %v", resp.Header, err)
 		}
@@ -144,7 +144,7 @@ func wrongFraming(t *testing.T) {
 				}
 			})
 			g := open(t, u, nil)
-			resp := g.raw(t, chat(chatBody))
+			resp := g.raw(t, chatRequest(chatBody))
 			body, err := io.ReadAll(resp.Body)
 			if resp.StatusCode != c.status || (err != nil) != c.cut || c.status < 300 && string(body) != c.body {
 				t.Errorf("%d, %q, %v", resp.StatusCode, body, err)
@@ -182,7 +182,7 @@ func oddHTTP(t *testing.T) {
 		g := open(t, u, nil)
 		for _, version := range []string{"HTTP/1.1", "HTTP/1.0"} {
 			c := g.dial(t)
-			fmt.Fprint(c, strings.Replace(chat(chatBody), "HTTP/1.1", version, 1))
+			fmt.Fprint(c, strings.Replace(chatRequest(chatBody), "HTTP/1.1", version, 1))
 			r, hints := bufio.NewReader(c), 0
 			resp, err := http.ReadResponse(r, nil)
 			for ; err == nil && resp.StatusCode == http.StatusEarlyHints; resp, err = http.ReadResponse(r, nil) {

@@ -7,6 +7,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
@@ -16,7 +17,7 @@ import (
 // them.
 func twoPolicies(t *testing.T) (u *stubUpstream, lenient, strict *rig) {
 	u = newUpstream(t, answerJSON("{}"))
-	return u, open(t, u, nil), open(t, u, func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = true })
+	return u, open(t, u, nil), open(t, u, func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure = true })
 }
 
 // notLookedInto demands that body passes byte for byte through lenient and is refused by
@@ -171,7 +172,7 @@ func oneCharacter(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := startWith(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.CountWhole = true })},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.Rewrite.CountWhole = true })},
 	}, &rewrite.Rewriter{Retriever: retrieval.Func(fromBases), Models: exactModels{counter}})
 	for _, run := range []string{"a", " ", `\n`, "=", "中", "😀", "́", `\u0000`} {
 		for _, size := range []int{64 << 10, 1 << 20} {
@@ -202,7 +203,7 @@ func costlyParameters(t *testing.T) {
 	}
 	g = start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = rewrite.EmptyRefuse, "Not covered." })},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = rewrite.EmptyRefuse, "Not covered." })},
 	}, retrieval.Func(nothing))
 	for field, want := range map[string]int{`"n":128`: 128, `"n":1000000000`: 128, `"n":-1`: 1, `"n":"many"`: 1, `"n":1e99`: 1} {
 		if _, body := g.post(t, "{"+field+","+question); strings.Count(body, "Not covered.") != want {

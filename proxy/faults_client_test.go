@@ -17,6 +17,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -71,7 +72,7 @@ func leavesEarly(t *testing.T) {
 		})
 		g := open(t, u, nil)
 		c := g.dial(t)
-		fmt.Fprint(c, chat(chatBody))
+		fmt.Fprint(c, chatRequest(chatBody))
 		u.next(t)
 		if err := leave(c); err != nil {
 			t.Fatal(err)
@@ -90,7 +91,7 @@ func leavesSearch(t *testing.T) {
 	searching, ended := make(chan struct{}), make(chan error, 1)
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", nil)},
 	}, retrieval.Func(func(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
 		close(searching)
 		select {
@@ -155,7 +156,7 @@ func neverReads(t *testing.T) {
 	if err := c.SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprint(c, chat(streamBody))
+	fmt.Fprint(c, chatRequest(streamBody))
 	wait(t, gone)
 	if rep := g.reports.next(t); rep.Client != report.ClientGoneStreaming || rep.Truncated {
 		t.Errorf("report: %s, truncated %v", rep.Client, rep.Truncated)
@@ -283,7 +284,7 @@ func inUse() uint64 {
 func bodyBeyondCap(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	large := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, strings.Repeat("x", 5<<20))
-	g := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes = 1 << 20 })
+	g := open(t, u, func(p *tenant.Policy) { p.MaxRewriteBytes = 1 << 20 })
 	resp, _ := g.post(t, large)
 	if got := resp.Header.Get(report.HeaderStatus); got != "untouched; reason=body-too-large" || resp.StatusCode != 200 {
 		t.Errorf("%d, %s", resp.StatusCode, got)
@@ -291,7 +292,7 @@ func bodyBeyondCap(t *testing.T) {
 	if s := u.next(t); s.body != large {
 		t.Errorf("%d bytes of %d reached the upstream", len(s.body), len(large))
 	}
-	g = open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes, p.Rewrite.RefuseOnFailure = 1<<20, true })
+	g = open(t, u, func(p *tenant.Policy) { p.MaxRewriteBytes, p.Rewrite.RefuseOnFailure = 1<<20, true })
 	for _, framing := range []string{"Content-Length: 5000000", "Transfer-Encoding: chunked"} {
 		c := g.dial(t)
 		go io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"+framing+"\r\n\r\n200000\r\n"+
@@ -324,7 +325,7 @@ func largeHeaders(t *testing.T) {
 	}
 	for _, lines := range []string{"Authorization: Bearer " + strings.Repeat("t", 40<<10), strings.Repeat("X-A: b\r\n", 5000) + "X-B: c"} {
 		c := g.dial(t)
-		go io.WriteString(c, chat(chatBody, lines))
+		go io.WriteString(c, chatRequest(chatBody, lines))
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || resp.StatusCode != 431 || !resp.Close {
 			t.Errorf("%.30s…: %v, %v", lines, resp, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 const hidden = "GET /v1/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -90,7 +91,7 @@ func unreadBody(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")}},
-		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil))}},
+		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("ka", policyOf("acme", nil))}},
 	}, nil)
 	for head, status := range map[string]string{
 		"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer kz\r\n":                       "401",
@@ -117,14 +118,14 @@ func pipelinedTenants(t *testing.T) {
 	})
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", nil))}},
+		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", nil))}},
 	}, nil)
 	keys := []string{"ka", "kb", "kz"} // kz is not known
 	c := g.dial(t)
 	var all strings.Builder
 	const requests = 60
 	for i := range requests {
-		all.WriteString(chat(fmt.Sprintf(`{"messages":[{"role":"user","content":"question %d."}]}`, i), "Authorization: Bearer "+keys[i%len(keys)]))
+		all.WriteString(chatRequest(fmt.Sprintf(`{"messages":[{"role":"user","content":"question %d."}]}`, i), "Authorization: Bearer "+keys[i%len(keys)]))
 	}
 	go io.WriteString(c, all.String())
 	br := bufio.NewReader(c)

@@ -21,6 +21,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/transporttest"
 )
@@ -49,9 +50,9 @@ func talks() map[string]talk {
 	return map[string]talk{
 		"plain":                  {{last(ioPlain), ""}},
 		"kept alive":             {{strings.Replace(ioPlain, "plain", "keep", 1), "whole"}, {last(ioPlain), ""}},
-		"chat":                   {{chat(chatBody, "Connection: close"), ""}},
-		"large chat":             {{chat(large, "Connection: close"), ""}},
-		"streamed":               {{chat(streamBody, "Connection: close"), ""}},
+		"chat":                   {{chatRequest(chatBody, "Connection: close"), ""}},
+		"large chat":             {{chatRequest(large, "Connection: close"), ""}},
+		"streamed":               {{chatRequest(streamBody, "Connection: close"), ""}},
 		"upload":                 {{put("/v1/files", 200<<10), ""}},
 		"HTTP/1.0":               {{ioOld, ""}},
 		"upgrade":                {{ioUpgrade, "pong"}},
@@ -207,7 +208,7 @@ func eachIO(t *testing.T, with talk, kind transporttest.Kind, side string, after
 	}
 	g := start(t, proxy.WithFaults(proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: origin}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", nil)},
 	}, clients, upstreams), nil)
 	fault.Kind = kind
 	fault.Set(1 << 60)

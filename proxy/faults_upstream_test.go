@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -201,7 +202,7 @@ func drips(t *testing.T) {
 	})
 	g := openIn(t, u, func(c *proxy.Config) { c.Concurrency = 2 })
 	c := g.dial(t)
-	fmt.Fprint(c, chat(streamBody, "X-Drip: 1"))
+	fmt.Fprint(c, chatRequest(streamBody, "X-Drip: 1"))
 	slow, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +250,7 @@ func redirect(t *testing.T) {
 		})
 		g := start(t, proxy.Config{
 			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")}},
-			Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+			Tenants:   tenant.Tenants{Unknown: policyOf("acme", nil)},
 		}, nil)
 		if resp, body := g.post(t, chatBody); resp.Status != status || resp.Header.Get("Location") != location || body != "" {
 			t.Errorf("%s, %v, %q", resp.Status, resp.Header, body)
@@ -281,18 +282,18 @@ func flapping(t *testing.T) {
 	good := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: bad.url}, "good": {BaseURL: good.url}},
-		Tenants: proxy.Tenants{Keys: []proxy.Key{
-			keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", func(p *proxy.Policy) { p.Upstream = "good" })),
+		Tenants: tenant.Tenants{Keys: []tenant.Key{
+			keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", func(p *tenant.Policy) { p.Upstream = "good" })),
 		}},
 	}, nil)
 	c := g.dial(t)
 	got := map[int]int{}
 	const requests = 1000
 	for range requests {
-		got[g.ask(t, c, chat(chatBody, "Authorization: Bearer ka"))]++
+		got[g.ask(t, c, chatRequest(chatBody, "Authorization: Bearer ka"))]++
 		g.reports.next(t)
 		bad.next(t)
-		if status := g.ask(t, c, chat(chatBody, "Authorization: Bearer kb")); status != 200 {
+		if status := g.ask(t, c, chatRequest(chatBody, "Authorization: Bearer kb")); status != 200 {
 			t.Errorf("the other tenant got %d", status)
 		}
 		g.reports.next(t)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -28,7 +28,7 @@ func inChunks(body string, each int, lines ...string) string {
 func TestChunkedStaysChunked(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	inject := open(t, u, nil)
-	off := open(t, u, func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off })
+	off := open(t, u, func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off })
 	f := func(g *rig, body string, changed bool, lines ...string) {
 		t.Helper()
 		if resp := g.raw(t, inChunks(body, 10_000, lines...)); resp.StatusCode != http.StatusOK {
@@ -61,7 +61,7 @@ func TestChunkedStaysChunked(t *testing.T) {
 func TestDigests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	inject := open(t, u, nil)
-	off := open(t, u, func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off })
+	off := open(t, u, func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off })
 	digests := []string{"Content-Digest", "content-md5", "REPR-DIGEST", "Digest"}
 	var lines []string
 	for _, name := range digests {
@@ -90,6 +90,6 @@ func TestDigests(t *testing.T) {
 		f(inject, packed, "", "Content-Encoding: "+name)
 		f(off, packed, "d", "Content-Encoding: "+name)
 	}
-	large := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes = 10 })
+	large := open(t, u, func(p *tenant.Policy) { p.MaxRewriteBytes = 10 })
 	f(large, chatBody, "d")
 }

@@ -16,6 +16,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -73,7 +74,7 @@ func TestM28Shadow(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow })},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Shadow })},
 	}, retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) { panic("in the shadow") }))
 	if resp, body := g.post(t, chatBody); resp.StatusCode != 200 || body != "{}" {
 		t.Errorf("%d, %s", resp.StatusCode, body)

@@ -15,6 +15,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
@@ -115,9 +116,9 @@ func TestInjects(t *testing.T) {
 // Requests and bodies that are not rewritten, and what strict policies say.
 func TestWhatIsLeftAlone(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	lenient := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes = 300 })
-	strict := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes, p.Rewrite.RefuseOnFailure = 300, true })
-	filtered := open(t, u, func(p *proxy.Policy) {
+	lenient := open(t, u, func(p *tenant.Policy) { p.MaxRewriteBytes = 300 })
+	strict := open(t, u, func(p *tenant.Policy) { p.MaxRewriteBytes, p.Rewrite.RefuseOnFailure = 300, true })
+	filtered := open(t, u, func(p *tenant.Policy) {
 		p.MaxRewriteBytes, p.Rewrite.Filter = 300, &filter.Filter{Type: filter.Eq, Key: "audience", Value: "public"}
 	})
 	f := func(body, reason string, code int, lines ...string) {
@@ -219,7 +220,7 @@ func TestShadowIsBounded(t *testing.T) {
 	hold, held := make(chan struct{}), make(chan struct{}, 10)
 	g := start(t, proxy.Config{
 		Upstreams:   map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:     proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow })},
+		Tenants:     tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Shadow })},
 		Concurrency: 8, // shadow work may run for one of them
 	}, retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		held <- struct{}{}
@@ -249,7 +250,7 @@ func TestRetrievalFails(t *testing.T) {
 		t.Helper()
 		g := start(t, proxy.Config{
 			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-			Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = required })},
+			Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure = required })},
 		}, r)
 		resp, body := g.post(t, chatBody)
 		if got := resp.Header.Get(report.HeaderStatus); got != says || resp.StatusCode != status {
@@ -284,9 +285,9 @@ func TestTenants(t *testing.T) {
 			"stub": {BaseURL: u.url},
 			"ours": {BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")},
 		},
-		Tenants: proxy.Tenants{Keys: []proxy.Key{
+		Tenants: tenant.Tenants{Keys: []tenant.Key{
 			keyOf("ka", policyOf("acme", nil)),
-			keyOf("kb", policyOf("beta", func(p *proxy.Policy) { p.Upstream = "ours" })),
+			keyOf("kb", policyOf("beta", func(p *tenant.Policy) { p.Upstream = "ours" })),
 		}},
 	}, nil)
 	f := func(key, canary, upstreamKey string, lines ...string) {
@@ -339,7 +340,7 @@ func TestAnswersWithoutUpstream(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+		Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 			p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = rewrite.EmptyRefuse, `Not "covered".`
 		})},
 	}, retrieval.Func(nothing))

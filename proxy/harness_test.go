@@ -25,6 +25,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
@@ -250,10 +251,10 @@ type rig struct {
 }
 
 // policyOf returns a tenant's policy in these tests.
-func policyOf(tenant string, change func(*proxy.Policy)) *proxy.Policy {
-	p := &proxy.Policy{Name: "base", Hash: "00000001", Tenant: tenant, Upstream: "stub", Expose: report.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
-	p.Rewrite.Tenant = tenant
-	p.Rewrite.Knowledge = []string{"kb-" + tenant}
+func policyOf(name string, change func(*tenant.Policy)) *tenant.Policy {
+	p := &tenant.Policy{Name: "base", Hash: "00000001", Tenant: name, Upstream: "stub", Expose: report.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
+	p.Rewrite.Tenant = name
+	p.Rewrite.Knowledge = []string{"kb-" + name}
 	p.Rewrite.ContextTokens = 4000
 	if change != nil {
 		change(p)
@@ -261,8 +262,8 @@ func policyOf(tenant string, change func(*proxy.Policy)) *proxy.Policy {
 	return p
 }
 
-func keyOf(key string, p *proxy.Policy) proxy.Key {
-	return proxy.Key{SHA256: sha256.Sum256([]byte(key)), Policy: p}
+func keyOf(key string, p *tenant.Policy) tenant.Key {
+	return tenant.Key{SHA256: sha256.Sum256([]byte(key)), Policy: p}
 }
 
 func start(t *testing.T, cfg proxy.Config, r retrieval.Retriever) *rig {
@@ -301,11 +302,11 @@ func startWith(t *testing.T, cfg proxy.Config, rw *rewrite.Rewriter) *rig {
 }
 
 // open starts a rig in front of a stub, with one policy for all callers.
-func open(t *testing.T, u *stubUpstream, change func(*proxy.Policy)) *rig {
+func open(t *testing.T, u *stubUpstream, change func(*tenant.Policy)) *rig {
 	t.Helper()
 	return start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", change)},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", change)},
 	}, nil)
 }
 
@@ -314,7 +315,7 @@ func openIn(t *testing.T, u *stubUpstream, change func(*proxy.Config)) *rig {
 	t.Helper()
 	cfg := proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", nil)},
 		Timeouts:  proxy.DefaultTimeouts(),
 	}
 	change(&cfg)
@@ -336,8 +337,8 @@ func (g *rig) dial(t *testing.T) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// chat returns a chat request as the client writes it.
-func chat(body string, lines ...string) string {
+// chatRequest returns a chatRequest request as the client writes it.
+func chatRequest(body string, lines ...string) string {
 	head := strings.Join(append(lines, ""), "\r\n")
 	return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", head, len(body), body)
 }
@@ -360,7 +361,7 @@ func (g *rig) raw(t *testing.T, request string) *http.Response {
 // post sends a chat request with the given header lines.
 func (g *rig) post(t *testing.T, body string, lines ...string) (*http.Response, string) {
 	t.Helper()
-	resp := g.raw(t, chat(body, lines...))
+	resp := g.raw(t, chatRequest(body, lines...))
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
@@ -45,7 +44,7 @@ func TestM31CredentialAmongOthers(t *testing.T) {
 		{"X-Api-Key", []string{"Authorization: Bearer k1", "X-A: b", "X-Api-Key: k12"}},
 	} {
 		got, err := tenant.Credential(head(t, c.lines...))
-		var e *proxy.Error
+		var e *tenant.APIError
 		if got != "" || !errors.As(err, &e) || e.Param != c.param || !strings.Contains(e.Message, c.param) {
 			t.Errorf("%q: %q, %v, want an error of %s", c.lines, got, err, c.param)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 )
 
@@ -52,7 +53,7 @@ func TestM03OurErrorsTellNothingOfSources(t *testing.T) {
 	})
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.RetryTooLong = true })},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.RetryTooLong = true })},
 	}, retrieval.Func(fiveSources))
 	resp, body := g.post(t, chatBody)
 	if r := g.reports.next(t); !r.Retried() || r.Outcome != report.Failed || resp.StatusCode != 502 {

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
@@ -55,7 +54,7 @@ func TestCredential(t *testing.T) {
 	refused := func(lines ...string) {
 		t.Helper()
 		got, err := tenant.Credential(head(t, lines...))
-		var e *proxy.Error
+		var e *tenant.APIError
 		if !errors.As(err, &e) || e.Reason != report.ReasonCredentials || e.Status() != 400 {
 			t.Errorf("%q: got %q, %v", lines, got, err)
 		}
@@ -132,12 +131,12 @@ func TestMergeTakesTheNarrower(t *testing.T) {
 
 func TestDirectory(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	policy := func(tenant string) *proxy.Policy { return &proxy.Policy{Tenant: tenant} }
-	key := func(k, tenant string, expires time.Time) proxy.Key {
-		return proxy.Key{SHA256: sha256.Sum256([]byte(k)), Expires: expires, Policy: policy(tenant)}
+	policy := func(name string) *tenant.Policy { return &tenant.Policy{Tenant: name} }
+	key := func(k, name string, expires time.Time) tenant.Key {
+		return tenant.Key{SHA256: sha256.Sum256([]byte(k)), Expires: expires, Policy: policy(name)}
 	}
-	d := proxy.NewDirectory(proxy.Tenants{
-		Keys: []proxy.Key{
+	d := tenant.NewDirectory(tenant.Tenants{
+		Keys: []tenant.Key{
 			key("ka", "a", time.Time{}), key("ka2", "a", now.Add(time.Hour)),
 			key("kb", "b", now.Add(-time.Second)),
 		},
@@ -161,7 +160,7 @@ func TestDirectory(t *testing.T) {
 	if p := d.ByName("b"); p == nil || p.Tenant != "b" || d.ByName("nobody") != nil || d.ByName("").Tenant != "strangers" {
 		t.Error("names do not lead to policies")
 	}
-	if closed := proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{key("k", "a", time.Time{})}}); closed.ByKey("x", now) != nil || closed.ByKey("", now) != nil {
+	if closed := tenant.NewDirectory(tenant.Tenants{Keys: []tenant.Key{key("k", "a", time.Time{})}}); closed.ByKey("x", now) != nil || closed.ByKey("", now) != nil {
 		t.Error("a stranger was let in")
 	}
 }
@@ -169,11 +168,11 @@ func TestDirectory(t *testing.T) {
 // The cost of a look-up does not grow with the number of keys.
 func BenchmarkByKey(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
-		keys := make([]proxy.Key, n)
+		keys := make([]tenant.Key, n)
 		for i := range keys {
-			keys[i] = proxy.Key{SHA256: sha256.Sum256(fmt.Append(nil, i)), Policy: &proxy.Policy{Tenant: "t"}}
+			keys[i] = tenant.Key{SHA256: sha256.Sum256(fmt.Append(nil, i)), Policy: &tenant.Policy{Tenant: "t"}}
 		}
-		d := proxy.NewDirectory(proxy.Tenants{Keys: keys})
+		d := tenant.NewDirectory(tenant.Tenants{Keys: keys})
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

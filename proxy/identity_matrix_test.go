@@ -98,13 +98,13 @@ func TestIdentityMatrix(t *testing.T) {
 	anybody, ofTrusted := credentials(t, s)
 	refusals := map[string]bool{} // the bodies of 401
 	for policy, change := range policies {
-		named := map[string]*proxy.Policy{}
+		named := map[string]*tenant.Policy{}
 		for _, name := range []string{"key", "jwt", "jwt2", "header", "web"} {
 			named[name] = policyOf(name, change)
 		}
 		old.Policy, early.Policy = named["key"], named["key"]
-		tenants := proxy.Tenants{
-			Keys:    []proxy.Key{keyOf("k-key", named["key"]), old, early},
+		tenants := tenant.Tenants{
+			Keys:    []tenant.Key{keyOf("k-key", named["key"]), old, early},
 			Issuers: []tenant.Issuer{s.Trusted()}, Named: slices.Collect(maps.Values(named)),
 			Rules: []tenant.ClaimRule{
 				{Tenant: "jwt", Issuer: tenanttest.Name, Claims: map[string][]string{"groups": {"jwt"}}},
@@ -156,10 +156,10 @@ func TestIdentityMatrix(t *testing.T) {
 }
 
 // matrix returns the routes, as request lines, and the policies of the tests of who may do what.
-func matrix() (routes map[string]string, policies map[string]func(*proxy.Policy)) {
-	own := func(p *proxy.Policy) { p.Upstream, p.Routes = "ours", []string{"/chat/completions"} }
+func matrix() (routes map[string]string, policies map[string]func(*tenant.Policy)) {
+	own := func(p *tenant.Policy) { p.Upstream, p.Routes = "ours", []string{"/chat/completions"} }
 	routes = map[string]string{"chat": "POST /v1/chat/completions", "models": "GET /v1/models", "files": "DELETE /v1/files/x", "spelt": "POST /v1//chat/completions"}
-	return routes, map[string]func(*proxy.Policy){"relayed": nil, "ours": own, "off": func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off }}
+	return routes, map[string]func(*tenant.Policy){"relayed": nil, "ours": own, "off": func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off }}
 }
 
 // relayed is the credential that the upstream gets under a policy.
@@ -219,8 +219,8 @@ func TestTrustedPeersPages(t *testing.T) {
 	u := newUpstream(t, func(_ seen, w io.Writer) {
 		_, _ = io.WriteString(w, "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Headers: *\r\n\r\n")
 	})
-	tenants := proxy.Tenants{
-		Keys: []proxy.Key{keyOf("k-key", policyOf("acme", nil))}, Named: []*proxy.Policy{policyOf("beta", nil)},
+	tenants := tenant.Tenants{
+		Keys: []tenant.Key{keyOf("k-key", policyOf("acme", nil))}, Named: []*tenant.Policy{policyOf("beta", nil)},
 		Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Origins: []string{"https://app.example"},
 	}
 	g := start(t, proxy.Config{Tenants: tenants, Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}}, nil)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy"
 	"sidenote/proxy/tenant"
 )
 
@@ -19,7 +18,7 @@ func TestKeyValidity(t *testing.T) {
 	first, last := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 5, 3, 0, 0, 0, 0, time.UTC)
 	k := keyOf("k", policyOf("acme", nil))
 	k.NotBefore, k.Expires = first, last
-	d := proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{k}, Unknown: policyOf("web", nil)})
+	d := tenant.NewDirectory(tenant.Tenants{Keys: []tenant.Key{k}, Unknown: policyOf("web", nil)})
 	for at, want := range map[time.Time]bool{
 		first.Add(-1): false, first: true, last: true, last.Add(1): false,
 	} {
@@ -34,17 +33,17 @@ func TestKeyValidity(t *testing.T) {
 func TestKeyUses(t *testing.T) {
 	named := keyOf("ka", policyOf("acme", nil))
 	named.Name = "chat-app"
-	tenants := proxy.Tenants{Keys: []proxy.Key{named, keyOf("kb", policyOf("beta", nil))}, Uses: new(tenant.KeyUses)}
-	used := func(d *proxy.Directory, tenant string) time.Time {
+	tenants := tenant.Tenants{Keys: []tenant.Key{named, keyOf("kb", policyOf("beta", nil))}, Uses: new(tenant.KeyUses)}
+	used := func(d *tenant.Directory, name string) time.Time {
 		t.Helper()
 		list := d.KeyList()
-		i := slices.IndexFunc(list, func(k proxy.KeyInfo) bool { return k.Tenant == tenant })
-		if sum := sha256.Sum256([]byte("ka")); tenant == "acme" && (list[i].Name != "chat-app" || list[i].Prefix != hex.EncodeToString(sum[:])[:8]) || strings.Contains(fmt.Sprintf("%v", list), hex.EncodeToString(sum[:])[:9]) {
+		i := slices.IndexFunc(list, func(k tenant.KeyInfo) bool { return k.Tenant == name })
+		if sum := sha256.Sum256([]byte("ka")); name == "acme" && (list[i].Name != "chat-app" || list[i].Prefix != hex.EncodeToString(sum[:])[:8]) || strings.Contains(fmt.Sprintf("%v", list), hex.EncodeToString(sum[:])[:9]) {
 			t.Errorf("the list is %+v", list)
 		}
 		return list[i].LastUsed()
 	}
-	d := proxy.NewDirectory(tenants)
+	d := tenant.NewDirectory(tenants)
 	if last := used(d, "acme"); !last.IsZero() {
 		t.Errorf("an unused key was used at %s", last)
 	}
@@ -52,7 +51,7 @@ func TestKeyUses(t *testing.T) {
 	d.ByKey("ka", now.Add(-time.Hour))
 	d.ByKey("ka", now)
 	d.ByKey("stranger", now)
-	for name, d := range map[string]*proxy.Directory{"this": d, "the next": proxy.NewDirectory(tenants)} {
+	for name, d := range map[string]*tenant.Directory{"this": d, "the next": tenant.NewDirectory(tenants)} {
 		if a, b := used(d, "acme"), used(d, "beta"); !a.Equal(now.Truncate(time.Minute)) || !b.IsZero() {
 			t.Errorf("%s directory says %s and %s", name, a, b)
 		}
@@ -61,7 +60,7 @@ func TestKeyUses(t *testing.T) {
 
 // Finding a caller by its key, and noting that, costs no allocation.
 func TestRecogniseAllocates(t *testing.T) {
-	d := proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{keyOf("k", policyOf("acme", nil))}})
+	d := tenant.NewDirectory(tenant.Tenants{Keys: []tenant.Key{keyOf("k", policyOf("acme", nil))}})
 	now := time.Now()
 	if n := testing.AllocsPerRun(100, func() { now = now.Add(time.Minute); d.ByKey("k", now) }); n > 0 {
 		t.Errorf("%v allocations", n)

@@ -18,10 +18,10 @@ func TestKillSwitch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shadowed := policyOf("umbra", func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Shadow })
+	shadowed := policyOf("umbra", func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Shadow })
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: up.url}},
-		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("a", policyOf("acme", nil)), keyOf("u", shadowed)}},
+		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("a", policyOf("acme", nil)), keyOf("u", shadowed)}},
 		Switch:    modes,
 	}, nil)
 	f := func(limit rewrite.Mode, key, line, status, mode, from string, sources bool) {

@@ -13,6 +13,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite/model"
 )
 
@@ -116,7 +117,7 @@ func usageLies(t *testing.T) {
 // Sidenote-Status lists the token counts of a request that was counted.
 func TestStatusOfCountedRequest(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	g := open(t, u, func(p *proxy.Policy) { p.Rewrite.CountWhole = true })
+	g := open(t, u, func(p *tenant.Policy) { p.Rewrite.CountWhole = true })
 	resp, _ := g.post(t, chatBody)
 	status := resp.Header.Get(report.HeaderStatus)
 	if !strings.Contains(status, "; window=1048576; request=") || !strings.Contains(status, "; messages=") || !strings.HasSuffix(status, "; reserved-output=4096") {

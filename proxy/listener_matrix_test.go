@@ -130,7 +130,7 @@ func TestListenerMatrix(t *testing.T) {
 	anybody, ofTrusted := credentials(t, s)
 	refusals := map[string]bool{}
 	for policy, change := range policies {
-		named := map[string]*proxy.Policy{}
+		named := map[string]*tenant.Policy{}
 		for _, name := range []string{"key", "jwt", "jwt2", "header", "port"} {
 			named[name] = policyOf(name, change)
 		}
@@ -138,8 +138,8 @@ func TestListenerMatrix(t *testing.T) {
 		old.Expires, early.NotBefore = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 		g := start(t, proxy.Config{
 			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}, "ours": {BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")}},
-			Tenants: proxy.Tenants{
-				Keys:    []proxy.Key{keyOf("k-key", named["key"]), old, early},
+			Tenants: tenant.Tenants{
+				Keys:    []tenant.Key{keyOf("k-key", named["key"]), old, early},
 				Issuers: []tenant.Issuer{s.Trusted()}, Named: slices.Collect(maps.Values(named)), Certificates: []string{"gateway.test"},
 				Rules: []tenant.ClaimRule{
 					{Tenant: "jwt", Issuer: tenanttest.Name, Claims: map[string][]string{"groups": {"jwt"}}},

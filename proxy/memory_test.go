@@ -20,6 +20,7 @@ import (
 	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 )
 
 // limitMemory limits the memory of this process to 128 MiB during the test. Of these
@@ -60,14 +61,14 @@ func TestBodiesHaveTheirShare(t *testing.T) {
 	if n := reporttest.Count(t, g.metrics, "sidenote_shed_total", "memory"); n < many-most {
 		t.Errorf("%v counted of %d", n, many-most)
 	}
-	if resp := g.untilServed(t, chat(chatBody)); resp.StatusCode != 200 {
+	if resp := g.untilServed(t, chatRequest(chatBody)); resp.StatusCode != 200 {
 		t.Errorf("a small one beside them: %d", resp.StatusCode)
 	}
 	u.next(t)
 	for _, c := range conns {
 		c.Close()
 	}
-	large := chat(text + `"}]}`)
+	large := chatRequest(text + `"}]}`)
 	for range 2 * most {
 		if resp := g.untilServed(t, large); resp.StatusCode != 200 {
 			t.Errorf("a large one after them: %d", resp.StatusCode)
@@ -120,7 +121,7 @@ func TestM27FreedMemoryIsUsedAtOnce(t *testing.T) {
 	before := debug.SetMemoryLimit(limit)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	u := newUpstream(t, answerJSON("{}"))
-	large := chat(`{"messages":[{"role":"user","content":"` + strings.Repeat("x", size) + `"}]}`)
+	large := chatRequest(`{"messages":[{"role":"user","content":"` + strings.Repeat("x", size) + `"}]}`)
 	b := ballast(t, 190<<20)
 	g := open(t, u, nil)
 	runtime.KeepAlive(b)
@@ -165,7 +166,7 @@ func TestM27CollectsWhileTight(t *testing.T) {
 		t.Error("nothing was refused")
 	}
 	runtime.KeepAlive(b)
-	if resp := g.untilServed(t, chat(chatBody)); resp.StatusCode != 200 {
+	if resp := g.untilServed(t, chatRequest(chatBody)); resp.StatusCode != 200 {
 		t.Errorf("after it was freed: %d", resp.StatusCode)
 	}
 }
@@ -175,8 +176,8 @@ func TestM27CollectsWhileTight(t *testing.T) {
 func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 	limitMemory(t)
 	u := newUpstream(t, answerJSON("{}"))
-	lenient := open(t, u, func(p *proxy.Policy) { p.MaxRewriteBytes = 64 << 20 })
-	strict := open(t, u, func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure, p.MaxRewriteBytes = true, 64<<20 })
+	lenient := open(t, u, func(p *tenant.Policy) { p.MaxRewriteBytes = 64 << 20 })
+	strict := open(t, u, func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure, p.MaxRewriteBytes = true, 64<<20 })
 	plain := func(size int) string {
 		return `{"messages":[{"role":"user","content":"` + strings.Repeat("x", size) + `"}]}`
 	}
@@ -195,10 +196,10 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 		return b.String()
 	}
 	bomb := pack(plain(31 << 20))
-	if resp := strict.untilServed(t, chat(bomb, "Content-Encoding: gzip")); resp.StatusCode != 413 {
+	if resp := strict.untilServed(t, chatRequest(bomb, "Content-Encoding: gzip")); resp.StatusCode != 413 {
 		t.Errorf("strict: %d", resp.StatusCode)
 	}
-	resp := lenient.untilServed(t, chat(bomb, "Content-Encoding: gzip"))
+	resp := lenient.untilServed(t, chatRequest(bomb, "Content-Encoding: gzip"))
 	if got := resp.Header.Get(report.HeaderStatus); resp.StatusCode != 200 || got != "untouched; reason=body-too-large" {
 		t.Errorf("lenient: %d, %s", resp.StatusCode, got)
 	}
@@ -209,7 +210,7 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 	if resp := strict.untilServed(t, large); resp.StatusCode != 413 {
 		t.Errorf("uncompressed: %d", resp.StatusCode)
 	}
-	body := chat(pack(plain(8<<20)), "Content-Encoding: gzip")
+	body := chatRequest(pack(plain(8<<20)), "Content-Encoding: gzip")
 	for range 5 { // each gives back what it took
 		if resp := lenient.untilServed(t, body); resp.StatusCode != 200 {
 			t.Errorf("%d", resp.StatusCode)
@@ -230,7 +231,7 @@ func (bodyWatch) Answered(*report.Report, answer.Text)     {}
 func TestStreamsHoldNoBodies(t *testing.T) {
 	body := `{"stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("x", 200<<10) + `"}]}`
 	for name, request := range map[string]string{
-		"plain": chat(body), "compressed": chat(gzipped(t, body), "Content-Encoding: gzip"), "not JSON": chat(body + "]"),
+		"plain": chatRequest(body), "compressed": chatRequest(gzipped(t, body), "Content-Encoding: gzip"), "not JSON": chatRequest(body + "]"),
 	} {
 		u, events, _, _ := streamer(t)
 		watch := make(bodyWatch, 1)

@@ -9,7 +9,6 @@ import (
 
 	"sidenote/proxy/answer"
 	"sidenote/proxy/route"
-	"sidenote/proxy/spend"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -28,7 +27,7 @@ func measure(x *exchange, body []byte) error {
 
 // meterBody makes a body that goes to an upstream ready to be metered in r, which p reads.
 func meterBody(x *exchange, r *rewrite.MeteredRequest, p *rewrite.Parser, body []byte, to *backend) error {
-	if err := r.ReadBy(p, spend.RouteOf(x.target.Route), body); err != nil {
+	if err := r.ReadBy(p, meteredRouteOf(x.target.Route), body); err != nil {
 		return err
 	}
 	m := x.setup.rewriter.Models.Model(r.ModelName())

@@ -12,6 +12,7 @@ import (
 	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -40,10 +41,10 @@ func TestMeteredRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, metered := range []bool{true, false} {
 				u := newUpstream(t, answerJSON("{}"))
-				g := open(t, u, func(p *proxy.Policy) {
+				g := open(t, u, func(p *tenant.Policy) {
 					p.Metered, p.OutputCap, p.Rewrite.Knowledge = metered, 1000, nil
 				})
-				resp := g.raw(t, strings.Replace(chat(c.body), "/v1/chat/completions", c.path, 1))
+				resp := g.raw(t, strings.Replace(chatRequest(c.body), "/v1/chat/completions", c.path, 1))
 				answer, err := io.ReadAll(resp.Body)
 				if err != nil {
 					t.Fatal(err)
@@ -74,9 +75,9 @@ func TestMeteredRequests(t *testing.T) {
 func TestMeteredCompressed(t *testing.T) {
 	for body, want := range map[string]string{`{"max_tokens":7,"prompt":"a"}`: "", `{"prompt":"a"}`: `{"max_tokens":16,"prompt":"a"}`} {
 		u := newUpstream(t, answerJSON("{}"))
-		g := open(t, u, func(p *proxy.Policy) { p.Metered = true })
+		g := open(t, u, func(p *tenant.Policy) { p.Metered = true })
 		packed := gzipped(t, body)
-		g.raw(t, strings.Replace(chat(packed, "Content-Encoding: gzip"), "/v1/chat/completions", "/v1/completions", 1))
+		g.raw(t, strings.Replace(chatRequest(packed, "Content-Encoding: gzip"), "/v1/chat/completions", "/v1/completions", 1))
 		encoding := ""
 		if want == "" {
 			want, encoding = packed, "gzip"
@@ -122,11 +123,11 @@ func TestMeteredStreams(t *testing.T) {
 				})
 				cfg := proxy.Config{
 					Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url, NoUsageOption: c.noUsage}},
-					Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Metered, p.Rewrite.Knowledge = c.metered, nil })},
+					Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.Metered, p.Rewrite.Knowledge = c.metered, nil })},
 				}
 				g := start(t, cfg, nil)
 				rest := `"max_tokens":9,"stream":true,` + chatBody[1:]
-				resp := g.raw(t, strings.Replace(chat("{"+c.request+rest, "Accept-Encoding: gzip"), "/v1/chat/completions", path, 1))
+				resp := g.raw(t, strings.Replace(chatRequest("{"+c.request+rest, "Accept-Encoding: gzip"), "/v1/chat/completions", path, 1))
 				if got, err := io.ReadAll(resp.Body); err != nil || string(got) != c.answer {
 					t.Errorf("the client got %q, %v", got, err)
 				}
@@ -167,13 +168,13 @@ func TestMeteredTextIsCounted(t *testing.T) {
 				fmt.Fprintf(w, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", c.head, max(c.length, len(c.answer)), c.answer)
 				_ = w.(io.Closer).Close()
 			})
-			g := open(t, u, func(p *proxy.Policy) { p.Metered = true })
+			g := open(t, u, func(p *tenant.Policy) { p.Metered = true })
 			for _, busy := range []bool{false, true} {
 				free := func() {}
 				if busy {
 					free = proxy.OccupyDecoders(g.server)
 				}
-				resp := g.raw(t, chat(strings.Replace(chatBody, "{", `{"stream":true,`, 1)))
+				resp := g.raw(t, chatRequest(strings.Replace(chatBody, "{", `{"stream":true,`, 1)))
 				_, _ = io.Copy(io.Discard, resp.Body) // some are cut
 				if r := g.reports.next(t); r.Generated != c.want {
 					t.Errorf("busy %t: counted %+v, %s", busy, r.Generated, r.UsageFound)
@@ -190,7 +191,7 @@ func TestMeteredTextIsCounted(t *testing.T) {
 // A client that leaves in a stream is charged what has come until then. (C2)
 func TestMeteredClientLeaves(t *testing.T) {
 	u, events, _, gone := streamer(t)
-	g := open(t, u, func(p *proxy.Policy) { p.Metered = true })
+	g := open(t, u, func(p *tenant.Policy) { p.Metered = true })
 	_, r, c := g.stream(t)
 	const event = "data: {\"choices\":[{\"delta\":{\"content\":\"abc\"}}]}\n\n"
 	events <- event
@@ -232,14 +233,14 @@ func TestMeteredLimitFitsWindow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, b := newUpstream(t, answerJSON("{}")), newTill(t)
-			p := limited(t, c.limits, func(p *proxy.Policy) { p.OutputCap, p.Rewrite.Knowledge = 0, c.knowledge })
+			p := limited(t, c.limits, func(p *tenant.Policy) { p.OutputCap, p.Rewrite.Knowledge = 0, c.knowledge })
 			cfg := proxy.Config{
 				Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-				Tenants:   proxy.Tenants{Unknown: p},
+				Tenants:   tenant.Tenants{Unknown: p},
 				Budgets:   b.meter,
 			}
 			g := startWith(t, cfg, &rewrite.Rewriter{Retriever: retrieval.Func(fromBases), Models: smallModel{}})
-			g.raw(t, strings.Replace(chat(c.body), "/v1/chat/completions", c.path, 1))
+			g.raw(t, strings.Replace(chatRequest(c.body), "/v1/chat/completions", c.path, 1))
 			var up struct {
 				MaxTokens       int `json:"max_tokens"`
 				MaxOutputTokens int `json:"max_output_tokens"`

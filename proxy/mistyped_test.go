@@ -7,6 +7,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -15,12 +16,12 @@ import (
 // neither their names nor that they exist are told.
 func TestMistypedBase(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	having := func(tenant string, bases ...string) *proxy.Policy {
-		return policyOf(tenant, func(p *proxy.Policy) { p.Rewrite.Knowledge = bases })
+	having := func(name string, bases ...string) *tenant.Policy {
+		return policyOf(name, func(p *tenant.Policy) { p.Rewrite.Knowledge = bases })
 	}
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants: proxy.Tenants{Keys: []proxy.Key{
+		Tenants: tenant.Tenants{Keys: []tenant.Key{
 			keyOf("ka", having("acme", "kb-acme", "product-v1")), keyOf("kb", having("beta", "handbook", "product-v2")),
 		}},
 	}, nil)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy/form"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -27,7 +27,7 @@ func (q *request) checkTargetModels() error {
 func (q *request) checkQuery() error {
 	_, query, _ := bytes.Cut(q.ctx.Request.Header.RequestURI(), []byte("?"))
 	if text, err := url.QueryUnescape(string(query)); err != nil || strings.Contains(strings.ToLower(text), "model") {
-		return &Error{Reason: report.ReasonPath, Message: "The query could name a model; name it in the body only."}
+		return &tenant.APIError{Reason: report.ReasonPath, Message: "The query could name a model; name it in the body only."}
 	}
 	return nil
 }
@@ -44,19 +44,19 @@ func (q *request) checkModels(body []byte) error {
 		return err
 	}
 	if len(names) == 0 && len(q.target.PathModels()) == 0 {
-		return &Error{Reason: report.ReasonModel, Message: "The request names no model, and your key is for some models only; name one in the field model."}
+		return &tenant.APIError{Reason: report.ReasonModel, Message: "The request names no model, and your key is for some models only; name one in the field model."}
 	}
 	return q.policy.Models.Allow(names...)
 }
 
 // bodyModels returns the models that a body names, if it can be told for all servers.
 func bodyModels(h *fasthttp.RequestHeader, body []byte) ([]string, error) {
-	kind, boundary, err := form.Type(h)
+	kind, boundary, err := formType(h)
 	switch {
 	case err != nil:
 		return nil, err
-	case kind == form.Form:
-		return form.Models(body, boundary)
+	case kind == Form:
+		return formModels(body, boundary)
 	}
 	return rewrite.NamedModels(body)
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
 func TestModelsHas(t *testing.T) {
-	list := proxy.Models{"gpt-5*", "o3", "vendor/x-*"}
+	list := tenant.Models{"gpt-5*", "o3", "vendor/x-*"}
 	for name, want := range map[string]bool{
 		"gpt-5": true, "gpt-5-mini": true, "o3": true, "vendor/x-1": true,
 		"gpt-4": false, "GPT-5": false, " gpt-5": false, "o3-mini": false, "": false, "*": false, "vendor/": false,
@@ -21,7 +21,7 @@ func TestModelsHas(t *testing.T) {
 		if list.Has(name) != want {
 			t.Errorf("%q: %v", name, !want)
 		}
-		if !proxy.Models(nil).Has(name) || (proxy.Models{}).Has(name) {
+		if !tenant.Models(nil).Has(name) || (tenant.Models{}).Has(name) {
 			t.Errorf("%q: no list, or an empty one", name)
 		}
 	}
@@ -40,8 +40,8 @@ func field(name, value string) string {
 // modelRig has a tenant with a list of models, and these routes open.
 func modelRig(t *testing.T, u *stubUpstream) *rig {
 	t.Helper()
-	return open(t, u, func(p *proxy.Policy) {
-		p.Models, p.MaxRewriteBytes = proxy.Models{"gpt-5*", "o3"}, 4000
+	return open(t, u, func(p *tenant.Policy) {
+		p.Models, p.MaxRewriteBytes = tenant.Models{"gpt-5*", "o3"}, 4000
 		p.Routes = []string{"/chat/completions", "/completions", "/embeddings", "/responses", "/moderations", "/models", "/audio/transcriptions"}
 	})
 }

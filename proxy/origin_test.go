@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // An elsewhere is a listener whose connections have a local address that other machines
@@ -44,7 +45,7 @@ func (g *rig) elsewhere(t *testing.T) *rig {
 func startKeyless(t *testing.T, u *stubUpstream) *rig {
 	t.Helper()
 	return openIn(t, u, func(c *proxy.Config) {
-		c.Tenants.Keys = []proxy.Key{keyOf("ka", policyOf("beta", nil))}
+		c.Tenants.Keys = []tenant.Key{keyOf("ka", policyOf("beta", nil))}
 		c.Tenants.Origins = []string{"https://app.example", "http://*.dev.example:3000", "moz-extension:"}
 		c.Tenants.Hosts = []string{"sidenote.example", "*.corp.example"}
 	})
@@ -230,7 +231,7 @@ func TestM26Preflights(t *testing.T) {
 	welcome.want(t, u, "listed page", preflight("https://app.example", "sidenote.example"), 204, "")
 
 	keyed := openIn(t, u, func(c *proxy.Config) {
-		c.Tenants = proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("beta", nil))}}
+		c.Tenants = tenant.Tenants{Keys: []tenant.Key{keyOf("ka", policyOf("beta", nil))}}
 	})
 	keyed.want(t, u, "all have keys", preflight("https://evil.example", "evil.example"), 204, "")
 	resp := keyed.raw(t, "GET /v1/files HTTP/1.1\r\nHost: evil.example\r\nOrigin: https://evil.example\r\n\r\n")

@@ -6,26 +6,26 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
 // overriding returns changes that give a policy overrides: for gpt-4* mode off, for o3 a
 // budget of 10 tokens and no names in the headers, for one deployment mode off.
-func overriding(p *proxy.Policy) {
-	with := func(hash string, change func(*proxy.Policy)) *proxy.Policy {
+func overriding(p *tenant.Policy) {
+	with := func(hash string, change func(*tenant.Policy)) *tenant.Policy {
 		o := *p
 		o.Hash, o.Overrides = hash, nil
 		change(&o)
 		return &o
 	}
-	off := func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off }
-	p.Overrides = []proxy.Override{
-		{Models: proxy.Models{"gpt-4*"}, Policy: with("0000000a", off)},
-		{Models: proxy.Models{"o3", "gpt-4o"}, Policy: with("0000000b", func(p *proxy.Policy) { p.Rewrite.ContextTokens = 10 })},
+	off := func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off }
+	p.Overrides = []tenant.Override{
+		{Models: tenant.Models{"gpt-4*"}, Policy: with("0000000a", off)},
+		{Models: tenant.Models{"o3", "gpt-4o"}, Policy: with("0000000b", func(p *tenant.Policy) { p.Rewrite.ContextTokens = 10 })},
 		{Routes: []string{"/deployments/small/chat/completions"}, Policy: with("0000000c", off)},
-		{Models: proxy.Models{"named"}, Routes: []string{"/app/chat/completions"}, Policy: with("0000000d", func(p *proxy.Policy) { p.Expose = report.ExposeNone })},
+		{Models: tenant.Models{"named"}, Routes: []string{"/app/chat/completions"}, Policy: with("0000000d", func(p *tenant.Policy) { p.Expose = report.ExposeNone })},
 	}
 }
 
@@ -98,7 +98,7 @@ func TestOverridesOfAmbiguousChats(t *testing.T) {
 // If one override is strict, so is the policy towards bodies that cannot be read.
 func TestStrictOverride(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
-	g := open(t, u, func(p *proxy.Policy) {
+	g := open(t, u, func(p *tenant.Policy) {
 		overriding(p)
 		p.Overrides[1].Policy.Rewrite.RefuseOnFailure, p.MaxRewriteBytes = true, 500
 	})

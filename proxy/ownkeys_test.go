@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // A key made by `sidenote key new` is for Sidenote only: no upstream gets it, whether it is
@@ -25,18 +26,18 @@ func TestM06TenantsKeysStayHere(t *testing.T) {
 	})
 	late := keyOf(expired, policyOf("acme", nil))
 	late.Expires = time.Now().Add(-time.Hour)
-	rigFor := func(tenants proxy.Tenants, key string) *rig {
+	rigFor := func(tenants tenant.Tenants, key string) *rig {
 		up := proxy.Upstream{BaseURL: u.url}
 		if key != "" {
 			up.APIKey = proxy.NewSecret(key)
 		}
 		return start(t, proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": up}, Tenants: tenants}, nil)
 	}
-	keys := []proxy.Key{keyOf(known, policyOf("acme", nil)), late, keyOf(theirs, policyOf("beta", nil))}
-	keyed := rigFor(proxy.Tenants{Keys: keys}, "")
-	open := rigFor(proxy.Tenants{Keys: keys, Unknown: policyOf("web", nil)}, "")
-	anyone := rigFor(proxy.Tenants{Unknown: policyOf("web", nil)}, "")
-	ours := rigFor(proxy.Tenants{Keys: keys, Unknown: policyOf("web", nil)}, "sk-ours")
+	keys := []tenant.Key{keyOf(known, policyOf("acme", nil)), late, keyOf(theirs, policyOf("beta", nil))}
+	keyed := rigFor(tenant.Tenants{Keys: keys}, "")
+	open := rigFor(tenant.Tenants{Keys: keys, Unknown: policyOf("web", nil)}, "")
+	anyone := rigFor(tenant.Tenants{Unknown: policyOf("web", nil)}, "")
+	ours := rigFor(tenant.Tenants{Keys: keys, Unknown: policyOf("web", nil)}, "sk-ours")
 
 	const chatting, listing = "POST /v1/chat/completions", "GET /v1/models"
 	const preflight, upgrade = "OPTIONS /v1/chat/completions", "GET /v1/realtime"
@@ -72,7 +73,7 @@ func TestM06TenantsKeysStayHere(t *testing.T) {
 		request := c.request + " HTTP/1.1\r\nHost: localhost\r\n" + c.lines + "\r\n"
 		switch c.request {
 		case chatting:
-			request = chat(chatBody, strings.Split(c.lines, "\r\n")...)
+			request = chatRequest(chatBody, strings.Split(c.lines, "\r\n")...)
 		case upgrade:
 			request += "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 		default:

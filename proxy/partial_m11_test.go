@@ -8,6 +8,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -38,7 +39,7 @@ func TestM11PartialResults(t *testing.T) {
 		t.Helper()
 		g := start(t, proxy.Config{
 			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-			Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+			Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 				p.Rewrite.Knowledge, p.Rewrite.Search.Deadline = []string{"kb-acme", "kb-late"}, 20*time.Millisecond
 				p.Rewrite.OnEmpty = rewrite.EmptyRefuse // a search that failed does not count as empty
 				p.Rewrite.RefuseOnFailure, p.Rewrite.RefuseOnPartial = refuseFailed, refusePartial
@@ -77,7 +78,7 @@ func TestM11NotSearchedIsNotEmpty(t *testing.T) {
 	for _, empty := range []rewrite.OnEmpty{rewrite.EmptyRefuse, rewrite.EmptyNotice} {
 		g := start(t, proxy.Config{
 			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-			Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = empty, "Not covered." })},
+			Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.Rewrite.OnEmpty, p.Rewrite.EmptyAnswer = empty, "Not covered." })},
 		}, retrieval.Func(nothing))
 		f := func(body, up, says string, lines ...string) {
 			t.Helper()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // answersWanted is how many answers TestPipelinedTenants reads.
@@ -38,7 +39,7 @@ func TestPipelinedTenants(t *testing.T) {
 	acme, beta := policyOf("acme", nil), policyOf("beta", nil)
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("canary-key-acme", acme), keyOf("canary-key-beta", beta)}},
+		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("canary-key-acme", acme), keyOf("canary-key-beta", beta)}},
 	}, nil)
 	go func() { // neither is checked, and nothing may wait for them
 		for {
@@ -78,7 +79,7 @@ func TestPipelinedTenants(t *testing.T) {
 				}
 				own, _ := tenantOf(i)
 				body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, question(i))
-				if _, err := io.WriteString(c, chat(body, "Authorization: Bearer canary-key-"+own)); err != nil {
+				if _, err := io.WriteString(c, chatRequest(body, "Authorization: Bearer canary-key-"+own)); err != nil {
 					return // the reader tells why
 				}
 			}

@@ -5,9 +5,8 @@ import (
 	"strings"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
-	"sidenote/proxy/spend"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -18,7 +17,7 @@ func useHelpers(x *exchange, p *rewrite.Policy, req *rewrite.Request) {
 	if p.Planner.MaxQueries+p.Rerank.Documents == 0 && p.Grade.By == "" || p.Mode == rewrite.Off {
 		return
 	}
-	of := planning.Request{
+	of := PlanRequest{
 		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: &x.policy.Budget,
 		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI(), p.Planner.Model), Credentials: credentials(&x.request),
 	}
@@ -33,9 +32,9 @@ func bare(x *exchange, p *rewrite.Policy, req *rewrite.Request) budget.Amount {
 	if x.metered == nil {
 		return budget.Amount{}
 	}
-	of := spend.Demand{Prompt: int64(x.setup.rewriter.Count(*p, req)), Refers: req.Attachments > 0}
+	of := Demand{Prompt: int64(x.setup.rewriter.Count(*p, req)), Refers: req.Attachments > 0}
 	fitAnswer(x, of.Prompt)
-	return spend.Estimate(&x.policy.Budget, spend.Request{Route: x.target.Route, Body: x.metered, Row: x.row}, of)
+	return estimateCall(&x.policy.Budget, SpendRequest{Route: x.target.Route, Body: x.metered, Row: x.row}, of)
 }
 
 // credentials are those with which the caller's own request goes to its upstream, copied; nil if
@@ -49,7 +48,7 @@ func credentials(q *request) http.Header {
 		canonical := http.CanonicalHeaderKey(string(name))
 		switch canonical {
 		case "Authorization", "Api-Key", "X-Api-Key", "Openai-Organization", "Openai-Project":
-			if text := string(value); !strings.Contains(text, KeyPrefix) {
+			if text := string(value); !strings.Contains(text, tenant.KeyPrefix) {
 				if h == nil {
 					h = http.Header{}
 				}

@@ -11,9 +11,9 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -45,11 +45,11 @@ func withPlanner(p planned, m *budget.Meter) (func(*proxy.Config), retrieval.Ret
 		Join: func(string, iter.Seq[string]) []retrieval.Turn { return nil },
 	}
 	return func(cfg *proxy.Config) {
-		cfg.Planners = &planning.Planners{Upstreams: map[string]planning.Upstream{"stub": {API: p}}, Plans: p, Models: testModels{}, Meter: m}
+		cfg.Planners = &proxy.Planners{Upstreams: map[string]proxy.PlanUpstream{"stub": {API: p}}, Plans: p, Models: testModels{}, Meter: m}
 	}, search
 }
 
-func planner(p *proxy.Policy) {
+func planner(p *tenant.Policy) {
 	p.Rewrite.Knowledge = []string{"kb-acme"}
 	p.Rewrite.Planner = retrieval.PlanSettings{Model: "small", MaxQueries: 3, Turns: 3, Timeout: time.Second}
 }
@@ -73,7 +73,7 @@ func TestBudgetNoPlanner(t *testing.T) {
 			u, b := newUpstream(t, answerJSON(answer)), newTill(t)
 			change, search := withPlanner(plans(`["more"]`), b.meter)
 			// Under the limit of 1,700 the request takes some 500 bare and 1,200 with a source, a plan some 1,400.
-			g := openLimited(t, b, u, limited(t, only(budget.TokensPerDay, c.tokens), func(p *proxy.Policy) {
+			g := openLimited(t, b, u, limited(t, only(budget.TokensPerDay, c.tokens), func(p *tenant.Policy) {
 				planner(p)
 				p.Budget.Ladder = c.ladder
 				if name != "room" {
@@ -109,7 +109,7 @@ func TestPlannerHangs(t *testing.T) {
 		<-ctx.Done()
 		return services.LLMAnswer{}, ctx.Err()
 	}, nil)
-	cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+	cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 		planner(p)
 		p.Rewrite.Planner.Timeout = 50 * time.Millisecond
 	})}}
@@ -133,7 +133,7 @@ func TestPlannerSkips(t *testing.T) {
 	for _, mode := range []rewrite.Mode{rewrite.Inject, rewrite.Shadow} {
 		u := newUpstream(t, answerJSON(`{}`))
 		change, search := withPlanner(plans(`{"needs_retrieval": false}`), nil)
-		cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+		cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 			planner(p)
 			p.Rewrite.Mode = mode
 		})}}
@@ -181,13 +181,13 @@ func TestPlannerDeployment(t *testing.T) {
 			path <- to.Path
 			return services.LLMAnswer{Text: `["more"]`}, nil
 		}, nil)
-		cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+		cfg := proxy.Config{Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 			planner(p)
 			p.Rewrite.Planner.Model = model
 		})}}
 		change(&cfg)
 		g := start(t, cfg, search)
-		g.raw(t, strings.Replace(chat(chatBody), "/v1/chat/completions", "/openai/deployments/gpt-4o/chat/completions?api-version=1", 1))
+		g.raw(t, strings.Replace(chatRequest(chatBody), "/v1/chat/completions", "/openai/deployments/gpt-4o/chat/completions?api-version=1", 1))
 		close(path) // the answer came after the plan
 		if got, want := <-path, "/openai/deployments/"+deployment+"/chat/completions?api-version=1"; !strings.HasSuffix(got, want) {
 			t.Errorf("model %q: asked %s, want %s", model, got, want)

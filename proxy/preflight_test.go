@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // A preflight has no credentials. The upstream answers it; it is relayed without
@@ -18,26 +19,26 @@ func TestPreflight(t *testing.T) {
 	ours := proxy.Upstream{BaseURL: u.url, APIKey: proxy.NewSecret("sk-ours")}
 	open := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": ours},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil), Origins: []string{"https://app.example"}},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", nil), Origins: []string{"https://app.example"}},
 	}, nil)
 	keyed := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": ours},
-		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil))}},
+		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("ka", policyOf("acme", nil))}},
 	}, nil)
 	theirs := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil))}},
+		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("ka", policyOf("acme", nil))}},
 	}, nil)
 	files := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": ours},
-		Tenants: proxy.Tenants{Keys: []proxy.Key{
-			keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", func(p *proxy.Policy) { p.Routes = []string{"/files"} })),
+		Tenants: tenant.Tenants{Keys: []tenant.Key{
+			keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", func(p *tenant.Policy) { p.Routes = []string{"/files"} })),
 		}},
 	}, nil)
 	several := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}, "ours": ours},
-		Tenants: proxy.Tenants{Keys: []proxy.Key{
-			keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", func(p *proxy.Policy) { p.Upstream = "ours" })),
+		Tenants: tenant.Tenants{Keys: []tenant.Key{
+			keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", func(p *tenant.Policy) { p.Upstream = "ours" })),
 		}},
 	}, nil)
 	for _, c := range []struct {

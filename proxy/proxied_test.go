@@ -15,6 +15,7 @@ import (
 	"github.com/pires/go-proxyproto"
 
 	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/proxy/transport/transporttest"
 )
@@ -38,7 +39,7 @@ func TestProxyProtocol(t *testing.T) {
 	local := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("web", nil), Named: []*proxy.Policy{policyOf("acme", nil)}, Trusted: local},
+		Tenants:   tenant.Tenants{Unknown: policyOf("web", nil), Named: []*tenant.Policy{policyOf("acme", nil)}, Trusted: local},
 	}, nil)
 	authority := transporttest.NewAuthority()
 	settings := &tls.Config{Certificates: []tls.Certificate{authority.Issue(time.Now().Add(time.Hour)).TLS()}, MinVersion: tls.VersionTLS12}

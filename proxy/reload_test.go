@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -20,14 +21,14 @@ import (
 // setupNumber is a configuration whose parts carry one number: the key for the upstream, the
 // hash of the policy and its base.
 func setupNumber(u *stubUpstream, n int) proxy.Config {
-	p := policyOf("acme", func(p *proxy.Policy) {
+	p := policyOf("acme", func(p *tenant.Policy) {
 		p.Hash = fmt.Sprintf("%08d", n)
 		p.Rewrite.Knowledge = []string{fmt.Sprintf("kb-%d", n)}
 		p.Rewrite.Digest = p.Hash
 	})
 	return proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url, APIKey: proxy.NewSecret(fmt.Sprintf("sk-%d", n))}},
-		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("a", p)}},
+		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("a", p)}},
 	}
 }
 
@@ -119,7 +120,7 @@ func TestP3StreamKeepsItsSetup(t *testing.T) {
 	next := newUpstream(t, answerJSON(`{"from":"next"}`))
 	g := startWith(t, setupNumber(old, 1), rewriter())
 	go func() { more <- "data: 1\n\n" }()
-	resp := g.raw(t, chat(`{"model":"m","stream":true,"messages":[{"role":"user","content":"q"}]}`, "Authorization: Bearer a"))
+	resp := g.raw(t, chatRequest(`{"model":"m","stream":true,"messages":[{"role":"user","content":"q"}]}`, "Authorization: Bearer a"))
 	first := make([]byte, len("data: 1\n\n"))
 	if _, err := io.ReadFull(resp.Body, first); err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func TestP3RemovedUpstreamIsLeft(t *testing.T) {
 		return fromBases(ctx, q)
 	})}
 	g := startWith(t, setupNumber(old, 1), slow)
-	stream := g.raw(t, chat(`{"model":"m","stream":true,"messages":[{"role":"user","content":"q"}]}`, "Authorization: Bearer a"))
+	stream := g.raw(t, chatRequest(`{"model":"m","stream":true,"messages":[{"role":"user","content":"q"}]}`, "Authorization: Bearer a"))
 	g.post(t, `{"model":"m","messages":[{"role":"user","content":"q"}]}`, "Authorization: Bearer a")
 	late := make(chan string, 1)
 	go func() {

@@ -10,6 +10,7 @@ import (
 
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -22,8 +23,8 @@ type request struct {
 	life     context.Context // of all that is done for it: ends when the client leaves
 	target   route.Target
 	setup    *setup
-	caller   Caller
-	policy   *Policy // the caller's
+	caller   tenant.Caller
+	policy   *tenant.Policy // the caller's
 	upstream *backend
 }
 
@@ -42,25 +43,25 @@ func (s *Server) admit(q *request, now time.Time) error {
 	switch {
 	case s.shuttingDown.Load():
 		ctx.SetConnectionClose()
-		return &Error{Reason: report.ReasonShutdown, Message: "Sidenote is shutting down; try again."}
+		return &tenant.APIError{Reason: report.ReasonShutdown, Message: "Sidenote is shutting down; try again."}
 	case s.openRequests.Load() > s.concurrency:
 		s.metrics.Shed("concurrency")
-		return &Error{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
+		return &tenant.APIError{Reason: rewrite.ReasonOverload, Message: fmt.Sprintf("Sidenote serves %d requests at once and has no room for this one; try again.", s.concurrency)}
 	case s.memory.Tight(now):
 		return s.noRoom()
 	case ctx.IsConnect():
 		ctx.SetConnectionClose()
-		return &Error{Reason: report.ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
-	case bytes.Contains(ctx.RequestURI(), []byte(KeyPrefix)): // the upstream would see the key
-		return &Error{Reason: report.ReasonCredentials, Message: "The URL holds a key of Sidenote's; send it in the header Authorization as a bearer token."}
+		return &tenant.APIError{Reason: report.ReasonMisdirected, Message: "Sidenote is not a forward proxy; set it as the API's base URL instead of as HTTP proxy."}
+	case bytes.Contains(ctx.RequestURI(), []byte(tenant.KeyPrefix)): // the upstream would see the key
+		return &tenant.APIError{Reason: report.ReasonCredentials, Message: "The URL holds a key of Sidenote's; send it in the header Authorization as a bearer token."}
 	}
 	return nil
 }
 
 // noRoom counts and returns the refusal of a request for which memory is too short.
-func (s *Server) noRoom() *Error {
+func (s *Server) noRoom() *tenant.APIError {
 	s.metrics.Shed("memory")
-	return &Error{Reason: rewrite.ReasonOverload, Message: "Sidenote is short of memory and has no room for this request; try again."}
+	return &tenant.APIError{Reason: rewrite.ReasonOverload, Message: "Sidenote is short of memory and has no room for this request; try again."}
 }
 
 // identify finds the caller's policy and upstream and checks that this request
@@ -86,7 +87,7 @@ func (x *exchange) identify() error {
 }
 
 // usePolicy makes this a request of p's tenant.
-func (x *exchange) usePolicy(p *Policy) {
+func (x *exchange) usePolicy(p *tenant.Policy) {
 	p, from := p.Limited(x.server.modes, x.report.Time)
 	if x.target.Route == route.Chat {
 		x.report.SwitchedFrom = from
@@ -103,17 +104,17 @@ func (q *request) checkRoute(method []byte, routes []string) error {
 	case q.target.Ambiguous:
 		return q.ambiguous()
 	case !q.target.Allowed(method, routes):
-		return &Error{Reason: report.ReasonRouteRefused, Message: fmt.Sprintf("%s %s is not open to your key.", method, q.target.Path)}
+		return &tenant.APIError{Reason: report.ReasonRouteRefused, Message: fmt.Sprintf("%s %s is not open to your key.", method, q.target.Path)}
 	}
 	return nil
 }
 
 func (q *request) ambiguous() error {
-	return &Error{Reason: report.ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", q.target.Path)}
+	return &tenant.APIError{Reason: report.ReasonPath, Message: fmt.Sprintf("The path could be read as %q; send it in that form.", q.target.Path)}
 }
 
-func senderOf(ctx *fasthttp.RequestCtx) Sender {
-	return Sender{Header: &ctx.Request.Header, Peer: transport.PeerOf(ctx), Remote: ctx.RemoteAddr(), Local: ctx.LocalAddr()}
+func senderOf(ctx *fasthttp.RequestCtx) tenant.Sender {
+	return tenant.Sender{Header: &ctx.Request.Header, Peer: transport.PeerOf(ctx), Remote: ctx.RemoteAddr(), Local: ctx.LocalAddr()}
 }
 
 // replacements returns the header lines in place of the client's: Sidenote's key for the

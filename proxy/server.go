@@ -16,11 +16,8 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
-	"sidenote/proxy/cited"
-	"sidenote/proxy/memory"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
-	"sidenote/proxy/samples"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/services"
@@ -48,7 +45,7 @@ type Server struct {
 	modes       *tenant.Switch
 	budgets     *budget.Meter
 	bodies      BodyKeeper
-	documents   cited.Documents
+	documents   CitedDocuments
 	log         *slog.Logger
 	concurrency int64
 	timeouts    Timeouts
@@ -60,11 +57,11 @@ type Server struct {
 	draining     atomic.Bool  // Drain was called
 	shuttingDown atomic.Bool  // Shutdown was called
 	openRequests atomic.Int64 // whose answers have not ended
-	memory       memory.Watch
+	memory       memoryWatch
 	refused      services.Memory // by stages' models
 	edits        services.Memory // of ours that models refuse; see editsKey
 	shadows      chan struct{}
-	samples      *samples.Keeper
+	samples      *Samples
 	windows      sync.Map // upstream and row of the model table → true: a served window was shown
 	readers      answer.UsagePool
 	decoders     chan struct{}
@@ -95,7 +92,7 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 	}
 	s.memory.Check()
 	s.shadows = make(chan struct{}, max(1, s.concurrency/shadowShare))
-	s.samples, s.decoders = samples.New(&s.work), make(chan struct{}, maxDecoders)
+	s.samples, s.decoders = newSamples(&s.work), make(chan struct{}, maxDecoders)
 	first, err := s.newSetup(cfg, rw, nil)
 	if err != nil {
 		return nil, err

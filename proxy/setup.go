@@ -5,9 +5,7 @@ import (
 	"reflect"
 	"time"
 
-	"sidenote/proxy/planning"
-	"sidenote/proxy/rounds"
-	"sidenote/proxy/stages"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -15,12 +13,12 @@ import (
 // A setup is what requests read of the configuration. It is never changed: Reload puts
 // another in its place, and a request keeps the one that it began with.
 type setup struct {
-	tenants   *Directory
+	tenants   *tenant.Directory
 	upstreams map[string]*backend
 	rewriter  *rewrite.Rewriter
-	planners  *planning.Planners // nil: nothing is planned
-	tools     *rounds.Kit        // nil: no tools are offered
-	outputs   stages.Outputs     // nil: none are remembered
+	planners  *Planners    // nil: nothing is planned
+	tools     *RoundsKit   // nil: no tools are offered
+	outputs   StageOutputs // nil: none are remembered
 }
 
 // A backend is a configured upstream with its client.
@@ -92,7 +90,7 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 
 // newSetup checks cfg and returns its setup. It reuses unchanged clients of old, which may be nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
-	next := &setup{tenants: NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs}
+	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs}
 	for name, u := range cfg.Upstreams {
 		var before *backend
 		if old != nil {

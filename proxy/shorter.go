@@ -6,8 +6,6 @@ import (
 
 	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
-	"sidenote/proxy/spend"
-	"sidenote/proxy/toolong"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -33,30 +31,30 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	}
 	x.outgoing = rewrite.EditPieces(x.outgoing[:0], x.attempt.body, allEdits(x, res.Edits))
 	x.keepBody(nil, x.outgoing)
-	x.spending.SentAgain(func() spend.Demand { return demandOf(x, &x.attempt.policy, x.attempt.req) })
+	x.spending.SentAgain(func() Demand { return demandOf(x, &x.attempt.policy, x.attempt.req) })
 	r.Body, r.Same = x.outgoing, false
 	return x.call(r, report.ToRetryShorter, time.Now())
 }
 
-func refusedAsTooLong(resp *transport.Answer) (t toolong.Counts, ok bool) {
-	if !toolong.MayBe(resp.Status()) { // do not delay the answer
+func refusedAsTooLong(resp *transport.Answer) (t TooLongCounts, ok bool) {
+	if !mayBeTooLong(resp.Status()) { // do not delay the answer
 		return t, false
 	}
 	body, ok := errorBody(resp)
 	if !ok {
 		return t, false
 	}
-	return toolong.Read(resp.Status(), body)
+	return ReadTooLong(resp.Status(), body)
 }
 
 // errorBody returns the body of an error answer, decompressed; ok is false if it is too large or was cut.
 func errorBody(resp *transport.Answer) (body []byte, ok bool) {
-	if body, ok = resp.Peek(toolong.MaxBody, nil); !ok {
+	if body, ok = resp.Peek(maxTooLongBody, nil); !ok {
 		return nil, false
 	}
 	if encoding := string(resp.Header("Content-Encoding")); !answer.PlainCoding(encoding) {
 		var err error
-		if body, err = answer.DecodeText(encoding, body, toolong.MaxBody, nil); err != nil {
+		if body, err = answer.DecodeText(encoding, body, maxTooLongBody, nil); err != nil {
 			return nil, false
 		}
 	}
@@ -69,7 +67,7 @@ const numberSlack = 16
 
 // shorter rewrites the request again so that it fits, by the numbers that the upstream
 // gave; used tokens were added the first time. It returns false if that would not help.
-func (a *attempt) shorter(ctx context.Context, rw *rewrite.Rewriter, used int, t toolong.Counts) (rewrite.Result, bool) {
+func (a *attempt) shorter(ctx context.Context, rw *rewrite.Rewriter, used int, t TooLongCounts) (rewrite.Result, bool) {
 	policy := a.policy
 	policy.Digest = "" // no fit is remembered: this one is for this request only
 	switch {

@@ -11,6 +11,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 	"sidenote/rewrite/model"
@@ -56,7 +57,7 @@ func TestTooLongIsSentAgain(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		errors  []string
-		change  func(*proxy.Policy)
+		change  func(*tenant.Policy)
 		sent    int    // how many requests the upstream gets
 		sources int    // how many are in the last of these
 		answer  string // what the client gets, if not the second answer
@@ -69,14 +70,14 @@ func TestTooLongIsSentAgain(t *testing.T) {
 		"another error":      {errors: []string{over(400), "429 Slow\r\nRetry-After: 7\r\n\r\n{}"}, sent: 2, sources: 3, answer: "429 Slow\r\nRetry-After: 7\r\n\r\n{}"},
 		"compressed":         {errors: []string{"400 No\r\nContent-Encoding: gzip\r\n\r\n" + gzipped(t, strings.SplitN(over(400), "\r\n\r\n", 2)[1])}, sent: 2, sources: 3},
 		"not too long":       {errors: []string{"400 No\r\n\r\nbad temperature"}, sent: 1, sources: 5, answer: "400 No\r\n\r\nbad temperature"},
-		"not in this policy": {errors: []string{over(400)}, change: func(p *proxy.Policy) { p.RetryTooLong = false }, sent: 1, sources: 5, answer: over(400)},
-		"not ours":           {errors: []string{over(400)}, change: func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off }, sent: 1, answer: over(400)},
+		"not in this policy": {errors: []string{over(400)}, change: func(p *tenant.Policy) { p.RetryTooLong = false }, sent: 1, sources: 5, answer: over(400)},
+		"not ours":           {errors: []string{over(400)}, change: func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off }, sent: 1, answer: over(400)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := refusing(t, c.errors...)
 			g := start(t, proxy.Config{
 				Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
-				Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+				Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 					p.RetryTooLong = true
 					if c.change != nil {
 						c.change(p)
@@ -126,7 +127,7 @@ func TestTooLongByItsLimit(t *testing.T) {
 	u := refusing(t, `400 Bad Request`+"\r\n\r\n"+`{"error":{"message":"The input token count exceeds the maximum number of tokens allowed (2400).","code":400,"status":"INVALID_ARGUMENT"}}`)
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
-		Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+		Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 			p.RetryTooLong, p.Rewrite.ReserveOutputTokens, p.Rewrite.MinTruncatedTokens = true, 100, 10
 		})},
 	}, retrieval.Func(fiveSources))
@@ -154,7 +155,7 @@ func TestOtherErrorsFlow(t *testing.T) {
 	})
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.RetryTooLong = true })},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.RetryTooLong = true })},
 	}, retrieval.Func(fiveSources))
 	resp := g.raw(t, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(chatBody), chatBody))
 	close(more)
@@ -179,7 +180,7 @@ func TestLearnsFromWhatWasSentAgain(t *testing.T) {
 			})
 			g := start(t, proxy.Config{
 				Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
-				Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { p.RetryTooLong = true })},
+				Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.RetryTooLong = true })},
 			}, retrieval.Func(fiveSources))
 			for range posts {
 				g.post(t, chatBody, "Connection: close")

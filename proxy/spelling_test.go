@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // The spellings of the path that the page lists count as chat requests, are relayed as
@@ -17,9 +17,9 @@ func TestM21SpellingsOfChat(t *testing.T) {
 	}
 	u := newUpstream(t, answerJSON("{}"))
 	lenient := open(t, u, nil)
-	strict := open(t, u, func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = true })
+	strict := open(t, u, func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure = true })
 	post := func(g *rig, path string) int {
-		return g.raw(t, strings.Replace(chat(chatBody), "/v1/chat/completions", path, 1)).StatusCode
+		return g.raw(t, strings.Replace(chatRequest(chatBody), "/v1/chat/completions", path, 1)).StatusCode
 	}
 	for said, path := range map[string]string{
 		"any path before": "/v1/some/gateway/chat/completions",

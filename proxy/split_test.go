@@ -6,6 +6,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -19,7 +20,7 @@ func TestM17RulesGoUpInModeInjectOnly(t *testing.T) {
 	} {
 		g := start(t, proxy.Config{
 			Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}},
-			Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+			Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 				p.Rewrite.Mode, p.Rewrite.Placement = mode, rewrite.PlaceSplit
 			})},
 		}, retrieval.Func(nothing))

@@ -11,10 +11,8 @@ import (
 	"sidenote/cache"
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
-	"sidenote/proxy/answers"
-	"sidenote/proxy/cited"
 	"sidenote/proxy/report"
-	"sidenote/proxy/stages"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -23,7 +21,7 @@ import (
 
 // A staging is what a chat has that is answered in stages.
 type staging struct {
-	*stages.Stages
+	*Stages
 	body    []byte // the client's
 	req     *staged.Request
 	policy  rewrite.Policy
@@ -50,7 +48,7 @@ func fitStages(x *exchange, req *rewrite.Request, p *rewrite.Policy) (*staged.Re
 	}
 	p.Mode, x.report.Unstaged = rewrite.Inject, string(why)
 	if x.policy.Stages.RefuseUnfit {
-		return nil, &Error{Reason: report.ReasonUnfit, Message: "Here every chat is answered in stages, which this one cannot be: " + why.Explained() + "."}
+		return nil, &tenant.APIError{Reason: report.ReasonUnfit, Message: "Here every chat is answered in stages, which this one cannot be: " + why.Explained() + "."}
 	}
 	return nil, nil
 }
@@ -60,7 +58,7 @@ func answerInStages(x *exchange, req *staged.Request, a *attempt) error {
 	res, of, p := &x.report.Rewrite, &x.policy.Stages, a.policy
 	g := &staging{body: a.body, req: req, policy: p, asked: a.asked, metered: x.metered}
 	x.staging, x.report.Outcome, x.report.Stages = g, report.Staged, new(report.Stages)
-	setup := stages.Setup{
+	setup := StagesSetup{
 		Host: stageHost{x}, Policy: of, Request: req, Strip: rewrite.StripEdits(req.Request, p.Placement), Sources: res.Block, Models: x.setup.rewriter.Models.Model,
 		Key: func(upstream string, body []byte) string {
 			return cache.StageOutputKey(x.policy.Tenant, stageKey(x, upstream), body)
@@ -86,8 +84,8 @@ func answerInStages(x *exchange, req *staged.Request, a *attempt) error {
 			return fixedAnswer(x, req.Request, false, p.EmptyAnswer)
 		}
 	}
-	x.checker = cited.NewChecker(x.policy.Citations, req.Request, &x.report, x.server.documents, x.panicked)
-	g.Stages = stages.New(setup)
+	x.checker = newCitationStage(x.policy.Citations, req.Request, &x.report, x.server.documents, x.panicked)
+	g.Stages = newStages(setup)
 	defer func() { x.stageBody = g.Buffer }()
 	end, over := g.Start()
 	if !over && req.Stream {
@@ -135,21 +133,21 @@ func leadStages(x *exchange) {
 }
 
 // endInStages answers a client that has got nothing so far.
-func endInStages(x *exchange, end stages.End) error {
+func endInStages(x *exchange, end stageEnd) error {
 	g := x.staging
 	switch end {
-	case stages.ByNobody:
+	case ByNobody:
 		return errClientGone
-	case stages.ByError:
+	case ByError:
 		endStages(x)
 		return stageError(x, g.Err)
-	case stages.ByInjected, stages.ByBare:
-		return sendInstead(x, end == stages.ByBare)
-	case stages.ByBody:
+	case ByInjected, ByBare:
+		return sendInstead(x, end == ByBare)
+	case ByBody:
 		endStages(x)
 		body := x.checker.Whole(g.Body)
 		if g.req.Stream {
-			body = stages.Events(body, g.tellsUsage(), string(report.AppendClosing(nil, &x.report)))
+			body = stageEvents(body, g.tellsUsage(), string(report.AppendClosing(nil, &x.report)))
 		}
 		answerItself(x, body, g.req.Stream)
 		return nil
@@ -163,7 +161,7 @@ func endInStages(x *exchange, end stages.End) error {
 func relayInstead(x *exchange, answer *transport.Answer, body []byte) {
 	body = x.checker.Whole(body)
 	how := howOf(x, answer)
-	how.Through = answers.Instead(how.Through, body)
+	how.Through = answerInstead(how.Through, body)
 	answer.Relay(x.ctx, how)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/answer/answertest"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -24,8 +25,8 @@ import (
 func BenchmarkStaged(b *testing.B) {
 	for name, stream := range map[string]bool{"whole": false, "stream": true} {
 		b.Run(name, func(b *testing.B) {
-			relayed := benchStages(b, func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off })
-			staged := benchStages(b, func(p *proxy.Policy) { inStages(b, p, stagedTerms{}) })
+			relayed := benchStages(b, func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off })
+			staged := benchStages(b, func(p *tenant.Policy) { inStages(b, p, stagedTerms{}) })
 			work := []struct {
 				client  *benchClient
 				request []byte
@@ -61,7 +62,7 @@ func benchChat(stream bool) []byte {
 }
 
 // benchStages connects to a data port whose model says 600 characters, as a stream if it is asked so.
-func benchStages(b *testing.B, change func(*proxy.Policy)) *benchClient {
+func benchStages(b *testing.B, change func(*tenant.Policy)) *benchClient {
 	b.Helper()
 	var answers [2][]byte
 	for i := range answers {
@@ -110,7 +111,7 @@ func BenchmarkStagedLeave(b *testing.B) {
 					u := answertest.Start(b, d, plain())
 					addr := benchServer(b, func(cfg *proxy.Config) { *cfg = withStages(b, u.URL, stagedTerms{}) })
 					c := dialBench(b, addr).conn
-					if _, err := io.WriteString(c, chat(body)); err != nil {
+					if _, err := io.WriteString(c, chatRequest(body)); err != nil {
 						b.Fatal(err)
 					}
 					took = append(took, float64(leave(b, u, nil, c.Close).Microseconds())/1000)

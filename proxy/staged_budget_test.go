@@ -7,6 +7,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -76,7 +77,7 @@ func TestStagedLimits(t *testing.T) {
 				terms.Stages = fourStages()
 				terms.Stages[c.stage-1].MaxTokens, terms.RefuseOnFailure = 50_000, c.refuse
 				b := newTill(t)
-				policy := limited(t, only(budget.TokensPerDay, c.limit), func(p *proxy.Policy) {
+				policy := limited(t, only(budget.TokensPerDay, c.limit), func(p *tenant.Policy) {
 					p.Rewrite.Knowledge, p.OutputCap, p.Budget.Ladder = []string{"kb-acme"}, 10_000, c.ladder
 					inStages(t, p, terms)
 				})
@@ -102,14 +103,14 @@ func TestStagedLimits(t *testing.T) {
 // a chat.
 func TestLoweredIsInjected(t *testing.T) {
 	body := strings.Replace(weeksBody, "leave?", "leave?"+strings.Repeat(" Please.", 700), 1)
-	sent := func(status string, change func(*proxy.Policy)) string {
+	sent := func(status string, change func(*tenant.Policy)) string {
 		u, b := newUpstream(t, plays(-1, nil)), newTill(t)
-		policy := limited(t, only(budget.TokensPerDay, 10_000), func(p *proxy.Policy) {
+		policy := limited(t, only(budget.TokensPerDay, 10_000), func(p *tenant.Policy) {
 			p.Rewrite.Knowledge, p.OutputCap, p.Budget.Ladder = []string{"kb-acme"}, 0, []budget.Rung{budget.NoStages}
 			change(p)
 		})
 		g := startWith(t, proxy.Config{
-			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: proxy.Tenants{Unknown: policy}, Budgets: b.meter,
+			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tenants: tenant.Tenants{Unknown: policy}, Budgets: b.meter,
 		}, &rewrite.Rewriter{Retriever: retrieval.Func(staff{}.Retrieve), Models: smallModel{}})
 		if p := g.plays(t, body); !strings.HasPrefix(p.told(), status) {
 			t.Fatal(p.told())
@@ -123,8 +124,8 @@ func TestLoweredIsInjected(t *testing.T) {
 	terms := stagedTerms{}
 	terms.Stages = fourStages()
 	terms.Stages[0].MaxTokens = 50_000
-	want := sent("injected; sources", func(*proxy.Policy) {})
-	if got := sent("injected; ladder=no_stages; ", func(p *proxy.Policy) { inStages(t, p, terms) }); got != want {
+	want := sent("injected; sources", func(*tenant.Policy) {})
+	if got := sent("injected; ladder=no_stages; ", func(p *tenant.Policy) { inStages(t, p, terms) }); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if !strings.Contains(want, `"max_tokens":2114,`) {

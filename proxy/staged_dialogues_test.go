@@ -12,6 +12,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/answer/answertest"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
 )
@@ -37,7 +38,7 @@ type stagedTerms struct {
 
 // inStages puts a policy into mode staged. Stages are fourStages unless there are others, and
 // nothing times out.
-func inStages(t testing.TB, p *proxy.Policy, terms stagedTerms) {
+func inStages(t testing.TB, p *tenant.Policy, terms stagedTerms) {
 	t.Helper()
 	s := terms.Policy
 	if s.Stages == nil {
@@ -66,7 +67,7 @@ func withStages(t testing.TB, base string, terms stagedTerms) proxy.Config {
 	}
 	return proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) { inStages(t, p, terms) })},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { inStages(t, p, terms) })},
 		Timeouts:  proxy.DefaultTimeouts(),
 	}
 }

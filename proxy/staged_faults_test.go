@@ -298,7 +298,7 @@ func TestStagedStreamHasTime(t *testing.T) {
 	terms := stagedTerms{}
 	terms.StageTimeout, terms.Timeout = 5*time.Second, 5*time.Second
 	g := openStaged(t, newTill(t), u, terms)
-	resp := g.raw(t, chat(weeksStream))
+	resp := g.raw(t, chatRequest(weeksStream))
 	defer resp.Body.Close()
 	var text bytes.Buffer
 	for piece := make([]byte, 1); !strings.Contains(text.String(), `"content":"Fin"`); {

@@ -43,7 +43,7 @@ func TestStagedClientLeaves(t *testing.T) {
 				b := newTill(t)
 				g := openStaged(t, b, stubAt(t, u.URL), stagedTerms{})
 				c := g.dial(t)
-				if _, err := io.WriteString(c, chat(body)); err != nil {
+				if _, err := io.WriteString(c, chatRequest(body)); err != nil {
 					t.Fatal(err)
 				}
 				leave(t, u, nil, c.Close)
@@ -74,7 +74,7 @@ func TestStagedProgress(t *testing.T) {
 	})
 	g := openStaged(t, newTill(t), u, stagedTerms{})
 	c := g.dial(t)
-	if _, err := io.WriteString(c, chat(weeksStream)); err != nil {
+	if _, err := io.WriteString(c, chatRequest(weeksStream)); err != nil {
 		t.Fatal(err)
 	}
 	if n := receive(t, arrived); n != 1 {
@@ -129,7 +129,7 @@ func TestStagedTogether(t *testing.T) {
 			}
 			c := g.dial(t)
 			defer c.Close()
-			if _, err := io.WriteString(c, chat(strings.Replace(body, "leave?", fmt.Sprintf("leave of caller %d?", n), 1))); err != nil {
+			if _, err := io.WriteString(c, chatRequest(strings.Replace(body, "leave?", fmt.Sprintf("leave of caller %d?", n), 1))); err != nil {
 				t.Error(err)
 				return
 			}

@@ -10,13 +10,14 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
 )
 
 // oddStages starts a rig whose chats are answered in stages of these names. Each prompt begins with the name
 // of its stage, and shows the output before it.
-func oddStages(t *testing.T, u *stubUpstream, change func(*proxy.Config, *proxy.Policy), list ...staged.Stage) *rig {
+func oddStages(t *testing.T, u *stubUpstream, change func(*proxy.Config, *tenant.Policy), list ...staged.Stage) *rig {
 	t.Helper()
 	for i := range list {
 		if list[i].UserPrompt = list[i].Name + ": {{QUESTION}} {{CONTEXT}}"; i > 0 {
@@ -28,7 +29,7 @@ func oddStages(t *testing.T, u *stubUpstream, change func(*proxy.Config, *proxy.
 		t.Fatal(err)
 	}
 	return openIn(t, u, func(cfg *proxy.Config) {
-		p := policyOf("acme", func(p *proxy.Policy) {
+		p := policyOf("acme", func(p *tenant.Policy) {
 			p.Rewrite.Mode = rewrite.Staged
 			p.Stages = staged.Policy{Stages: chain.Stages, Chain: chain, StageTimeout: patience, Timeout: patience}
 		})
@@ -102,7 +103,7 @@ func TestHeadsOfStages(t *testing.T) {
 func TestDeploymentsOfStages(t *testing.T) {
 	u := newUpstream(t, saying(map[string]string{"one": "evidence", "two": raised("500 Internal Server Error", "{}"), "": "answer"}))
 	g := oddStages(t, u, nil, staged.Stage{Name: "one", Model: "our mini"}, staged.Stage{Name: "two"})
-	request := strings.Replace(chat(oddBody), "/v1/chat/completions", "/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21", 1)
+	request := strings.Replace(chatRequest(oddBody), "/v1/chat/completions", "/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21", 1)
 	if resp := g.raw(t, request); resp.StatusCode != 200 {
 		t.Fatal(resp.Status)
 	}
@@ -118,7 +119,7 @@ func TestDeploymentsOfStages(t *testing.T) {
 func TestHeadsOfStagesElsewhere(t *testing.T) {
 	answer := saying(map[string]string{"one": "evidence", "two": "review", "three": "answer"})
 	u, open, keyed := newUpstream(t, answer), newUpstream(t, answer), newUpstream(t, answer)
-	g := oddStages(t, u, func(cfg *proxy.Config, _ *proxy.Policy) {
+	g := oddStages(t, u, func(cfg *proxy.Config, _ *tenant.Policy) {
 		cfg.Upstreams["open"] = proxy.Upstream{BaseURL: open.url}
 		cfg.Upstreams["keyed"] = proxy.Upstream{BaseURL: keyed.url, APIKey: proxy.NewSecret("sk-ours")}
 	}, staged.Stage{Name: "one", Model: "m", Upstream: "open"}, staged.Stage{Name: "two", Model: "m", Upstream: "keyed"}, staged.Stage{Name: "three"})
@@ -199,7 +200,7 @@ func TestInsteadOfStagesIsNoAnswer(t *testing.T) {
 	} {
 		u := newUpstream(t, saying(map[string]string{"one": "evidence", "two": "", "": answer}))
 		g := oddStages(t, u, nil, staged.Stage{Name: "one"}, staged.Stage{Name: "two"}, staged.Stage{Name: "three"})
-		resp := g.raw(t, chat(oddStream))
+		resp := g.raw(t, chatRequest(oddStream))
 		got, err := io.ReadAll(resp.Body)
 		if !strings.Contains(string(got), want) || strings.Contains(string(got), "[DONE]") || err == nil {
 			t.Errorf("%s, %v; want %s", got, err, want)
@@ -220,9 +221,9 @@ func TestStreamOfStagesFails(t *testing.T) {
 		"400 Bad Request\r\nRetry-After: 17":         {"Stage 2 of 2, two, was answered with status 400 by its upstream.", ""},
 	} {
 		u := newUpstream(t, saying(map[string]string{"one": "evidence", "two": raised(head, "{}")}))
-		g := oddStages(t, u, func(_ *proxy.Config, p *proxy.Policy) { p.Stages.RefuseOnFailure = true }, staged.Stage{Name: "one"}, staged.Stage{Name: "two"})
+		g := oddStages(t, u, func(_ *proxy.Config, p *tenant.Policy) { p.Stages.RefuseOnFailure = true }, staged.Stage{Name: "one"}, staged.Stage{Name: "two"})
 		for _, body := range []string{oddBody, oddStream} {
-			resp := g.raw(t, chat(body))
+			resp := g.raw(t, chatRequest(body))
 			got, _ := io.ReadAll(resp.Body)
 			if !strings.Contains(string(got), `"message":"`+want.message+`"`) {
 				t.Errorf("%s: %s", head, got)

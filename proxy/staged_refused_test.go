@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite/staged"
 )
@@ -85,7 +85,7 @@ func TestStagesKeepTheirCapUnderLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, refusingParam("max_tokens", fmt.Sprintf(`{"error":{"message":%q}}`, c.answer), plays(-1, nil)))
 			b := newTill(t)
-			policy := limited(t, only(budget.TokensPerDay, 1_000_000), func(p *proxy.Policy) {
+			policy := limited(t, only(budget.TokensPerDay, 1_000_000), func(p *tenant.Policy) {
 				p.Rewrite.Knowledge, p.OutputCap = []string{"kb-acme"}, 10_000
 				inStages(t, p, stagedTerms{})
 			})

@@ -14,6 +14,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 )
 
@@ -67,7 +68,7 @@ func plays(stage int, by func(seen, io.Writer)) func(seen, io.Writer) {
 // openStaged opens a rig whose only policy is in mode staged, and whose tenant's limits b counts.
 func openStaged(t *testing.T, b *till, u *stubUpstream, terms stagedTerms, changes ...func(*proxy.Config)) *rig {
 	t.Helper()
-	policy := limited(t, plenty(), func(p *proxy.Policy) {
+	policy := limited(t, plenty(), func(p *tenant.Policy) {
 		p.Rewrite.Knowledge = []string{"kb-acme"}
 		inStages(t, p, terms)
 	})
@@ -95,7 +96,7 @@ func (g *rig) plays(t *testing.T, body string) played {
 	t.Helper()
 	c := g.dial(t)
 	defer c.Close()
-	if _, err := io.WriteString(c, chat(body)); err != nil {
+	if _, err := io.WriteString(c, chatRequest(body)); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)

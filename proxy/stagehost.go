@@ -10,19 +10,17 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy/report"
-	"sidenote/proxy/spend"
-	"sidenote/proxy/stages"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 )
 
-// A stageHost is the stages.Host of an exchange.
+// A stageHost is the StageHost of an exchange.
 type stageHost struct{ *exchange }
 
-// Call implements stages.Host.
-func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer, error) {
+// Call implements StageHost.
+func (x stageHost) Call(ctx context.Context, c *stageCall) (*transport.Answer, error) {
 	g, to, model := x.staging, x.upstream, ""
 	if c.Stage == nil {
 		edits, err := instead(x.exchange, c.Bare)
@@ -53,7 +51,7 @@ func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer,
 		x.report.Overhead = max(began.Sub(x.report.Time)-x.readTook, 1)
 	}
 	replace := headOfStage(&x.request, to, c.Stage != nil)
-	answer, err := callOn(ctx, x.exchange, to, transport.Call{Head: x.head, Without: KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, Deployment: model, NoUpgrade: true}, why, began)
+	answer, err := callOn(ctx, x.exchange, to, transport.Call{Head: x.head, Without: tenant.KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, Deployment: model, NoUpgrade: true}, why, began)
 	if err != nil {
 		x.spending.Failed(err)
 		return nil, err
@@ -63,7 +61,7 @@ func (x stageHost) Call(ctx context.Context, c *stages.Call) (*transport.Answer,
 }
 
 // makeReady settles the call before, and reserves for a stage.
-func makeReady(x *exchange, c *stages.Call, to *backend) error {
+func makeReady(x *exchange, c *stageCall, to *backend) error {
 	g := x.staging
 	if !c.Again {
 		settleStage(x)
@@ -76,14 +74,14 @@ func makeReady(x *exchange, c *stages.Call, to *backend) error {
 		r.OutputCaps.Completion = r.OutputCaps.Completion || c.Model.CompletionCap
 	}
 	if c.Again {
-		x.spending.SentAgain(func() spend.Demand { return demandOfStage(x, c) })
+		x.spending.SentAgain(func() Demand { return demandOfStage(x, c) })
 		return nil
 	}
 	var err error
 	if g.made > 0 {
 		err = reserveLater(x, budget.Stage, demandOfStage(x, c))
 	} else {
-		err = reserveKind(x, budget.Stage, demandOfStage(x, c), func(r budget.Rung) (spend.Demand, bool) { return stageOnRung(x, c, to, r) })
+		err = reserveKind(x, budget.Stage, demandOfStage(x, c), func(r budget.Rung) (Demand, bool) { return stageOnRung(x, c, to, r) })
 	}
 	if err != nil {
 		g.lowered = false // no rung had room
@@ -91,25 +89,25 @@ func makeReady(x *exchange, c *stages.Call, to *backend) error {
 	}
 	if g.made++; g.lowered {
 		x.report.Stages = nil // there are none
-		return stages.ErrLowered
+		return errLowered
 	}
 	return nil
 }
 
 // stageOnRung makes the first stage's request cheaper, or leaves stages out.
-func stageOnRung(x *exchange, c *stages.Call, to *backend, r budget.Rung) (spend.Demand, bool) {
+func stageOnRung(x *exchange, c *stageCall, to *backend, r budget.Rung) (Demand, bool) {
 	g, res := x.staging, &x.report.Rewrite
 	if r == budget.NoStages {
 		g.lowered, g.policy.Mode = true, rewrite.Inject
 		x.metered = g.metered
 		if x.metered != nil && measure(x, g.body) != nil {
-			return spend.Demand{}, false
+			return Demand{}, false
 		}
 	} else {
 		if res.Outcome != rewrite.Injected || r == budget.NoPlanner {
-			return spend.Demand{}, false
+			return Demand{}, false
 		}
-		*res = x.setup.rewriter.Rewrite(x.life, spend.OnRung(g.policy, r), g.req.Request, g.asked)
+		*res = x.setup.rewriter.Rewrite(x.life, OnRung(g.policy, r), g.req.Request, g.asked)
 		if r == budget.NoSources {
 			res.Reason = report.ReasonLimit
 		}
@@ -122,14 +120,14 @@ func stageOnRung(x *exchange, c *stages.Call, to *backend, r budget.Rung) (spend
 	}
 	c.Make(res.Block)
 	if x.metered != nil && meterBody(x, x.metered, new(rewrite.Parser), c.Body, to) != nil {
-		return spend.Demand{}, false
+		return Demand{}, false
 	}
 	return demandOfStage(x, c), true
 }
 
 // demandOfStage is what a stage takes.
-func demandOfStage(x *exchange, c *stages.Call) spend.Demand {
-	var of spend.Demand
+func demandOfStage(x *exchange, c *stageCall) Demand {
+	var of Demand
 	if x.metered == nil {
 		return of
 	}
@@ -145,7 +143,7 @@ func demandOfStage(x *exchange, c *stages.Call) spend.Demand {
 
 // unmade says what becomes of a stage that may not be called.
 func unmade(err error) error {
-	refusal, ok := errors.AsType[*Error](err)
+	refusal, ok := errors.AsType[*tenant.APIError](err)
 	if !ok {
 		return err
 	}
@@ -156,10 +154,10 @@ func unmade(err error) error {
 	case report.ReasonLedger:
 		outcome = report.StageUnsettled
 	}
-	return &stages.Unmade{Outcome: outcome, Err: err}
+	return &Unmade{Outcome: outcome, Err: err}
 }
 
-// Shorter implements stages.Host.
+// Shorter implements StageHost.
 func (x stageHost) Shorter(answer *transport.Answer) ([]byte, bool) {
 	g := x.staging
 	t, ok := refusedAsTooLong(answer)
@@ -188,7 +186,7 @@ const (
 )
 
 // modelKey tells apart the models whose refusals are remembered.
-func (x stageHost) modelKey(c *stages.Call) string {
+func (x stageHost) modelKey(c *stageCall) string {
 	to, model := x.upstream, cmp.Or(c.Stage.Model, x.staging.req.Model)
 	if c.Stage.Upstream != "" {
 		to = x.setup.upstreams[c.Stage.Upstream]
@@ -196,8 +194,8 @@ func (x stageHost) modelKey(c *stages.Call) string {
 	return to.name + "\n" + to.of.BaseURL.String() + "\n" + model
 }
 
-// Adapt implements stages.Host.
-func (x stageHost) Adapt(c *stages.Call) {
+// Adapt implements StageHost.
+func (x stageHost) Adapt(c *stageCall) {
 	c.Without = nil
 	for _, refusal := range x.server.refused.Of(x.modelKey(c)) {
 		switch {
@@ -212,7 +210,7 @@ func (x stageHost) Adapt(c *stages.Call) {
 
 // mayOmit reports whether a call can go without a parameter. What the client says to its own model is
 // its own matter.
-func (x stageHost) mayOmit(c *stages.Call, name string) bool {
+func (x stageHost) mayOmit(c *stageCall, name string) bool {
 	switch {
 	case c.Stage.Model != "" || c.Stage.Upstream != "":
 		return true
@@ -224,8 +222,8 @@ func (x stageHost) mayOmit(c *stages.Call, name string) bool {
 	return name == "reasoning_effort" && c.Model.LowEffort() != ""
 }
 
-// Refused implements stages.Host.
-func (x stageHost) Refused(c *stages.Call, answer *transport.Answer) bool {
+// Refused implements StageHost.
+func (x stageHost) Refused(c *stageCall, answer *transport.Answer) bool {
 	if c.Stage == nil || !services.MayBe(answer.Status()) {
 		return false
 	}
@@ -254,11 +252,11 @@ func carries(pieces [][]byte, name string) bool {
 }
 
 // stageError is what a client gets for a stage that failed, or for what took its place.
-func stageError(x *exchange, err error) *Error {
-	if refusal, ok := errors.AsType[*Error](err); ok {
+func stageError(x *exchange, err error) *tenant.APIError {
+	if refusal, ok := errors.AsType[*tenant.APIError](err); ok {
 		return refusal
 	}
-	failed, ok := errors.AsType[*stages.Error](err)
+	failed, ok := errors.AsType[*StageError](err)
 	if !ok {
 		return tenant.AsError(x.server.transportError(err))
 	}
@@ -267,7 +265,7 @@ func stageError(x *exchange, err error) *Error {
 		reason = report.ReasonStageTimeout
 	}
 	if failed.Stage.Outcome == report.StageRefused { // as it would be once more
-		return &Error{Reason: reason, Message: failed.Error(), Err: failed.Err, Final: true}
+		return &tenant.APIError{Reason: reason, Message: failed.Error(), Err: failed.Err, Final: true}
 	}
-	return &Error{Reason: reason, Message: failed.Error() + " Try again.", Wait: failed.Wait, Err: failed.Err}
+	return &tenant.APIError{Reason: reason, Message: failed.Error() + " Try again.", Wait: failed.Wait, Err: failed.Err}
 }

@@ -18,6 +18,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -60,7 +61,7 @@ func streamer(t *testing.T) (u *stubUpstream, events chan string, cut chan struc
 func (g *rig) stream(t *testing.T) (*http.Response, *bufio.Reader, net.Conn) {
 	t.Helper()
 	c := g.dial(t)
-	fmt.Fprint(c, chat(streamBody))
+	fmt.Fprint(c, chatRequest(streamBody))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func TestConcurrencySheds(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	g := start(t, proxy.Config{
 		Upstreams:   map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:     proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Tenants:     tenant.Tenants{Unknown: policyOf("acme", nil)},
 		Concurrency: 1,
 	}, nil)
 	_, r, _ := g.stream(t)
@@ -197,7 +198,7 @@ func TestPanicIsOneRequests(t *testing.T) {
 	bug := true
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", nil)},
 	}, retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		if bug {
 			panic("inner secret")
@@ -232,7 +233,7 @@ func TestPanicInRecorder(t *testing.T) {
 	log := new(lockedBuffer)
 	s, err := proxy.New(proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Unknown: policyOf("acme", nil)},
+		Tenants:   tenant.Tenants{Unknown: policyOf("acme", nil)},
 		Timeouts:  proxy.DefaultTimeouts(),
 	}, &rewrite.Rewriter{Retriever: retrieval.Func(fromBases), Models: testModels{}}, reporttest.NewMetrics(), slog.New(slog.NewTextHandler(log, nil)), breaking{})
 	if err != nil {
@@ -272,7 +273,7 @@ func TestTenantsNeverMix(t *testing.T) {
 	u.seen = make(chan seen, 10_000)
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
-		Tenants:   proxy.Tenants{Keys: []proxy.Key{keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", nil))}},
+		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", nil))}},
 	}, nil)
 	go func() { // the Reports are not checked
 		for {

@@ -6,10 +6,7 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy/answers"
 	"sidenote/proxy/report"
-	"sidenote/proxy/rounds"
-	"sidenote/proxy/spend"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/tools"
@@ -19,7 +16,7 @@ import (
 
 // A tooling is what a chat has whose model is offered tools of ours.
 type tooling struct {
-	*rounds.Offering
+	*Offering
 	body   []byte
 	req    *rewrite.Request
 	policy rewrite.Policy // of the caller, with all of its bases
@@ -31,7 +28,7 @@ type tooling struct {
 func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
 	m := x.setup.rewriter.Models.Model(req.Model)
 	m.NoSystem = m.NoSystem || p.NoSystem
-	o, refusal := rounds.Offer(req, &x.policy.Tools, m, p.Knowledge)
+	o, refusal := OfferTools(req, &x.policy.Tools, m, p.Knowledge)
 	switch {
 	case x.setup.tools == nil:
 		refusal = toolcalls.Unavailable
@@ -63,7 +60,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	if w := &ledger.Window; w.Size > 0 && w.Request > 0 {
 		room = max(0, min(room, w.Size-w.Request-ledger.Used-w.ReservedOutput))
 	}
-	r := rounds.New(rounds.Setup{
+	r := NewRounds(RoundsSetup{
 		Host: toolHost{x}, Policy: t.Policy(), Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
 		Memory: x, Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked, Check: x.checker.Whole,
 		Tap: func(piece []byte) {
@@ -76,7 +73,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 			return string(report.AppendClosing(nil, &x.report))
 		},
 	})
-	if answers.Stream(first) {
+	if isStream(first) {
 		how := howOf(x, first)
 		x.checker.Relay(first, &how, x)
 		how.Through, how.KeepBody = r.Through(how.Through), true
@@ -93,10 +90,10 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	return err
 }
 
-// A toolHost is the rounds.Host of an exchange.
+// A toolHost is the roundsHost of an exchange.
 type toolHost struct{ *exchange }
 
-// Next implements rounds.Host.
+// Next implements roundsHost.
 func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer, error) {
 	endRound(x.exchange)
 	t := x.tools
@@ -124,9 +121,9 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 }
 
 // reserveRound reserves for a further round.
-func reserveRound(x *exchange, of spend.Demand) error { return reserveLater(x, budget.Tool, of) }
+func reserveRound(x *exchange, of Demand) error { return reserveLater(x, budget.Tool, of) }
 
-// Error implements rounds.Host.
+// Error implements roundsHost.
 func (x toolHost) Error(err error) []byte {
 	if transport.ClassOf(err) != "" {
 		err = x.server.transportError(err)
@@ -146,12 +143,12 @@ func endRound(x *exchange) {
 
 // reserveLater reserves for a call behind the first one of a request. It is the client's request if
 // those before did nothing.
-func reserveLater(x *exchange, kind budget.Kind, of spend.Demand) error {
+func reserveLater(x *exchange, kind budget.Kind, of Demand) error {
 	if x.metered == nil || !x.policy.Budget.Limited() {
 		return nil
 	}
-	r := spend.Request{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: !x.before.Counted(), Route: x.target.Route, Body: x.metered, Row: x.row}
-	s, _, err := spend.Reserve(x.life, x.server.budgets, &x.policy.Budget, r, of, asItIs)
+	r := SpendRequest{Tenant: x.policy.Tenant, ID: x.report.ID, Kind: kind, Round: len(x.report.Calls), Counts: !x.before.Counted(), Route: x.target.Route, Body: x.metered, Row: x.row}
+	s, _, err := ReserveCall(x.life, x.server.budgets, &x.policy.Budget, r, of, asItIs)
 	if err != nil {
 		return budgetError(x.life, err)
 	}

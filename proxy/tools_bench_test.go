@@ -14,7 +14,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/answer/answertest"
-	"sidenote/proxy/rounds"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -27,8 +27,8 @@ func BenchmarkTools(b *testing.B) {
 	for name, stream := range map[string]bool{"whole": false, "stream": true} {
 		b.Run(name, func(b *testing.B) {
 			const further = 3
-			mode := func(of rewrite.Mode) func(*proxy.Policy) {
-				return func(p *proxy.Policy) {
+			mode := func(of rewrite.Mode) func(*tenant.Policy) {
+				return func(p *tenant.Policy) {
 					if p.Rewrite.Mode = of; of == rewrite.Tools {
 						p.Tools = toolPolicy()
 					}
@@ -65,7 +65,7 @@ func BenchmarkTools(b *testing.B) {
 }
 
 // benchRounds connects to a data port whose model searches so many times before it answers.
-func benchRounds(b *testing.B, searches int, stream bool, change func(*proxy.Policy)) *benchClient {
+func benchRounds(b *testing.B, searches int, stream bool, change func(*tenant.Policy)) *benchClient {
 	b.Helper()
 	habit := answertest.Habits()[0]
 	var answers [][]byte
@@ -100,7 +100,7 @@ func benchRounds(b *testing.B, searches int, stream bool, change func(*proxy.Pol
 	}()
 	return dialBench(b, benchServer(b, func(cfg *proxy.Config) {
 		cfg.Upstreams = map[string]proxy.Upstream{"u": {BaseURL: &url.URL{Scheme: "http", Host: upstream.Addr().String(), Path: "/v1"}}}
-		cfg.Tools = &rounds.Kit{Box: newBox()}
+		cfg.Tools = &proxy.RoundsKit{Box: newBox()}
 		change(cfg.Tenants.Unknown)
 	}))
 }
@@ -185,7 +185,7 @@ func BenchmarkToolsLeave(b *testing.B) {
 					cfg.Tools.Box.Retriever = staff{hangs}
 				})
 				c := dialBench(b, addr).conn
-				if _, err := io.WriteString(c, chat(weeksStream)); err != nil {
+				if _, err := io.WriteString(c, chatRequest(weeksStream)); err != nil {
 					b.Fatal(err)
 				}
 				took = append(took, float64(leave(b, u, hangs, c.Close).Microseconds())/1000)

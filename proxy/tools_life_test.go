@@ -18,9 +18,9 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/answer/answertest"
-	"sidenote/proxy/answers"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 )
 
 // talking is a dialogue of answers.
@@ -123,7 +123,7 @@ func TestToolsClientLeaves(t *testing.T) {
 				cfg.Tools.Box.Retriever = staff{hangs}
 				g := start(t, cfg, nil)
 				c := g.dial(t)
-				if _, err := io.WriteString(c, chat(body)); err != nil {
+				if _, err := io.WriteString(c, chatRequest(body)); err != nil {
 					t.Fatal(err)
 				}
 				leave(t, u, hangs, c.Close)
@@ -175,7 +175,7 @@ func TestToolsTogether(t *testing.T) {
 			}
 			c := g.dial(t)
 			defer c.Close()
-			if _, err := io.WriteString(c, chat(body)); err != nil {
+			if _, err := io.WriteString(c, chatRequest(body)); err != nil {
 				t.Error(err)
 				return
 			}
@@ -248,7 +248,7 @@ func TestToolsKeepTheBody(t *testing.T) {
 
 // What is held up of an answer is bounded, and beyond that the client gets an error.
 func TestToolsHeldUp(t *testing.T) {
-	huge := strings.Repeat("x", answers.MaxWhole)
+	huge := strings.Repeat("x", proxy.MaxWhole)
 	call := func(arguments string) answertest.Answer {
 		return answertest.Answer{Finish: "tool_calls", Calls: []answertest.Call{{Name: "search_knowledge", Arguments: arguments}}}
 	}
@@ -271,7 +271,7 @@ func TestToolsHeldUp(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			u := answertest.Start(t, answertest.Dialogue{Name: row.name, Answers: []answertest.Answer{row.answer}}, row.habit)
-			g := start(t, withTools(t, u.URL, func(p *proxy.Policy) { p.Tools.HidePreamble = row.hide }), nil)
+			g := start(t, withTools(t, u.URL, func(p *tenant.Policy) { p.Tools.HidePreamble = row.hide }), nil)
 			body := weeksBody
 			if row.stream {
 				body = weeksStream
@@ -299,7 +299,7 @@ func TestToolsHeldUp(t *testing.T) {
 func TestToolsWholeAnswersHaveTheirShare(t *testing.T) {
 	limitMemory(t)
 	const many = 8
-	huge := answertest.Answer{Text: strings.Repeat("x", answers.MaxWhole-1<<20), Finish: "stop"}
+	huge := answertest.Answer{Text: strings.Repeat("x", proxy.MaxWhole-1<<20), Finish: "stop"}
 	body, kind := answertest.Bytes(huge, plain(), false)
 	release := make(chan struct{})
 	u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -311,7 +311,7 @@ func TestToolsWholeAnswersHaveTheirShare(t *testing.T) {
 	statuses := make(chan int, many)
 	for range many {
 		go func() {
-			resp := g.raw(t, chat(weeksBody))
+			resp := g.raw(t, chatRequest(weeksBody))
 			defer resp.Body.Close()
 			io.Copy(io.Discard, resp.Body)
 			statuses <- resp.StatusCode
@@ -328,7 +328,7 @@ func TestToolsWholeAnswersHaveTheirShare(t *testing.T) {
 	for range 4 {
 		receive(t, statuses)
 	}
-	if resp := g.untilServed(t, chat(weeksBody)); resp.StatusCode != 200 {
+	if resp := g.untilServed(t, chatRequest(weeksBody)); resp.StatusCode != 200 {
 		t.Errorf("afterwards %d", resp.StatusCode)
 	}
 }

@@ -5,12 +5,11 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
 	"sidenote/proxy/route"
-	"sidenote/proxy/spend"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
-	"sidenote/proxy/unsupported"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
 	"sidenote/rewrite/toolcalls"
@@ -25,7 +24,7 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 			return answer, err
 		}
 	}
-	if x.sentAgain || !unsupported.MayBe(resp.Status()) {
+	if x.sentAgain || !answer.MayRefuseEdits(resp.Status()) {
 		return resp, nil
 	}
 	carried := x.carriedEdits()
@@ -36,8 +35,8 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 	if !ok {
 		return resp, nil
 	}
-	e := unsupported.Read(resp.Status(), body)
-	var leave, lasting unsupported.Edits
+	e := answer.ReadRefusedEdits(resp.Status(), body)
+	var leave, lasting answer.RefusedEdits
 	limit := services.Refusal{Param: maxTokens}
 	if _, long := refusedAsTooLong(resp); !long {
 		leave = x.editsToLeave(carried, &e, &limit)
@@ -65,51 +64,51 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 // lasting returns those edits of which a refusal is remembered. The others may be refused for what is in
 // this request: sources, tools beside the app's own, turns that were put back, and a limit that leaves
 // no room for the prompt.
-func (x *exchange) lasting(leave unsupported.Edits, e *unsupported.Error) unsupported.Edits {
-	leave &^= unsupported.Sources
-	if leave.Has(unsupported.Tools) && (x.tools.BesideOthers() || x.tools.Restores() && !e.Named.Has(unsupported.Tools)) {
-		leave &^= unsupported.Tools
+func (x *exchange) lasting(leave answer.RefusedEdits, e *answer.EditsRefusal) answer.RefusedEdits {
+	leave &^= answer.EditSources
+	if leave.Has(answer.EditTools) && (x.tools.BesideOthers() || x.tools.Restores() && !e.Named.Has(answer.EditTools)) {
+		leave &^= answer.EditTools
 	}
-	if leave.Has(unsupported.MaxTokens) && e.Named.Has(unsupported.MaxTokens) && e.Fitting(x.metered.Length()) > 0 {
-		leave &^= unsupported.MaxTokens
+	if leave.Has(answer.EditMaxTokens) && e.Named.Has(answer.EditMaxTokens) && e.Fitting(x.metered.Length()) > 0 {
+		leave &^= answer.EditMaxTokens
 	}
 	return leave
 }
 
 // editsToFit returns the edits to leave out of a request that is too long even so with fewer sources:
 // the limit of its answer, which becomes what the prompt leaves, else tools.
-func (x *exchange) editsToFit(carried unsupported.Edits, e *unsupported.Error, limit *services.Refusal) unsupported.Edits {
-	if carried.Has(unsupported.MaxTokens) {
+func (x *exchange) editsToFit(carried answer.RefusedEdits, e *answer.EditsRefusal, limit *services.Refusal) answer.RefusedEdits {
+	if carried.Has(answer.EditMaxTokens) {
 		if n := e.Fitting(x.metered.Length()); n > 0 {
 			limit.Instead = strconv.Itoa(n)
-			return unsupported.MaxTokens
+			return answer.EditMaxTokens
 		}
 	}
 	if x.policy.RetryTooLong {
-		return carried & unsupported.Tools
+		return carried & answer.EditTools
 	}
 	return 0
 }
 
 // carriedEdits returns the edits in the request that the app did not ask for.
-func (x *exchange) carriedEdits() (all unsupported.Edits) {
+func (x *exchange) carriedEdits() (all answer.RefusedEdits) {
 	req := x.attempt.req
 	if x.tools != nil && !x.tools.Withdrawn() {
-		all |= unsupported.Tools
+		all |= answer.EditTools
 	}
 	if x.metered != nil && x.metered.HidesUsage() {
-		all |= unsupported.IncludeUsage
+		all |= answer.EditIncludeUsage
 	}
 	if x.metered != nil && x.metered.AddsCap() {
-		all |= unsupported.MaxTokens
+		all |= answer.EditMaxTokens
 	}
 	inMessages := req != nil && x.report.Rewrite.Outcome == rewrite.Injected
 	if inMessages {
-		all |= unsupported.Sources
+		all |= answer.EditSources
 	}
 	placed := inMessages && x.report.Rewrite.Ledger.Placement != rewrite.PlaceLastUser
 	if (placed || x.tools != nil && x.tools.Policy().XML) && addsSystem(req) && !x.attempt.policy.NoSystem {
-		all |= unsupported.SystemMessage
+		all |= answer.EditSystemMessage
 	}
 	return all
 }
@@ -124,7 +123,7 @@ func addsSystem(req *rewrite.Request) bool {
 // editsToLeave returns the edits to send the request without: those that the error names, or all if it
 // names nothing. Sources take the place of tools, so they are not left out with these. limit is set to
 // what becomes of the limit of the answer.
-func (x *exchange) editsToLeave(carried unsupported.Edits, e *unsupported.Error, limit *services.Refusal) unsupported.Edits {
+func (x *exchange) editsToLeave(carried answer.RefusedEdits, e *answer.EditsRefusal, limit *services.Refusal) answer.RefusedEdits {
 	if e.Theirs {
 		return 0
 	}
@@ -134,18 +133,18 @@ func (x *exchange) editsToLeave(carried unsupported.Edits, e *unsupported.Error,
 		return 0 // what the app asked for is refused
 	case leave == 0:
 		leave = carried
-		if leave.Has(unsupported.Tools) {
-			leave &^= unsupported.Sources | unsupported.SystemMessage
+		if leave.Has(answer.EditTools) {
+			leave &^= answer.EditSources | answer.EditSystemMessage
 		}
 	}
 	switch {
-	case leave.Has(unsupported.Sources) && x.mayLeaveSources():
-		leave &^= unsupported.SystemMessage // there is none then
-	case leave.Has(unsupported.Sources):
-		leave &^= unsupported.Sources
+	case leave.Has(answer.EditSources) && x.mayLeaveSources():
+		leave &^= answer.EditSystemMessage // there is none then
+	case leave.Has(answer.EditSources):
+		leave &^= answer.EditSources
 	}
-	if leave.Has(unsupported.MaxTokens) && !x.changeLimit(e, limit) {
-		leave &^= unsupported.MaxTokens
+	if leave.Has(answer.EditMaxTokens) && !x.changeLimit(e, limit) {
+		leave &^= answer.EditMaxTokens
 	}
 	return leave
 }
@@ -161,9 +160,9 @@ func (x *exchange) mayLeaveSources() bool {
 // its other name, or a lower one. It is left out only if what the model can write is known, which then
 // is reserved, and the policy has no limit of its own: otherwise an answer could cost more than is
 // reserved.
-func (x *exchange) changeLimit(e *unsupported.Error, limit *services.Refusal) bool {
+func (x *exchange) changeLimit(e *answer.EditsRefusal, limit *services.Refusal) bool {
 	m := x.metered
-	if e.Named.Has(unsupported.MaxTokens) {
+	if e.Named.Has(answer.EditMaxTokens) {
 		if e.Unknown && x.target.Route == route.Chat {
 			limit.Instead = otherLimit(m)
 			return true
@@ -203,15 +202,15 @@ func (x *exchange) limitAnswer(m *rewrite.MeteredRequest, limit services.Refusal
 
 // leaveOut prepares the request without some edits and reserves budget for it. answered reports
 // that it was answered here.
-func (x *exchange) leaveOut(leave unsupported.Edits, limit services.Refusal) (answered bool, err error) {
-	if leave.Has(unsupported.IncludeUsage) {
+func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (answered bool, err error) {
+	if leave.Has(answer.EditIncludeUsage) {
 		x.metered.IncludeUsage = false
 	}
-	if leave.Has(unsupported.MaxTokens) {
+	if leave.Has(answer.EditMaxTokens) {
 		x.limitAnswer(x.metered, limit)
 	}
-	a, of, cheaper := &x.attempt, x.spending.Sent(), (func(budget.Rung) (spend.Demand, bool))(asItIs)
-	if leave.Has(unsupported.Tools | unsupported.SystemMessage | unsupported.Sources) {
+	a, of, cheaper := &x.attempt, x.spending.Sent(), (func(budget.Rung) (Demand, bool))(asItIs)
+	if leave.Has(answer.EditTools | answer.EditSystemMessage | answer.EditSources) {
 		if answered, err := x.rewriteWithout(leave); err != nil || answered {
 			return answered, err
 		}
@@ -236,19 +235,19 @@ func (x *exchange) leaveOut(leave unsupported.Edits, limit services.Refusal) (an
 }
 
 // rewriteWithout rewrites a chat again.
-func (x *exchange) rewriteWithout(leave unsupported.Edits) (answered bool, err error) {
+func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err error) {
 	a, res := &x.attempt, &x.report.Rewrite
-	again := leave.Has(unsupported.SystemMessage)
-	if leave.Has(unsupported.Tools) {
+	again := leave.Has(answer.EditSystemMessage)
+	if leave.Has(answer.EditTools) {
 		again = again || !x.tools.Policy().FirstSearch || x.tools.Restores() || x.tools.policy.Empty() == rewrite.EmptyRefuse
 		a.policy = x.tools.policy
 		x.tools, x.report.Tools, x.report.Unoffered = nil, nil, string(toolcalls.Refused)
 		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	}
-	if leave.Has(unsupported.SystemMessage) {
+	if leave.Has(answer.EditSystemMessage) {
 		a.policy = a.policy.WithoutSystem()
 	}
-	if leave.Has(unsupported.Sources) {
+	if leave.Has(answer.EditSources) {
 		p := a.policy
 		p.ContextTokens, p.Digest = 0, ""
 		x.setup.rewriter.RewriteInto(x.life, &p, a.req, &a.asked, res)
@@ -275,14 +274,14 @@ func (x *exchange) noteRewritten() {
 // retryRound retries a later round of a chat without tools, and with sources instead, if its upstream
 // refuses the tools and nothing has been sent to the client. Otherwise it returns resp unchanged.
 func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*transport.Answer, error) {
-	if x.streaming || x.sentAgain || !unsupported.MayBe(resp.Status()) {
+	if x.streaming || x.sentAgain || !answer.MayRefuseEdits(resp.Status()) {
 		return resp, nil
 	}
 	body, ok := errorBody(resp)
 	if !ok {
 		return resp, nil
 	}
-	e := unsupported.Read(resp.Status(), body)
+	e := answer.ReadRefusedEdits(resp.Status(), body)
 	_, long := refusedAsTooLong(resp)
 	a, t := &x.attempt, x.tools
 	a.policy = t.policy
@@ -294,7 +293,7 @@ func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*tra
 		x.report.Rewrite, x.edits = res, res.Edits
 	}
 	resp.Close()
-	x.sentAgain, x.report.Refused = true, unsupported.Tools
+	x.sentAgain, x.report.Refused = true, answer.EditTools
 	t.Withdraw()
 	x.report.Tools.Sources, x.report.Tools.Texts = nil, nil
 	if x.spending != nil {
@@ -307,11 +306,11 @@ func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*tra
 	x.outgoing = rewrite.EditPieces(nil, a.body, allEdits(x, x.edits))
 	x.keepBody(nil, x.outgoing)
 	call.Body = x.outgoing
-	answer, err := x.call(call, report.ToRetryEdits, time.Now())
-	if err == nil && answer.Status()/100 == 2 && !long && e.Named.Has(unsupported.Tools) && !t.BesideOthers() {
-		x.rememberRefused(unsupported.Tools, services.Refusal{}, &e)
+	next, err := x.call(call, report.ToRetryEdits, time.Now())
+	if err == nil && next.Status()/100 == 2 && !long && e.Named.Has(answer.EditTools) && !t.BesideOthers() {
+		x.rememberRefused(answer.EditTools, services.Refusal{}, &e)
 	}
-	return answer, err
+	return next, err
 }
 
 // editsKey returns the key for the remembered refusals of an upstream's model.
@@ -333,19 +332,19 @@ const (
 )
 
 // rememberRefused remembers what was left out of a request that was answered then.
-func (x *exchange) rememberRefused(left unsupported.Edits, limit services.Refusal, e *unsupported.Error) {
+func (x *exchange) rememberRefused(left answer.RefusedEdits, limit services.Refusal, e *answer.EditsRefusal) {
 	model := x.attempt.model(x.metered)
 	key := editsKey(x.upstream, model)
 	if key == "" || left == 0 {
 		return
 	}
-	for edit, refusal := range map[unsupported.Edits]services.Refusal{
-		unsupported.Tools: {Param: refusedTools}, unsupported.IncludeUsage: {Param: refusedUsage},
-		unsupported.MaxTokens: limit, unsupported.SystemMessage: {Param: refusedSystem},
+	for edit, refusal := range map[answer.RefusedEdits]services.Refusal{
+		answer.EditTools: {Param: refusedTools}, answer.EditIncludeUsage: {Param: refusedUsage},
+		answer.EditMaxTokens: limit, answer.EditSystemMessage: {Param: refusedSystem},
 	} {
 		switch {
 		case !left.Has(edit):
-		case edit == unsupported.Tools && e.Reasoning:
+		case edit == answer.EditTools && e.Reasoning:
 			x.server.edits.Add(withEffort(key, x.attempt.req), refusal)
 		default:
 			x.server.edits.Add(key, refusal)
@@ -401,7 +400,7 @@ func contains(list []services.Refusal, param string) bool {
 func (x *exchange) avoidSystem(a *attempt) {
 	if contains(x.server.refusedEdits(x.upstream, a.req.Model), refusedSystem) && addsSystem(a.req) {
 		a.policy = a.policy.WithoutSystem()
-		x.report.LeftOut |= unsupported.SystemMessage
+		x.report.LeftOut |= answer.EditSystemMessage
 	}
 }
 
@@ -411,12 +410,12 @@ func (x *exchange) avoidRefused(m *rewrite.MeteredRequest, to *backend) {
 		switch refusal.Param {
 		case refusedUsage:
 			if m.HidesUsage() {
-				x.report.LeftOut |= unsupported.IncludeUsage
+				x.report.LeftOut |= answer.EditIncludeUsage
 			}
 			m.IncludeUsage = false
 		case maxTokens:
 			if m.AddsCap() {
-				x.report.LeftOut |= unsupported.MaxTokens
+				x.report.LeftOut |= answer.EditMaxTokens
 				x.limitAnswer(m, refusal)
 			}
 		}

@@ -11,11 +11,11 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/proxy"
+	"sidenote/proxy/answer"
 	"sidenote/proxy/answer/answertest"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
-	"sidenote/proxy/rounds"
-	"sidenote/proxy/unsupported"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -46,11 +46,11 @@ func refusingText(text, message string) func(string) string {
 }
 
 // openTools opens a rig whose policy is in mode tools.
-func openTools(t *testing.T, u *stubUpstream, change func(*proxy.Policy)) *rig {
+func openTools(t *testing.T, u *stubUpstream, change func(*tenant.Policy)) *rig {
 	t.Helper()
 	return start(t, proxy.Config{
-		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}}, Tools: &rounds.Kit{Box: newBox()},
-		Tenants: proxy.Tenants{Unknown: policyOf("acme", func(p *proxy.Policy) {
+		Upstreams: map[string]proxy.Upstream{"stub": {Name: "stub", BaseURL: u.url}}, Tools: &proxy.RoundsKit{Box: newBox()},
+		Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 			p.Rewrite.Mode, p.Tools = rewrite.Tools, toolPolicy()
 			if change != nil {
 				change(p)
@@ -79,7 +79,7 @@ func TestRefusedToolsAreInjected(t *testing.T) {
 			for _, stream := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, first search %t, stream %t", name, first, stream), func(t *testing.T) {
 					u := picky(t, c.status, refusingText(`"tools":[`, c.message))
-					g := openTools(t, u, func(p *proxy.Policy) { p.Tools.FirstSearch = first })
+					g := openTools(t, u, func(p *tenant.Policy) { p.Tools.FirstSearch = first })
 					now := time.Unix(1e9, 0)
 					proxy.RememberBy(g.server, func() time.Time { return now })
 					body := chatBody
@@ -199,7 +199,7 @@ func TestRefusedStages(t *testing.T) {
 		}
 		p := g.plays(t, body)
 		r := g.reports.next(t)
-		if p.status != 200 || !strings.Contains(p.body, "16 weeks.") || r.Refused != unsupported.SystemMessage || len(u.seen) != 3 {
+		if p.status != 200 || !strings.Contains(p.body, "16 weeks.") || r.Refused != answer.EditSystemMessage || len(u.seen) != 3 {
 			t.Errorf("stream %t: %d %s; refused %q, %d requests", stream, p.status, p.body, r.Refused, len(u.seen))
 		}
 	}
@@ -228,12 +228,12 @@ func TestRefusedEdits(t *testing.T) {
 		canary = "canary of acme in kb-acme"
 		plain  = `{"model":"m","messages":[{"role":"user","content":"How long is leave?"}]}`
 	)
-	limits := func(p *proxy.Policy) { p.Metered, p.OutputCap = true, 1000 }
+	limits := func(p *tenant.Policy) { p.Metered, p.OutputCap = true, 1000 }
 	for name, c := range map[string]struct {
 		path, body string
 		refused    string // what the upstream refuses
 		message    string
-		change     func(*proxy.Policy)
+		change     func(*tenant.Policy)
 		status     string // "": the client gets the upstream's error, and one request is sent
 		has, lacks string // the request that is answered
 		later      int    // requests of the next one, to the same model
@@ -262,11 +262,11 @@ func TestRefusedEdits(t *testing.T) {
 			"injected; retry=system-message; sources=1", canary, `"role":"system"`, 1},
 		"sources": {"", plain, canary, `{"error":{"message":"blocked by the content filter","param":"prompt"}}`, nil,
 			"untouched; reason=edit-refused; retry=sources", plain, canary, 2},
-		"sources, unnamed": {"", plain, canary, `{"error":{"message":"Bad request"}}`, func(p *proxy.Policy) { p.Rewrite.Placement = rewrite.PlaceLastUser },
+		"sources, unnamed": {"", plain, canary, `{"error":{"message":"Bad request"}}`, func(p *tenant.Policy) { p.Rewrite.Placement = rewrite.PlaceLastUser },
 			"untouched; reason=edit-refused; retry=sources", plain, canary, 2},
-		"sources, demanded": {"", plain, canary, `{"error":{"message":"Bad request"}}`, func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure, p.Rewrite.Placement = true, rewrite.PlaceLastUser }, "", "", "", 1},
-		"sources, strict":   {"", plain, canary, `{"error":{"param":"messages"}}`, func(p *proxy.Policy) { p.Rewrite.Grounding = rewrite.GroundingStrict }, "", "", "", 1},
-		"components, the policy's": {"", plain, "Be kind.", `{"error":{"param":"messages"}}`, func(p *proxy.Policy) {
+		"sources, demanded": {"", plain, canary, `{"error":{"message":"Bad request"}}`, func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure, p.Rewrite.Placement = true, rewrite.PlaceLastUser }, "", "", "", 1},
+		"sources, strict":   {"", plain, canary, `{"error":{"param":"messages"}}`, func(p *tenant.Policy) { p.Rewrite.Grounding = rewrite.GroundingStrict }, "", "", "", 1},
+		"components, the policy's": {"", plain, "Be kind.", `{"error":{"param":"messages"}}`, func(p *tenant.Policy) {
 			p.Rewrite.Components = []rewrite.Component{{Name: "a", Text: "Be kind.", Priority: 100}}
 		}, "", "", "", 1},
 		"something of the app": {"", plain, "leave", `{"error":{"message":"temperature must be at most 2","param":"temperature"}}`, nil, "", "", "", 1},
@@ -281,7 +281,7 @@ func TestRefusedEdits(t *testing.T) {
 			g := open(t, u, c.change)
 			path := cmpText(c.path, "/v1/chat/completions")
 			for n, sent := range []int{2, c.later} {
-				resp := g.raw(t, strings.Replace(chat(c.body), "/v1/chat/completions", path, 1))
+				resp := g.raw(t, strings.Replace(chatRequest(c.body), "/v1/chat/completions", path, 1))
 				text, err := io.ReadAll(resp.Body)
 				if err != nil {
 					t.Fatal(err)
@@ -337,33 +337,33 @@ func TestRefusedEditsAreSettled(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		refuses  func(string) string
-		change   func(*proxy.Policy)
+		change   func(*tenant.Policy)
 		models   rewrite.Models
 		limits   budget.Limits
 		status   int
 		reserved int64 // of answers
 		sent     int
 	}{
-		"tools, first search": {refusingText(`"tools":[`, `{"error":{"message":"no tools"}}`), func(p *proxy.Policy) {
+		"tools, first search": {refusingText(`"tools":[`, `{"error":{"message":"no tools"}}`), func(p *tenant.Policy) {
 			p.Rewrite.Mode, p.Tools, p.Rewrite.Knowledge = rewrite.Tools, toolPolicy(), []string{"kb-acme"}
 			p.Tools.FirstSearch = true
 		}, testModels{}, plenty(), 200, 1000, 2},
-		"tools, no search": {refusingText(`"tools":[`, `{"error":{"message":"no tools"}}`), func(p *proxy.Policy) {
+		"tools, no search": {refusingText(`"tools":[`, `{"error":{"message":"no tools"}}`), func(p *tenant.Policy) {
 			p.Rewrite.Mode, p.Tools, p.Rewrite.Knowledge = rewrite.Tools, toolPolicy(), []string{"kb-acme"}
 		}, testModels{}, plenty(), 200, 1000, 2},
-		"one at once": {refusingText(`"tools":[`, `{"error":{"message":"no tools"}}`), func(p *proxy.Policy) {
+		"one at once": {refusingText(`"tools":[`, `{"error":{"message":"no tools"}}`), func(p *tenant.Policy) {
 			p.Rewrite.Mode, p.Tools, p.Rewrite.Knowledge = rewrite.Tools, toolPolicy(), []string{"kb-acme"}
 		}, testModels{}, budget.Limits{budget.TokensPerDay: 1e6, budget.ParallelRequests: 1, budget.RequestsPerMinute: 1}, 200, 1000, 2},
-		"no limit":               {neither, func(p *proxy.Policy) { p.OutputCap = 0 }, longModel{}, plenty(), 200, 4000, 2},
+		"no limit":               {neither, func(p *tenant.Policy) { p.OutputCap = 0 }, longModel{}, plenty(), 200, 4000, 2},
 		"no limit, the policy's": {neither, nil, longModel{}, plenty(), 400, 1000, 1},
-		"no limit, who knows":    {neither, func(p *proxy.Policy) { p.OutputCap = 0 }, testModels{}, plenty(), 400, 4096, 1},
-		"no limit, no room":      {neither, func(p *proxy.Policy) { p.OutputCap = 0 }, longModel{}, only(budget.TokensPerDay, 3000), 429, 0, 1},
+		"no limit, who knows":    {neither, func(p *tenant.Policy) { p.OutputCap = 0 }, testModels{}, plenty(), 400, 4096, 1},
+		"no limit, no room":      {neither, func(p *tenant.Policy) { p.OutputCap = 0 }, longModel{}, only(budget.TokensPerDay, 3000), 429, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u, b := picky(t, 400, c.refuses), newTill(t)
 			cfg := proxy.Config{
-				Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tools: &rounds.Kit{Box: newBox()},
-				Tenants: proxy.Tenants{Unknown: limited(t, c.limits, c.change)}, Budgets: b.meter,
+				Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tools: &proxy.RoundsKit{Box: newBox()},
+				Tenants: tenant.Tenants{Unknown: limited(t, c.limits, c.change)}, Budgets: b.meter,
 			}
 			g := startWith(t, cfg, &rewrite.Rewriter{Retriever: retrieval.Func(fromBases), Models: c.models})
 			resp, text := g.post(t, chatBody)
@@ -410,8 +410,8 @@ func TestRefusedRound(t *testing.T) {
 		})
 		b := newTill(t)
 		cfg := proxy.Config{
-			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tools: &rounds.Kit{Box: newBox()}, Budgets: b.meter,
-			Tenants: proxy.Tenants{Unknown: limited(t, plenty(), func(p *proxy.Policy) {
+			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}}, Tools: &proxy.RoundsKit{Box: newBox()}, Budgets: b.meter,
+			Tenants: tenant.Tenants{Unknown: limited(t, plenty(), func(p *tenant.Policy) {
 				p.Rewrite.Mode, p.Tools, p.Rewrite.Knowledge = rewrite.Tools, toolPolicy(), []string{"kb-acme"}
 			})},
 		}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"sidenote/proxy/answer"
-	"sidenote/proxy/answers"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/transport"
 )
@@ -25,7 +24,7 @@ func (a *account) readAlong(ans *transport.Answer) {
 		return
 	}
 	a.reader = a.server.readers.Get()
-	a.reader.Reset(a.report.Route, answers.Stream(ans), string(ans.Header("Content-Encoding")))
+	a.reader.Reset(a.report.Route, isStream(ans), string(ans.Header("Content-Encoding")))
 	if a.counter != nil {
 		a.reader.KeepText(maxText)
 	}

@@ -45,7 +45,7 @@ func TestUsageOfEveryAnswer(t *testing.T) {
 				fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", c.head, len(c.answer), c.answer)
 			})
 			g := open(t, u, nil)
-			resp := g.raw(t, strings.Replace(chat(chatBody, "Accept-Encoding: gzip"), "/v1/chat/completions", c.path, 1))
+			resp := g.raw(t, strings.Replace(chatRequest(chatBody, "Accept-Encoding: gzip"), "/v1/chat/completions", c.path, 1))
 			if body, err := io.ReadAll(resp.Body); err != nil || string(body) != c.answer {
 				t.Errorf("relayed %q, %v", body, err)
 			}

@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"cache":                       {"retrieval", "rewrite"},
 	"cache/redis":                 {"cache"},
 	"proxy":                       {"retrieval", "rewrite", "cache"},
-	"proxy/transport":             {"proxy/panics", "proxy/memory"},
+	"proxy/transport":             {"proxy/panics"},
 	"cmd":                         {"retrieval", "rewrite", "cache", "proxy"},
 }
 

@@ -14,7 +14,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/cmd/sidenote/internal/server"
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -68,9 +68,9 @@ func (c *askCmd) Run(a *app) error {
 }
 
 // chosen reads the configuration and finds the policy.
-func (c *askCmd) chosen(a *app) (*config.Config, proxy.Policy, error) {
+func (c *askCmd) chosen(a *app) (*config.Config, tenant.Policy, error) {
 	if c.Policy != "" && c.Tenant != "" {
-		return nil, proxy.Policy{}, usageError{errors.New("--policy and --tenant both choose the policy; give one of them")}
+		return nil, tenant.Policy{}, usageError{errors.New("--policy and --tenant both choose the policy; give one of them")}
 	}
 	flags := config.Flags{Knowledge: c.Knowledge, State: c.State, Upstream: c.Upstream}
 	if c.Config == "" { // the usual ports are another process's, which may be the one to ask
@@ -78,22 +78,22 @@ func (c *askCmd) chosen(a *app) (*config.Config, proxy.Policy, error) {
 	}
 	cfg, err := configFlags{Config: c.Config, Flags: flags}.load(a, false)
 	if err != nil {
-		return nil, proxy.Policy{}, err
+		return nil, tenant.Policy{}, err
 	}
 	if c.Policy != "" {
 		if cfg, err = client.ChatUnder(cfg, config.Name(c.Policy)); err != nil {
-			return nil, proxy.Policy{}, usageError{fmt.Errorf("--policy: %w", err)}
+			return nil, tenant.Policy{}, usageError{fmt.Errorf("--policy: %w", err)}
 		}
 	}
 	if err := cfg.CheckFolders(nil); err != nil {
-		return nil, proxy.Policy{}, err
+		return nil, tenant.Policy{}, err
 	}
 	policy, err := c.policy(cfg, nil)
 	return cfg, policy, err
 }
 
 // ask asks the upstream by a policy, and shows the answer.
-func (c *askCmd) ask(a *app, cl *client.Chat, up *client.Upstream, policy *proxy.Policy) (client.Answer, error) {
+func (c *askCmd) ask(a *app, cl *client.Chat, up *client.Upstream, policy *tenant.Policy) (client.Answer, error) {
 	if c.Model == "" {
 		var err error
 		if c.Model, err = up.Model(a.ctx, cl); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/review"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 type checkCmd struct {
@@ -40,10 +41,10 @@ func (c *checkCmd) Run(a *app) error {
 	if err == nil && c.Diff != "" {
 		changes, err = c.changes(a, cfg)
 	}
-	if _, wrong := errors.AsType[config.Problems](err); err != nil && !(wrong && c.JSON) {
+	if _, wrong := errors.AsType[strictyaml.Problems](err); err != nil && !(wrong && c.JSON) {
 		return err
 	}
-	var warnings config.Problems
+	var warnings strictyaml.Problems
 	if err == nil {
 		warnings = c.warnings(a, cfg)
 	}
@@ -118,7 +119,7 @@ func moved(path, from, to string) string {
 }
 
 // warnings lists what is no mistake for certain.
-func (c *checkCmd) warnings(a *app, cfg *config.Config) config.Problems {
+func (c *checkCmd) warnings(a *app, cfg *config.Config) strictyaml.Problems {
 	if c.Tenant != "" {
 		return nil
 	}

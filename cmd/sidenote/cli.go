@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 )
@@ -164,7 +165,7 @@ func (a *app) environment() kong.Resolver {
 }
 
 func exitCode(err error) int {
-	_, problems := errors.AsType[config.Problems](err)
+	_, problems := errors.AsType[strictyaml.Problems](err)
 	_, usage := errors.AsType[usageError](err)
 	_, part := errors.AsType[partError](err)
 	switch {
@@ -179,7 +180,7 @@ func exitCode(err error) int {
 // message is the text of an error for a person. Problems of a configuration have a line
 // each, which begins with a place that editors can open; other errors are one line.
 func message(err error) string {
-	if _, ok := errors.AsType[config.Problems](err); ok {
+	if _, ok := errors.AsType[strictyaml.Problems](err); ok {
 		return err.Error()
 	}
 	return "sidenote: " + strings.Join(strings.Fields(err.Error()), " ")

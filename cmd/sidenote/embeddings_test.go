@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/ingestion"
-	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval/services/servicestest"
 )
 
@@ -167,9 +167,9 @@ func TestIngestKilledWhileEmbedding(t *testing.T) {
 }
 
 // embeddings is what the admin port says of those of a base.
-func (p *process) embeddings(t *testing.T, id string) admin.Embeddings {
+func (p *process) embeddings(t *testing.T, id string) explain.Embeddings {
 	t.Helper()
-	var b admin.Base
+	var b explain.Base
 	must(t, json.Unmarshal([]byte(p.asks(t, http.MethodGet, "/v1/knowledge/"+id, "", http.StatusOK)), &b))
 	if b.Embeddings == nil {
 		t.Fatalf("knowledge %s is not embedded", id)

@@ -6,8 +6,8 @@ import (
 	"os"
 
 	"sidenote/cmd/internal/terminal"
-	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/evaluation"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/retrieval/eval"
 )
 
@@ -138,7 +138,7 @@ func (c *evalCmd) compare(a *app, messages []eval.Message, show *terminal.Progre
 		one := *c
 		one.Config = file
 		e, err := one.evaluate(a, messages, show)
-		if _, placed := errors.AsType[config.Problems](err); err != nil && !placed {
+		if _, placed := errors.AsType[strictyaml.Problems](err); err != nil && !placed {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		if err != nil {

@@ -14,11 +14,11 @@ import (
 	"sidenote/cmd/sidenote/internal/evaluation"
 	"sidenote/cmd/sidenote/internal/ingestion"
 	"sidenote/cmd/sidenote/internal/server"
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // chosen reads the configuration, and finds the policy whose stages answer.
-func (c *evalCmd) chosen(a *app) (*config.Config, proxy.Policy, error) {
+func (c *evalCmd) chosen(a *app) (*config.Config, tenant.Policy, error) {
 	cfg, err := c.load(a)
 	if err == nil && c.Policy != "" {
 		if cfg, err = config.Under(cfg, config.Name(c.Policy)); err != nil {
@@ -26,7 +26,7 @@ func (c *evalCmd) chosen(a *app) (*config.Config, proxy.Policy, error) {
 		}
 	}
 	if err != nil {
-		return nil, proxy.Policy{}, err
+		return nil, tenant.Policy{}, err
 	}
 	policy, err := c.policy(cfg, nil)
 	return cfg, policy, err

@@ -12,8 +12,8 @@ import (
 	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/screen"
-	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/tenant"
 )
 
 type keyCmd struct {
@@ -29,15 +29,15 @@ type keyNewCmd struct {
 // Run prints a key of 256 random bits. It is stored nowhere; the configuration has its
 // digest only.
 func (c *keyNewCmd) Run(a *app) error {
-	var tenant config.Name
-	if err := tenant.UnmarshalText([]byte(c.Tenant)); err != nil {
+	var name config.Name
+	if err := name.UnmarshalText([]byte(c.Tenant)); err != nil {
 		return usageError{fmt.Errorf("--tenant: %w", err)}
 	}
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails: it ends the process instead
-	key := proxy.KeyPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+	key := tenant.KeyPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 	_, err := fmt.Fprintf(a.stdout, "key, shown this once:   %s\nfor the configuration:  tenants: {%s: {keys: [{sha256: %x}]}}\n",
-		key, tenant, sha256.Sum256([]byte(key)))
+		key, name, sha256.Sum256([]byte(key)))
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/screen"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 )
 
 // knowledgeCmd has the commands that manage bases.
@@ -42,7 +43,7 @@ type basesCmd struct{ baseFlags }
 // Run lists the bases.
 func (c *basesCmd) Run(a *app) error {
 	return c.manage(a, false, func(at *client.Admin) error {
-		bases, err := client.List[admin.Base](a.ctx, at, client.KnowledgePath())
+		bases, err := client.List[explain.Base](a.ctx, at, client.KnowledgePath())
 		if err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func (c *basesCmd) Run(a *app) error {
 	})
 }
 
-func baseLine(b admin.Base) string {
+func baseLine(b explain.Base) string {
 	line := fmt.Sprintf("%-20s  %-9s  %s, %s", b.ID, b.Status, terminal.Plural(b.Documents, "document"), terminal.Plural(b.Chunks, "chunk"))
 	if e := b.Embeddings; e != nil {
 		line += ", " + terminal.Thousands(e.Embedded) + " embedded"
@@ -87,7 +88,7 @@ func (c *showCmd) Run(a *app) error {
 	})
 }
 
-func printBase(w io.Writer, b admin.Base) {
+func printBase(w io.Writer, b explain.Base) {
 	status := string(b.Status)
 	if b.Reason != "" {
 		status += ": " + terminal.Clean(b.Reason)
@@ -119,7 +120,7 @@ type createCmd struct {
 // Run makes a base.
 func (c *createCmd) Run(a *app) error {
 	return c.manage(a, true, func(at *client.Admin) error {
-		var b admin.Base
+		var b explain.Base
 		if err := at.Do(a.ctx, http.MethodPost, client.KnowledgePath(), map[string]string{"id": c.ID}, &b); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/openai/openai-go/v3"
 
 	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 )
 
 // request is one to the admin port, with all that a write needs.
@@ -139,7 +140,7 @@ func TestManageKeepsFolders(t *testing.T) {
 	if r := b.Ingest.Report; r.Files != 3 || r.SkippedTotal != 1 || r.Skipped[0].Path != filepath.Base(garbage) || b.Documents != 3 || b.Path != docs {
 		t.Errorf("%+v of %+v", r, b)
 	}
-	if b.Status != admin.StatusReady && b.Status != admin.StatusIngesting { // the folder is watched, too
+	if b.Status != explain.StatusReady && b.Status != explain.StatusIngesting { // the folder is watched, too
 		t.Errorf("status %s", b.Status)
 	}
 	p.comes(t, "cabriolets", "cars.md")
@@ -154,7 +155,7 @@ func TestManageKeepsFolders(t *testing.T) {
 }
 
 // reads waits until that many readings of a base have ended.
-func (p *process) reads(t *testing.T, id string, runs int) (b admin.Base) {
+func (p *process) reads(t *testing.T, id string, runs int) (b explain.Base) {
 	t.Helper()
 	late := time.After(time.Minute)
 	for {

@@ -20,8 +20,8 @@ import (
 
 	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -306,7 +306,7 @@ func TestPagesWireIsTrue(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile(`(?m)^\| ([1-5][0-9]{2}) \|(.*)$`).FindAllStringSubmatch(prose, -1) {
 			for _, word := range spans(m[2]) {
-				if status := (&proxy.Error{Reason: rewrite.Reason(word)}).Status(); !w.reasons[word] || !w.early[word] && fmt.Sprint(status) != m[1] {
+				if status := (&tenant.APIError{Reason: rewrite.Reason(word)}).Status(); !w.reasons[word] || !w.early[word] && fmt.Sprint(status) != m[1] {
 					t.Errorf("%s: the status of %s is %d, not %s", name, word, status, m[1])
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 )
 
 // A reload brings bases and takes them out. Each is read, watched and searched from then on;
@@ -84,7 +84,7 @@ func TestReloadBringsBases(t *testing.T) {
 	configure("", "")
 	changed("tenants removed: hr; changed: knowledge.hr")
 	asked(http.StatusUnauthorized)
-	var base admin.Base
+	var base explain.Base
 	if err := json.Unmarshal([]byte(fetched(t, p.admin+"/v1/knowledge/hr")), &base); err != nil || base.Configured || base.Documents != 2 {
 		t.Errorf("%+v, %v", base, err)
 	}

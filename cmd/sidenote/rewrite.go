@@ -7,8 +7,8 @@ import (
 	"os"
 
 	"sidenote/cmd/sidenote/internal/screen"
+	"sidenote/proxy"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/planning"
 	"sidenote/rewrite"
 )
 
@@ -60,7 +60,7 @@ func (c *rewriteCmd) Run(a *app) error {
 		return fmt.Errorf("the request would be refused: %w", err)
 	}
 	policy.CountWhole = true
-	e.Planners.Help(&policy, planning.DryRun(&policy, req.Model, nil))
+	e.Planners.Help(&policy, proxy.PlanDryRun(&policy, req.Model, nil))
 	r := explain.DryRun(a.ctx, e.Rewriter, &whole, policy, req, asked, rewrite.ReasonOff)
 	if err := c.ledger(a, &r); err != nil {
 		return err

@@ -22,10 +22,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sidenote/cmd/sidenote/internal/demo"
-	"sidenote/proxy"
-	"sidenote/proxy/admin"
 	"sidenote/proxy/answer/answertest"
+	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval/knowledge/extract/extracttest"
 	"sidenote/retrieval/knowledge/extract/pdf"
 	"sidenote/retrieval/knowledge/store"
@@ -124,11 +124,11 @@ func foldersRead(address string) bool {
 		return false
 	}
 	defer func() { _ = resp.Body.Close() }()
-	var list struct{ Data []admin.Base }
+	var list struct{ Data []explain.Base }
 	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&list) != nil {
 		return true
 	}
-	return !slices.ContainsFunc(list.Data, func(b admin.Base) bool { return b.Ingest != nil && b.Ingest.Runs == 0 })
+	return !slices.ContainsFunc(list.Data, func(b explain.Base) bool { return b.Ingest != nil && b.Ingest.Runs == 0 })
 }
 
 // post URL FILE [LINE…] sends a request, with header lines; what came back goes to the file
@@ -214,9 +214,9 @@ func seedCode(ts *testscript.TestScript) {
 // digest checks that the last output holds a key and the digest of that key.
 func digest(ts *testscript.TestScript, _ bool, _ []string) {
 	out := ts.ReadFile("stdout")
-	_, rest, _ := strings.Cut(out, proxy.KeyPrefix)
+	_, rest, _ := strings.Cut(out, tenant.KeyPrefix)
 	rest, _, _ = strings.Cut(rest, "\n")
-	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(proxy.KeyPrefix+rest))); len(rest) != 43 || !strings.Contains(out, sum) {
+	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(tenant.KeyPrefix+rest))); len(rest) != 43 || !strings.Contains(out, sum) {
 		ts.Fatalf("no key with its digest in %q", out)
 	}
 }

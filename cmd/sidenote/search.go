@@ -17,7 +17,7 @@ import (
 	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/planning"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/retrieval/knowledge/store"
@@ -50,17 +50,17 @@ func (searchCmd) Help() string {
 // ready builds and indexes what the flags choose, and finds the policy: of the request whose
 // body is chat, if that is not nil. Where name is true it prints the files that could not be
 // read.
-func (f sourceFlags) ready(a *app, name bool, chat []byte) (*server.Engine, proxy.Policy, error) {
+func (f sourceFlags) ready(a *app, name bool, chat []byte) (*server.Engine, tenant.Policy, error) {
 	cfg, err := f.load(a)
 	if err != nil {
-		return nil, proxy.Policy{}, err
+		return nil, tenant.Policy{}, err
 	}
 	if err := checkBases(cfg); err != nil && (len(cfg.Knowledge) > 0 || !bringsChunks(chat)) {
-		return nil, proxy.Policy{}, err
+		return nil, tenant.Policy{}, err
 	}
 	policy, err := f.policy(cfg, chat)
 	if err != nil {
-		return nil, proxy.Policy{}, err
+		return nil, tenant.Policy{}, err
 	}
 	e, err := f.open(a, name, cfg, policy.Rewrite.Knowledge, server.Options{})
 	return e, policy, err
@@ -140,36 +140,36 @@ func (f sourceFlags) open(a *app, name bool, cfg *config.Config, bases []string,
 }
 
 // policy finds the policy, of a request whose body is chat if that is not nil.
-func (f sourceFlags) policy(cfg *config.Config, chat []byte) (proxy.Policy, error) {
+func (f sourceFlags) policy(cfg *config.Config, chat []byte) (tenant.Policy, error) {
 	name := config.Name(f.Tenant)
 	if unknown := cfg.Proxy().Tenants.Unknown; name == "" && unknown != nil {
 		name = config.Name(unknown.Tenant)
 	}
 	p, ok := cfg.Tenant(name)
 	if name == "" {
-		return proxy.Policy{}, usageError{fmt.Errorf("callers without a key are refused; say who asks by --tenant: there are %s", strings.Join(config.Texts(cfg.TenantNames()), ", "))}
+		return tenant.Policy{}, usageError{fmt.Errorf("callers without a key are refused; say who asks by --tenant: there are %s", strings.Join(config.Texts(cfg.TenantNames()), ", "))}
 	}
 	if !ok {
-		return proxy.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, strings.Join(config.Texts(cfg.TenantNames()), ", "))}
+		return tenant.Policy{}, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, strings.Join(config.Texts(cfg.TenantNames()), ", "))}
 	}
 	one := &p
 	if chat != nil {
 		var err error
 		if one, err = policyOf(&p, chat); err != nil {
-			return proxy.Policy{}, fmt.Errorf("the request would be refused: %w", err)
+			return tenant.Policy{}, fmt.Errorf("the request would be refused: %w", err)
 		}
 	}
 	whole := *one
 	var err error
 	if whole.Rewrite, err = one.Rewrite.WithClaims(nil); err != nil {
-		return proxy.Policy{}, fmt.Errorf("what tenant %s may see depends on its callers' tokens: %w", name, err)
+		return tenant.Policy{}, fmt.Errorf("what tenant %s may see depends on its callers' tokens: %w", name, err)
 	}
 	return whole, nil
 }
 
 // policyOf returns what a tenant's policy is for a chat. One that cannot be read is for the
 // caller to report.
-func policyOf(p *proxy.Policy, chat []byte) (*proxy.Policy, error) {
+func policyOf(p *tenant.Policy, chat []byte) (*tenant.Policy, error) {
 	req, err := rewrite.Parse(chat)
 	if err != nil {
 		return p, nil
@@ -210,7 +210,7 @@ func (c *searchCmd) Run(a *app) error {
 	}
 	plain := q
 	if c.Policy != "" {
-		e.Planners.Help(&policy, planning.DryRun(&policy, "", nil))
+		e.Planners.Help(&policy, proxy.PlanDryRun(&policy, "", nil))
 		policy.AddStages(&q, "", c.earlier())
 	}
 	res, err := e.Rewriter.Retriever.Retrieve(a.ctx, q)

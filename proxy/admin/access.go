@@ -14,8 +14,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 )
 
 // A right is what the caller may do.
@@ -47,7 +47,7 @@ func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error 
 	case !found || e.public:
 		return nil
 	case !mayRead(h, has):
-		return &proxy.Error{Reason: report.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}
+		return &tenant.APIError{Reason: report.ReasonKey, Message: "The admin token is missing or wrong; send it in the header Authorization as a bearer token."}
 	case e.write:
 		return h.admitWrite(ctx, has)
 	}
@@ -79,7 +79,7 @@ func (h *Handler) admitWrite(ctx *fasthttp.RequestCtx, has right) error {
 	case has == readRight:
 		return Refuse(fasthttp.StatusForbidden, "read_only_token", "This token is for reading only; a write needs the admin token.")
 	case has != writeRight:
-		return &proxy.Error{Reason: report.ReasonKey, Message: "A write needs the admin token; send it in the header Authorization as a bearer token. " +
+		return &tenant.APIError{Reason: report.ReasonKey, Message: "A write needs the admin token; send it in the header Authorization as a bearer token. " +
 			"It stands in the file admin-token of the state folder."}
 	case !isJSON(ctx):
 		return Refuse(fasthttp.StatusUnsupportedMediaType, "unsupported_media_type", "The body of a write is application/json, not %q; say so in the header Content-Type.", ctx.Request.Header.ContentType())

@@ -20,7 +20,6 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/panics"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
@@ -38,8 +37,8 @@ type Handler struct {
 	Telemetry
 	Rewriter  *rewrite.Rewriter
 	Assembler *rewrite.Assembler // builds messages from typed chunks; nil: there is no such endpoint
-	Planners  *planning.Planners // plan for dry runs; nil: nothing is planned
-	Tenants   *proxy.Directory
+	Planners  *proxy.Planners    // plan for dry runs; nil: nothing is planned
+	Tenants   *tenant.Directory
 	Lookup    *explain.Knowledge // searches and reads
 	Library   Library            // what the vector-store endpoints read; nil: there are no such endpoints
 	Manager   Manager            // what manages bases; nil: there are no such endpoints
@@ -209,12 +208,12 @@ func body(ctx *fasthttp.RequestCtx) ([]byte, error) {
 	b, whole, err := transport.ReadBody(ctx, maxBody, bodyWait, nil)
 	switch {
 	case transport.ClassOf(err) == transport.ClientLate:
-		return nil, &proxy.Error{Reason: report.ReasonBodySlow, Message: "The body of the request came too slowly; try again.", Err: err}
+		return nil, &tenant.APIError{Reason: report.ReasonBodySlow, Message: "The body of the request came too slowly; try again.", Err: err}
 	case err != nil:
-		return nil, &proxy.Error{Reason: report.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
+		return nil, &tenant.APIError{Reason: report.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
 	case !whole:
 		ctx.SetConnectionClose()
-		return nil, &proxy.Error{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", maxBody)}
+		return nil, &tenant.APIError{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", maxBody)}
 	}
 	return b, nil
 }

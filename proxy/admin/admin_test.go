@@ -18,6 +18,7 @@ import (
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -81,12 +82,12 @@ func listen(t *testing.T, s *admin.Server) string {
 }
 
 func handler(change func(*admin.Handler)) *admin.Handler {
-	p := &proxy.Policy{Tenant: "acme", Name: "base", Expose: report.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
+	p := &tenant.Policy{Tenant: "acme", Name: "base", Expose: report.ExposeNames, Rewrite: rewrite.DefaultPolicy()}
 	p.Rewrite.Tenant, p.Rewrite.Knowledge, p.Rewrite.ContextTokens = "acme", []string{"kb1"}, 4000
 	h := &admin.Handler{
 		Telemetry: admin.Telemetry{Metrics: report.NewMetrics(report.MetricNames{}).Registry()},
 		Rewriter:  &rewrite.Rewriter{Retriever: retrieval.Func(retrieve), Models: models{}},
-		Tenants:   proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{{SHA256: [32]byte{1}, Policy: p}}}),
+		Tenants:   tenant.NewDirectory(tenant.Tenants{Keys: []tenant.Key{{SHA256: [32]byte{1}, Policy: p}}}),
 	}
 	h.Lookup = &explain.Knowledge{Bases: func() []string { return []string{"kb1", "kb2"} }}
 	if change != nil {
@@ -263,7 +264,7 @@ func TestBodyIsBounded(t *testing.T) {
 
 // A dry run refuses the models that the tenant's requests may not name.
 func TestDryRunOfAnotherModel(t *testing.T) {
-	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Tenants.ByName("acme").Models = proxy.Models{"gpt-5*"} }).Handle, slog.New(slog.DiscardHandler)))
+	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Tenants.ByName("acme").Models = tenant.Models{"gpt-5*"} }).Handle, slog.New(slog.DiscardHandler)))
 	for model, want := range map[string]int{"gpt-5-mini": 200, "gpt-4": 404, "": 404} {
 		body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"How long is parental leave?"}]}`, model)
 		if code, got := call(t, "POST", url+"/v1/rewrite?tenant=acme", body); code != want || (code == 404) != strings.Contains(got, `"model_not_found"`) {

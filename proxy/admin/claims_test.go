@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
@@ -36,7 +36,7 @@ func TestDryRunOfAnOverride(t *testing.T) {
 		p := h.Tenants.ByName("acme")
 		other := *p
 		other.Rewrite.Mode = rewrite.Off
-		p.Overrides = []proxy.Override{{Models: proxy.Models{"o3"}, Policy: &other}}
+		p.Overrides = []tenant.Override{{Models: tenant.Models{"o3"}, Policy: &other}}
 	}).Handle, slog.New(slog.DiscardHandler)))
 	for model, want := range map[string]string{"o3": `"mode":"off"`, "o4": `"mode":"inject"`} {
 		code, got := call(t, "POST", url+"/v1/rewrite?tenant=acme", `{"model":"`+model+`","messages":[{"role":"user","content":"How long is parental leave?"}]}`)

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
@@ -51,10 +51,10 @@ func startFiltered(t *testing.T) (url string, asked *[]retrieval.Query) {
 	}}
 	asked = new([]retrieval.Query)
 	h := handler(func(h *admin.Handler) {
-		p := &proxy.Policy{Tenant: "acme", Rewrite: rewrite.DefaultPolicy()}
+		p := &tenant.Policy{Tenant: "acme", Rewrite: rewrite.DefaultPolicy()}
 		p.Rewrite.Tenant, p.Rewrite.Knowledge = "acme", []string{"kb1", "far"}
 		p.Rewrite.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: "public"}
-		h.Tenants = proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{{SHA256: [32]byte{1}, Policy: p}}})
+		h.Tenants = tenant.NewDirectory(tenant.Tenants{Keys: []tenant.Key{{SHA256: [32]byte{1}, Policy: p}}})
 		h.Library, h.Lookup.Bases = d, func() []string { return []string{"kb1", "far"} }
 		h.Rewriter.Retriever = retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 			*asked = append(*asked, q)

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/valyala/fasthttp"
+	"sidenote/proxy/tenant"
 
-	"sidenote/proxy"
+	"github.com/valyala/fasthttp"
 )
 
 // KeysPath is the path of the list of tenants' keys.
@@ -27,7 +27,7 @@ type Key struct {
 	LastUsed  time.Time `json:"last_used,omitzero"` // to the minute, of this process and since its start
 }
 
-func keyOf(id string, k proxy.KeyInfo, now time.Time) Key {
+func keyOf(id string, k tenant.KeyInfo, now time.Time) Key {
 	status := "valid"
 	switch {
 	case now.Before(k.NotBefore):
@@ -50,11 +50,11 @@ type keyList struct {
 
 type listedKey struct {
 	id string
-	proxy.KeyInfo
+	tenant.KeyInfo
 }
 
 // answer lists the keys of all tenants, without the keys themselves and their digests.
-func (l *keyList) answer(ctx *fasthttp.RequestCtx, tenants *proxy.Directory) error {
+func (l *keyList) answer(ctx *fasthttp.RequestCtx, tenants *tenant.Directory) error {
 	l.once.Do(func() {
 		for _, k := range tenants.KeyList() {
 			l.sorted = append(l.sorted, listedKey{k.Tenant + "/" + k.Prefix, k})

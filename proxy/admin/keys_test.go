@@ -11,17 +11,17 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/tenant"
 )
 
 // The list of keys has no key and no whole digest, by pages.
 func TestKeys(t *testing.T) {
-	key := func(text, tenant, name string, from, until time.Time) proxy.Key {
-		return proxy.Key{SHA256: sha256.Sum256([]byte(text)), Name: name, NotBefore: from, Expires: until, Policy: &proxy.Policy{Tenant: tenant}}
+	key := func(text, of, name string, from, until time.Time) tenant.Key {
+		return tenant.Key{SHA256: sha256.Sum256([]byte(text)), Name: name, NotBefore: from, Expires: until, Policy: &tenant.Policy{Tenant: of}}
 	}
 	day := time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
-	d := proxy.NewDirectory(proxy.Tenants{Keys: []proxy.Key{
+	d := tenant.NewDirectory(tenant.Tenants{Keys: []tenant.Key{
 		key("abc", "support", "chat-app", day, day.AddDate(200, 0, 0)), key("b", "a-b", "", day.AddDate(200, 0, 0), time.Time{}), key("c", "a", "", time.Time{}, day),
 	}})
 	d.ByKey("abc", day)
@@ -51,11 +51,11 @@ func TestKeys(t *testing.T) {
 // A page of a long list is not made of the whole list again. last_used is of now.
 func TestManyKeys(t *testing.T) {
 	const n = 20_000
-	keys := make([]proxy.Key, n)
+	keys := make([]tenant.Key, n)
 	for i := range keys {
-		keys[i] = proxy.Key{SHA256: sha256.Sum256([]byte(strconv.Itoa(i))), Policy: &proxy.Policy{Tenant: fmt.Sprintf("t%06d", i)}}
+		keys[i] = tenant.Key{SHA256: sha256.Sum256([]byte(strconv.Itoa(i))), Policy: &tenant.Policy{Tenant: fmt.Sprintf("t%06d", i)}}
 	}
-	d := proxy.NewDirectory(proxy.Tenants{Keys: keys})
+	d := tenant.NewDirectory(tenant.Tenants{Keys: keys})
 	var ctx fasthttp.RequestCtx
 	ctx.Request.Header.SetHost("localhost")
 	h := handler(func(h *admin.Handler) { h.Tenants = d })

@@ -13,7 +13,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
+	"sidenote/proxy/explain"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
@@ -33,8 +33,8 @@ type Manager interface {
 // Bases are the methods of a Manager for whole bases.
 type Bases interface {
 	// Bases returns all bases, by id.
-	Bases(ctx context.Context) ([]Base, error)
-	Base(ctx context.Context, id string) (Base, error)
+	Bases(ctx context.Context) ([]explain.Base, error)
+	Base(ctx context.Context, id string) (explain.Base, error)
 	// CreateBase makes an empty base; created is false if it was there already.
 	CreateBase(ctx context.Context, id string) (created bool, err error)
 	DeleteBase(ctx context.Context, id string) error
@@ -162,7 +162,7 @@ func readObject(rc *fasthttp.RequestCtx, what string, to any) error {
 		return err
 	}
 	refuse := func(detail string) error {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: fmt.Sprintf("The body is not %s: %s.", what, detail)}
+		return &tenant.APIError{Reason: rewrite.ReasonNotJSON, Message: fmt.Sprintf("The body is not %s: %s.", what, detail)}
 	}
 	if !utf8.Valid(b) {
 		return refuse("it is not UTF-8")
@@ -180,5 +180,5 @@ func readObject(rc *fasthttp.RequestCtx, what string, to any) error {
 
 // optionError returns the error for one field or parameter.
 func optionError(param, format string, args ...any) error {
-	return &proxy.Error{Reason: rewrite.ReasonOption, Param: param, Message: fmt.Sprintf(format, args...)}
+	return &tenant.APIError{Reason: rewrite.ReasonOption, Param: param, Message: fmt.Sprintf(format, args...)}
 }

@@ -11,6 +11,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 )
 
 // A fakeManager is a Manager of the bases kb1, with documents of these ids, and kb2.
@@ -20,19 +21,19 @@ type fakeManager struct {
 	err error // returned by all methods that change something
 }
 
-func (c *fakeManager) Bases(context.Context) ([]admin.Base, error) {
-	report := &admin.Report{SkippedTotal: 150, Skipped: make([]admin.Skipped, 150), RemovedDocuments: []string{}}
-	return []admin.Base{{ID: "kb1", Documents: len(c.ids), Ingest: &admin.Ingest{Report: report}}, {ID: "kb2"}}, nil
+func (c *fakeManager) Bases(context.Context) ([]explain.Base, error) {
+	report := &explain.IngestReport{SkippedTotal: 150, Skipped: make([]explain.Skipped, 150), RemovedDocuments: []string{}}
+	return []explain.Base{{ID: "kb1", Documents: len(c.ids), Ingest: &explain.Ingest{Report: report}}, {ID: "kb2"}}, nil
 }
 
-func (c *fakeManager) Base(ctx context.Context, id string) (admin.Base, error) {
+func (c *fakeManager) Base(ctx context.Context, id string) (explain.Base, error) {
 	all, _ := c.Bases(ctx)
 	for _, b := range all {
 		if b.ID == id {
 			return b, nil
 		}
 	}
-	return admin.Base{}, &admin.Refusal{Status: 404, Code: "not_found", Message: "There is no " + id}
+	return explain.Base{}, &admin.Refusal{Status: 404, Code: "not_found", Message: "There is no " + id}
 }
 
 func (c *fakeManager) CreateBase(_ context.Context, id string) (bool, error) {

@@ -14,27 +14,6 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// What bases are told as, here and to people.
-type (
-	Base        = explain.Base
-	Status      = explain.Status
-	Embeddings  = explain.Embeddings
-	Ingest      = explain.Ingest
-	Report      = explain.IngestReport
-	SkippedKind = explain.SkippedKind
-	Skipped     = explain.Skipped
-	Note        = explain.LookupNote
-)
-
-// The states of a Base.
-const (
-	StatusReady     = explain.StatusReady
-	StatusIndexing  = explain.StatusIndexing
-	StatusIngesting = explain.StatusIngesting
-	StatusPartial   = explain.StatusPartial
-	StatusFailed    = explain.StatusFailed
-)
-
 // baseID matches the ids that a base may have.
 var baseID = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 
@@ -55,7 +34,7 @@ func (m management) listBases(ctx context.Context, rc *fasthttp.RequestCtx) erro
 	if err != nil {
 		return err
 	}
-	return answerList(rc, len(bases), func(i int) string { return bases[i].ID }, func(i int) Base { return bases[i].Shortened() })
+	return answerList(rc, len(bases), func(i int) string { return bases[i].ID }, func(i int) explain.Base { return bases[i].Shortened() })
 }
 
 // createBase makes a base unless it is there already.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -97,7 +97,7 @@ func (p putBody) document(id, param string) (NewDocument, error) {
 	case p.Text == nil:
 		return d, optionError(at("text"), "text is missing.")
 	case len(*p.Text) > maxText:
-		return d, &proxy.Error{Reason: rewrite.ReasonTooLarge, Param: at("text"), Message: fmt.Sprintf("The text of %q has %d bytes; it may have %d.", id, len(*p.Text), maxText)}
+		return d, &tenant.APIError{Reason: rewrite.ReasonTooLarge, Param: at("text"), Message: fmt.Sprintf("The text of %q has %d bytes; it may have %d.", id, len(*p.Text), maxText)}
 	case strings.ContainsRune(*p.Text, 0):
 		return d, optionError(at("text"), "The text of %q holds a NUL, so it is not text.", id)
 	case len(p.Name) > maxName:

@@ -6,7 +6,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
@@ -49,7 +48,7 @@ const (
 // A switching answers at ModePath.
 type switching struct {
 	modes   *tenant.Switch
-	tenants *proxy.Directory
+	tenants *tenant.Directory
 }
 
 // endpoint returns the endpoint for a method.

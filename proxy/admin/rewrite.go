@@ -7,7 +7,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
@@ -137,6 +136,6 @@ func gradeTook(res *rewrite.Result) float64 {
 }
 
 // tenant returns the policy of the tenant named by ?tenant=.
-func (h *Handler) tenant(ctx *fasthttp.RequestCtx) (*proxy.Policy, error) {
+func (h *Handler) tenant(ctx *fasthttp.RequestCtx) (*tenant.Policy, error) {
 	return explain.PolicyOf(h.Tenants, string(ctx.QueryArgs().Peek("tenant")))
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -75,10 +75,10 @@ func decodeSearch(ctx *fasthttp.RequestCtx, what string, to any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body is not " + what + ": " + jsonProblem(err) + "."}
+		return &tenant.APIError{Reason: rewrite.ReasonNotJSON, Message: "The body is not " + what + ": " + jsonProblem(err) + "."}
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "The body has data after the JSON object."}
+		return &tenant.APIError{Reason: rewrite.ReasonNotJSON, Message: "The body has data after the JSON object."}
 	}
 	return nil
 }

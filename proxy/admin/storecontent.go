@@ -7,8 +7,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -46,7 +46,7 @@ func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who explain.Vi
 	q := retrieval.Query{Tenant: who.Tenant, Filter: who.Filter, Bases: []retrieval.Ref{{Knowledge: store}}}
 	list, err := from.Passage(context.Background(), q, retrieval.Passage{Knowledge: store, Doc: f.ID, First: first, End: first + chunksOfPage + 1})
 	if err != nil && !errors.Is(err, retrieval.ErrNoHit) { // it has gone, or there is no such page
-		return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: "The file cannot be read.", Err: err}
+		return &tenant.APIError{Reason: rewrite.ReasonUnavailable, Message: "The file cannot be read.", Err: err}
 	}
 	out := contentPage{Object: "vector_store.file_content.page", Data: []contentPart{}}
 	if out.HasMore = len(list) > chunksOfPage; out.HasMore {

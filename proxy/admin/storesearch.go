@@ -12,8 +12,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
@@ -111,7 +111,7 @@ func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who explain.Viewer, id s
 			Settings: retrieval.Settings{TopK: limit, NumCandidates: limit}}
 		res, err := h.Library.Candidates(search, q)
 		if err != nil {
-			return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: fmt.Sprintf("The search failed: %s.", res.Reason), Err: err}
+			return &tenant.APIError{Reason: rewrite.ReasonUnavailable, Message: fmt.Sprintf("The search failed: %s.", res.Reason), Err: err}
 		}
 		hits = append(hits, hitsOf(res, store, q.Filter)...)
 	}

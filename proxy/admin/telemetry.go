@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -18,7 +18,7 @@ func (t Telemetry) metrics(ctx *fasthttp.RequestCtx) error {
 	if n := ctx.Request.Header.ContentLength(); n > 0 || n == -1 {
 		// fasthttp's adaptor would read a body of any size.
 		ctx.SetConnectionClose()
-		return &proxy.Error{Reason: rewrite.ReasonTooLarge, Message: "A scrape has no body."}
+		return &tenant.APIError{Reason: rewrite.ReasonTooLarge, Message: "A scrape has no body."}
 	}
 	fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(t.Metrics, promhttp.HandlerOpts{}))(ctx)
 	return nil

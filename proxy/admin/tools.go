@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/proxy"
-	"sidenote/proxy/planning"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
 )
@@ -66,7 +66,7 @@ func (t tooling) call(ctx *fasthttp.RequestCtx, name tools.ToolName) error {
 	case isWrong:
 		return optionError(wrong.Argument, "%s.", wrong.Error())
 	case res.Err != nil:
-		return &proxy.Error{Reason: rewrite.ReasonUnavailable, Message: "The search failed.", Err: res.Err}
+		return &tenant.APIError{Reason: rewrite.ReasonUnavailable, Message: "The search failed.", Err: res.Err}
 	}
 	return writeJSON(ctx, fasthttp.StatusOK, res.Data)
 }
@@ -84,7 +84,7 @@ func (t tooling) caller(ctx *fasthttp.RequestCtx) (tools.Caller, error) {
 			return tools.Caller{}, err
 		}
 		policy = tenant.Rewrite
-		t.Planners.Help(&policy, planning.DryRun(&policy, model, &tenant.Budget))
+		t.Planners.Help(&policy, proxy.PlanDryRun(&policy, model, &tenant.Budget))
 	}
 	policy.Tenant, policy.Knowledge, policy.Filter, policy.Search = who.Tenant, who.Bases, who.Filter, who.Settings
 	return tools.NewCaller(&policy, t.Rewriter.Models.Model(model)), nil

@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 )
 
 // UsagePath is the path of what all tenants used; that of one is TenantUsagePath.
@@ -100,7 +100,7 @@ const ledgerWait = 10 * time.Second
 // A usage answers about what tenants used.
 type usage struct {
 	ledger  budget.Reporter
-	tenants *proxy.Directory
+	tenants *tenant.Directory
 }
 
 // endpoint returns the endpoint at a path.
@@ -128,7 +128,7 @@ func (u usage) one(ctx *fasthttp.RequestCtx, tenant string) error {
 
 // of asks the ledger. Its client looks at the context after it has answered, so that of the
 // request, which is used again, must not be given to it.
-func (u usage) of(p *proxy.Policy) (Usage, error) {
+func (u usage) of(p *tenant.Policy) (Usage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), ledgerWait)
 	defer cancel()
 	used, err := u.ledger.Usage(ctx, p.Tenant, p.Budget.Limits)
@@ -140,11 +140,11 @@ func (u usage) of(p *proxy.Policy) (Usage, error) {
 
 // list answers with a page of all tenants by name.
 func (u usage) list(ctx *fasthttp.RequestCtx) error {
-	var all []*proxy.Policy
+	var all []*tenant.Policy
 	for _, p := range u.tenants.Policies() {
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b *proxy.Policy) int { return cmp.Compare(a.Tenant, b.Tenant) })
+	slices.SortFunc(all, func(a, b *tenant.Policy) int { return cmp.Compare(a.Tenant, b.Tenant) })
 	var failed error
 	err := answerList(ctx, len(all), func(i int) string { return all[i].Tenant }, func(i int) Usage {
 		out, err := u.of(all[i])

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/tenant"
 )
 
 // What a tenant used is told by window, period and kind, to the last digit.
@@ -120,13 +120,13 @@ func (downReporter) Usage(context.Context, string, budget.Limits) (budget.Usage,
 }
 
 func usageServer(t *testing.T, ledger budget.Reporter, limits budget.Limits) string {
-	var keys []proxy.Key
-	for i, tenant := range []string{"gamma", "acme", "beta"} {
-		p := &proxy.Policy{Tenant: tenant}
+	var keys []tenant.Key
+	for i, name := range []string{"gamma", "acme", "beta"} {
+		p := &tenant.Policy{Tenant: name}
 		p.Budget.Limits = limits
-		keys = append(keys, proxy.Key{SHA256: [32]byte{byte(i + 1)}, Policy: p})
+		keys = append(keys, tenant.Key{SHA256: [32]byte{byte(i + 1)}, Policy: p})
 	}
 	return listen(t, admin.NewServer(handler(func(h *admin.Handler) {
-		h.Tenants, h.Usage = proxy.NewDirectory(proxy.Tenants{Keys: keys}), ledger
+		h.Tenants, h.Usage = tenant.NewDirectory(tenant.Tenants{Keys: keys}), ledger
 	}).Handle, slog.New(slog.DiscardHandler)))
 }

@@ -5,7 +5,7 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/report"
-	"sidenote/proxy/rounds"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
 )
@@ -33,7 +33,7 @@ type DryRunPrompt struct {
 
 // DryRun says what would become of a request under p, which is of's policy of rewriting as the request
 // and its options leave it. off is the reason under mode off.
-func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *proxy.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options, off rewrite.Reason) (r DryRunResult) {
+func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *tenant.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options, off rewrite.Reason) (r DryRunResult) {
 	switch p.Mode {
 	case rewrite.Off:
 		r.Outcome, r.Reason = rewrite.Untouched, off
@@ -42,7 +42,7 @@ func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *proxy.Policy, p rewri
 	case rewrite.Staged:
 		inStages(ctx, &r, rw, &of.Stages, p, req, asked)
 	default:
-		r.Report, r.Tools = rounds.DryRun(ctx, rw, &of.Tools, p, req, asked)
+		r.Report, r.Tools = proxy.ToolsDryRun(ctx, rw, &of.Tools, p, req, asked)
 	}
 	return r
 }

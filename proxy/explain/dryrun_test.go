@@ -8,8 +8,8 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
@@ -38,7 +38,7 @@ func retrieve(_ context.Context, q retrieval.Query) (res retrieval.Result, err e
 }
 
 // run makes a dry run of a request under a policy with two stages.
-func run(t *testing.T, body string, change func(*proxy.Policy)) (r explain.DryRunResult, request string) {
+func run(t *testing.T, body string, change func(*tenant.Policy)) (r explain.DryRunResult, request string) {
 	t.Helper()
 	temperature := 0.3
 	stages := []staged.Stage{
@@ -49,7 +49,7 @@ func run(t *testing.T, body string, change func(*proxy.Policy)) (r explain.DryRu
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := proxy.Policy{Rewrite: rewrite.DefaultPolicy(), Stages: staged.Policy{Stages: stages, Chain: chain}}
+	of := tenant.Policy{Rewrite: rewrite.DefaultPolicy(), Stages: staged.Policy{Stages: stages, Chain: chain}}
 	of.Rewrite.Mode, of.Rewrite.Knowledge, of.Rewrite.ContextTokens = rewrite.Staged, []string{"kb1"}, 4000
 	if change != nil {
 		change(&of)
@@ -103,18 +103,18 @@ func TestPromptsOfStages(t *testing.T) {
 func TestNoStages(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
-		change     func(*proxy.Policy)
+		change     func(*tenant.Policy)
 		outcome    rewrite.Outcome
 		reason     rewrite.Reason
 		unstaged   string
 		same       bool // the request is not changed
 	}{
 		{"unfit", chatDryrun("How long?", `,"n":2`), nil, rewrite.Injected, "", "choices", false},
-		{"unfit and refused", chatDryrun("How long?", `,"n":2`), func(p *proxy.Policy) { p.Stages.RefuseUnfit = true }, rewrite.Refused, report.ReasonUnfit, "choices", true},
-		{"answered", chatDryrun("nothing", ""), func(p *proxy.Policy) { p.Rewrite.OnEmpty = rewrite.EmptyRefuse }, rewrite.Answered, rewrite.ReasonNoMatch, "", true},
-		{"refused", chatDryrun("fail", ""), func(p *proxy.Policy) { p.Rewrite.RefuseOnFailure = true }, rewrite.Refused, rewrite.ReasonTimeout, "", true},
+		{"unfit and refused", chatDryrun("How long?", `,"n":2`), func(p *tenant.Policy) { p.Stages.RefuseUnfit = true }, rewrite.Refused, report.ReasonUnfit, "choices", true},
+		{"answered", chatDryrun("nothing", ""), func(p *tenant.Policy) { p.Rewrite.OnEmpty = rewrite.EmptyRefuse }, rewrite.Answered, rewrite.ReasonNoMatch, "", true},
+		{"refused", chatDryrun("fail", ""), func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure = true }, rewrite.Refused, rewrite.ReasonTimeout, "", true},
 		{"injected", chatDryrun("How long?", `,"sidenote":{"mode":"inject"}`), nil, rewrite.Injected, "", "", false},
-		{"off", chatDryrun("How long?", ""), func(p *proxy.Policy) { p.Rewrite.Mode = rewrite.Off }, rewrite.Untouched, rewrite.ReasonSwitchedOff, "", true},
+		{"off", chatDryrun("How long?", ""), func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off }, rewrite.Untouched, rewrite.ReasonSwitchedOff, "", true},
 	} {
 		r, request := run(t, c.body, c.change)
 		if r.Outcome != c.outcome || r.Rewrite.Outcome != c.outcome || r.Reason != c.reason || r.Unstaged != c.unstaged || r.Stages != nil || r.Report.Stages != nil || (request == c.body) != c.same {
@@ -134,19 +134,19 @@ func (p *planner) Plan(_ context.Context, _ string, _ []string, _ func(context.C
 // Run takes what the data port would: overrides, options of the body, the kill switch. Helpers are
 // asked unless they are not to be, and the budget may be another one than the policy's.
 func TestRun(t *testing.T) {
-	of := proxy.Policy{Name: "base", Hash: "abc", Tenant: "acme", Upstream: "up", Models: proxy.Models{"m", "o3"}, Rewrite: rewrite.DefaultPolicy()}
+	of := tenant.Policy{Name: "base", Hash: "abc", Tenant: "acme", Upstream: "up", Models: tenant.Models{"m", "o3"}, Rewrite: rewrite.DefaultPolicy()}
 	of.Rewrite.Tenant, of.Rewrite.Upstream, of.Rewrite.Knowledge, of.Rewrite.ContextTokens = "acme", "up", []string{"kb1"}, 600
 	of.Rewrite.Planner = retrieval.PlanSettings{MaxQueries: 2, Timeout: time.Second}
 	small := of
 	small.Rewrite.ContextTokens = 300
-	of.Overrides = []proxy.Override{{Models: proxy.Models{"o3"}, Policy: &small}}
+	of.Overrides = []tenant.Override{{Models: tenant.Models{"o3"}, Policy: &small}}
 	plans := new(planner)
 	d := explain.DryRunner{
 		Rewriter: &rewrite.Rewriter{Retriever: &retrieval.Prepare{
 			Next: retrieval.Func(retrieve), Ref: func(string) (retrieval.Ref, bool) { return retrieval.Ref{Knowledge: "kb1", Generation: "g1"}, true },
 			HasTerms: func(text string) bool { return strings.TrimSpace(text) != "" },
 		}, Models: models{}},
-		Planners: &planning.Planners{Upstreams: map[string]planning.Upstream{"up": {}}, Plans: plans, Models: models{}},
+		Planners: &proxy.Planners{Upstreams: map[string]proxy.PlanUpstream{"up": {}}, Plans: plans, Models: models{}},
 	}
 	body := func(model, members string) []byte {
 		return []byte(`{"model":"` + model + `","messages":[{"role":"user","content":"How long?"}]` + members + `}`)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"sidenote/proxy"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
@@ -15,13 +14,13 @@ import (
 // concurrent use.
 type DryRunner struct {
 	Rewriter *rewrite.Rewriter
-	Planners *planning.Planners // nil: nobody is asked
-	Modes    *tenant.Switch     // may lower the mode of a tenant; nil: nothing does
+	Planners *proxy.Planners // nil: nobody is asked
+	Modes    *tenant.Switch  // may lower the mode of a tenant; nil: nothing does
 }
 
 // A DryRunRequest is a chat that may be sent.
 type DryRunRequest struct {
-	Policy  *proxy.Policy // of its tenant
+	Policy  *tenant.Policy // of its tenant
 	Body    []byte
 	Options rewrite.Options // of its headers
 
@@ -69,7 +68,7 @@ func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, err
 	}
 	policy.CountWhole = true
 	// The caller's credential is for another port, so only keys of Sidenote's go to helpers.
-	d.Planners.Help(&policy, planning.DryRun(&policy, req.Model, &of.Budget))
+	d.Planners.Help(&policy, proxy.PlanDryRun(&policy, req.Model, &of.Budget))
 
 	result := DryRun(ctx, d.Rewriter, of, policy, req, asked, of.OffReason(from))
 	result.Policy, result.PolicyHash, result.Expose, result.SwitchedFrom = of.Name, of.Hash, of.Expose, from
@@ -79,7 +78,7 @@ func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, err
 
 // policyOf returns the policy of rewriting that a request has before its options narrow it, and whether
 // that lacks helpers for the request's sake.
-func policyOf(of *proxy.Policy, r DryRunRequest) (p rewrite.Policy, unhelped bool) {
+func policyOf(of *tenant.Policy, r DryRunRequest) (p rewrite.Policy, unhelped bool) {
 	p = of.Rewrite
 	if r.ContextTokens > 0 {
 		p.ContextTokens = r.ContextTokens

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"sidenote/proxy/planning"
+	"sidenote/proxy"
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
@@ -69,7 +69,7 @@ func (k *Knowledge) addStages(q *retrieval.Query, name string) error {
 	for i, turn := range q.Previous {
 		earlier[i] = turn.Text
 	}
-	k.Planners.Help(&policy, planning.DryRun(&policy, "", &tenant.Budget))
+	k.Planners.Help(&policy, proxy.PlanDryRun(&policy, "", &tenant.Budget))
 	policy.AddStages(q, "", earlier)
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"sidenote/proxy/planning"
+	"sidenote/proxy"
 	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
@@ -19,7 +19,7 @@ type Knowledge struct {
 	Retriever  retrieval.Retriever   // as requests ask it
 	Reader     retrieval.Reader
 	Stores     Stores                                             // nil: nobody knows what bases hold
-	Planners   *planning.Planners                                 // nil: nothing is planned, reranked or graded
+	Planners   *proxy.Planners                                    // nil: nothing is planned, reranked or graded
 	Model      func(name string) rewrite.Model                    // counts the tokens of what is read
 	Describe   func(ctx context.Context, id string) (Base, error) // tells how a base does
 

@@ -3,8 +3,8 @@ package inspector
 import (
 	"strings"
 
+	"sidenote/proxy"
 	"sidenote/proxy/answer"
-	"sidenote/proxy/cited"
 	"sidenote/proxy/explain"
 	"sidenote/rewrite"
 )
@@ -64,5 +64,5 @@ func ownOf(b *explain.Body) answer.OwnMarkers {
 	if err != nil {
 		return nil
 	}
-	return cited.Own(req)
+	return proxy.OwnMarkers(req)
 }

@@ -13,7 +13,7 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
-	"sidenote/proxy/planning"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -43,7 +43,7 @@ func asking() (data inspector.Data, searched, planned *atomic.Int64) {
 	acme.Rewrite.Planner = retrieval.PlanSettings{MaxQueries: 2, Timeout: 1e9}
 	data.DryRun = &explain.DryRunner{
 		Rewriter: &rewrite.Rewriter{Retriever: prepare, Models: words{}},
-		Planners: &planning.Planners{Upstreams: map[string]planning.Upstream{"openai": {}}, Plans: plans{planned}, Models: words{}},
+		Planners: &proxy.Planners{Upstreams: map[string]proxy.PlanUpstream{"openai": {}}, Plans: plans{planned}, Models: words{}},
 	}
 	return data, searched, planned
 }
@@ -218,7 +218,7 @@ func TestAskAgainSaysWhyNot(t *testing.T) {
 // A tenant keeps what is its own under any policy: here the models that it may name.
 func TestAskAgainAsTheTenant(t *testing.T) {
 	data, _, _ := asking()
-	data.Policies.(policies)["acme"].Models = proxy.Models{"o3"}
+	data.Policies.(policies)["acme"].Models = tenant.Models{"o3"}
 	address := serve(t, data, nil)
 	if a := ask(t, "POST", address+"/requests/whole/ask", "policy=careful"); a.code != 400 || !strings.Contains(a.body, "gpt-5-mini") {
 		t.Errorf("%d %s", a.code, a.body)
@@ -230,8 +230,8 @@ type longPolicies struct{ text string }
 
 func (longPolicies) Names() []string { return []string{"base"} }
 
-func (p longPolicies) Resolve(tenant, _ string) (*proxy.Policy, []inspector.Setting) {
-	of := &proxy.Policy{Name: "base", Hash: "c3ca2702", Tenant: tenant, Rewrite: rewrite.DefaultPolicy()}
+func (p longPolicies) Resolve(name, _ string) (*tenant.Policy, []inspector.Setting) {
+	of := &tenant.Policy{Name: "base", Hash: "c3ca2702", Tenant: name, Rewrite: rewrite.DefaultPolicy()}
 	of.Rewrite.Knowledge = slices.Repeat([]string{"handbook"}, 1000)
 	return of, slices.Repeat([]inspector.Setting{{Key: "template", Value: p.text, From: []string{p.text}}}, 100)
 }

@@ -19,6 +19,7 @@ import (
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/report"
 	"sidenote/proxy/report/reporttest"
+	"sidenote/proxy/tenant"
 )
 
 // serve starts an admin port with an inspector, and returns its address.
@@ -28,7 +29,7 @@ func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) strin
 		data.Overview = lastHour(data.Requests)
 	}
 	h := &admin.Handler{
-		Inspector: inspector.New(data, inspector.NewSessions()), Tenants: proxy.NewDirectory(proxy.Tenants{}),
+		Inspector: inspector.New(data, inspector.NewSessions()), Tenants: tenant.NewDirectory(tenant.Tenants{}),
 		Lookup: &explain.Knowledge{Bases: func() []string { return nil }},
 	}
 	if change != nil {

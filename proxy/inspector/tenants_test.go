@@ -11,27 +11,27 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sidenote/cache/budget"
-	"sidenote/proxy"
 	"sidenote/proxy/inspector"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/filter"
 	"sidenote/rewrite"
 )
 
 // policies are those of tenants that are made up.
-type policies map[string]*proxy.Policy
+type policies map[string]*tenant.Policy
 
 func (p policies) Names() []string { return []string{"base", "careful", hostile} }
 
-func (p policies) Resolve(tenant, policy string) (*proxy.Policy, []inspector.Setting) {
-	of := p[tenant]
+func (p policies) Resolve(name, policy string) (*tenant.Policy, []inspector.Setting) {
+	of := p[name]
 	switch {
 	case policy == "careful" || policy == "base" || policy == hostile:
-		under := proxy.Policy{Tenant: tenant, Upstream: "openai", Rewrite: rewrite.DefaultPolicy()}
+		under := tenant.Policy{Tenant: name, Upstream: "openai", Rewrite: rewrite.DefaultPolicy()}
 		if of != nil {
 			under = *of
-		} else if tenant != "" {
+		} else if name != "" {
 			return nil, nil
 		}
 		under.Name, under.Hash = policy, "0f"+policy
@@ -49,7 +49,7 @@ func (p policies) Resolve(tenant, policy string) (*proxy.Policy, []inspector.Set
 		{Key: "filters", Value: `[{"type":"eq"}]`, From: []string{"sidenote.yaml:8:5 policy base", "sidenote.yaml:17:5 tenant acme"}},
 		{Key: "empty_answer"},
 	}
-	if tenant == "strange" || policy == hostile {
+	if name == "strange" || policy == hostile {
 		settings = append(settings, inspector.Setting{Key: "template", Value: hostile + strings.Repeat("x", 1<<20), From: []string{hostile}})
 	}
 	return of, settings
@@ -57,23 +57,23 @@ func (p policies) Resolve(tenant, policy string) (*proxy.Policy, []inspector.Set
 
 // tenants are acme, which has limits, and others; requests of many are theirs.
 func tenants() inspector.Data {
-	policy := func(tenant, name string) *proxy.Policy {
-		p := &proxy.Policy{Name: name, Hash: "c3ca2702", Tenant: tenant, Upstream: "openai", Rewrite: rewrite.DefaultPolicy()}
-		p.Rewrite.Tenant, p.Rewrite.Upstream, p.Rewrite.Knowledge = tenant, "openai", []string{"handbook", "faq"}
+	policy := func(of, name string) *tenant.Policy {
+		p := &tenant.Policy{Name: name, Hash: "c3ca2702", Tenant: of, Upstream: "openai", Rewrite: rewrite.DefaultPolicy()}
+		p.Rewrite.Tenant, p.Rewrite.Upstream, p.Rewrite.Knowledge = of, "openai", []string{"handbook", "faq"}
 		return p
 	}
 	acme, open := policy("acme", "base"), policy("open", "base")
-	acme.Models = proxy.Models{"gpt-*", "o3"}
+	acme.Models = tenant.Models{"gpt-*", "o3"}
 	acme.Rewrite.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: "public"}
 	acme.Budget.Limits = budget.Limits{budget.RequestsPerMinute: 600, budget.TokensPerDay: 20_000, budget.MoneyPerMonth: 1500 * budget.USD, budget.ParallelRequests: 2}
 	strange := policy("strange", hostile)
-	strange.Upstream, strange.Models, strange.Rewrite.Knowledge = hostile, proxy.Models{hostile}, []string{hostile, "a/b?c"}
+	strange.Upstream, strange.Models, strange.Rewrite.Knowledge = hostile, tenant.Models{hostile}, []string{hostile, "a/b?c"}
 	all := policies{"acme": acme, "open": open, "strange": strange}
 	for i := range 120 {
 		name := fmt.Sprintf("tenant%03d", i)
 		all[name] = policy(name, "base")
 	}
-	of := proxy.Tenants{Unknown: open}
+	of := tenant.Tenants{Unknown: open}
 	for _, p := range all {
 		of.Named = append(of.Named, p)
 	}
@@ -85,7 +85,7 @@ func tenants() inspector.Data {
 	lowered.ID, lowered.Mode, lowered.Budget.Rung = "lowered", "shadow", "fewer_sources"
 	lowered.Rewrite.Ledger.Budget, lowered.Rewrite.Retrieval.Bases = 1000, []retrieval.Ref{{Knowledge: "handbook", Generation: "g1"}}
 	data.Requests.Record(lowered)
-	data.Tenants, data.Policies, data.Usage = proxy.NewDirectory(of), all, used(acme.Budget.Limits)
+	data.Tenants, data.Policies, data.Usage = tenant.NewDirectory(of), all, used(acme.Budget.Limits)
 	return data
 }
 
@@ -180,7 +180,7 @@ func TestPolicyOfARequest(t *testing.T) {
 	acme := data.Policies.(policies)["acme"]
 	other := *acme
 	other.Hash, other.Rewrite.ContextTokens = "11111111", 3000
-	acme.Overrides = []proxy.Override{{Policy: &other}}
+	acme.Overrides = []tenant.Override{{Policy: &other}}
 	for _, of := range []*report.Report{reloaded, gone, overridden} {
 		data.Requests.Record(of)
 	}

@@ -18,7 +18,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/valyala/fasthttp"
 
-	"sidenote/proxy"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
@@ -43,9 +42,9 @@ const (
 // Options are what a Server is made of.
 type Options struct {
 	Knowledge Knowledge
-	Callers   func() *proxy.Directory // finds out who calls; it may change
-	Switch    *tenant.Switch          // may lower the modes of policies; nil: nothing does
-	Refused   func(Refusal)           // hears of each request that is refused; may be nil
+	Callers   func() *tenant.Directory // finds out who calls; it may change
+	Switch    *tenant.Switch           // may lower the modes of policies; nil: nothing does
+	Refused   func(Refusal)            // hears of each request that is refused; may be nil
 
 	Connections int                  // at once, see transport.Set.MakeRoom; more get a 503. 0: what tcp.SharesOf gives MCP
 	Addresses   *transport.Addresses // counts them by address; may be nil
@@ -54,7 +53,7 @@ type Options struct {
 
 // A Refusal is a request that was refused before any tool was called.
 type Refusal struct {
-	Error  *proxy.Error
+	Error  *tenant.APIError
 	Tenant string // "" where the caller is refused
 	Denied string // why it is, for the log
 }
@@ -184,7 +183,7 @@ func (s *Server) identify(r *http.Request, now time.Time) (*Caller, error) {
 }
 
 // senderOf is the request as a Directory reads it.
-func senderOf(r *http.Request) proxy.Sender {
+func senderOf(r *http.Request) tenant.Sender {
 	var h fasthttp.RequestHeader
 	for name, values := range r.Header {
 		for _, value := range values {
@@ -196,7 +195,7 @@ func senderOf(r *http.Request) proxy.Sender {
 	conn := r.Context().Value(connKey{}).(net.Conn)
 	port := r.Context().Value(portKey{}).(*transport.Listener)
 	secure, _ := conn.(*tls.Conn)
-	return proxy.Sender{Header: &h, Peer: transport.InboundPeerOf(port, secure), Remote: conn.RemoteAddr(), Local: conn.LocalAddr()}
+	return tenant.Sender{Header: &h, Peer: transport.InboundPeerOf(port, secure), Remote: conn.RemoteAddr(), Local: conn.LocalAddr()}
 }
 
 // readBody reads a body whole.
@@ -205,14 +204,14 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case large:
-		return nil, &proxy.Error{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", maxBody)}
+		return nil, &tenant.APIError{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", maxBody)}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, &proxy.Error{Reason: report.ReasonBodySlow, Message: "The body of the request came too slowly; try again."}
+		return nil, &tenant.APIError{Reason: report.ReasonBodySlow, Message: "The body of the request came too slowly; try again."}
 	case err != nil:
-		return nil, &proxy.Error{Reason: report.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
+		return nil, &tenant.APIError{Reason: report.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
 	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")):
 		// One of 1 MiB could hold ten thousand calls.
-		return nil, &proxy.Error{Reason: rewrite.ReasonNotJSON, Message: "A request is one JSON object; batches were taken out of MCP, send one call at a time."}
+		return nil, &tenant.APIError{Reason: rewrite.ReasonNotJSON, Message: "A request is one JSON object; batches were taken out of MCP, send one call at a time."}
 	}
 	return body, nil
 }

@@ -12,8 +12,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"sidenote/cache/budget"
+	"sidenote/proxy"
 	"sidenote/proxy/panics"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/tools"
 	"sidenote/rewrite"
@@ -24,7 +24,7 @@ type Knowledge struct {
 	Tools  *tools.Box
 	Models rewrite.Models // counts for recall, as for a model that nobody names
 	// Planners are those of rerankers and graders, nil where nobody is asked. They may change.
-	Planners func() *planning.Planners
+	Planners func() *proxy.Planners
 	// Link returns the address of a document for people, as its attribute url has it; "" where
 	// it has none that a browser opens.
 	Link    func(knowledge, doc string) string
@@ -104,7 +104,7 @@ func (k *Knowledge) call(ctx context.Context, c *Caller, tool string, arguments 
 		defer panics.AfterEnd(c.life, k.Panicked, cancel)()
 	}
 	policy := c.Policy
-	k.Planners().Help(&policy, planning.DryRun(&policy, "", c.Terms))
+	k.Planners().Help(&policy, proxy.PlanDryRun(&policy, "", c.Terms))
 	as := tools.NewCaller(&policy, k.Models.Model(""))
 	switch tool {
 	case Search:

@@ -24,7 +24,6 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/mcp"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/tenant/tenanttest"
 	"sidenote/proxy/transport"
@@ -50,7 +49,7 @@ type rig struct {
 	*mcp.Server
 	url     string
 	options mcp.Options
-	tenants proxy.Tenants
+	tenants tenant.Tenants
 	port    transport.Listener
 
 	mu      sync.Mutex
@@ -74,19 +73,19 @@ func newRig(t *testing.T, change func(*rig)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := func(tenant string, f *filter.Filter) *proxy.Policy {
+	policy := func(name string, f *filter.Filter) *tenant.Policy {
 		p := rewrite.DefaultPolicy()
-		p.Mode, p.Tenant, p.Knowledge, p.Filter, p.Search = rewrite.Inject, tenant, []string{"staff"}, f, as.Settings
-		return &proxy.Policy{Name: "default", Tenant: tenant, Rewrite: p}
+		p.Mode, p.Tenant, p.Knowledge, p.Filter, p.Search = rewrite.Inject, name, []string{"staff"}, f, as.Settings
+		return &tenant.Policy{Name: "default", Tenant: name, Rewrite: p}
 	}
-	key := func(tenant string, p *proxy.Policy) proxy.Key {
-		return proxy.Key{SHA256: sha256.Sum256([]byte("k-" + tenant)), Name: "laptop", Policy: p}
+	key := func(name string, p *tenant.Policy) tenant.Key {
+		return tenant.Key{SHA256: sha256.Sum256([]byte("k-" + name)), Name: "laptop", Policy: p}
 	}
-	r := &rig{tenants: proxy.Tenants{Keys: []proxy.Key{key("staff", policy("staff", as.Filter)), key("board", policy("board", nil))}}}
+	r := &rig{tenants: tenant.Tenants{Keys: []tenant.Key{key("staff", policy("staff", as.Filter)), key("board", policy("board", nil))}}}
 	r.options = mcp.Options{
 		Knowledge: mcp.Knowledge{
 			Tools:  &tools.Box{Knowledge: *k, Bases: func() []tools.Base { return []tools.Base{{ID: "staff", Description: "rules of the house"}} }},
-			Models: models{counter}, Planners: func() *planning.Planners { return nil }, Version: "test",
+			Models: models{counter}, Planners: func() *proxy.Planners { return nil }, Version: "test",
 			Link: func(_, doc string) string {
 				if doc == "linked.md" {
 					return "https://example.com/canteen"
@@ -109,8 +108,8 @@ func newRig(t *testing.T, change func(*rig)) *rig {
 	if change != nil {
 		change(r)
 	}
-	directory := proxy.NewDirectory(r.tenants)
-	r.options.Callers = func() *proxy.Directory { return directory }
+	directory := tenant.NewDirectory(r.tenants)
+	r.options.Callers = func() *tenant.Directory { return directory }
 	r.Server = mcp.NewServer(r.options)
 	if r.port.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -466,7 +465,7 @@ func TestClaims(t *testing.T) {
 		p := *r.tenants.Keys[0].Policy
 		p.Rewrite.Filter = &filter.Filter{Type: filter.Eq, Key: "audience", Value: filter.Claim("audience")}
 		r.tenants.Keys = nil
-		r.tenants.Named, r.tenants.Issuers = []*proxy.Policy{&p}, []tenant.Issuer{signer.Trusted()}
+		r.tenants.Named, r.tenants.Issuers = []*tenant.Policy{&p}, []tenant.Issuer{signer.Trusted()}
 		r.tenants.Rules = []tenant.ClaimRule{{Issuer: tenanttest.Name, Tenant: "staff", Claims: map[string][]string{"groups": {"g"}}}}
 	})
 	token := func(more map[string]any) as {

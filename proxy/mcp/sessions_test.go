@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/rewrite"
 )
@@ -21,12 +21,12 @@ type port struct {
 }
 
 func newPort(t *testing.T) port {
-	var tenants proxy.Tenants
+	var tenants tenant.Tenants
 	for _, name := range []string{"a", "b"} {
-		tenants.Named = append(tenants.Named, &proxy.Policy{Tenant: name, Rewrite: rewrite.Policy{Tenant: name, Mode: rewrite.Inject}})
+		tenants.Named = append(tenants.Named, &tenant.Policy{Tenant: name, Rewrite: rewrite.Policy{Tenant: name, Mode: rewrite.Inject}})
 	}
-	directory := proxy.NewDirectory(tenants)
-	s := NewServer(Options{Callers: func() *proxy.Directory { return directory }})
+	directory := tenant.NewDirectory(tenants)
+	s := NewServer(Options{Callers: func() *tenant.Directory { return directory }})
 	conn, _ := net.Pipe()
 	t.Cleanup(s.sessions.close)
 	return port{s, &clientConn{Conn: conn, server: s}}

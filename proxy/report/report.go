@@ -14,7 +14,6 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
 	"sidenote/proxy/route"
-	"sidenote/proxy/unsupported"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -112,8 +111,8 @@ type Report struct {
 	Calls     []Call // to the upstream, in their order
 	Truncated bool   // the upstream's answer ended before its end
 
-	Refused unsupported.Edits // left out when the request was sent again, as the upstream had refused it
-	LeftOut unsupported.Edits // left out from the start, as the upstream refused them in an earlier request
+	Refused answer.RefusedEdits // left out when the request was sent again, as the upstream had refused it
+	LeftOut answer.RefusedEdits // left out from the start, as the upstream refused them in an earlier request
 
 	Client ClientEnd
 

@@ -17,6 +17,7 @@ import (
 
 	"sidenote/cmd/internal/terminal"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 )
 
 // An Admin asks one admin port about knowledge bases.
@@ -130,7 +131,7 @@ type AdminRefused struct {
 func (r *AdminRefused) Error() string { return r.Message }
 
 // Base returns a base with the whole of its last report.
-func (c *Admin) Base(ctx context.Context, id string) (b admin.Base, err error) {
+func (c *Admin) Base(ctx context.Context, id string) (b explain.Base, err error) {
 	return b, c.Do(ctx, http.MethodGet, KnowledgePath(id)+"?report=full", nil, &b)
 }
 

@@ -12,6 +12,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -27,7 +28,7 @@ type Upstream struct {
 }
 
 // UpstreamOf returns the upstream of a policy. env has KeyEnv.
-func UpstreamOf(cfg *config.Config, p *proxy.Policy, env func(string) (string, bool)) Upstream {
+func UpstreamOf(cfg *config.Config, p *tenant.Policy, env func(string) (string, bool)) Upstream {
 	u := Upstream{Upstream: config.ProxyUpstreams(cfg)[p.Upstream]}
 	if key, _ := env(KeyEnv); u.APIKey.Reveal() == "" {
 		u.Key = strings.TrimSpace(key)

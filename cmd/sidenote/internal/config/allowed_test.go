@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
 	"sidenote/proxy/route"
+	"sidenote/proxy/tenant"
 )
 
 // A tenant's list of models narrows its policy's. With a list only the policy's routes are
@@ -29,7 +29,7 @@ tenants:
   c: {keys: [`+digest[:63]+`3], policy: open, models: ["*"]}
   d: {keys: [`+digest[:63]+`4], policy: open}
 `)
-	for tenant, want := range map[config.Name]proxy.Models{
+	for tenant, want := range map[config.Name]tenant.Models{
 		"a": {"gpt-5-mini*", "gpt-5", "o3", "o4*"}, "b": {"gpt-5*", "o3", "o4*"}, "c": {"*"}, "d": nil,
 	} {
 		p, _ := c.Tenant(tenant)
@@ -80,7 +80,7 @@ func TestTenantsNarrowModels(t *testing.T) {
 			strings.Join(ofPolicy, "','"), digest, strings.Join(ofTenant, "','"))}
 		c, err := config.Load(d.source("c.yaml"))
 		for _, name := range []string{"a", "b", "aa", "ab", "ba", "bb", "aba", "bab", "abab", "c"} {
-			both := proxy.Models(ofPolicy).Has(name) && proxy.Models(ofTenant).Has(name)
+			both := tenant.Models(ofPolicy).Has(name) && tenant.Models(ofTenant).Has(name)
 			if err != nil {
 				if both {
 					t.Fatalf("%q is in %q and %q: %v", name, ofPolicy, ofTenant, err)

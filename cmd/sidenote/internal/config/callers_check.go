@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"sidenote/proxy"
 	"sidenote/proxy/tenant"
 )
 
@@ -79,7 +78,7 @@ func checkIssuer(rules []tenant.ClaimRule, report reportCallers) {
 
 // addIssuer fills in by what callers are recognised. The issuers have no keys yet, which are read
 // while the process runs.
-func addIssuer[N ~string](t *proxy.Tenants, issuers map[N]Issuer, rules []tenant.ClaimRule, header Header) {
+func addIssuer[N ~string](t *tenant.Tenants, issuers map[N]Issuer, rules []tenant.ClaimRule, header Header) {
 	t.Rules, t.Trusted, t.Certificates = rules, Networks(header.Trusted), header.Certificates
 	for _, name := range slices.Sorted(maps.Keys(issuers)) {
 		i := issuers[name]

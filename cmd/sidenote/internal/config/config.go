@@ -12,6 +12,7 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy"
 	"sidenote/proxy/explain"
+	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/services"
 )
@@ -44,11 +45,11 @@ type Config struct {
 	Include       []Include     `yaml:"include"`
 	Catalog
 
-	tenants   map[Name]*proxy.Policy // what each gets; without any configured there is one, "default"
-	unknown   *proxy.Policy          // what callers get that no key names; nil: they are refused
+	tenants   map[Name]*tenant.Policy // what each gets; without any configured there is one, "default"
+	unknown   *tenant.Policy          // what callers get that no key names; nil: they are refused
 	places    strictyaml.Marks
 	delegated map[string]int // by which include a file came
-	problems  Problems
+	problems  strictyaml.Problems
 	files     []string // in the order in which they were read
 	env       func(name string) (string, bool)
 	home      string // of the user; "" if nobody knows

@@ -22,7 +22,7 @@ func (c checker) expandPolicies() {
 		p := DefaultPolicy()
 		for _, link := range slices.Backward(chain) {
 			m := c.places["policies."+string(link)]
-			var again Problems // reported when the file was read
+			var again strictyaml.Problems // reported when the file was read
 			d := strictyaml.Decoder{File: m.File, Marks: strictyaml.Marks{}, Problems: &again, Variables: strictyaml.Variables{Lookup: c.env}, Fields: c.fields}
 			d.Value("", m.Node, reflect.ValueOf(&p).Elem(), "")
 		}

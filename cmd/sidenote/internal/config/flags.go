@@ -19,7 +19,7 @@ func (c loader) applyFlags(f Flags) {
 	c.flag("--shutdown-delay", "shutdown_delay", f.ShutdownDelay, c.setShutdownDelay)
 	if f.State != "" {
 		c.State.Path = f.State
-		c.places["state.path"] = strictyaml.Mark{Place: Place{File: "--state"}}
+		c.places["state.path"] = strictyaml.Mark{Place: strictyaml.Place{File: "--state"}}
 	}
 	c.State.Follow = c.State.Follow || f.Follow
 	if f.Open != nil {
@@ -38,13 +38,13 @@ func (c loader) applyFlags(f Flags) {
 	c.Knowledge = make(map[Name]Knowledge, len(f.Knowledge))
 	for _, text := range f.Knowledge {
 		name, path, err := parseKnowledge(text)
-		place := Place{File: "--knowledge"}
+		place := strictyaml.Place{File: "--knowledge"}
 		if err != nil {
-			c.problems = append(c.problems, Problem{Place: place, Reason: err.Error()})
+			c.problems = append(c.problems, strictyaml.Problem{Place: place, Reason: err.Error()})
 			continue
 		}
 		if before, ok := c.Knowledge[name]; ok {
-			c.problems = append(c.problems, Problem{Place: place, Reason: fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
+			c.problems = append(c.problems, strictyaml.Problem{Place: place, Reason: fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
 			continue
 		}
 		// Named alone, a base is embedded as the file says.
@@ -77,11 +77,11 @@ func (c loader) flag(name, key, value string, set func([]byte) error) {
 	if value == "" {
 		return
 	}
-	place := Place{File: name}
+	place := strictyaml.Place{File: name}
 	c.forget(key)
 	c.places[key] = strictyaml.Mark{Place: place}
 	if err := set([]byte(value)); err != nil {
-		c.problems = append(c.problems, Problem{Place: place, Reason: err.Error()})
+		c.problems = append(c.problems, strictyaml.Problem{Place: place, Reason: err.Error()})
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"sidenote/proxy"
 	"sidenote/proxy/tenant"
 )
 
@@ -61,7 +60,7 @@ func rules(c *Config) []tenant.ClaimRule {
 }
 
 // addCallers fills in who is recognised by tokens and by a header.
-func addCallers(c *Config, t *proxy.Tenants) {
+func addCallers(c *Config, t *tenant.Tenants) {
 	addIssuer(t, c.Identity.JWT, rules(c), c.Identity.Header)
 	t.Proxies = Networks(c.Proxies)
 	if len(c.Tenants) > 0 {

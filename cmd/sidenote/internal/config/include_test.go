@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // files writes files below a new folder, and returns it.
@@ -58,7 +59,7 @@ func TestM01IncludeThatCannotBeRead(t *testing.T) {
 		t.Skip(err)
 	}
 	_, err := config.Load(config.Source{Path: filepath.Join(dir, "c.yaml")})
-	if _, ok := errors.AsType[config.Problems](err); !ok || !strings.Contains(err.Error(), `c.yaml:2:11: include[0]: "loop/*.yaml" cannot be read: `) {
+	if _, ok := errors.AsType[strictyaml.Problems](err); !ok || !strings.Contains(err.Error(), `c.yaml:2:11: include[0]: "loop/*.yaml" cannot be read: `) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -217,7 +217,7 @@ func (c *Config) OnlyForKnowledge(upstream Name) bool {
 // has none of them. mayBeAway tells which may be missing because the state folder holds
 // their documents; nil: none.
 func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
-	var problems Problems
+	var problems strictyaml.Problems
 	for _, name := range c.KnowledgeNames() {
 		path := c.Knowledge[name].Path
 		if path == "" || mayBeAway != nil && mayBeAway(name) {
@@ -243,7 +243,7 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 		if c.Place(key).Line == 0 && strings.Contains(path, ",") {
 			reason += "; several folders have a --knowledge each"
 		}
-		problems = append(problems, Problem{Place: c.Place(key), Key: key, Reason: "folder " + strconv.Quote(path) + " " + reason})
+		problems = append(problems, strictyaml.Problem{Place: c.Place(key), Key: key, Reason: "folder " + strconv.Quote(path) + " " + reason})
 	}
 	if len(problems) > 0 {
 		return problems.Sorted(c.files)

@@ -38,9 +38,9 @@ func (c loader) applyListenFlag(text string) {
 	if text == "" {
 		return
 	}
-	place := Place{File: "--listen"}
+	place := strictyaml.Place{File: "--listen"}
 	if len(c.Listen) > 1 {
-		c.problems = append(c.problems, Problem{Place: place, Reason: "gives one address, but the configuration lists several at " + c.Place("listen").String() +
+		c.problems = append(c.problems, strictyaml.Problem{Place: place, Reason: "gives one address, but the configuration lists several at " + c.Place("listen").String() +
 			"; leave it out, or SIDENOTE_LISTEN empty"})
 		return
 	}
@@ -50,7 +50,7 @@ func (c loader) applyListenFlag(text string) {
 	delete(c.places, "listen.address")
 	c.places["listen"] = strictyaml.Mark{Place: place}
 	if err := c.Listen[0].Address.UnmarshalText([]byte(text)); err != nil {
-		c.problems = append(c.problems, Problem{Place: place, Reason: err.Error()})
+		c.problems = append(c.problems, strictyaml.Problem{Place: place, Reason: err.Error()})
 	}
 }
 

@@ -113,7 +113,7 @@ func AdminPort(src Source) (*Config, error) {
 		}
 	}
 	l.locateState(src.Env)
-	c.problems = slices.DeleteFunc(c.problems, func(p Problem) bool {
+	c.problems = slices.DeleteFunc(c.problems, func(p strictyaml.Problem) bool {
 		section, _, _ := strings.Cut(p.Key, ".")
 		return p.Key != "" && section != "admin" && section != "state"
 	})
@@ -176,7 +176,7 @@ func (c loader) readFile(src Source, path string, to reflect.Value) (ok bool) {
 			reason = fmt.Sprintf("cannot be read: %v", strictyaml.Cause(err))
 		}
 		c.files = append(c.files, path)
-		c.problems = append(c.problems, Problem{Place: Place{File: path}, Reason: reason})
+		c.problems = append(c.problems, strictyaml.Problem{Place: strictyaml.Place{File: path}, Reason: reason})
 		return false
 	}
 	return c.decodeFile(path, data, to, strictyaml.Decoder{Marks: c.places, Variables: c.variablesOf(path), Shared: reflect.TypeFor[Catalog]()})
@@ -187,7 +187,7 @@ func (c loader) decodeFile(path string, data []byte, to reflect.Value, d stricty
 	c.files = append(c.files, path)
 	before := len(c.problems)
 	fail := func(line, column int, format string, args ...any) bool {
-		c.problems = append(c.problems[:before], Problem{Place: Place{File: path, Line: line, Column: column}, Reason: fmt.Sprintf(format, args...)})
+		c.problems = append(c.problems[:before], strictyaml.Problem{Place: strictyaml.Place{File: path, Line: line, Column: column}, Reason: fmt.Sprintf(format, args...)})
 		return false
 	}
 	d.File, d.Problems, d.Fields = path, &c.problems, c.fields
@@ -209,22 +209,22 @@ func (c loader) decodeFile(path string, data []byte, to reflect.Value, d stricty
 
 // problem reports a problem where key stands, or the nearest above it.
 func (c *Config) problem(key, format string, args ...any) {
-	c.problems = append(c.problems, Problem{Place: c.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)})
+	c.problems = append(c.problems, strictyaml.Problem{Place: c.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)})
 }
 
 // refused tells whether there is a problem with a key already.
 func refused(c *Config, key string) bool {
-	return slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Key == key })
+	return slices.ContainsFunc(c.problems, func(p strictyaml.Problem) bool { return p.Key == key })
 }
 
 // Place is where a key's value stands; of a key that is not written, where the
 // nearest above it stands. The zero Place is a value that nobody wrote.
-func (c *Config) Place(key string) Place {
+func (c *Config) Place(key string) strictyaml.Place {
 	if m, ok := c.places.Nearest(key); ok {
 		return m.Place
 	}
 	if len(c.files) > 0 {
-		return Place{File: c.files[0]}
+		return strictyaml.Place{File: c.files[0]}
 	}
-	return Place{}
+	return strictyaml.Place{}
 }

@@ -38,9 +38,9 @@ func (c loader) readModels(src Source) {
 	report := func(key, format string, args ...any) {
 		at, _ := places.Nearest(key)
 		if at.File == "" {
-			at.Place = Place{File: path}
+			at.Place = strictyaml.Place{File: path}
 		}
-		c.problems = append(c.problems, Problem{Place: at.Place, Key: key, Reason: fmt.Sprintf(format, args...)})
+		c.problems = append(c.problems, strictyaml.Problem{Place: at.Place, Key: key, Reason: fmt.Sprintf(format, args...)})
 	}
 	if ok && len(c.problems) == problems {
 		if content.Date.IsZero() {

@@ -33,7 +33,7 @@ type SettingSource struct {
 
 // String is the source in a comment: "sidenote.yaml:5:7 policy base".
 func (s SettingSource) String() string {
-	text := Place{File: s.File, Line: s.Line, Column: s.Column}.String()
+	text := strictyaml.Place{File: s.File, Line: s.Line, Column: s.Column}.String()
 	if s.Tenant != "" {
 		text += " tenant " + string(s.Tenant)
 	} else {

@@ -37,7 +37,7 @@ func expandOverrides(c checker, p *Policy, chain []Name) {
 				continue
 			}
 			o := Override{Treatment: p.Treatment}
-			var again Problems // reported when the file was read
+			var again strictyaml.Problems // reported when the file was read
 			d := strictyaml.Decoder{File: m.File, Marks: strictyaml.Marks{}, Problems: &again, Variables: strictyaml.Variables{Lookup: c.env}, Fields: c.fields}
 			d.Value("", m.Node, reflect.ValueOf(&o).Elem(), "")
 			p.Overrides[i] = o

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // Each case is a file and every line of its error.
@@ -168,10 +169,10 @@ func TestManyProblemsAreCapped(t *testing.T) {
 		fmt.Fprintf(&file, "  k%d: {path: a, bogus: 1}\n", i)
 	}
 	_, err := config.Load(disk{"c.yaml": file.String()}.source("c.yaml"))
-	if all, ok := errors.AsType[config.Problems](err); !ok || len(all) != 50 {
+	if all, ok := errors.AsType[strictyaml.Problems](err); !ok || len(all) != 50 {
 		t.Fatalf("got %d problems", len(all))
 	}
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != config.MaxProblems+1 || lines[config.MaxProblems] != "and 30 more" {
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != strictyaml.MaxProblems+1 || lines[strictyaml.MaxProblems] != "and 30 more" {
 		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 	}
 }

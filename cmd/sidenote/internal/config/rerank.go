@@ -1,7 +1,7 @@
 package config
 
 import (
-	"sidenote/proxy/planning"
+	"sidenote/proxy"
 	"sidenote/retrieval/services"
 )
 
@@ -26,12 +26,12 @@ func checkRerank(c checker, key string, r rerank) {
 }
 
 // RerankServices are the upstreams that rerankers ask.
-func RerankServices(c *Config) map[planning.Service]bool {
-	asked := map[planning.Service]bool{}
+func RerankServices(c *Config) map[proxy.RerankService]bool {
+	asked := map[proxy.RerankService]bool{}
 	for _, tenant := range c.tenants {
 		for p := range tenant.All {
 			if s := p.Rewrite.Rerank; s.Documents > 0 {
-				asked[planning.Service{Upstream: s.Upstream, Dialect: services.RerankDialect(s.Dialect)}] = true
+				asked[proxy.RerankService{Upstream: s.Upstream, Dialect: services.RerankDialect(s.Dialect)}] = true
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/proxy"
 	"sidenote/proxy/route"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -20,18 +21,18 @@ func (c *Config) resolve() {
 	if len(names) == 0 {
 		names, unknown = []Name{defaultName}, defaultName
 	}
-	c.tenants = map[Name]*proxy.Policy{}
+	c.tenants = map[Name]*tenant.Policy{}
 	for _, name := range names {
 		c.tenants[name] = c.resolveTenant(name)
 	}
 	c.unknown = c.tenants[unknown] // no tenant is called refuse
 }
 
-func (c *Config) resolveTenant(name Name) *proxy.Policy {
+func (c *Config) resolveTenant(name Name) *tenant.Policy {
 	p := c.Policy(name)
 	out := resolvePolicy(c, name, p)
 	for _, o := range p.Overrides {
-		over := proxy.Override{Policy: resolvePolicy(c, name, p.with(o))}
+		over := tenant.Override{Policy: resolvePolicy(c, name, p.with(o))}
 		if o.Models != nil {
 			over.Models = Texts(o.Models)
 		}
@@ -47,10 +48,10 @@ func (c *Config) resolveTenant(name Name) *proxy.Policy {
 
 // resolvePolicy turns a tenant's policy, or what it is under an override, into what the
 // proxy runs on, without hashes.
-func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
-	out := &proxy.Policy{
-		Name: string(c.Tenants[tenant].policyName()), Tenant: string(tenant), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
-		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(tenant), Citations: p.Annotations.Policy(),
+func resolvePolicy(c *Config, name Name, p Policy) *tenant.Policy {
+	out := &tenant.Policy{
+		Name: string(c.Tenants[name].policyName()), Tenant: string(name), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
+		Expose: p.Expose, MaxRewriteBytes: int(p.MaxRewriteBytes), RetryTooLong: p.OnFailure.ContextLength == "retry", Rewrite: p.rewritePolicy(name), Citations: p.Annotations.Policy(),
 	}
 	if p.Models != nil {
 		out.Models = Texts(p.Models)
@@ -78,7 +79,7 @@ func resolvePolicy(c *Config, tenant Name, p Policy) *proxy.Policy {
 }
 
 // seal gives a policy the hashes of its content.
-func seal(p *proxy.Policy) {
+func seal(p *tenant.Policy) {
 	content, err := json.Marshal(p)
 	if err != nil {
 		panic("BUG: policy cannot be hashed: " + err.Error())
@@ -120,10 +121,10 @@ func (c *Config) Policy(tenant Name) Policy {
 func (c *Config) TenantNames() []Name { return sortedKeys(c.tenants) }
 
 // Tenant is what the proxy gives a tenant's requests.
-func (c *Config) Tenant(name Name) (proxy.Policy, bool) {
+func (c *Config) Tenant(name Name) (tenant.Policy, bool) {
 	p, ok := c.tenants[name]
 	if !ok {
-		return proxy.Policy{}, false
+		return tenant.Policy{}, false
 	}
 	return *p, true
 }
@@ -150,7 +151,7 @@ func (c *Config) WorstRetrieval() time.Duration {
 // Proxy is the configuration of the data listener.
 func (c *Config) Proxy() proxy.Config {
 	out := proxy.Config{
-		Tenants:     proxy.Tenants{Unknown: c.unknown, Origins: Texts(c.Identity.Origins), Hosts: Texts(c.Identity.Hosts)},
+		Tenants:     tenant.Tenants{Unknown: c.unknown, Origins: Texts(c.Identity.Origins), Hosts: Texts(c.Identity.Hosts)},
 		Concurrency: int(c.Concurrency),
 		Connections: int(c.Connections),
 		Timeouts:    proxy.DefaultTimeouts(),
@@ -161,7 +162,7 @@ func (c *Config) Proxy() proxy.Config {
 	out.Upstreams = ProxyUpstreams(c)
 	for _, name := range c.TenantNames() {
 		for _, k := range c.Tenants[name].Keys {
-			out.Tenants.Keys = append(out.Tenants.Keys, proxy.Key{
+			out.Tenants.Keys = append(out.Tenants.Keys, tenant.Key{
 				SHA256: k.SHA256, Name: string(k.Name), NotBefore: k.NotBefore.Time, Expires: k.Expires.End(), Policy: c.tenants[name],
 			})
 		}

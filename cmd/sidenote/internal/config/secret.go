@@ -38,7 +38,7 @@ func (c loader) applyAdminToken(src Source) {
 		given, from = Secret{Env: AdminTokenEnv}, AdminTokenEnv
 	}
 	c.forget("admin.token")
-	c.places["admin.token"] = strictyaml.Mark{Place: Place{File: from}}
+	c.places["admin.token"] = strictyaml.Mark{Place: strictyaml.Place{File: from}}
 	c.Admin.Token = given
 }
 

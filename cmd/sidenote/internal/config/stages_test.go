@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite/staged"
 )
 
@@ -48,7 +48,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-func loadPolicy(t *testing.T, policies string) proxy.Policy {
+func loadPolicy(t *testing.T, policies string) tenant.Policy {
 	t.Helper()
 	c, err := config.Load(disk{"c.yaml": up + "policies: {" + policies + "}"}.source("c.yaml"))
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // checkTenants checks what each tenant refers to. Without any it makes one tenant, for all
@@ -63,13 +65,13 @@ func (c checker) checkKey(at string, k Key, before []Key) {
 
 // Expired lists the keys of tenants whose last day has passed at a time, and the
 // certificates that are not valid then.
-func (c *Config) Expired(now time.Time) Problems {
-	var expired Problems
+func (c *Config) Expired(now time.Time) strictyaml.Problems {
+	var expired strictyaml.Problems
 	for _, name := range sortedKeys(c.Tenants) {
 		for i, k := range c.Tenants[name].Keys {
 			if end := k.Expires.End(); !end.IsZero() && now.After(end) {
 				key := "tenants." + string(name) + ".keys[" + itoa(i) + "].expires"
-				expired = append(expired, Problem{Place: c.Place(key), Key: key, Reason: k.Expires.Format(time.DateOnly) + " has passed; whoever has this key is refused"})
+				expired = append(expired, strictyaml.Problem{Place: c.Place(key), Key: key, Reason: k.Expires.Format(time.DateOnly) + " has passed; whoever has this key is refused"})
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy"
 	"sidenote/proxy/transport"
 )
@@ -81,11 +82,11 @@ func readProxy(c loader, src Source, key string, u *Upstream) {
 }
 
 // expiredCertificates lists the certificates of upstreams and ports that are not valid at a time.
-func expiredCertificates(c *Config, now time.Time) (expired Problems) {
+func expiredCertificates(c *Config, now time.Time) (expired strictyaml.Problems) {
 	add := func(key string, pairs []tls.Certificate) {
 		for _, pair := range pairs {
 			if why := transport.InvalidCertificate(pair, now); why != "" {
-				expired = append(expired, Problem{Place: c.Place(key), Key: key, Reason: why})
+				expired = append(expired, strictyaml.Problem{Place: c.Place(key), Key: key, Reason: why})
 			}
 		}
 	}

@@ -14,7 +14,7 @@ func (c delegation) variablesOf(file string) strictyaml.Variables {
 
 // Written returns where the value of a key stands, and the variable that it was read from,
 // if any; false where nobody wrote it.
-func Written(c *Config, key string) (at Place, env string, ok bool) {
+func Written(c *Config, key string) (at strictyaml.Place, env string, ok bool) {
 	m, ok := c.places[key]
 	return m.Place, m.Env, ok
 }

@@ -13,7 +13,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy"
-	"sidenote/proxy/planning"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/eval"
 	"sidenote/retrieval/knowledge"
@@ -53,14 +53,14 @@ func (u *Used) Count(use server.Use, tokens int64) {
 // A Collected is the base of the documents of a collection in an engine, and what it is asked by.
 type Collected struct {
 	engine    *server.Engine
-	policy    proxy.Policy
+	policy    tenant.Policy
 	documents []eval.Document
 	content   *knowledge.Content
 	start     time.Time
 }
 
 // Collect indexes the documents of a collection in memory, as the base ScratchBase of e.
-func Collect(ctx context.Context, e *server.Engine, policy proxy.Policy, documents []eval.Document, show *terminal.Progress) (*Collected, error) {
+func Collect(ctx context.Context, e *server.Engine, policy tenant.Policy, documents []eval.Document, show *terminal.Progress) (*Collected, error) {
 	c := &Collected{engine: e, policy: policy, documents: documents, start: time.Now()}
 	var err error
 	c.content, err = index(ctx, documents, e.Reader, show)
@@ -171,7 +171,7 @@ func (s *Subject) stage(e *server.Engine, p rewrite.Policy, model string) error 
 		}
 		s.planning = func(said []string) *retrieval.Planning {
 			one := p
-			one.PlannedBy = e.Planners.For(planning.DryRun(&one, model, nil))
+			one.PlannedBy = e.Planners.For(proxy.PlanDryRun(&one, model, nil))
 			return one.Planning(model, said)
 		}
 		add(planned, orderedRanking{ordered}, true)
@@ -179,7 +179,7 @@ func (s *Subject) stage(e *server.Engine, p rewrite.Policy, model string) error 
 	if p.Rerank.Documents > 0 {
 		s.reranking = func() *retrieval.Reranking {
 			one := p
-			one.RerankedBy = &scorer{next: e.Planners.Reranker(planning.DryRun(&one, model, nil))}
+			one.RerankedBy = &scorer{next: e.Planners.Reranker(proxy.PlanDryRun(&one, model, nil))}
 			return one.Reranking()
 		}
 		add(reranked, orderedRanking{ordered}, plans)
@@ -188,7 +188,7 @@ func (s *Subject) stage(e *server.Engine, p rewrite.Policy, model string) error 
 	if p.Grade.By != retrieval.GradeByNobody {
 		s.grading = func() *retrieval.Grading {
 			one := p
-			one.GradedBy = e.Planners.Grader(planning.DryRun(&one, model, nil))
+			one.GradedBy = e.Planners.Grader(proxy.PlanDryRun(&one, model, nil))
 			return one.Grading()
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/server"
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/eval"
@@ -99,7 +99,7 @@ func index(ctx context.Context, documents []eval.Document, reader *server.Reader
 // OfBases are the bases of a policy as e has them. They are searched as its requests do, for a
 // model where the policy's planner asks that of the request. Those in vector stores cannot be,
 // for their documents are not listed.
-func OfBases(ctx context.Context, e *server.Engine, policy proxy.Policy, model string, used *Used) (*Subject, error) {
+func OfBases(ctx context.Context, e *server.Engine, policy tenant.Policy, model string, used *Used) (*Subject, error) {
 	p := policy.Rewrite
 	s := &Subject{Bases: p.Knowledge, Settings: p.Search, Policy: policy.Name, Used: used}
 	q := retrieval.Query{Tenant: p.Tenant, Filter: p.Filter}

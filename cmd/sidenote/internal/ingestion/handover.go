@@ -12,6 +12,7 @@ import (
 	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/store"
 )
@@ -70,7 +71,7 @@ func (r *Run) handOverOne(ctx context.Context, cl *client.Admin, address string,
 			r.fail(folder, fmt.Errorf("the process at %s: %s", address, i.Error))
 			return "", nil
 		case i.Report != nil:
-			r.finish(Ingested{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, Report: *i.Report})
+			r.finish(Ingested{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, IngestReport: *i.Report})
 			if e := b.Embeddings; e != nil {
 				r.say("%s: %s of %s embedded so far; the process at %s goes on", folder.ID, terminal.Thousands(e.Embedded), terminal.Plural(i.Report.Chunks, "chunk"), address)
 			}
@@ -83,7 +84,7 @@ func (r *Run) handOverOne(ctx context.Context, cl *client.Admin, address string,
 }
 
 // differs says how the folder of a base of the other process differs from the one here.
-func differs(b admin.Base, folder folder.Folder) string {
+func differs(b explain.Base, folder folder.Folder) string {
 	switch path, rules := server.SplitOrigin(folder.Origin()); {
 	case b.Ingest == nil:
 		return "it keeps " + folder.ID + " with no folder"

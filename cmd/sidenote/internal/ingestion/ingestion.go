@@ -20,7 +20,7 @@ import (
 	"sidenote/cmd/sidenote/internal/client"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/server"
-	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -56,7 +56,7 @@ type Ingested struct {
 	Path       string  `json:"path"`
 	HandedOver string  `json:"handed_over_to,omitempty"` // address of the process that read it
 	TookMS     float64 `json:"took_ms"`
-	admin.Report
+	explain.IngestReport
 }
 
 // Choose finds the folders to read. Its errors are the user's mistakes.
@@ -167,7 +167,7 @@ func (r *Run) readAll(ctx context.Context, kept *library.Library) error {
 			case err != nil:
 				r.fail(f, server.WithRemedy(err))
 			default:
-				r.finish(Ingested{ID: f.ID, Path: f.Path, TookMS: terminal.Milliseconds(time.Since(start)), Report: *server.WireReport(report)})
+				r.finish(Ingested{ID: f.ID, Path: f.Path, TookMS: terminal.Milliseconds(time.Since(start)), IngestReport: *server.WireReport(report)})
 			}
 			return nil
 		})

@@ -31,7 +31,7 @@ func (r *Run) Print(w io.Writer) {
 		most = screen.MaxUnread
 	}
 	for _, done := range r.Done {
-		screen.Ingested(w, done.ID, done.TookMS, &done.Report, most)
+		screen.Ingested(w, done.ID, done.TookMS, &done.IngestReport, most)
 	}
 	for _, e := range r.Embedded {
 		printEmbedded(w, e)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // A Listener is an address that Sidenote would listen on.
@@ -64,7 +65,7 @@ func trusted(cfg *config.Config) []string {
 
 // ClaimsOfNobody lists tenants whose filters ask for claims although no token names them:
 // every chat of theirs would be refused.
-func ClaimsOfNobody(cfg *config.Config) (list config.Problems) {
+func ClaimsOfNobody(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		t := cfg.Tenants[name]
 		claim := claimed(cfg, name)
@@ -72,7 +73,7 @@ func ClaimsOfNobody(cfg *config.Config) (list config.Problems) {
 			continue
 		}
 		key := "tenants." + string(name)
-		list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(
+		list = append(list, strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(
 			"its filters ask for the claim %q of callers' tokens, and no token names this tenant, so chats under them get a 403; give it jwt, or a policy without claims", claim)})
 	}
 	return list

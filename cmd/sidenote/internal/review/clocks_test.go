@@ -17,7 +17,7 @@ import (
 	"sidenote/cache"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/review"
-	"sidenote/proxy/planning"
+	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -128,7 +128,7 @@ func TestHangingServicesCostWhatCheckPrints(t *testing.T) {
 // A silentStack is what stands between a request and its sources, with services that never answer.
 type silentStack struct {
 	policy   rewrite.Policy
-	planners *planning.Planners
+	planners *proxy.Planners
 	search   retrieval.Retriever
 }
 
@@ -141,17 +141,17 @@ func newSilentStack(t *testing.T, cfg *config.Config, dialect services.RerankDia
 	stop := []func(){chats.Close, grades.Close, vectors.Close}
 	memory := cache.Tier{Name: "memory", Store: new(near), TTL: time.Hour, EmptyTTL: time.Hour}
 	p, _ := cfg.Tenant("default")
-	s := &silentStack{policy: p.Rewrite, planners: &planning.Planners{
-		Upstreams: map[string]planning.Upstream{"silent": {API: chats}}, Plans: cache.NewPlans(memory, nil), Models: anyModel{},
-		Scorers: map[planning.Service]planning.Scorer{}, Judges: map[string]planning.Upstream{}, Scores: cache.NewScores(memory, nil),
-		Graders: map[string]planning.Upstream{"silent": {API: grades}},
+	s := &silentStack{policy: p.Rewrite, planners: &proxy.Planners{
+		Upstreams: map[string]proxy.PlanUpstream{"silent": {API: chats}}, Plans: cache.NewPlans(memory, nil), Models: anyModel{},
+		Scorers: map[proxy.RerankService]proxy.Scorer{}, Judges: map[string]proxy.PlanUpstream{}, Scores: cache.NewScores(memory, nil),
+		Graders: map[string]proxy.PlanUpstream{"silent": {API: grades}},
 	}}
 	if dialect == services.RerankLLM {
-		s.planners.Judges["silent"] = planning.Upstream{API: chats}
+		s.planners.Judges["silent"] = proxy.PlanUpstream{API: chats}
 	} else {
 		scores := services.NewReranker(services.RerankOptions{Name: "silent", BaseURL: at, Dialect: dialect, Dial: silent})
 		stop = append(stop, scores.Close)
-		s.planners.Scorers[planning.Service{Upstream: "silent", Dialect: dialect}] = scores
+		s.planners.Scorers[proxy.RerankService{Upstream: "silent", Dialect: dialect}] = scores
 	}
 	t.Cleanup(func() {
 		time.Sleep(time.Minute) // of the bubble: what is late ends by itself
@@ -197,7 +197,7 @@ func elsewhere(ctx context.Context, q retrieval.Query) (retrieval.Result, error)
 
 // ask searches for a question as a request does, and returns how long that took.
 func (s *silentStack) ask(t *testing.T, text string) time.Duration {
-	policy, of := s.policy, planning.DryRun(&s.policy, "m", nil)
+	policy, of := s.policy, proxy.PlanDryRun(&s.policy, "m", nil)
 	s.planners.Help(&policy, of)
 	q := retrieval.Query{Tenant: "default", Text: text, Bases: []retrieval.Ref{{Knowledge: "docs"}, {Knowledge: "legal"}}, Settings: policy.Search}
 	policy.AddStages(&q, "m", nil)

@@ -6,23 +6,24 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
+	"sidenote/cmd/sidenote/internal/strictyaml"
+	"sidenote/proxy/tenant"
 )
 
 // Helpers warns of planners, rerankers and embeddings that would be of no use.
-func Helpers(cfg *config.Config) config.Problems {
+func Helpers(cfg *config.Config) strictyaml.Problems {
 	return slices.Concat(idlePlanners(cfg), keylessHelpers(cfg), thresholdsOfWords(cfg))
 }
 
 // policyProblem is one about a setting of a tenant's policy.
-func policyProblem(cfg *config.Config, p *proxy.Policy, setting, format string, args ...any) config.Problem {
+func policyProblem(cfg *config.Config, p *tenant.Policy, setting, format string, args ...any) strictyaml.Problem {
 	key := "policies." + p.Name + "." + setting
-	return config.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)}
+	return strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)}
 }
 
 // once leaves out what is said of several tenants with one policy.
-func once(list config.Problems) config.Problems {
-	var different config.Problems
+func once(list strictyaml.Problems) strictyaml.Problems {
+	var different strictyaml.Problems
 	for _, one := range list {
 		if !slices.Contains(different, one) {
 			different = append(different, one)
@@ -32,7 +33,7 @@ func once(list config.Problems) config.Problems {
 }
 
 // idlePlanners lists planners that may add no query.
-func idlePlanners(cfg *config.Config) (list config.Problems) {
+func idlePlanners(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		if p.Rewrite.Planner.MaxQueries != 1 {
@@ -49,7 +50,7 @@ func idlePlanners(cfg *config.Config) (list config.Problems) {
 
 // keylessHelpers lists named upstreams of helpers that would be asked without a key, although
 // others can reach them.
-func keylessHelpers(cfg *config.Config) (list config.Problems) {
+func keylessHelpers(cfg *config.Config) (list strictyaml.Problems) {
 	upstreams := config.ProxyUpstreams(cfg)
 	keyless := func(name string) bool {
 		u, ok := upstreams[name]
@@ -58,7 +59,7 @@ func keylessHelpers(cfg *config.Config) (list config.Problems) {
 	const reason = "upstream %s has no api_key and is not on this machine, so it is asked without a key; callers' keys never go there"
 	if name := string(cfg.Embeddings.Upstream.Name); name != "" && len(config.Embedded(cfg)) > 0 && keyless(name) {
 		key := "embeddings.upstream"
-		list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(reason, name)})
+		list = append(list, strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(reason, name)})
 	}
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
@@ -82,7 +83,7 @@ func keylessHelpers(cfg *config.Config) (list config.Problems) {
 const mostFused = 1.5
 
 // thresholdsOfWords lists thresholds that can only be of words, of policies with bases that embed.
-func thresholdsOfWords(cfg *config.Config) (list config.Problems) {
+func thresholdsOfWords(cfg *config.Config) (list strictyaml.Problems) {
 	embedded := config.Texts(config.Embedded(cfg))
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)

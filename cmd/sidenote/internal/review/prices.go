@@ -2,12 +2,13 @@ package review
 
 import (
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/retrieval/services"
 )
 
 // PricesOfNothing lists tenants whose money is limited although no model has a price: each
 // request of theirs that uses tokens would be refused.
-func PricesOfNothing(cfg *config.Config) (list config.Problems) {
+func PricesOfNothing(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		if terms := &p.Budget; !terms.Money() || len(terms.Prices) > 0 || terms.Unpriced != nil {
@@ -17,7 +18,7 @@ func PricesOfNothing(cfg *config.Config) (list config.Problems) {
 		if l := cfg.Tenants[name].Limits; l.USDPerDay+l.USDPerMonth > 0 {
 			key = "tenants." + string(name) + ".limits"
 		}
-		list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: "money is limited and no model has a price, so requests of tenant " +
+		list = append(list, strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: "money is limited and no model has a price, so requests of tenant " +
 			string(name) + " get a 403; give prices, or the policy a default_price"})
 	}
 	return list
@@ -25,7 +26,7 @@ func PricesOfNothing(cfg *config.Config) (list config.Problems) {
 
 // HelpersWithoutPrice lists tenants whose money is limited and whose planner's, reranker's or grader's
 // chat model has no price, so that it would never be asked.
-func HelpersWithoutPrice(cfg *config.Config) (list config.Problems) {
+func HelpersWithoutPrice(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		lacks := func(model, setting, outcome string) {
@@ -33,7 +34,7 @@ func HelpersWithoutPrice(cfg *config.Config) (list config.Problems) {
 				return
 			}
 			key := "policies." + p.Name + "." + setting
-			list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: "money of tenant " +
+			list = append(list, strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: "money of tenant " +
 				string(name) + " is limited and " + model + " has no price, so nothing is " + outcome + "; give it one in prices"})
 		}
 		lacks(p.Rewrite.Planner.Model, "planner.model", "planned")

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // A Report is what `sidenote check --json` prints, whether the configuration is
@@ -46,8 +47,8 @@ type TenantReport struct {
 }
 
 // NewReport returns the report of a configuration, or of the problems that it has instead.
-func NewReport(cfg *config.Config, err error, warnings config.Problems) Report {
-	problems, _ := errors.AsType[config.Problems](err)
+func NewReport(cfg *config.Config, err error, warnings strictyaml.Problems) Report {
+	problems, _ := errors.AsType[strictyaml.Problems](err)
 	r := Report{Object: "check", OK: err == nil, Problems: reported(problems), Warnings: reported(warnings), Tenants: []TenantReport{}}
 	if err != nil {
 		return r
@@ -67,7 +68,7 @@ func NewReport(cfg *config.Config, err error, warnings config.Problems) Report {
 	return r
 }
 
-func reported(problems config.Problems) []Problem {
+func reported(problems strictyaml.Problems) []Problem {
 	list := make([]Problem, 0, len(problems))
 	for _, p := range problems {
 		list = append(list, Problem{p.Place.File, p.Place.Line, p.Place.Column, p.Key, p.Reason})

@@ -14,7 +14,7 @@ import (
 	"sidenote/cache/redis"
 	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/rewrite"
 )
@@ -57,7 +57,7 @@ func hasKey(cfg *config.Config, upstream string) bool {
 
 // keyed tells whether requests with keys of ours go to an upstream.
 func keyed(cfg *config.Config, upstream string) bool {
-	return slices.ContainsFunc(cfg.Proxy().Tenants.Keys, func(k proxy.Key) bool { return k.Policy.Upstream == upstream })
+	return slices.ContainsFunc(cfg.Proxy().Tenants.Keys, func(k tenant.Key) bool { return k.Policy.Upstream == upstream })
 }
 
 // Summary prints a configuration that is right, in short.
@@ -133,7 +133,7 @@ func Summary(w io.Writer, cfg *config.Config) {
 }
 
 // helpers prints which services a tenant's requests ask, and what these read.
-func helpers(w io.Writer, p proxy.Policy) {
+func helpers(w io.Writer, p tenant.Policy) {
 	if s := p.Rewrite.Planner; s.MaxQueries > 0 {
 		fmt.Fprintf(w, "           planner %s on %s reads questions and %s before them: %d queries at most, %s\n",
 			cmp.Or(s.Model, "auto"), cmp.Or(s.Upstream, p.Upstream), terminal.Plural(s.Turns, "message"), s.MaxQueries, s.Timeout)

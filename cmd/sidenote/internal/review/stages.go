@@ -7,21 +7,22 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
+	"sidenote/cmd/sidenote/internal/strictyaml"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 	"sidenote/rewrite/staged"
 )
 
 // Stages warns of stages that no chat has, and of sources that no stage reads.
-func Stages(cfg *config.Config) config.Problems {
+func Stages(cfg *config.Config) strictyaml.Problems {
 	return slices.Concat(idle(cfg, "stages", rewrite.Staged), unreadSources(cfg))
 }
 
 // unreadSources lists chains that ask models without what was found for them.
-func unreadSources(cfg *config.Config) (list config.Problems) {
+func unreadSources(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
-		add := func(setting string, of *proxy.Policy) {
+		add := func(setting string, of *tenant.Policy) {
 			if c := of.Stages.Chain; c != nil && len(of.Rewrite.Knowledge) > 0 && !c.Uses(staged.PlaceContext) {
 				list = append(list, policyProblem(cfg, &p, setting, "no stage reads {{%s}}, so that no model sees what is found", staged.PlaceContext))
 			}

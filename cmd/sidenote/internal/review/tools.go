@@ -6,18 +6,19 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
+	"sidenote/cmd/sidenote/internal/strictyaml"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 	"sidenote/rewrite/tokens"
 )
 
 // Tools warns of tools that no chat has, and of models that cannot call any.
-func Tools(cfg *config.Config) config.Problems {
+func Tools(cfg *config.Config) strictyaml.Problems {
 	return slices.Concat(idle(cfg, "tools", rewrite.Tools), modelsWithoutFunctions(cfg))
 }
 
 // idle lists what policies say under a key that only chats of a mode have, and none of theirs does.
-func idle(cfg *config.Config, key string, mode rewrite.Mode) (list config.Problems) {
+func idle(cfg *config.Config, key string, mode rewrite.Mode) (list strictyaml.Problems) {
 	reason := "has no effect: only chats under mode: " + mode.String() + " have them"
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
@@ -42,11 +43,11 @@ func idle(cfg *config.Config, key string, mode rewrite.Mode) (list config.Proble
 
 // modelsWithoutFunctions lists models of policies with tools that are not offered any, as the model
 // table says that they refuse them.
-func modelsWithoutFunctions(cfg *config.Config) (list config.Problems) {
+func modelsWithoutFunctions(cfg *config.Config) (list strictyaml.Problems) {
 	table := cfg.ModelTable()
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
-		add := func(setting string, models proxy.Models, of *proxy.Policy) {
+		add := func(setting string, models tenant.Models, of *tenant.Policy) {
 			for _, model := range models {
 				if of.Rewrite.Mode == rewrite.Tools && !of.Tools.XML && refusesTools(table, model) {
 					list = append(list, policyProblem(cfg, &p, setting, "%s takes no functions and is not offered tools: sources are injected instead; tools: {protocol: xml} offers them in text", model))

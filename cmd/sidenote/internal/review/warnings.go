@@ -7,14 +7,15 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/server"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
 // PartialFailures lists tenants for whom a request is refused when some bases fail, and
 // passed when all do.
-func PartialFailures(cfg *config.Config) (list config.Problems) {
+func PartialFailures(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		if p, _ := cfg.Tenant(name); p.Rewrite.RefuseOnPartial && !p.Rewrite.RefuseOnFailure {
-			list = append(list, config.Problem{Reason: fmt.Sprintf("tenant %s: on_failure.partial refuses where some bases fail, on_failure.retrieval passes where all do; set retrieval: refuse too", name)})
+			list = append(list, strictyaml.Problem{Reason: fmt.Sprintf("tenant %s: on_failure.partial refuses where some bases fail, on_failure.retrieval passes where all do; set retrieval: refuse too", name)})
 		}
 	}
 	return list
@@ -22,10 +23,10 @@ func PartialFailures(cfg *config.Config) (list config.Problems) {
 
 // Embeddings warns of a service for embeddings that no base uses, and of vectors that are paid for
 // at each start.
-func Embeddings(cfg *config.Config) (list config.Problems) {
+func Embeddings(cfg *config.Config) (list strictyaml.Problems) {
 	_, there := config.EmbeddingsUpstream(cfg)
 	warn := func(key, reason string) {
-		list = append(list, config.Problem{Place: cfg.Place(key), Key: key, Reason: reason})
+		list = append(list, strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: reason})
 	}
 	switch embedded := len(config.Embedded(cfg)); {
 	case there && embedded == 0:
@@ -38,25 +39,25 @@ func Embeddings(cfg *config.Config) (list config.Problems) {
 
 // UnknownAttributes lists attributes in filters that no document has. It reads the
 // documents where there are filters.
-func UnknownAttributes(ctx context.Context, cfg *config.Config) (list config.Problems) {
+func UnknownAttributes(ctx context.Context, cfg *config.Config) (list strictyaml.Problems) {
 	if !filters(cfg) {
 		return nil
 	}
-	unread := func(err error) config.Problem {
-		return config.Problem{Reason: fmt.Sprintf("filters are not compared with documents: %v", err)}
+	unread := func(err error) strictyaml.Problem {
+		return strictyaml.Problem{Reason: fmt.Sprintf("filters are not compared with documents: %v", err)}
 	}
 	local := *cfg
 	local.Redis = config.Redis{}
 	e, err := server.New(ctx, &local, server.Options{})
 	if err != nil {
-		return config.Problems{unread(err)}
+		return strictyaml.Problems{unread(err)}
 	}
 	defer func() { _ = e.Close() }()
 	if err := e.Bases.Index(ctx, nil); err != nil {
 		list = append(list, unread(err))
 	}
 	for _, line := range e.Bases.UnknownAttributes() {
-		list = append(list, config.Problem{Reason: line})
+		list = append(list, strictyaml.Problem{Reason: line})
 	}
 	return list
 }

@@ -5,11 +5,11 @@ import (
 	"io"
 
 	"sidenote/cmd/internal/terminal"
-	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 )
 
 // Embeddings prints how far the chunks of a base are embedded; nothing of nil.
-func Embeddings(w io.Writer, e *admin.Embeddings) {
+func Embeddings(w io.Writer, e *explain.Embeddings) {
 	if e == nil {
 		return
 	}

@@ -5,13 +5,13 @@ import (
 	"io"
 
 	"sidenote/cmd/internal/terminal"
-	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval/knowledge/folder"
 )
 
 // Ingested prints the report of one base, with at most so many files in each list; 0 prints
 // all.
-func Ingested(w io.Writer, id string, tookMS float64, i *admin.Report, most int) {
+func Ingested(w io.Writer, id string, tookMS float64, i *explain.IngestReport, most int) {
 	fmt.Fprintf(w, "%s: %s, %s; %s new, %s changed, %s unchanged, %s removed (%.1f s)\n", id, terminal.Plural(i.Files, "file"), terminal.Plural(i.Chunks, "chunk"),
 		terminal.Thousands(i.New), terminal.Thousands(i.Changed), terminal.Thousands(i.Unchanged), terminal.Thousands(i.Removed), tookMS/1e3)
 	why := map[string]string{}

@@ -2,7 +2,7 @@ package server
 
 import (
 	"sidenote/cache/budget"
-	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/services"
 )
@@ -30,12 +30,12 @@ func Vectors(e *Engine) (*services.Embedder, *library.Library) {
 
 // embeddingsOf says how far the embedding of a base is, in the words of the admin port; nil for
 // one that is not embedded.
-func embeddingsOf(s *stateFolder, id string) *admin.Embeddings {
+func embeddingsOf(s *stateFolder, id string) *explain.Embeddings {
 	status, ok := s.embedding.Status(id)
 	if !ok {
 		return nil
 	}
-	out := &admin.Embeddings{Model: status.Model, Running: status.Running, Refused: status.Refused, Error: status.Problem}
+	out := &explain.Embeddings{Model: status.Model, Running: status.Running, Refused: status.Refused, Error: status.Problem}
 	if c := s.library.Base(id).Content(); c != nil {
 		out.Embedded, out.Chunks = c.Embedded()
 		if weight, measured := c.DenseWeight(); measured {

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
 	"sidenote/proxy/tenant"
 )
 
@@ -116,7 +115,7 @@ func (s *Issuers) Replace(old *Issuers, start StartIssuers) {
 }
 
 // Fill gives the issuers of t their keys.
-func (s *Issuers) Fill(t *proxy.Tenants) {
+func (s *Issuers) Fill(t *tenant.Tenants) {
 	for n := range t.Issuers {
 		t.Issuers[n].Keys = s.byName[t.Issuers[n].Name].KeySet
 	}

@@ -10,14 +10,14 @@ import (
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/explain"
-	"sidenote/proxy/planning"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/followup"
 	"sidenote/rewrite"
 )
 
 // lookupOf is what the admin port tells of knowledge.
-func lookupOf(e *Engine, cfg *config.Config, rw *rewrite.Rewriter, tenants *proxy.Directory, plans *planning.Planners) *explain.Knowledge {
+func lookupOf(e *Engine, cfg *config.Config, rw *rewrite.Rewriter, tenants *tenant.Directory, plans *proxy.Planners) *explain.Knowledge {
 	return &explain.Knowledge{
 		Tenants: tenants, Bases: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Retriever: rw.Retriever, Planners: plans,
 		Reader: e.catalogue, Stores: e.view, Describe: describer(e, cfg), Model: rw.Models.Model,

@@ -15,6 +15,7 @@ import (
 	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy/admin"
+	"sidenote/proxy/explain"
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/library"
 	"sidenote/retrieval/knowledge/store"
@@ -41,7 +42,7 @@ func NewManager(cfg *config.Config, library *library.Library) admin.Manager {
 }
 
 // Bases returns all bases.
-func (m *manager) Bases(ctx context.Context) ([]admin.Base, error) {
+func (m *manager) Bases(ctx context.Context) ([]explain.Base, error) {
 	stored, err := m.state.library.StoredBases(ctx)
 	if damaged := (*store.CorruptError)(nil); errors.As(err, &damaged) && len(stored) > 0 {
 		m.monitor.Tell(slog.LevelWarn, "state: "+err.Error()) // the others are listed
@@ -55,7 +56,7 @@ func (m *manager) Bases(ctx context.Context) ([]admin.Base, error) {
 		ids = append(ids, b.ID)
 	}
 	slices.Sort(ids)
-	var bases []admin.Base
+	var bases []explain.Base
 	for _, id := range slices.Compact(ids) {
 		bases = append(bases, m.base(id, byID[id]))
 	}
@@ -63,16 +64,16 @@ func (m *manager) Bases(ctx context.Context) ([]admin.Base, error) {
 }
 
 // Base returns one base.
-func (m *manager) Base(ctx context.Context, id string) (admin.Base, error) {
+func (m *manager) Base(ctx context.Context, id string) (explain.Base, error) {
 	stored, err := m.state.library.Stored(ctx, id)
 	_, named := m.named(id)
 	switch damaged := (*store.CorruptError)(nil); {
 	case err == nil, named && (errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)):
 		return m.base(id, stored), nil
 	case m.state.library.Standing() == library.Apart:
-		return admin.Base{}, m.unavailable()
+		return explain.Base{}, m.unavailable()
 	}
-	return admin.Base{}, m.refusal(id, err)
+	return explain.Base{}, m.refusal(id, err)
 }
 
 // indexer returns what reads the folder of a base, nil where there is none.
@@ -89,10 +90,10 @@ func (m *manager) named(id string) (config.Knowledge, bool) {
 }
 
 // base describes a base; stored is the zero one where the state folder has none.
-func (m *manager) base(id string, stored store.Base) admin.Base {
+func (m *manager) base(id string, stored store.Base) explain.Base {
 	k, named := m.named(id)
-	b := admin.Base{
-		ID: id, Object: "knowledge", Engine: cmp.Or(k.Engine, config.EngineEmbedded), Status: admin.StatusReady, Configured: named,
+	b := explain.Base{
+		ID: id, Object: "knowledge", Engine: cmp.Or(k.Engine, config.EngineEmbedded), Status: explain.StatusReady, Configured: named,
 		Documents: stored.Documents, Chunks: stored.Chunks, Bytes: stored.Bytes, ChangedAt: admin.Unix(stored.Changed),
 	}
 	if b.Engine == config.EngineVectorStore {
@@ -103,16 +104,16 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 		b.Generation, b.Documents, b.Chunks, b.Bytes = c.Generation(), c.Documents(), c.Chunks(), c.Bytes()
 		whole = !c.Part()
 	} else {
-		b.Status = admin.StatusIndexing
+		b.Status = explain.StatusIndexing
 	}
 	if !whole {
-		b.Status, b.Reason = admin.StatusPartial, inPart
+		b.Status, b.Reason = explain.StatusPartial, inPart
 	}
 	if err := m.state.library.Wrong(id); err != nil {
-		b.Status, b.Reason = admin.StatusFailed, err.Error()
+		b.Status, b.Reason = explain.StatusFailed, err.Error()
 	}
 	if m.state.library.Standing() == library.Apart {
-		b.Status, b.Reason = admin.StatusFailed, m.state.problem()
+		b.Status, b.Reason = explain.StatusFailed, m.state.problem()
 	}
 	b.Embeddings = embeddingsOf(m.state, id)
 	b.Path, b.Rules = SplitOrigin(stored.Origin)
@@ -129,40 +130,40 @@ func (m *manager) base(id string, stored store.Base) admin.Base {
 }
 
 // describe says of a base how its folder is being read.
-func (i indexing) describe(b *admin.Base) {
+func (i indexing) describe(b *explain.Base) {
 	switch {
-	case i.running && b.Generation != "" && b.Status != admin.StatusFailed:
-		b.Status, b.Reason = admin.StatusIngesting, ""
-	case i.running && b.Status != admin.StatusFailed:
-		b.Status, b.Reason = admin.StatusIndexing, ""
+	case i.running && b.Generation != "" && b.Status != explain.StatusFailed:
+		b.Status, b.Reason = explain.StatusIngesting, ""
+	case i.running && b.Status != explain.StatusFailed:
+		b.Status, b.Reason = explain.StatusIndexing, ""
 	case i.err != nil:
-		b.Status, b.Reason = admin.StatusFailed, i.problem()
+		b.Status, b.Reason = explain.StatusFailed, i.problem()
 	}
 	b.Ingest = i.wire()
 }
 
 // vectorStore completes the description of a base that is a vector store.
-func (m *manager) vectorStore(b admin.Base) admin.Base {
-	b.Status = admin.StatusIndexing
+func (m *manager) vectorStore(b explain.Base) explain.Base {
+	b.Status = explain.StatusIndexing
 	if m.stores == nil {
 		return b // a command looks at the state folder only
 	}
 	if s, _ := m.view.Store(b.ID); s.Generation != "" {
-		b.Status, b.Generation, b.Documents, b.Bytes, b.ChangedAt = admin.StatusReady, s.Generation, s.Files, s.Bytes, admin.Unix(s.Changed)
+		b.Status, b.Generation, b.Documents, b.Bytes, b.ChangedAt = explain.StatusReady, s.Generation, s.Files, s.Bytes, admin.Unix(s.Changed)
 	}
 	if len(m.stores[b.ID].Trouble()) > 0 {
-		b.Status = admin.StatusFailed
+		b.Status = explain.StatusFailed
 	}
 	return b
 }
 
 // wire is an indexing in the words of the admin port.
-func (i indexing) wire() *admin.Ingest {
+func (i indexing) wire() *explain.Ingest {
 	took := i.took
 	if i.running {
 		took = time.Since(i.began)
 	}
-	out := &admin.Ingest{
+	out := &explain.Ingest{
 		Runs: i.runs, Running: i.running, Done: i.progress.Done, Files: i.progress.Files, Chunks: i.progress.Chunks,
 		BeganAt: admin.Unix(i.began), TookMS: terminal.Milliseconds(took),
 	}
@@ -176,20 +177,20 @@ func (i indexing) wire() *admin.Ingest {
 }
 
 // WireReport is a report in the words of the admin port.
-func WireReport(r folder.Report) *admin.Report {
-	out := &admin.Report{
+func WireReport(r folder.Report) *explain.IngestReport {
+	out := &explain.IngestReport{
 		Files: r.Files, Chunks: r.Chunks, New: r.Added, Changed: r.Written - r.Added, Unchanged: r.Unchanged,
-		Removed: r.Removed, RemovedDocuments: append([]string{}, r.Gone...), SkippedTotal: len(r.Skipped), Skipped: []admin.Skipped{}, Notes: []admin.Note{},
-		SkippedKinds: []admin.SkippedKind{}, SkippedLines: append([]string{}, r.SkippedLines()...),
+		Removed: r.Removed, RemovedDocuments: append([]string{}, r.Gone...), SkippedTotal: len(r.Skipped), Skipped: []explain.Skipped{}, Notes: []explain.LookupNote{},
+		SkippedKinds: []explain.SkippedKind{}, SkippedLines: append([]string{}, r.SkippedLines()...),
 	}
 	for _, g := range r.SkippedGroups() {
-		out.SkippedKinds = append(out.SkippedKinds, admin.SkippedKind{Kind: string(g.Kind), Files: g.Files, What: g.What, Why: g.Why, Cure: g.Cure, First: g.First})
+		out.SkippedKinds = append(out.SkippedKinds, explain.SkippedKind{Kind: string(g.Kind), Files: g.Files, What: g.What, Why: g.Why, Cure: g.Cure, First: g.First})
 	}
 	for _, n := range r.Notes {
-		out.Notes = append(out.Notes, admin.Note{Document: n.Document, Reason: n.Reason})
+		out.Notes = append(out.Notes, explain.LookupNote{Document: n.Document, Reason: n.Reason})
 	}
 	for _, s := range r.Skipped {
-		out.Skipped = append(out.Skipped, admin.Skipped{Path: s.Path, Kind: string(s.Kind), Reason: s.Reason})
+		out.Skipped = append(out.Skipped, explain.Skipped{Path: s.Path, Kind: string(s.Kind), Reason: s.Reason})
 	}
 	return out
 }

@@ -7,8 +7,8 @@ import (
 
 	"sidenote/proxy"
 	"sidenote/proxy/mcp"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
+	"sidenote/proxy/tenant"
 	"sidenote/rewrite"
 )
 
@@ -18,7 +18,7 @@ func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 	requests := report.LogVerbosity(e.Config.Telemetry.Log.Requests)
 	knowledge := MCP(e)
 	knowledge.Models = runningModels{e}
-	knowledge.Planners = func() *planning.Planners { return e.admin.Load().Planners }
+	knowledge.Planners = func() *proxy.Planners { return e.admin.Load().Planners }
 	knowledge.Called = func(c mcp.Call) {
 		e.Metrics.ToolCalled(c.Caller.Policy.Tenant, c.Tool, string(c.Result), c.Took)
 		if requests == report.LogAll || requests == report.LogErrors && c.Result != mcp.Done {
@@ -27,7 +27,7 @@ func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 	}
 	s := mcp.NewServer(mcp.Options{
 		Addresses: e.addresses, Shed: e.Metrics.Shed,
-		Knowledge: knowledge, Switch: e.modes, Callers: func() *proxy.Directory { return e.admin.Load().Tenants },
+		Knowledge: knowledge, Switch: e.modes, Callers: func() *tenant.Directory { return e.admin.Load().Tenants },
 		Refused: func(r mcp.Refusal) {
 			e.Metrics.ToolRefused(string(r.Error.Reason))
 			if requests != report.LogNone {
@@ -43,7 +43,7 @@ func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 func MCP(e *Engine) mcp.Knowledge {
 	version, _ := Version()
 	return mcp.Knowledge{
-		Tools: e.Toolbox(), Models: e.Rewriter.Models, Planners: func() *planning.Planners { return e.Planners },
+		Tools: e.Toolbox(), Models: e.Rewriter.Models, Planners: func() *proxy.Planners { return e.Planners },
 		Link: e.catalogue.link, Version: version, Panicked: e.Panicked,
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"sidenote/cache/budget"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -62,7 +61,7 @@ func NewPlanners(o PlannerOptions) *Planners {
 
 // Of makes the planners, rerankers and graders of a configuration; nil where no policy has one. What
 // only an earlier configuration asked stays open until keep is called.
-func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *planning.Planners, keep func(), err error) {
+func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *proxy.Planners, keep func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := map[string]client{}
@@ -74,19 +73,19 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *planning
 	if err := p.open(len(asked) > 0, len(rerank)+len(grade) > 0); err != nil {
 		return nil, nil, err
 	}
-	made = &planning.Planners{
-		Scorers: map[planning.Service]planning.Scorer{}, Judges: map[string]planning.Upstream{},
+	made = &proxy.Planners{
+		Scorers: map[proxy.RerankService]proxy.Scorer{}, Judges: map[string]proxy.PlanUpstream{},
 		Plans: p.plans, Scores: p.scores, Models: models, Meter: p.options.Meter,
 		Used: func(tenant string, kind budget.Kind, tokens int64) {
 			report.HelperUsed(p.options.Metrics, tenant, kind, tokens)
 		},
 	}
 	upstreams := config.ProxyUpstreams(cfg)
-	chats := func(use string, names map[string]bool) map[string]planning.Upstream {
-		of := map[string]planning.Upstream{}
+	chats := func(use string, names map[string]bool) map[string]proxy.PlanUpstream {
+		of := map[string]proxy.PlanUpstream{}
 		for name := range names {
 			u := upstreams[name]
-			of[name] = planning.Upstream{API: p.chats(use, u, next), Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
+			of[name] = proxy.PlanUpstream{API: p.chats(use, u, next), Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
 		}
 		return of
 	}

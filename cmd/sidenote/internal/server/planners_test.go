@@ -10,7 +10,7 @@ import (
 	"sidenote/cache"
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/cmd/sidenote/internal/server"
-	"sidenote/proxy/planning"
+	"sidenote/proxy"
 	"sidenote/proxy/report/reporttest"
 	"sidenote/retrieval/services"
 	"sidenote/rewrite"
@@ -51,7 +51,7 @@ func TestReload(t *testing.T) {
 		},
 	})
 	defer p.Close()
-	of := func(upstreams, planner string) *planning.Planners {
+	of := func(upstreams, planner string) *proxy.Planners {
 		t.Helper()
 		made, keep, err := p.Of(load(t, "upstreams: {"+upstreams+"}\npolicies: {default: {upstream: default, planner: "+planner+"}}"), models{})
 		if err != nil {

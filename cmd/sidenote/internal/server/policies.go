@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/proxy"
 	"sidenote/proxy/inspector"
+	"sidenote/proxy/tenant"
 )
 
 // Policies are those of a configuration. It implements inspector.Policies.
@@ -29,7 +29,7 @@ func (p Policies) Names() []string {
 }
 
 // Resolve returns what requests of a tenant get, or would get under a policy.
-func (p Policies) Resolve(tenant, policy string) (*proxy.Policy, []inspector.Setting) {
+func (p Policies) Resolve(tenant, policy string) (*tenant.Policy, []inspector.Setting) {
 	cfg, name := p.Config, config.Name(tenant)
 	if _, ok := cfg.Tenant(name); !ok && tenant != "" {
 		return nil, nil

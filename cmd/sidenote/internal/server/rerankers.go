@@ -2,16 +2,15 @@ package server
 
 import (
 	"sidenote/proxy"
-	"sidenote/proxy/planning"
 	"sidenote/retrieval/services"
 )
 
 // addRerankers adds the services that rerank to what is made, and their clients to next.
-func (p *Planners) addRerankers(made *planning.Planners, asked map[planning.Service]bool, upstreams map[string]proxy.Upstream, next map[string]client) {
+func (p *Planners) addRerankers(made *proxy.Planners, asked map[proxy.RerankService]bool, upstreams map[string]proxy.Upstream, next map[string]client) {
 	for service := range asked {
 		u := upstreams[service.Upstream]
 		if service.Dialect == services.RerankLLM {
-			made.Judges[u.Name] = planning.Upstream{API: p.chats("rerank-llm", u, next), Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
+			made.Judges[u.Name] = proxy.PlanUpstream{API: p.chats("rerank-llm", u, next), Base: u.BaseURL.String(), Own: proxy.OwnKey(u)}
 			continue
 		}
 		made.Scorers[service] = clientOf(p, "rerank-"+string(service.Dialect), u, next, func() *services.Reranker {

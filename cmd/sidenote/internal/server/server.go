@@ -19,10 +19,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
 	"sidenote/proxy/admin"
-	"sidenote/proxy/cited"
 	"sidenote/proxy/explain"
 	"sidenote/proxy/inspector"
-	"sidenote/proxy/planning"
 	"sidenote/proxy/report"
 	"sidenote/proxy/tenant"
 	"sidenote/proxy/transport"
@@ -61,8 +59,8 @@ type Engine struct {
 	Rewriter *rewrite.Rewriter
 	Reader   *Reader
 	Bases    *Bases
-	Planners *planning.Planners // of the configuration with which it began; nil: nothing is planned
-	Reloader Reloader           // reads the configuration again; nil: nothing does. Set it before AdminServer
+	Planners *proxy.Planners // of the configuration with which it began; nil: nothing is planned
+	Reloader Reloader        // reads the configuration again; nil: nothing does. Set it before AdminServer
 
 	// Turns returns what keeps the parts of turns that clients do not see. It is one store, which the
 	// first call makes: before the first request, since Redis is used from when it has answered.
@@ -260,7 +258,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	cfg.Addresses = e.addresses
 	cfg.Tenants = e.tenants(e.Config, e.issuers.Load())
 	cfg.Switch, cfg.Planners, cfg.Tools, cfg.Outputs = e.modes, e.Planners, kitOf(e, cfg.Tenants), outputsOf(e, cfg.Tenants)
-	cfg.Documents = cited.Documents{URL: e.catalogue.urlOf, Terms: analysis.Terms}
+	cfg.Documents = proxy.CitedDocuments{URL: e.catalogue.urlOf, Terms: analysis.Terms}
 	if e.budgets != nil {
 		cfg.Budgets = e.budgets.meter
 	}
@@ -278,7 +276,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 
 // tenants says who may call by cfg. What is known of callers while the process runs is shared
 // by all that ask for it.
-func (e *Engine) tenants(cfg *config.Config, i *Issuers) proxy.Tenants {
+func (e *Engine) tenants(cfg *config.Config, i *Issuers) tenant.Tenants {
 	t := cfg.Proxy().Tenants
 	t.Uses = &e.keyUses
 	i.Fill(&t)
@@ -296,8 +294,8 @@ func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 	return admin.NewServer(func(ctx *fasthttp.RequestCtx) { e.admin.Load().Handle(ctx) }, log, e.Metrics.Panicked)
 }
 
-func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants proxy.Tenants, plans *planning.Planners) *admin.Handler {
-	directory := proxy.NewDirectory(tenants)
+func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants tenant.Tenants, plans *proxy.Planners) *admin.Handler {
+	directory := tenant.NewDirectory(tenants)
 	h := &admin.Handler{
 		Telemetry: e.telemetry(), Rewriter: rw, Assembler: rewrite.NewAssembler(rw.Models), Planners: plans, Tenants: directory,
 		Explain: e.explained, Overview: e.overview, Modes: e.modes, Lookup: lookupOf(e, cfg, rw, directory, plans), Library: e.view, Manager: e.manager(cfg), Tools: e.Toolbox(),

@@ -6,7 +6,7 @@ import (
 
 	"sidenote/cmd/sidenote/internal/config"
 	"sidenote/proxy"
-	"sidenote/proxy/rounds"
+	"sidenote/proxy/tenant"
 	"sidenote/retrieval"
 	"sidenote/retrieval/analysis"
 	"sidenote/retrieval/knowledge"
@@ -48,9 +48,9 @@ func (c *catalogue) Passage(ctx context.Context, q retrieval.Query, p retrieval.
 }
 
 // kitOf is what answers the calls of models, for tenants. It keeps turns where some of them have tools.
-func kitOf(e *Engine, of proxy.Tenants) *rounds.Kit {
-	kit := &rounds.Kit{Box: e.Toolbox()}
-	for _, p := range proxy.NewDirectory(of).Policies() {
+func kitOf(e *Engine, of tenant.Tenants) *proxy.RoundsKit {
+	kit := &proxy.RoundsKit{Box: e.Toolbox()}
+	for _, p := range tenant.NewDirectory(of).Policies() {
 		has := len(p.Tools.Offer) > 0
 		for i := range p.Overrides {
 			has = has || len(p.Overrides[i].Policy.Tools.Offer) > 0

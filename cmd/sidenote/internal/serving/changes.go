@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy/admin"
 )
 
@@ -66,10 +67,10 @@ func keysOf(changes []config.Change, restart bool) (keys []string) {
 
 // notYet lists the tenants that would search bases which only a restart brings, and those
 // that are gone though ports are theirs until a restart.
-func notYet(next, fresh *config.Config) (problems config.Problems) {
+func notYet(next, fresh *config.Config) (problems strictyaml.Problems) {
 	for _, l := range next.CallerPorts() {
 		if _, there := fresh.Tenants[l.Tenant]; l.Tenant != "" && !there {
-			problems = append(problems, config.Problem{Place: fresh.Place("tenants"), Key: "tenants." + string(l.Tenant), Reason: fmt.Sprintf("is gone, and %s is its port until a restart", l.Address)})
+			problems = append(problems, strictyaml.Problem{Place: fresh.Place("tenants"), Key: "tenants." + string(l.Tenant), Reason: fmt.Sprintf("is gone, and %s is its port until a restart", l.Address)})
 		}
 	}
 	for _, name := range fresh.TenantNames() {
@@ -78,7 +79,7 @@ func notYet(next, fresh *config.Config) (problems config.Problems) {
 			for _, id := range one.Rewrite.Knowledge {
 				if _, runs := next.Knowledge[config.Name(id)]; !runs {
 					key := "knowledge." + id
-					problems = append(problems, config.Problem{Place: fresh.Place(key), Key: key, Reason: fmt.Sprintf("is a new vector store, so it needs a restart, and tenant %s would search it", name)})
+					problems = append(problems, strictyaml.Problem{Place: fresh.Place(key), Key: key, Reason: fmt.Sprintf("is a new vector store, so it needs a restart, and tenant %s would search it", name)})
 				}
 			}
 		}

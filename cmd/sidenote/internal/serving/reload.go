@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
+	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/proxy/admin"
 	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
@@ -179,7 +180,7 @@ const maxShown = 3
 
 // oneLine is the text of an error in one line, with its first problems only.
 func oneLine(err error) string {
-	problems, ok := errors.AsType[config.Problems](err)
+	problems, ok := errors.AsType[strictyaml.Problems](err)
 	if !ok {
 		return strings.Join(strings.Fields(err.Error()), " ")
 	}

@@ -1,0 +1,250 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/answer"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/proxy/transport"
+	"sidenote/retrieval/services"
+)
+
+// A flight is a running call of a stage.
+type flight struct {
+	report.Stage
+	call    *stageCall
+	began   time.Time
+	key     string // cache key of its answer; "" if it is not cached
+	answer  *transport.Answer
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer
+	lowered bool   // the limits have room for no stages
+	wait    string // Error.Wait
+	err     error
+}
+
+// patient removes the time limit of a stage.
+func (f *flight) patient() {
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+}
+
+func (f *flight) end() {
+	if f.cancel != nil {
+		f.patient()
+		f.cancel(nil)
+	}
+}
+
+// errLowered is the error of a Host if a tenant's limits have room only for the request without
+// stages. That is reserved then.
+var errLowered = errors.New("there is no room for stages")
+
+// An Unmade is the error of a Host for a call that it must not make.
+type Unmade struct {
+	Outcome report.StageOutcome
+	Err     error
+}
+
+// Error returns the message of the cause.
+func (e *Unmade) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Unmade) Unwrap() error { return e.Err }
+
+// call sends the request of a stage, and waits for the head of its answer.
+func (r *Stages) call(f *flight) report.StageOutcome {
+	left := time.Until(r.deadline)
+	if left <= 0 {
+		return report.StageTimeout
+	}
+	f.ctx, f.cancel = context.WithCancelCause(r.Life)
+	f.timer = panics.AfterFunc(r.Panicked, min(left, r.Policy.StageTimeout), func() { f.cancel(context.DeadlineExceeded) })
+	r.send(f)
+	if f.call.Again = r.again(f); f.call.Again {
+		r.send(f)
+	}
+	outcome := r.outcome(f)
+	if outcome != report.StageOK {
+		if f.answer != nil {
+			f.wait = string(f.answer.Header(fasthttp.HeaderRetryAfter))
+		}
+		r.close(f)
+	}
+	return outcome
+}
+
+func (r *Stages) send(f *flight) {
+	f.Calls++
+	f.answer, f.err = r.Host.Call(f.ctx, f.call)
+}
+
+// again reports whether to retry a request that did no work: it was not sent, it was too long and
+// is shorter now, or it had a parameter that the model refuses and that is now removed.
+func (r *Stages) again(f *flight) bool {
+	switch {
+	case f.err != nil:
+		return unsent(f.err) && f.ctx.Err() == nil
+	case f.answer.Status() == fasthttp.StatusOK:
+		return false
+	}
+	if sources, ok := r.Host.Shorter(f.answer); ok {
+		f.answer.Close()
+		f.call.Make(sources)
+		return true
+	}
+	if !r.Host.Refused(f.call, f.answer) {
+		return false
+	}
+	f.answer.Close()
+	r.Host.Adapt(f.call)
+	r.make(f.call)
+	return true
+}
+
+// unsent reports whether nothing of a request has reached the upstream.
+func unsent(err error) bool {
+	switch transport.ClassOf(err) {
+	case transport.ConnectFailed, transport.ConnectTimeout, transport.TLSFailed:
+		return true
+	}
+	return false
+}
+
+// outcome says what the head of an answer is, or its error.
+func (r *Stages) outcome(f *flight) report.StageOutcome {
+	if f.err != nil {
+		return unanswered(f)
+	}
+	f.Status = f.answer.Status()
+	switch status := f.Status; {
+	case status == fasthttp.StatusTooManyRequests:
+		return report.StageLimited
+	case status/100 == 4:
+		return report.StageRefused
+	case status != fasthttp.StatusOK:
+		return report.StageServer
+	case !answer.PlainCoding(string(f.answer.Header(fasthttp.HeaderContentEncoding))):
+		return report.StageInvalid // it was asked not to
+	}
+	return report.StageOK
+}
+
+// unanswered says what an error of a Host is.
+func unanswered(f *flight) report.StageOutcome {
+	if f.lowered = errors.Is(f.err, errLowered); f.lowered {
+		return report.StageBudget
+	}
+	if unmade, ok := errors.AsType[*Unmade](f.err); ok {
+		f.Calls--
+		return unmade.Outcome
+	}
+	broken, ok := errors.AsType[*transport.Error](f.err)
+	switch {
+	case late(f):
+		return report.StageTimeout
+	case unsent(f.err):
+		return report.StageConnect
+	case ok && broken.Timeout():
+		return report.StageTimeout
+	}
+	return report.StageBroken
+}
+
+// late reports whether a stage has exceeded its time limit.
+func late(f *flight) bool {
+	return f.ctx != nil && errors.Is(context.Cause(f.ctx), context.DeadlineExceeded)
+}
+
+// read reads the whole answer of a stage. For the last stage it returns the client's answer.
+func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
+	r.loop.Begin(f.call.Last)
+	body, whole, err := readWhole(f.answer, r.Memory)
+	switch {
+	case err != nil:
+		f.err = err
+		return nil, report.StageNoMemory
+	case late(f):
+		return nil, report.StageTimeout
+	case !whole:
+		return nil, report.StageBroken
+	}
+	if !f.call.Last || r.streams {
+		r.Tap(body)
+	}
+	turn, ok := r.loop.EndWhole(body)
+	if !ok {
+		return body, report.StageInvalid // it may say why
+	}
+	outcome = report.StageOK
+	f.Output, f.Finish = turn.Says(), turn.Finish
+	if !f.call.Last {
+		f.Output = said(&turn)
+	}
+	if f.Output == "" {
+		outcome = report.StageSilent
+	}
+	if f.call.Last {
+		if turn.Refusal() != "" {
+			outcome = report.StageOK
+		}
+		body, _ = r.loop.Whole(&turn, nil)
+		return body, outcome
+	}
+	if err := r.loop.Continue(io.Discard); err != nil {
+		panic("BUG: nothing is written of a stage: " + err.Error())
+	}
+	return body, outcome
+}
+
+// said returns the output of a stage for later stages, without the model's reasoning.
+func said(turn *answer.LoopTurn) string {
+	output := services.WithoutThinking(turn.Says())
+	if strings.TrimSpace(output) == "" {
+		return ""
+	}
+	return output
+}
+
+// An StageError says that a stage has failed and that there is no answer to replace it.
+type StageError struct {
+	Stage report.Stage
+	Of    int    // stages
+	Wait  string // the field Retry-After of the upstream's answer; "" without one
+	Err   error
+}
+
+// Error names the stage and the cause.
+func (e *StageError) Error() string {
+	why := "failed: " + string(e.Stage.Outcome)
+	switch e.Stage.Outcome {
+	case report.StageConnect:
+		why = "could not be sent to its upstream"
+	case report.StageLimited, report.StageRefused, report.StageServer:
+		why = fmt.Sprintf("was answered with status %d by its upstream", e.Stage.Status)
+	case report.StageTimeout:
+		why = "took too long"
+	case report.StageBroken:
+		why = "broke off"
+	case report.StageInvalid:
+		why = "got no answer to a chat from its upstream"
+	case report.StageSilent:
+		why = "got an answer without text"
+	case report.StageNoMemory:
+		why = "had no memory for its answer"
+	}
+	return fmt.Sprintf("Stage %d of %d, %s, %s.", e.Stage.At, e.Of, e.Stage.Name, why)
+}
+
+// Unwrap returns the cause; nil if it is an answer.
+func (e *StageError) Unwrap() error { return e.Err }

@@ -1,0 +1,227 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"sidenote/proxy/answer"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/retrieval/tools"
+)
+
+// maxCalls is how many calls of one turn are answered.
+const maxCalls = 16
+
+// What a model is told of calls that are not made.
+const (
+	givenAbove   = `{"error":"This was already given above, for the same arguments."}`
+	tooManyCalls = `{"error":"Too many calls in one turn; call again what is still needed."}`
+	noRoom       = `{"error":"There is no room for more results; answer with what is there."}`
+	unknownTool  = `{"error":"There is no tool of this name."}`
+	timeIsUp     = `{"error":"The time for searches is up; answer with what is there."}`
+	notMade      = `{}` // where there is no room for a reason; some upstreams refuse an empty result
+)
+
+// skippedShare is which part of the room is kept for the results of calls that are not made.
+const skippedShare = 4
+
+// A call is one of ours while it is answered.
+type call struct {
+	answer.LoopCall
+	name   tools.ToolName
+	result tools.CallResult
+	took   time.Duration
+
+	repeated bool // it was answered before
+}
+
+// answer answers calls, side by side.
+func (r *Rounds) answer(calls []answer.LoopCall) []call {
+	ctx, cancel := context.WithDeadline(r.Life, r.deadline)
+	defer cancel()
+	all := make([]call, len(calls))
+	var run []*call
+	for i, c := range calls {
+		all[i] = call{LoopCall: c, name: r.Offer.Names[c.Name]}
+		key := string(all[i].name) + "\x00" + canonical(c.Arguments)
+		switch {
+		case all[i].name == "":
+			all[i].result.Content = unknownTool
+		case r.given[key]:
+			all[i].result.Content, all[i].repeated = givenAbove, true
+		case len(run) == maxCalls:
+			all[i].result.Content = tooManyCalls
+		case r.Room < leastRoom:
+			all[i].result.Content = noRoom
+		default:
+			r.given[key] = true
+			run = append(run, &all[i])
+		}
+	}
+	skipped := 0
+	for i := range all {
+		if all[i].result.Content != "" {
+			skipped += r.cost(&all[i])
+		}
+	}
+	r.run(ctx, run, r.Room-min(skipped, r.Room/skippedShare))
+	for i := range all {
+		r.number(&all[i])
+	}
+	r.shorten(all)
+	for i := range all {
+		r.note(&all[i])
+	}
+	return all
+}
+
+// cost returns the tokens of a result as the model gets it.
+func (r *Rounds) cost(c *call) int {
+	text := c.result.Content
+	if c.result.Data == nil && r.Policy.XML && text != "" {
+		text = inElement(c)
+	}
+	tokens, _ := r.Caller.Counter.Count(text)
+	return tokens
+}
+
+// least returns the tokens of the shortest result of a call that is not made; in a text it is left out.
+func (r *Rounds) least() int {
+	if r.Policy.XML {
+		return 0
+	}
+	tokens, _ := r.Caller.Counter.Count(notMade)
+	return max(tokens, 1)
+}
+
+// mostCalls returns how many calls of a turn can have a result each.
+func (r *Rounds) mostCalls() int {
+	switch {
+	case r.Policy.XML:
+		return math.MaxInt
+	case r.Room < leastRoom: // none is made
+		return max(1, r.Room/r.least())
+	}
+	return maxCalls + r.Room/skippedShare/r.least()
+}
+
+// shorten keeps the results of calls that found nothing, as they were not made or have failed, within the
+// room that the others leave: reasons as long as there is room for them, and then as little as a result
+// can be.
+func (r *Rounds) shorten(all []call) {
+	left, least, waiting := r.Room, r.least(), 0
+	for i := range all {
+		if all[i].result.Data != nil {
+			left -= r.cost(&all[i])
+		} else {
+			waiting++
+		}
+	}
+	for i := range all {
+		c := &all[i]
+		if c.result.Data != nil {
+			continue
+		}
+		waiting--
+		if r.cost(c)+waiting*least > left {
+			if c.result.Content = notMade; r.Policy.XML {
+				c.result.Content = ""
+			}
+		}
+		left -= r.cost(c)
+	}
+}
+
+// messages are those with the results of calls, in the order of the calls.
+func messages(calls []call) []json.RawMessage {
+	list := make([]json.RawMessage, len(calls))
+	for i := range calls {
+		list[i] = encodeRound(struct {
+			Role    string `json:"role"`
+			ID      string `json:"tool_call_id"`
+			Content string `json:"content"`
+		}{"tool", calls[i].ID, calls[i].result.Content})
+	}
+	return list
+}
+
+// canonical returns arguments so that the same ones are the same text.
+func canonical(arguments string) string {
+	var v any
+	d := json.NewDecoder(bytes.NewReader([]byte(arguments)))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return arguments
+	}
+	return string(encodeRound(v))
+}
+
+// run makes calls, each with its share of a room: the last one in this goroutine, which waits for
+// the others anyway.
+func (r *Rounds) run(ctx context.Context, calls []*call, room int) {
+	var all sync.WaitGroup
+	for i, c := range calls {
+		caller := r.Caller
+		caller.Room = room / len(calls)
+		one := func() {
+			c.result.Content, c.result.Err = noRoom, errors.New("panic")
+			began := time.Now()
+			c.result = r.Box.Call(ctx, caller, c.name, []byte(c.Arguments))
+			c.took = time.Since(began)
+			if ctx.Err() != nil && c.result.Err != nil {
+				c.result.Content = timeIsUp
+			}
+		}
+		if i == len(calls)-1 {
+			panics.Guard(r.Panicked, one)
+			continue
+		}
+		all.Add(1)
+		panics.Go(r.Panicked, one, all.Done)
+	}
+	all.Wait()
+}
+
+// number numbers the sources of a result.
+func (r *Rounds) number(c *call) {
+	if first := r.Caller.FirstID; first > 1 {
+		c.result.Number(first)
+	}
+	r.Caller.FirstID += len(c.result.Sources)
+}
+
+// note counts a result, and reports the call.
+func (r *Rounds) note(c *call) {
+	tokens, _ := r.Caller.Counter.Count(c.result.Content)
+	r.Room -= r.cost(c)
+	one := report.ToolCall{
+		Round: r.loop.Rounds(), Name: cmp.Or(string(c.name), "unknown"), Arguments: c.Arguments, Hits: c.result.Hits, Tokens: tokens, Took: c.took, Outcome: roundOutcome(c),
+	}
+	r.Report.Add(one, c.result.Sources)
+	if r.Policy.Trace {
+		r.trace = append(r.trace, traced{one.Round, c.ID, string(c.name), c.Arguments, c.result.Content})
+	}
+}
+
+// roundOutcome says what became of a call, of a closed list.
+func roundOutcome(c *call) report.ToolOutcome {
+	_, wrong := errors.AsType[*tools.ArgumentError](c.result.Err)
+	switch {
+	case c.repeated:
+		return report.ToolRepeated
+	case wrong, c.name == "":
+		return report.ToolRefused
+	case c.result.Err != nil:
+		return report.ToolFailed
+	case c.result.Data == nil:
+		return report.ToolSkipped
+	}
+	return report.ToolOK
+}

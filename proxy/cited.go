@@ -1,0 +1,149 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"sidenote/proxy/answer"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/retrieval"
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+)
+
+// CitedDocuments looks up cited documents. Its functions must be safe for concurrent use.
+type CitedDocuments struct {
+	// URL returns the attribute "url" of a document, "" if it has none; nil: none has.
+	URL func(knowledge, doc string) string
+	// Terms returns the content terms of a text; nil: statements are not compared with sources.
+	Terms func(text string) []string
+}
+
+// A citationStage checks the answer to one chat. Its methods do nothing on a nil citationStage.
+type citationStage struct {
+	*answer.CitationChecker
+	report *report.Report
+	stream bool // a stream is being checked; Tell reports the result when it has ended
+}
+
+// newCitationStage returns a Checker for the answer to the chat with report r. It returns nil if p asks
+// for nothing, no sources are given, or the answer is not text.
+func newCitationStage(p answer.Policy, req *rewrite.Request, r *report.Report, d CitedDocuments, panicked panics.Handler) *citationStage {
+	if !p.Annotate || !req.TextFormat || !gives(r) {
+		return nil
+	}
+	return &citationStage{report: r, CitationChecker: answer.NewCitations(answer.CitationOptions{
+		Given: func(id int) (answer.CitedSource, bool) { return given(r, id, d) },
+		Own:   OwnMarkers(req), Terms: d.Terms, CountOnly: r.Expose == report.ExposeNone, RemoveUnknown: p.RemoveUnknown, Panicked: panicked,
+	})}
+}
+
+// OwnMarkers returns the markers in those parts of a request that its model did not write.
+func OwnMarkers(req *rewrite.Request) answer.OwnMarkers {
+	own := answer.OwnMarkers{}
+	req.EachText(-1, func(n, _ int, raw []byte) {
+		if (bytes.IndexByte(raw, '[') >= 0 || bytes.Contains(raw, []byte("【"))) && chat.RoleOf(req, n) != "assistant" {
+			own.Add(chat.Unquote(raw))
+		}
+	})
+	return own
+}
+
+// gives reports whether the model is given sources, or may get some by tools.
+func gives(r *report.Report) bool {
+	return r.Outcome == rewrite.Injected || r.Outcome == report.WithTools || r.Outcome == report.Staged
+}
+
+// given returns the source with an id, as far as the caller may know it.
+func given(r *report.Report, id int, d CitedDocuments) (answer.CitedSource, bool) {
+	e, text := entry(r, id)
+	if e == nil {
+		return answer.CitedSource{}, false
+	}
+	s := answer.CitedSource{Title: e.Doc, URL: address(e), Text: text}
+	if r.Expose == report.ExposeNames {
+		s.Title = cmp.Or(e.Name, e.Doc)
+		if d.URL != nil {
+			s.URL = cmp.Or(webAddress(d.URL(e.Knowledge, e.Doc)), s.URL)
+		}
+	}
+	return s, true
+}
+
+// entry returns the source of an id, of the prompt or of a tool's result, and its text; nil if
+// there is none.
+func entry(r *report.Report, id int) (e *rewrite.SourceEntry, text string) {
+	of := func(e rewrite.SourceEntry) bool { return e.ID == id }
+	if i := slices.IndexFunc(r.Rewrite.Ledger.Sources, of); i >= 0 {
+		e = &r.Rewrite.Ledger.Sources[i]
+		return e, textOf(r.Rewrite.Retrieval.Sources, e)
+	}
+	if r.Tools == nil {
+		return nil, ""
+	}
+	if i := slices.IndexFunc(r.Tools.Sources, of); i >= 0 {
+		return &r.Tools.Sources[i], r.Tools.Texts[i]
+	}
+	return nil, ""
+}
+
+// textOf returns the text of a source, with that of neighbouring chunks added to it.
+func textOf(sources []retrieval.Source, e *rewrite.SourceEntry) string {
+	i := slices.IndexFunc(sources, func(s retrieval.Source) bool {
+		return s.Knowledge == e.Knowledge && s.Doc == e.Doc && s.Chunk == e.Chunk
+	})
+	switch {
+	case i < 0:
+		return ""
+	case e.Neighbours > 0:
+		return sources[i].Before + "\n" + sources[i].Text + "\n" + sources[i].After
+	}
+	return sources[i].Text
+}
+
+// address makes an address for a source without a URL, such as "sidenote://handbook/leave.md#3".
+func address(e *rewrite.SourceEntry) string {
+	u := url.URL{Scheme: "sidenote", Host: e.Knowledge, Path: "/" + e.Doc}
+	if e.Chunk >= 0 { // of a vector store that tells none
+		u.Fragment = strconv.Itoa(e.Chunk)
+	}
+	return u.String()
+}
+
+// maxAddress is the length of the longest address that browsers are known to take, in bytes.
+const maxAddress = 2048
+
+// webAddress returns an address that a client can show as a link, else "".
+func webAddress(s string) string {
+	if len(s) > maxAddress {
+		return ""
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return ""
+	}
+	return u.String()
+}
+
+// Tell puts the result of checking a stream, which must have ended, into the report.
+func (c *citationStage) Tell() {
+	if c != nil && c.stream {
+		c.tell()
+	}
+}
+
+func (c *citationStage) tell() {
+	found, r := c.Report(), c.report
+	r.Citations = &found
+	l := &r.Rewrite.Ledger
+	l.Sources = slices.Clone(l.Sources) // other ledgers may share them
+	for _, cited := range found.Cited {
+		if e, _ := entry(r, cited.ID); e != nil {
+			e.Cited, e.Support = cited.Times, cited.Support
+		}
+	}
+}

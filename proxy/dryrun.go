@@ -1,0 +1,54 @@
+package proxy
+
+import (
+	"context"
+
+	"sidenote/proxy/report"
+	"sidenote/retrieval/tools"
+	"sidenote/rewrite"
+	"sidenote/rewrite/chat"
+)
+
+// ToolsDryRun reports what becomes of a chat that is sent to nobody, and returns the names under which
+// its model would be offered the tools of a policy, in that policy's order. The result's edits are
+// those of the first round, without turns of earlier requests, which are of other callers.
+func ToolsDryRun(ctx context.Context, rw *rewrite.Rewriter, of *tools.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options) (r report.Report, offered []string) {
+	var o *Offering
+	if p.Mode == rewrite.Tools {
+		o, r.Unoffered = tryOffer(rw, of, req, p.Knowledge)
+	}
+	if o != nil {
+		p = o.UpFront(o.Protecting(p))
+	}
+	res := rw.Rewrite(ctx, p, req, asked)
+	r.Outcome, r.Reason = res.Outcome, res.Reason
+	if o != nil && res.Outcome != rewrite.Refused {
+		res.Edits = o.Join(res.Edits)
+		res.Ledger.Edits = res.Edits
+		asked.Taken.Tell(&res.Ledger)
+		r.Outcome, r.Tools, offered = report.WithTools, new(report.Tools), o.offered()
+	}
+	r.Rewrite = res
+	return r, offered
+}
+
+func tryOffer(rw *rewrite.Rewriter, of *tools.Policy, req *chat.Request, knowledge []string) (o *Offering, unoffered string) {
+	o, refusal := OfferTools(req, of, rw.Models.Model(req.Model), knowledge)
+	if refusal != "" {
+		return nil, string(refusal)
+	}
+	return o, ""
+}
+
+// offered returns the names under which tools are offered.
+func (o *Offering) offered() []string {
+	names := make([]string, len(o.policy.Offer))
+	for name, tool := range o.Names {
+		for i := range names {
+			if o.policy.Offer[i] == tool {
+				names[i] = name
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"sidenote/proxy/answer"
+	"sidenote/proxy/panics"
+	"sidenote/proxy/report"
+	"sidenote/proxy/transport"
+	"sidenote/retrieval/tools"
+)
+
+// A roundsHost makes the upstream calls of a request and accounts for them.
+type roundsHost interface {
+	// Next settles the previous round, whose answer was read, and sends the request again with
+	// messages appended, and with Sidenote's tools unless it is the last round.
+	Next(messages []json.RawMessage, last bool) (*transport.Answer, error)
+	// Error returns the response body for an error of Next.
+	Error(err error) []byte
+}
+
+// A RoundsSetup holds the inputs of New.
+type RoundsSetup struct {
+	Host   roundsHost
+	Policy *tools.Policy
+	Offer  *Offering
+	Box    *tools.Box
+	Caller tools.Caller   // FirstID is the first unused source id
+	Room   int            // token budget of all results
+	Memory transport.Room // for buffered streams
+	Life   context.Context
+	Began  time.Time     // of the request
+	Report *report.Tools // filled while the rounds run
+	Tap    func([]byte)  // reads the usage of answers
+	// Check returns the body that the client gets for a non-streamed answer; nil: unchanged.
+	Check func(body []byte) []byte
+	// Closing returns the text of the comment at the end of a stream.
+	Closing  func() string
+	Panicked panics.Handler
+}
+
+// Rounds runs the rounds of one request. It is not safe for concurrent use.
+type Rounds struct {
+	RoundsSetup
+	loop     *answer.Loop
+	deadline time.Time
+	messages []json.RawMessage // of the rounds so far, to be sent again
+	unseen   []json.RawMessage // those that the client does not see, under the XML protocol
+	given    map[string]bool   // calls that were answered
+	trace    []traced
+	last     bool
+	held     int // buffered bytes of streams
+}
+
+// NewRounds returns the Rounds of a request whose first round has been sent.
+func NewRounds(s RoundsSetup) *Rounds {
+	r := &Rounds{RoundsSetup: s, given: map[string]bool{}, deadline: s.Began.Add(s.Policy.Timeout)}
+	rules := s.Offer.Rules()
+	rules.Take = r.take
+	r.loop = answer.NewLoop(rules)
+	r.begin()
+	return r
+}
+
+// take reserves n bytes for buffering a stream. A request may buffer MaxWhole bytes.
+func (r *Rounds) take(n int) bool {
+	r.held += n
+	return r.held <= MaxWhole && r.Memory.Take(n)
+}
+
+func (r *Rounds) begin() {
+	r.loop.Begin(r.last)
+	r.Report.Rounds++
+}
+
+// leastRoom is the smallest token budget for a result.
+const leastRoom = 64
+
+// follow answers the model's tool calls. goes reports whether another round follows; it is ready
+// to be sent then.
+func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
+	switch goes = t.Continues() && !r.last; {
+	case goes, t.Mixed() && !r.last:
+	case len(t.Theirs) > 0 && len(r.messages) > 0:
+		r.Offer.keep(r.Life, r, t, nil)
+		return false
+	default:
+		return false
+	}
+	t.LimitOurs(r.mostCalls())
+	calls := r.answer(t.Ours)
+	if !goes {
+		r.Offer.keep(r.Life, r, t, calls)
+		return false
+	}
+	r.last = r.loop.Rounds()+1 >= r.Policy.MaxRounds || r.Room < leastRoom || !time.Now().Before(r.deadline)
+	results := messages(calls)
+	if r.Policy.XML {
+		results = []json.RawMessage{inText(calls, r.last)}
+		call := calling(t.Ours)
+		if r.Offer.hidesText() {
+			call = t.Message()
+		}
+		r.unseen = append(r.unseen, call, inText(calls, false))
+	}
+	r.messages = append(append(r.messages, t.Message()), results...)
+	return true
+}
+
+// next sends the next round.
+func (r *Rounds) next() (*transport.Answer, error) {
+	if r.Life.Err() != nil {
+		return nil, &transport.Error{Class: transport.ClientGone, Err: transport.ErrUnsent}
+	}
+	answer, err := r.Host.Next(r.messages, r.last)
+	if err == nil {
+		r.last = r.last || r.Offer.Withdrawn()
+		r.begin()
+	}
+	return answer, err
+}
+
+// A traced is a tool call as shown in an answer under trace: on.
+type traced struct {
+	Round     int    `json:"round"`
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+	Content   string `json:"content"`
+}
+
+// vendor returns the vendor field of an answer, nil if there is none.
+func (r *Rounds) vendor() json.RawMessage {
+	if !r.Policy.Trace || len(r.trace) == 0 {
+		return nil
+	}
+	return encodeRound(map[string]any{"tool_calls": r.trace})
+}
+
+// encodeRound writes JSON compactly, with < and & as they are.
+func encodeRound(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("BUG: encode: " + err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

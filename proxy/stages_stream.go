@@ -1,0 +1,316 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"sidenote/proxy/answer"
+	"sidenote/proxy/report"
+	"sidenote/proxy/transport"
+)
+
+// Stream calls the other stages behind Start, and writes the answer as a stream to a client whose
+// head was sent. usage tells whether the client asked what was used.
+func (r *Stages) Stream(to io.Writer, usage bool) error {
+	s := &stageStream{Stages: r, out: answerOut{To: to}, usage: usage}
+	r.streams = true
+	s.splitter.Hold = func(n int) error {
+		if !r.take(n) {
+			return answer.ErrNoLoopRoom
+		}
+		return nil
+	}
+	r.wait = s.alive
+	err := s.run()
+	if s.out.Broken != nil {
+		return s.out.Broken
+	}
+	return err
+}
+
+// A stageStream writes the events of the answer.
+type stageStream struct {
+	*Stages
+	usage    bool
+	splitter answer.Splitter
+	out      answerOut // events that the client is to get
+	said     bool      // the client has got something of the answer
+}
+
+// soon is how long a comment waits for something else to be written with it.
+const soon = 100 * time.Millisecond
+
+// announce says which stage is called, with what is written next, or soon.
+func (s *stageStream) announce() {
+	if s.Policy.NoHeartbeat {
+		return
+	}
+	text := fmt.Sprintf("sidenote stage %d/%d %s", s.at+1, len(s.chain.Stages), s.chain.Stages[s.at].Name)
+	_ = answer.EventComment(&s.out.Notes, text) // a buffer takes everything
+}
+
+// alive does something, which writes nothing, while comments keep the stream alive.
+func (s *stageStream) alive(do func()) {
+	if s.out.Broken != nil {
+		return
+	}
+	comment, first := func() error {
+		if s.out.Notes.Len() == 0 {
+			s.announce()
+		}
+		_, err := s.out.Notes.WriteTo(s.out.To)
+		return err
+	}, Heartbeat
+	if s.out.Notes.Len() > 0 {
+		first = soon
+	}
+	if s.Policy.NoHeartbeat {
+		comment = nil
+	}
+	if err := WithHeartbeat(s.Panicked, first, comment, do); err != nil {
+		s.out.Broken = err
+	}
+}
+
+// run calls stages until the last one's answer begins, and writes that, or what takes its place.
+func (s *stageStream) run() error {
+	s.announce()
+	for {
+		if f := s.flight; s.last() && isStream(f.answer) {
+			s.flight = nil
+			return s.pass(f)
+		}
+		if end, over := s.finish(); over {
+			return s.end(end)
+		}
+		for s.flight == nil {
+			s.announce()
+			if _, end, over := s.begin(); over {
+				return s.end(end)
+			}
+			if s.out.Broken != nil {
+				return s.out.Broken
+			}
+		}
+	}
+}
+
+// pass passes on the answer of the last stage, which is a stream.
+func (s *stageStream) pass(f *flight) error {
+	ended, err := s.copy(f)
+	s.close(f)
+	switch {
+	case s.out.Broken != nil || s.Life.Err() != nil:
+		f.Outcome = report.StageLeft
+		s.note(f, f.Name)
+		return s.end(ByNobody)
+	case !s.said:
+		f.Outcome = why(f, err, ended)
+		s.out.Reset()
+		s.loop.Drop()
+		return s.end(s.failed(f))
+	case err != nil:
+		f.Outcome = why(f, err, ended)
+		s.note(f, f.Name)
+		return err
+	}
+	if f.Outcome = report.StageOK; !ended { // the client gets as much of an end as there is
+		f.Outcome = report.StageBroken
+	}
+	s.note(f, f.Name)
+	return s.finishStream()
+}
+
+// copy copies the stream of a last call, but for its end, which ended says that there is. If it says
+// nothing the client has got nothing of it.
+func (s *stageStream) copy(f *flight) (ended bool, err error) {
+	s.loop.Begin(true)
+	s.splitter.Reset(true, &s.out, s.loop.Stage)
+	if err = s.readEvents(f); err == nil {
+		err = s.splitter.Close()
+	}
+	turn, endErr := s.loop.EndStream(&s.out)
+	if err == nil {
+		err = endErr
+	}
+	f.Output, f.Finish = turn.Says(), turn.Finish
+	if s.said = s.said || err == nil && s.loop.Said(); s.said {
+		if flushErr := s.out.Flush(); err == nil {
+			err = flushErr
+		}
+	}
+	return turn.Ended, err
+}
+
+// why says why nothing came of a stream.
+func why(f *flight, err error, ended bool) report.StageOutcome {
+	switch {
+	case late(f):
+		return report.StageTimeout
+	case errors.Is(err, answer.ErrNoLoopRoom):
+		return report.StageNoMemory
+	case err == nil && ended:
+		return report.StageSilent
+	}
+	f.err = err
+	if broken, ok := errors.AsType[*transport.Error](err); ok && broken.Timeout() {
+		return report.StageTimeout
+	}
+	return report.StageBroken
+}
+
+// readEvents reads the stream to its end. Until it says something its time is limited, and comments keep the
+// client's alive.
+func (s *stageStream) readEvents(f *flight) (err error) {
+	piece := make([]byte, 16<<10)
+	for more := true; more && err == nil; {
+		one := func() { more, err = s.piece(f, piece) }
+		if s.said {
+			one()
+			continue
+		}
+		s.alive(func() {
+			for more && err == nil && !s.loop.Said() {
+				one()
+			}
+		})
+		if s.out.Broken != nil {
+			return s.out.Broken
+		}
+		if s.loop.Said() && err == nil {
+			s.said = true
+			f.patient()
+			err = s.out.Flush()
+		}
+	}
+	return err
+}
+
+// piece reads the next piece of the stream.
+func (s *stageStream) piece(f *flight, piece []byte) (more bool, err error) {
+	n, err := f.answer.Read(piece)
+	if n > 0 {
+		s.Tap(piece[:n])
+		s.out.Grow(n + n/8) // its events take about as much
+		if _, writeErr := s.splitter.Write(piece[:n]); writeErr != nil {
+			return false, writeErr
+		}
+	}
+	if s.said {
+		if flushErr := s.out.Flush(); flushErr != nil {
+			return false, flushErr
+		}
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, nil
+}
+
+func (s *stageStream) finishStream() error {
+	if err := s.loop.Finish(&s.out, nil, s.Closing()); err != nil {
+		return err
+	}
+	return s.out.Flush()
+}
+
+// end writes what takes the place of the last stage's stream.
+func (s *stageStream) end(end stageEnd) error {
+	if s.out.Broken != nil {
+		return s.out.Broken
+	}
+	switch end {
+	case ByNobody:
+		return &transport.Error{Class: transport.ClientGone, Err: s.Life.Err()}
+	case ByError:
+		return s.fail(s.Error(s.Err), s.Err)
+	case ByLast, ByBody:
+		return s.whole(s.Body)
+	}
+	return s.instead(end == ByBare)
+}
+
+// whole writes a whole answer as events.
+func (s *stageStream) whole(body []byte) error {
+	s.out.Write(stageEvents(body, s.usage, s.Closing()))
+	return s.out.Flush()
+}
+
+// stageEvents returns a whole answer as a stream, with what was used if usage asks for that, and a comment
+// at its end.
+func stageEvents(body []byte, usage bool, comment string) []byte {
+	var b bytes.Buffer
+	b.Write(answer.LoopEvents(body, usage))
+	_ = answer.EventComment(&b, comment) // a buffer takes everything
+	b.WriteString(answer.LoopDone)
+	return b.Bytes()
+}
+
+// instead sends the request without stages, and passes on its answer.
+func (s *stageStream) instead(bare bool) error {
+	c := &stageCall{Bare: bare, Last: true}
+	f := &flight{call: c, ctx: s.Life}
+	s.alive(func() { f.answer, f.err = s.Host.Call(s.Life, c) })
+	switch {
+	case s.out.Broken != nil:
+		return s.out.Broken
+	case f.err != nil && s.Life.Err() != nil:
+		return s.end(ByNobody)
+	case f.err != nil:
+		return s.fail(s.Error(f.err), f.err)
+	}
+	defer f.answer.Close()
+	if s.outcome(f) != report.StageOK {
+		body, _ := f.answer.Peek(64<<10, nil)
+		return s.fail(body, errRefused)
+	}
+	if !isStream(f.answer) {
+		var body []byte
+		var outcome report.StageOutcome
+		s.alive(func() { body, outcome = s.Stages.read(f) })
+		switch outcome {
+		case report.StageOK, report.StageSilent:
+			return s.whole(body)
+		case report.StageNoMemory:
+			return s.fail(s.Error(f.err), f.err)
+		}
+		return s.fail(body, errRefused)
+	}
+	_, err := s.copy(f)
+	switch {
+	case s.out.Broken != nil:
+		return s.out.Broken
+	case err != nil && s.said:
+		return err
+	case err != nil:
+		return s.fail(nil, err)
+	}
+	return s.finishStream() // it may say nothing
+}
+
+// errRefused says that an upstream refused what takes the place of stages.
+var errRefused = errors.New("the request was refused")
+
+// fail ends a stream with an error, unless what failed was given up as the client left.
+func (s *stageStream) fail(body []byte, err error) error {
+	if s.Life.Err() != nil {
+		return s.end(ByNobody)
+	}
+	s.out.Reset()
+	if writeErr := failStream(&s.out, body); writeErr != nil {
+		return writeErr
+	}
+	if flushErr := s.out.Flush(); flushErr != nil {
+		return flushErr
+	}
+	if transport.ClassOf(err) == transport.NoRoom { // the upstream did nothing wrong
+		return err
+	}
+	return &transport.Error{Class: transport.Truncated, Err: err}
+}

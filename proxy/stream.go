@@ -1,0 +1,170 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/answer"
+	"sidenote/proxy/transport"
+)
+
+// Through returns what the stream of the first round passes through on its way to the client: it
+// writes all rounds. It is closed when that stream has ended.
+func (r *Rounds) Through(then func(io.Writer) io.WriteCloser) func(io.Writer) io.WriteCloser {
+	return func(w io.Writer) io.WriteCloser {
+		s := &roundStream{Rounds: r, out: answerOut{To: w}}
+		if then != nil {
+			s.then = then(w)
+			s.out.To = s.then
+		}
+		s.splitter.Hold = func(n int) error {
+			if !r.take(n) {
+				return answer.ErrNoLoopRoom
+			}
+			return nil
+		}
+		s.splitter.Reset(true, &s.out, r.loop.Stage)
+		return s
+	}
+}
+
+// A roundStream writes the events of all rounds as one roundStream.
+type roundStream struct {
+	*Rounds
+	then     io.WriteCloser // what is closed after it; nil for nothing
+	splitter answer.Splitter
+	out      answerOut // for the client, of the current piece
+}
+
+// Write takes the next piece of the first round.
+func (s *roundStream) Write(piece []byte) (int, error) {
+	if _, err := s.splitter.Write(piece); err != nil {
+		return 0, s.full(err)
+	}
+	return len(piece), s.out.Flush()
+}
+
+// full ends a stream of which more must be held up than there is memory for.
+func (s *roundStream) full(err error) error {
+	if s.out.Broken != nil {
+		return s.out.Broken
+	}
+	broken := &transport.Error{Class: transport.NoRoom, Err: err}
+	err = s.fail(s.Host.Error(broken), broken)
+	if flushErr := s.out.Flush(); flushErr != nil {
+		return flushErr
+	}
+	s.out.Broken = err
+	return err
+}
+
+// Close ends the first round, goes on with the others, and ends the answer.
+func (s *roundStream) Close() error {
+	if s.out.Broken != nil {
+		return s.out.Broken
+	}
+	err := s.rest()
+	if flushErr := s.out.Flush(); err == nil {
+		err = flushErr
+	}
+	if s.then != nil {
+		if closeErr := s.then.Close(); err == nil {
+			err = closeErr
+		}
+	}
+	return err
+}
+
+func (s *roundStream) rest() error {
+	for {
+		if err := s.splitter.Close(); err != nil {
+			return s.full(err)
+		}
+		turn, err := s.loop.EndStream(&s.out)
+		if err != nil {
+			return err
+		}
+		if err := s.out.Flush(); err != nil {
+			return err
+		}
+		goes := false
+		if turn.Ended {
+			if err := s.alive(func() { goes = s.follow(&turn) }); err != nil {
+				return err
+			}
+		}
+		if !goes {
+			return s.loop.Finish(&s.out, s.vendor(), s.Closing())
+		}
+		if err := s.loop.Continue(&s.out); err != nil {
+			return err
+		}
+		if err := s.round(); err != nil {
+			return err
+		}
+	}
+}
+
+// round sends the next round and passes on its answer.
+func (s *roundStream) round() error {
+	var answer *transport.Answer
+	var err error = errLater // if the goroutine panics
+	if waitErr := s.alive(func() { answer, err = s.Rounds.next() }); waitErr != nil {
+		return waitErr
+	}
+	if transport.ClassOf(err) == transport.ClientGone {
+		return err
+	}
+	if err != nil {
+		return s.fail(s.Host.Error(err), &transport.Error{Class: transport.Truncated, Err: err})
+	}
+	defer answer.Close()
+	if answer.Status() != fasthttp.StatusOK || !isStream(answer) {
+		body, _ := answer.Peek(64<<10, nil)
+		return s.fail(body, errLater)
+	}
+	s.splitter.Reset(true, &s.out, s.loop.Stage)
+	piece := make([]byte, 16<<10)
+	for {
+		n, err := answer.Read(piece)
+		if n > 0 {
+			s.Tap(piece[:n])
+			if _, err := s.Write(piece[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// alive does something while comments keep the stream alive.
+func (s *roundStream) alive(do func()) error {
+	comment := func() error {
+		if err := answer.EventComment(&s.out, "sidenote tools"); err != nil {
+			return err
+		}
+		return s.out.Flush()
+	}
+	if s.Policy.NoHeartbeat {
+		comment = nil
+	}
+	return WithHeartbeat(s.Panicked, Heartbeat, comment, do)
+}
+
+// errLater says that a round behind the first was not answered as it should.
+var errLater = &transport.Error{Class: transport.Truncated, Err: errors.New("a further round was refused")}
+
+// fail ends a stream that has begun: with an event that has the upstream's error, if there is one.
+func (s *roundStream) fail(body []byte, err error) error {
+	if writeErr := failStream(&s.out, body); writeErr != nil {
+		return writeErr
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/valyala/fasthttp"
+
+	"sidenote/proxy/answer"
+	"sidenote/proxy/transport"
+)
+
+// RelayWhole answers a request that asked for no stream. how makes the head of an answer when it is
+// known. An answer larger than MaxWhole is none to a chat, and passes as it came in the first
+// round. It returns an error only if nothing was sent to the client.
+func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, ans *transport.Answer, how func(*transport.Answer) transport.Relay) error {
+	for {
+		body, ok, err := r.readWhole(ans)
+		if err != nil {
+			ans.Close()
+			return err
+		}
+		var turn answer.LoopTurn
+		if ok {
+			turn, ok = r.loop.EndWhole(body)
+		}
+		if !ok {
+			ans.Relay(ctx, how(ans))
+			return nil
+		}
+		if !r.follow(&turn) {
+			body, changed := r.loop.Whole(&turn, r.vendor())
+			checked := body
+			if r.Check != nil {
+				checked = r.Check(body)
+			}
+			changed = changed || !bytes.Equal(checked, body)
+			relay := how(ans)
+			if changed {
+				relay.Through = answerInstead(relay.Through, checked)
+			}
+			ans.Relay(ctx, relay)
+			return nil
+		}
+		if err := r.loop.Continue(io.Discard); err != nil {
+			return err
+		}
+		r.Tap(body)
+		ans.Close()
+		if ans, err = r.next(); err != nil {
+			return err
+		}
+	}
+}
+
+// readWhole reads an answer of 200.
+func (r *Rounds) readWhole(answer *transport.Answer) (body []byte, ok bool, err error) {
+	if answer.Status() != fasthttp.StatusOK {
+		return nil, false, nil
+	}
+	return readWhole(answer, r.Memory)
+}
