@@ -60,7 +60,7 @@ func TestBudgetKilledP7(t *testing.T) {
 	}
 	start := func(url string) *process {
 		out := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
-		cmd := exec.Command("sidenote", "serve", "--config", config(url), "--listen", data, "--admin", port)
+		cmd := exec.Command(released(t), "serve", "--config", config(url), "--listen", data, "--admin", port)
 		cmd.Stderr = out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

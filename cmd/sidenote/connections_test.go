@@ -42,7 +42,7 @@ func TestFewDescriptors(t *testing.T) {
 	}
 	data, admin, mcp := addresses[0], addresses[1], addresses[2]
 	out := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
-	cmd := exec.Command("sh", "-c", `ulimit -n 192 && exec sidenote serve "$@"`, "sh",
+	cmd := exec.Command("sh", "-c", `ulimit -n 192 && exec "$0" serve "$@"`, released(t),
 		"--config", config, "--listen", data, "--admin", admin, "--mcp", mcp, "--state", ":memory:")
 	cmd.Stderr = out
 	if err := cmd.Start(); err != nil {

@@ -208,24 +208,13 @@ func TestM08TwoAtOnce(t *testing.T) {
 	two.comes(t, "llamas", "pets.md")
 }
 
-// binary runs this program as another process.
-func binary(t *testing.T, args ...string) *exec.Cmd {
-	t.Helper()
-	self, err := os.Executable()
-	must(t, err)
-	cmd := exec.Command(self, args...)
-	cmd.Args[0] = "sidenote" // by which TestMain knows what to be
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
-	return cmd
-}
-
 // A writer that is killed is followed until then, and succeeded.
 func TestM08WriterIsKilled(t *testing.T) {
 	t.Parallel()
 	docs, state, up := handbook(t), filepath.Join(t.TempDir(), "state"), newRecorder(t).URL
 	address, err := freeAddress()
 	must(t, err)
-	writer := binary(t, "serve", "--upstream", up, "--listen", "127.0.0.1:0", "--admin", address, "--knowledge", "kb="+docs, "--state", state)
+	writer := exec.Command(released(t), "serve", "--upstream", up, "--listen", "127.0.0.1:0", "--admin", address, "--knowledge", "kb="+docs, "--state", state)
 	must(t, writer.Start())
 	defer func() { _ = writer.Process.Kill(); _ = writer.Wait() }()
 	w := &process{admin: "http://" + address}

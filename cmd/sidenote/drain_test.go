@@ -174,7 +174,7 @@ func TestM15Hangup(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := &announced{more: make(chan struct{}, 1), ended: make(chan struct{})}
-	cmd := exec.Command("sidenote", "serve", "--upstream", newRecorder(t).URL, "--listen", data, "--admin", "off", "--state", ":memory:")
+	cmd := exec.Command(released(t), "serve", "--upstream", newRecorder(t).URL, "--listen", data, "--admin", "off", "--state", ":memory:")
 	cmd.Stderr = out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

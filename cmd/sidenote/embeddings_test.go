@@ -137,7 +137,7 @@ func TestIngestKilledWhileEmbedding(t *testing.T) {
 			config, _, _ := embedded(t, service, 24)
 			alive, kill := context.WithCancel(t.Context())
 			defer kill()
-			cmd := exec.CommandContext(alive, "sidenote", "ingest", "--config", config)
+			cmd := exec.CommandContext(alive, released(t), "ingest", "--config", config)
 			cmd.Env = append(os.Environ(), "SERVICE_KEY=sk-service")
 			service.Break(func(n int, _ servicestest.Request) servicestest.Fault {
 				switch {

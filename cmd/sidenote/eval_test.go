@@ -47,10 +47,7 @@ func TestFloor(t *testing.T) {
 		t.Skipf("no test collections: %v", err)
 	}
 	// The binary that users run: with the race detector it would take ten times as long.
-	binary := filepath.Join(t.TempDir(), "sidenote")
-	if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	binary := released(t)
 	for _, tc := range []struct {
 		data, others                            string
 		ndcg, lost, injected, english, answered float64 // at least, at most, at most …

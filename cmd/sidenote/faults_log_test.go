@@ -19,7 +19,7 @@ func TestLogWhoseReaderLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, admin := free(t), free(t)
-	cmd := exec.Command("sidenote", "serve", "--upstream", "http://127.0.0.1:9", "--listen", data, "--admin", admin, "--state", t.TempDir())
+	cmd := exec.Command(released(t), "serve", "--upstream", "http://127.0.0.1:9", "--listen", data, "--admin", admin, "--state", t.TempDir())
 	cmd.Stdout, cmd.Stderr = w, w
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -175,7 +175,7 @@ func TestMCPOnStdio(t *testing.T) {
 	config := mcpFolder(t, "public")
 	for tenant, want := range map[string]string{"staff": "99 weeks", "guests": "Not found: docs:leave.md:0"} {
 		var log strings.Builder
-		cmd := exec.CommandContext(t.Context(), "sidenote", "mcp", "--config", config, "--tenant", tenant)
+		cmd := exec.CommandContext(t.Context(), released(t), "mcp", "--config", config, "--tenant", tenant)
 		cmd.Stderr = &log
 		s := connectMCP(t, &mcp.CommandTransport{Command: cmd}, "")
 		tools, err := s.ListTools(t.Context(), nil)

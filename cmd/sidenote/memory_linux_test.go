@@ -24,16 +24,6 @@ type boxed struct {
 	stop, ended chan struct{}
 }
 
-// released builds the binary that users run, which takes less memory than the test's own.
-func released(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "sidenote")
-	if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
-	return binary
-}
-
 // contained serves a folder as in a container of so many bytes, until all that fits is read:
 // with the memory limit that the process takes from one, since a test may not make one.
 func contained(t *testing.T, binary string, limit int64, docs, state string) *boxed {

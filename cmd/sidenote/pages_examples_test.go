@@ -59,7 +59,7 @@ func TestPagesCommands(t *testing.T) {
 	for _, name := range pages {
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
 			fences, prose := readPage(t, name)
-			dir := newExampleFolder(t)
+			dir, path := newExampleFolder(t), releasedPath(t)
 			for _, f := range fences {
 				for _, s := range steps(f) {
 					s.line = strings.ReplaceAll(s.line, "go run ./cmd/sidenote ", "sidenote ")
@@ -70,7 +70,7 @@ func TestPagesCommands(t *testing.T) {
 					case regexp.MustCompile(`^sidenote (serve|stub|health|explain|report|mode|reload|ask)\b|^sidenote demo .*--serve`).MatchString(s.line):
 						parses(t, s)
 					case strings.HasPrefix(s.line, "sidenote "), strings.HasPrefix(s.line, "cat "):
-						runs(t, dir, s)
+						runs(t, path, dir, s)
 					default:
 						t.Errorf("%s: nothing is known of the command %s", s.at, s.line)
 					}
@@ -116,14 +116,15 @@ func newExampleFolder(t *testing.T) string {
 
 // runs runs a step and compares what it prints with what the page shows: of that, "…"
 // is any text, alone on a line any lines, and how long something took may differ.
-func runs(t *testing.T, dir string, s step) {
+func runs(t *testing.T, path, dir string, s step) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), exampleWait)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", s.line)
 	cmd.Dir = dir
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SIDENOTE_") || strings.HasPrefix(v, "XDG_") }),
-		"HOME="+dir, "NO_COLOR=1", "GORACE=atexit_sleep_ms=0")
+		"HOME="+dir, "NO_COLOR=1", "GORACE=atexit_sleep_ms=0",
+		"PATH="+path)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

@@ -31,12 +31,9 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"sidenote": func() { os.Exit(mainCode()) }})
-}
-
 // The scripts of testdata/script run the program as a user would.
 func TestScripts(t *testing.T) {
+	path := releasedPath(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
@@ -57,6 +54,7 @@ func TestScripts(t *testing.T) {
 				e.Setenv(name, address)
 			}
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // or each process of a test with -race ends a second late
+			e.Setenv("PATH", path)
 			e.Setenv("STUB", stub.URL)
 			e.Setenv("HEALTHY", healthy.URL)
 			return nil

@@ -32,10 +32,7 @@ func TestSoak(t *testing.T) {
 	s, binary := soak{questions: 300, cycles: 500 * time.Millisecond}, "sidenote"
 	if os.Getenv("SIDENOTE_LONG") != "" {
 		s = soak{questions: 1_000_000, lasts: 10 * time.Minute, cycles: 20 * time.Second, resident: 200e6}
-		binary = filepath.Join(t.TempDir(), "sidenote")
-		if said, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, said)
-		}
+		binary = released(t)
 	}
 	docs := filepath.Join(t.TempDir(), "library")
 	for i := range 80 {
