@@ -26,5 +26,5 @@ done || true
 command -v "$browser" >/dev/null || { say "chromium is missing: apt-get install chromium"; missing=yes; }
 [ -z "$missing" ] || exit 1
 
-SIDENOTE_PICTURES=$folder go test -tags pictures -count=1 -run '^TestMakePictures$' ./cmd/sidenote/internal/demo/runner
+SIDENOTE_PICTURES=$folder go test -tags pictures -count=1 -run '^TestMakePictures$' ./cmd/sidenote
 ls -l "$folder"/*.png

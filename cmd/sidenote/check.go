@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/review"
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
@@ -49,7 +48,7 @@ func (c *checkCmd) Run(a *app) error {
 		warnings = c.warnings(a, cfg)
 	}
 	if c.JSON {
-		report := review.NewReport(cfg, err, warnings)
+		report := newCheckReport(cfg, err, warnings)
 		report.Changes = changes
 		if err == nil && c.Tenant != "" {
 			report.Policy = config.PolicyOrigins(cfg, config.Name(c.Tenant))
@@ -61,11 +60,11 @@ func (c *checkCmd) Run(a *app) error {
 	}
 	switch {
 	case c.Tenant != "":
-		review.Tenant(a.stdout, cfg, config.Name(c.Tenant))
+		printTenant(a.stdout, cfg, config.Name(c.Tenant))
 	case changes != nil:
 		fmt.Fprint(a.stdout, changes)
 	default:
-		review.Summary(a.stdout, cfg)
+		printSummary(a.stdout, cfg)
 	}
 	for _, w := range warnings {
 		fmt.Fprintln(a.stderr, "warning: "+w.String())
@@ -89,7 +88,7 @@ func (c *checkCmd) checked(a *app) (*config.Config, error) {
 	}
 	if name := config.Name(c.Tenant); name != "" {
 		if _, ok := cfg.Tenant(name); !ok {
-			return nil, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, review.Some(config.Texts(cfg.TenantNames())))}
+			return nil, usageError{fmt.Errorf("--tenant: no tenant is named %q; there are %s", name, someOf(config.Texts(cfg.TenantNames())))}
 		}
 	}
 	return cfg, nil
@@ -124,16 +123,16 @@ func (c *checkCmd) warnings(a *app, cfg *config.Config) strictyaml.Problems {
 		return nil
 	}
 	list := cfg.Expired(time.Now())
-	list = append(list, review.PartialFailures(cfg)...)
-	list = append(list, review.Embeddings(cfg)...)
-	list = append(list, review.ClaimsOfNobody(cfg)...)
-	list = append(list, review.PricesOfNothing(cfg)...)
-	list = append(list, review.HelpersWithoutPrice(cfg)...)
-	list = append(list, review.Helpers(cfg)...)
-	list = append(list, review.Tools(cfg)...)
-	list = append(list, review.Stages(cfg)...)
+	list = append(list, partialFailureWarnings(cfg)...)
+	list = append(list, embeddingWarnings(cfg)...)
+	list = append(list, unusedClaims(cfg)...)
+	list = append(list, unusedPrices(cfg)...)
+	list = append(list, unpricedHelpers(cfg)...)
+	list = append(list, helperWarnings(cfg)...)
+	list = append(list, toolWarnings(cfg)...)
+	list = append(list, stageWarnings(cfg)...)
 	if c.Offline {
 		return list
 	}
-	return append(list, review.UnknownAttributes(a.ctx, cfg)...)
+	return append(list, unknownAttributes(a.ctx, cfg)...)
 }

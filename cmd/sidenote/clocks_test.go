@@ -129,7 +129,7 @@ func TestEveryServiceHangs(t *testing.T) {
 			statuses := make([]string, requests)
 			each(requests, 8, func(i int) {
 				began := time.Now()
-				statuses[i] = planned(t, p, "key-of-caller", nthQuestion(i))
+				statuses[i] = plannedFor(t, p, "key-of-caller", nthQuestion(i))
 				if took := time.Since(began); took > most+busyMachine {
 					t.Errorf("request %d took %v, check prints %v", i, took, most)
 				}
@@ -166,7 +166,7 @@ func TestHangingServicesMeasured(t *testing.T) {
 		took := make([]time.Duration, n)
 		for i := range took {
 			began := time.Now()
-			planned(t, p, "key-of-caller", nthQuestion(i))
+			plannedFor(t, p, "key-of-caller", nthQuestion(i))
 			took[i] = time.Since(began)
 		}
 		slices.Sort(took)

@@ -47,8 +47,8 @@ type composeService struct {
 	} `yaml:"depends_on"`
 }
 
-// An image is what the Dockerfile says of the containers made of it.
-type image struct {
+// An pictureImage is what the Dockerfile says of the containers made of it.
+type pictureImage struct {
 	env         map[string]string
 	entrypoint  []string
 	healthcheck []string
@@ -56,7 +56,7 @@ type image struct {
 
 const deployed = "../../deploy" // the folder that paths in compose.yaml are relative to
 
-func readCompose(t *testing.T) (composeFile, image) {
+func readCompose(t *testing.T) (composeFile, pictureImage) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(deployed, "compose.yaml"))
 	if err != nil {
@@ -70,7 +70,7 @@ func readCompose(t *testing.T) (composeFile, image) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	img := image{env: map[string]string{}}
+	img := pictureImage{env: map[string]string{}}
 	for _, set := range regexp.MustCompile(`\b(SIDENOTE_[A-Z]+)=(\S+)`).FindAllStringSubmatch(string(docker), -1) {
 		img.env[set[1]] = set[2]
 	}
@@ -143,7 +143,7 @@ func TestComposeFile(t *testing.T) {
 type composition struct {
 	t     *testing.T
 	file  composeFile
-	img   image
+	img   pictureImage
 	hosts map[string]string // addresses here by what containers call them
 	// patient is a configuration that gives Redis longer than a user would wait: a
 	// machine that runs tests may be busy, and a hit is to be a hit.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"sidenote/cmd/sidenote/internal/demo"
-	"sidenote/cmd/sidenote/internal/demo/runner"
 )
 
 type demoCmd struct {
@@ -21,7 +20,7 @@ func (demoCmd) Help() string {
 
 // Run sends one question through Sidenote to a stub upstream and shows what happened.
 func (c *demoCmd) Run(a *app) error {
-	d := runner.Demo{
+	d := demoRun{
 		Question: c.Question, Staged: c.Staged, Serve: c.Serve, JSON: c.JSON, Look: demo.Look{Full: c.Full, Color: colored(a)},
 		Stdout: a.stdout, Stderr: a.stderr, Panicked: a.panicked,
 	}

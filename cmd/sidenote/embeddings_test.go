@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"sidenote/cmd/sidenote/internal/ingestion"
 	"sidenote/proxy/explain"
 	"sidenote/retrieval/services/servicestest"
 )
@@ -72,7 +71,7 @@ func TestIngestEmbeds(t *testing.T) {
 		"docs: 10 chunks, 0 there already; 10 inputs to be sent, about ", "")
 	c := start(t, keyed, append(args, "--plan", "--json")...)
 	c.ends(t, exitDone, `"object": "ingest.plan"`, "")
-	var plan ingestion.Plan
+	var plan embeddingPlan
 	must(t, json.Unmarshal(c.out.Bytes(), &plan))
 	if plan.Inputs != 10 || plan.Chunks != 10 || plan.Tokens < 100 || plan.Upstream != "service" || plan.USD != fmt.Sprintf("%.4f", float64(plan.Tokens)*20/1e6) {
 		t.Errorf("%+v", plan)

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"sidenote/cmd/internal/terminal"
-	"sidenote/cmd/sidenote/internal/evaluation"
 	"sidenote/cmd/sidenote/internal/strictyaml"
 	"sidenote/retrieval/eval"
 )
@@ -106,8 +105,8 @@ func (c *evalCmd) collected() bool {
 }
 
 // evaluate asks the questions under one configuration; nil where a plan was wanted, and printed.
-func (c *evalCmd) evaluate(a *app, messages []eval.Message, show *terminal.Progress) (*evaluation.Evaluation, error) {
-	e := &evaluation.Evaluation{Messages: messages}
+func (c *evalCmd) evaluate(a *app, messages []eval.Message, show *terminal.Progress) (*evaluation, error) {
+	e := &evaluation{Messages: messages}
 	end, err := c.prepare(a, e, show)
 	if err != nil || e.Subject == nil {
 		return nil, ofData(err)
@@ -133,7 +132,7 @@ func (c *evalCmd) compare(a *app, messages []eval.Message, show *terminal.Progre
 		return err
 	}
 	defer remove()
-	compared := evaluation.Comparison{Name: c.name()}
+	compared := evalComparison{Name: c.name()}
 	for i, file := range c.Files {
 		one := *c
 		one.Config = file
@@ -144,7 +143,7 @@ func (c *evalCmd) compare(a *app, messages []eval.Message, show *terminal.Progre
 		if err != nil {
 			return err
 		}
-		compared.Sides[i] = evaluation.Side{Config: file, Evaluation: e}
+		compared.Sides[i] = evalSide{Config: file, evaluation: e}
 	}
 	if err := compared.Asked(); err != nil {
 		return err
@@ -177,7 +176,7 @@ func (c *evalCmd) keepVectors() (remove func(), err error) {
 }
 
 // writeRun writes rankings into a file.
-func writeRun(path string, e *evaluation.Evaluation) error {
+func writeRun(path string, e *evaluation) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -206,7 +205,7 @@ func undone(err error) error {
 // ofData makes the error of data that are not there, or of a model that nobody named, a mistake
 // of usage.
 func ofData(err error) error {
-	if errors.Is(err, eval.ErrNoCollection) || errors.Is(err, evaluation.ErrNoModel) {
+	if errors.Is(err, eval.ErrNoCollection) || errors.Is(err, errNoPlannerModel) {
 		return usageError{err}
 	}
 	return err
@@ -214,7 +213,7 @@ func ofData(err error) error {
 
 // prepare reads the questions, and makes ready what they are asked of until end is called. A plan
 // is printed, and leaves no subject.
-func (c *evalCmd) prepare(a *app, e *evaluation.Evaluation, show *terminal.Progress) (end func(), err error) {
+func (c *evalCmd) prepare(a *app, e *evaluation, show *terminal.Progress) (end func(), err error) {
 	e.Name = c.name()
 	show.Show(terminal.Work{Name: "reading " + c.Data})
 	if c.isTable() {
@@ -222,13 +221,13 @@ func (c *evalCmd) prepare(a *app, e *evaluation.Evaluation, show *terminal.Progr
 		if err != nil {
 			return nil, err
 		}
-		return c.ofBases(a, e, show, func(s *evaluation.Subject) error {
+		return c.ofBases(a, e, show, func(s *evalSubject) error {
 			e.Data, e.Unmatched = questions.Collection(s.Documents, s.Several())
 			return nil
 		})
 	}
 	if len(c.Knowledge) > 0 {
-		return c.ofBases(a, e, show, func(s *evaluation.Subject) error {
+		return c.ofBases(a, e, show, func(s *evalSubject) error {
 			e.Data, err = eval.ReadFor(a.ctx, c.Data, c.Split, s.Documents)
 			return err
 		})
@@ -242,6 +241,6 @@ func (c *evalCmd) prepare(a *app, e *evaluation.Evaluation, show *terminal.Progr
 	if c.Config != "" {
 		return c.ofCollection(a, e, show)
 	}
-	e.Subject, err = evaluation.Scratch(a.ctx, e.Data.Documents, show)
+	e.Subject, err = scratchSubject(a.ctx, e.Data.Documents, show)
 	return func() {}, err
 }

@@ -11,8 +11,6 @@ import (
 
 	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/evaluation"
-	"sidenote/cmd/sidenote/internal/ingestion"
 	"sidenote/cmd/sidenote/internal/server"
 	"sidenote/proxy/tenant"
 )
@@ -34,7 +32,7 @@ func (c *evalCmd) chosen(a *app) (*config.Config, tenant.Policy, error) {
 
 // ofCollection makes a base of the documents of a collection, that is searched as the policy says,
 // or prints what it would take to embed it.
-func (c *evalCmd) ofCollection(a *app, e *evaluation.Evaluation, show *terminal.Progress) (end func(), err error) {
+func (c *evalCmd) ofCollection(a *app, e *evaluation, show *terminal.Progress) (end func(), err error) {
 	cfg, policy, err := c.chosen(a)
 	if err != nil {
 		return nil, err
@@ -50,15 +48,15 @@ func (c *evalCmd) ofCollection(a *app, e *evaluation.Evaluation, show *terminal.
 		}
 	}()
 	embeds := slices.ContainsFunc(policy.Rewrite.Knowledge, func(id string) bool { return cfg.Knowledge[config.Name(id)].Embed })
-	cfg = config.Only(cfg, evaluation.ScratchBase, c.Data, embeds)
+	cfg = config.Only(cfg, scratchBase, c.Data, embeds)
 	cfg.Redis, cfg.State = config.Redis{}, config.State{Path: c.State}
-	used := new(evaluation.Used)
+	used := new(evalUsage)
 	opened, err := server.New(a.ctx, cfg, server.Options{Vectors: true, Used: used.Count})
 	if err != nil {
 		return nil, err
 	}
 	closing = func() { _ = opened.Close(); remove() }
-	collected, err := evaluation.Collect(a.ctx, opened, policy, e.Data.Documents, show)
+	collected, err := collectRun(a.ctx, opened, policy, e.Data.Documents, show)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +69,7 @@ func (c *evalCmd) ofCollection(a *app, e *evaluation.Evaluation, show *terminal.
 }
 
 // plan prints what it would take to embed a collection.
-func (c *evalCmd) plan(a *app, cfg *config.Config, collected *evaluation.Collected) error {
+func (c *evalCmd) plan(a *app, cfg *config.Config, collected *collectedRun) error {
 	estimate, embeds, err := collected.Estimate(a.ctx)
 	if err != nil {
 		return err
@@ -79,7 +77,7 @@ func (c *evalCmd) plan(a *app, cfg *config.Config, collected *evaluation.Collect
 	if !embeds {
 		return usageError{errors.New("--plan: no base of the policy is embedded; write embeddings, and embed: true in one")}
 	}
-	plan := ingestion.PlanOf(cfg, ingestion.PlannedBase{ID: c.name(), EmbeddingEstimate: estimate})
+	plan := newEmbeddingPlan(cfg, plannedBase{ID: c.name(), EmbeddingEstimate: estimate})
 	plan.Object = "eval.plan"
 	if c.JSON {
 		return printJSON(a.stdout, plan)
@@ -90,7 +88,7 @@ func (c *evalCmd) plan(a *app, cfg *config.Config, collected *evaluation.Collect
 
 // ofBases opens the bases that the flags choose and reads the questions, which is told what
 // documents there are.
-func (c *evalCmd) ofBases(a *app, e *evaluation.Evaluation, show *terminal.Progress, read func(*evaluation.Subject) error) (end func(), err error) {
+func (c *evalCmd) ofBases(a *app, e *evaluation, show *terminal.Progress, read func(*evalSubject) error) (end func(), err error) {
 	show.Clear()
 	cfg, policy, err := c.chosen(a)
 	if err == nil {
@@ -99,7 +97,7 @@ func (c *evalCmd) ofBases(a *app, e *evaluation.Evaluation, show *terminal.Progr
 	if err != nil {
 		return nil, err
 	}
-	used := new(evaluation.Used)
+	used := new(evalUsage)
 	opened, err := c.open(a, !c.JSON, cfg, policy.Rewrite.Knowledge, server.Options{Used: used.Count})
 	if err != nil {
 		return nil, err
@@ -108,7 +106,7 @@ func (c *evalCmd) ofBases(a *app, e *evaluation.Evaluation, show *terminal.Progr
 	for _, line := range opened.Bases.InPart(policy.Rewrite.Knowledge) {
 		fmt.Fprintln(a.stderr, line)
 	}
-	if e.Subject, err = evaluation.OfBases(a.ctx, opened, policy, c.Model, used); err == nil {
+	if e.Subject, err = subjectOfBases(a.ctx, opened, policy, c.Model, used); err == nil {
 		err = read(e.Subject)
 	}
 	if err != nil {

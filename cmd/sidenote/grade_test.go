@@ -67,7 +67,7 @@ func TestGradeVerdicts(t *testing.T) {
 		"What of gravel? ∅":      {"untouched; reason=irrelevant; ", "irrelevant", map[string]string{"paths.md": low}},
 	} {
 		for range 2 {
-			if status := planned(t, p, "key-of-caller", question); !strings.HasPrefix(status, c.status) || !strings.Contains(status+"; ", "; grade=ok; verdict="+c.verdict+"; ") || strings.Contains(status, "degraded") {
+			if status := plannedFor(t, p, "key-of-caller", question); !strings.HasPrefix(status, c.status) || !strings.Contains(status+"; ", "; grade=ok; verdict="+c.verdict+"; ") || strings.Contains(status, "degraded") {
 				t.Errorf("%s: %s", question, status)
 			}
 		}
@@ -91,7 +91,7 @@ func TestGradeOnEmpty(t *testing.T) {
 		gradeByModel + ", on_failure: {retrieval: refuse}": "untouched; reason=irrelevant; ", // it worked
 	} {
 		p := serveGrading(t, newRecorder(t), newJudge(t), policy)
-		if status := planned(t, p, "key-of-caller", question); !strings.HasPrefix(status, want) {
+		if status := plannedFor(t, p, "key-of-caller", question); !strings.HasPrefix(status, want) {
 			t.Errorf("%s: %s, want %s", policy, status, want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestGradeReasons(t *testing.T) {
 		{"hippopotamus", "disabled"},
 	} {
 		began := time.Now()
-		status := planned(t, p, "key-of-caller", c.question)
+		status := plannedFor(t, p, "key-of-caller", c.question)
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s: took %v", c.question, took)
 		}
@@ -162,11 +162,11 @@ func TestGradeReasons(t *testing.T) {
 func TestGradeByRerankScores(t *testing.T) {
 	j := newJudge(t)
 	p := serveReranking(t, newRecorder(t), j, "{upstream: judge, dialect: tei}, grade: {by: rerank, relevant: 0.8, irrelevant: 0.2}")
-	status := planned(t, p, "key-of-caller", "What is in the garden?")
+	status := plannedFor(t, p, "key-of-caller", "What is in the garden?")
 	if !strings.HasPrefix(status, "injected; sources=1; ") || !strings.Contains(status, "; rerank=ok; grade=ok; verdict=relevant; ") || len(j.calls()) != 1 {
 		t.Errorf("%s", status)
 	}
-	status = planned(t, p, "key-of-caller", "What is in the garden? ↓")
+	status = plannedFor(t, p, "key-of-caller", "What is in the garden? ↓")
 	if !strings.HasPrefix(status, "injected; sources=4; ") || !strings.Contains(status, "; degraded=rerank; ") || !strings.Contains(status, "; rerank=error; grade=error; ") {
 		t.Errorf("%s", status)
 	}
@@ -204,12 +204,12 @@ func TestSearchByStages(t *testing.T) {
 func TestGradeReplans(t *testing.T) {
 	up, j := newRecorder(t), newJudge(t)
 	p := serveReranking(t, up, j, "off, planner: {model: m, upstream: judge}, grade: {by: llm, upstream: judge, model: m, ambiguous: replan}")
-	status := planned(t, p, "key-of-caller", "What is in the garden?")
+	status := plannedFor(t, p, "key-of-caller", "What is in the garden?")
 	if !strings.Contains(status, "; planner=disabled; ") || !strings.Contains(status, "; grade=ok; verdict=relevant; retrieval-ms") {
 		t.Errorf("%s", status)
 	}
 	j.calls()
-	status = planned(t, p, "key-of-caller", "Is there gravel? ≈")
+	status = plannedFor(t, p, "key-of-caller", "Is there gravel? ≈")
 	if !strings.HasPrefix(status, "injected; sources=2; ") || !strings.Contains(status, "; planner=ok; retrieval_query_count=2; ") || !strings.Contains(status, "; grade=ok; verdict=relevant; rounds=2; ") {
 		t.Errorf("%s", status)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/ingestion"
 )
 
 type ingestCmd struct {
@@ -39,13 +38,13 @@ func (c *ingestCmd) Run(a *app) error {
 	}
 	show, stop := newProgress(a)
 	defer stop()
-	r := &ingestion.Run{Config: cfg, Shown: c.certificate(cfg), Show: show, Stderr: a.stderr}
+	r := &ingestion{Config: cfg, Shown: c.certificate(cfg), Show: show, Stderr: a.stderr}
 	if err := r.Choose(c.AcceptDeletions); err != nil {
 		return usageError{err}
 	}
 	if c.Plan {
 		plan, err := r.Plan(a.ctx)
-		if errors.Is(err, ingestion.ErrNotEmbedded) {
+		if errors.Is(err, errNotEmbedded) {
 			return usageError{err}
 		}
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"sidenote/cmd/internal/terminal"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/ingestion"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -128,7 +127,7 @@ func TestIngestStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &ingestion.Run{Config: cfg, Stderr: io.Discard}
+	r := &ingestion{Config: cfg, Stderr: io.Discard}
 	if err := r.Choose(false); err != nil {
 		t.Fatal(err)
 	}

@@ -103,8 +103,8 @@ policies: {default: {upstream: default, knowledge: [handbook], planner: %s}}
 	}, "--config", file)
 }
 
-// planned asks a question and returns the status; key is the caller's.
-func planned(t *testing.T, p *process, key, question string) string {
+// plannedFor asks a question and returns the status; key is the caller's.
+func plannedFor(t *testing.T, p *process, key, question string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"model":"gpt-4o","messages":[{"role":"user","content":%q}]}`, question)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.data+"/v1/chat/completions", strings.NewReader(body))
@@ -148,7 +148,7 @@ func TestPlannerReasons(t *testing.T) {
 	} {
 		question := c.question
 		began := time.Now()
-		status := planned(t, p, "key-of-caller", question)
+		status := plannedFor(t, p, "key-of-caller", question)
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%.80s: took %v", question, took)
 		}
@@ -210,7 +210,7 @@ func TestPlannerCredentials(t *testing.T) {
 	const question = "How long is parental leave?"
 	p := servePlanning(t, up, h, "{model: planner, upstream: small}")
 	for range 2 {
-		planned(t, p, "key-of-caller", question)
+		plannedFor(t, p, "key-of-caller", question)
 	}
 	if got := h.calls(); len(got) != 1 || got[0] != "Bearer key-of-small /v1/chat/completions planner "+question {
 		t.Errorf("asked %q", got)
@@ -262,7 +262,7 @@ state: ":memory:"
 models: [{match: house-*, temperature: fixed, reasoning: effort}]
 policies: {default: {upstream: default, knowledge: [handbook], planner: {model: %q, upstream: small}}}
 `, up.URL, h.URL, handbook(t), model))
-		status := planned(t, serveIn(t, func(string) (string, bool) { return "", false }, "--config", file), "key", "How long is parental leave?")
+		status := plannedFor(t, serveIn(t, func(string) (string, bool) { return "", false }, "--config", file), "key", "How long is parental leave?")
 		h.mu.Lock()
 		prompt := h.prompt
 		h.mu.Unlock()

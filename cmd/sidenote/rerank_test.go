@@ -184,7 +184,7 @@ func TestRerankDialects(t *testing.T) {
 		j := newJudge(t)
 		p := serveReranking(t, newRecorder(t), j, "{upstream: judge, model: m, dialect: "+dialect+"}")
 		for range 2 {
-			if status := planned(t, p, "key-of-caller", question); !strings.Contains(status, "; rerank=ok; ") || strings.Contains(status, "degraded") {
+			if status := plannedFor(t, p, "key-of-caller", question); !strings.Contains(status, "; rerank=ok; ") || strings.Contains(status, "degraded") {
 				t.Errorf("%s: %s", dialect, status)
 			}
 		}
@@ -256,7 +256,7 @@ func TestRerankReasons(t *testing.T) {
 		{"snails", "disabled"},
 	} {
 		began := time.Now()
-		status := planned(t, p, "key-of-caller", c.question)
+		status := plannedFor(t, p, "key-of-caller", c.question)
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s: took %v", c.question, took)
 		}

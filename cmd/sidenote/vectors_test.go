@@ -101,7 +101,7 @@ func TestEmbedReasons(t *testing.T) {
 		{"∞", "invalid"}, {"!!!", ""}, {"☁", "error"}, {"!!!!", ""}, {"○", "invalid"}, {"!!!!!", ""}, {"↔", "timeout"},
 	} {
 		question := "How many weeks of parental leave? " + c.sign
-		status := planned(t, p, "key-of-caller", question)
+		status := plannedFor(t, p, "key-of-caller", question)
 		want := "; degraded=embed; embed=" + c.reason + "; "
 		if c.reason == "timeout" {
 			want += "late=1; "

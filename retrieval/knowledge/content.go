@@ -10,7 +10,6 @@ import (
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/dense"
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // A Content is the documents of a base, cut and indexed. It never changes. Segments that
@@ -63,7 +62,7 @@ func NewContent(ctx context.Context, segments index.Segments, o ContentOptions) 
 // openVectors makes the index of vectors of c, and measures what cosines mean in it, and weigh. Damage is not
 // reported, as nothing is searched in c yet.
 func openVectors(ctx context.Context, c *Content) error {
-	err := mapped.Guard(func() (err error) {
+	err := bm25.GuardMapped(func() (err error) {
 		if c.vectors, err = c.segments.Embeddings().Index(); err != nil {
 			return err
 		}

@@ -1,11 +1,11 @@
 package knowledge
 
-import "sidenote/retrieval/knowledge/index/mapped"
+import "sidenote/retrieval/knowledge/index/bm25"
 
 // Guard calls f, which reads the segments of c; c may be nil, for none. If the file of one
 // is truncated meanwhile, Guard returns an error and reports it as damage.
 func (c *Content) Guard(f func() error) error {
-	err := mapped.Guard(f)
+	err := bm25.GuardMapped(f)
 	if err == nil || c == nil {
 		return err
 	}

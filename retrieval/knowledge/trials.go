@@ -9,7 +9,6 @@ import (
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/dense"
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // A Trial is a question whose answer is known without judgments: a sentence out of the middle of
@@ -46,7 +45,7 @@ const (
 // Trials returns those of the texts in segments: always the same of the same texts, and hardly
 // others when some texts change; nil where there are too few. It ends before what is damaged.
 func Trials(segments index.Segments) (trials []Trial) {
-	_ = mapped.Guard(func() error { // whoever reads the texts next reports it
+	_ = bm25.GuardMapped(func() error { // whoever reads the texts next reports it
 		for _, ref := range segments.Sample(2 * mostTrials) {
 			source, err := segments.Source(ref)
 			if err != nil || len(trials) == mostTrials {

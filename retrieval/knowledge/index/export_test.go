@@ -6,12 +6,11 @@ import (
 
 	"sidenote/retrieval/knowledge/chunk"
 	"sidenote/retrieval/knowledge/index/bm25"
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // OpenFile opens a file.
 func OpenFile(name string) (*Segment, error) {
-	f, err := mapped.Open(name)
+	f, err := bm25.OpenMapped(name)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/dense"
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // A Live is a segment without the documents that are no longer in the base.
@@ -192,7 +191,7 @@ func Lookup(s Segments, id string) (Held, bool) {
 // Fault returns the damage that an error tells of which came of reading a mapped file, as
 // where it was cut meanwhile; nil if it is about something else.
 func (s Segments) Fault(err error) error {
-	fault := (*mapped.FaultError)(nil)
+	fault := (*bm25.MappedFaultError)(nil)
 	if !errors.As(err, &fault) {
 		return nil
 	}

@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"sidenote/retrieval/knowledge/index/bm25"
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // ErrDamaged is in the error of a segment that is not as it was written.
@@ -26,14 +25,14 @@ type Segment struct {
 	Name     string // of its file; "" if it has none
 	texts    texts
 	postings *bm25.Segment
-	owner    *mapped.File // keeps the image where it is a file's
+	owner    *bm25.MappedFile // keeps the image where it is a file's
 	identity *identity
 	size     int // of the image, in bytes
 }
 
 // Open opens the image of a segment, which owner may be the memory of. name is
 // for the errors.
-func Open(name string, image []byte, owner *mapped.File) (*Segment, error) {
+func Open(name string, image []byte, owner *bm25.MappedFile) (*Segment, error) {
 	s, err := read(image, owner)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", cmp.Or(name, "segment"), err)
@@ -42,7 +41,7 @@ func Open(name string, image []byte, owner *mapped.File) (*Segment, error) {
 	return s, nil
 }
 
-func read(image []byte, owner *mapped.File) (*Segment, error) {
+func read(image []byte, owner *bm25.MappedFile) (*Segment, error) {
 	textsImage, postings, err := split(image)
 	if err != nil {
 		return nil, err

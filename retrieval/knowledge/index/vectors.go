@@ -8,7 +8,6 @@ import (
 
 	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/dense"
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // Vectors are those of the texts of a segment, in an image of their own: they come after the
@@ -17,7 +16,7 @@ type Vectors struct {
 	Name    string // of the file; "" if it has none
 	space   string
 	segment *dense.Segment
-	owner   *mapped.File // keeps the image where it is a file's
+	owner   *bm25.MappedFile // keeps the image where it is a file's
 }
 
 // Space returns the name of their space.
@@ -25,7 +24,7 @@ func (v *Vectors) Space() string { return v.space }
 
 // OpenVectors opens the image of vectors of a space, which owner may be the memory of. name is
 // for the errors.
-func OpenVectors(name string, image []byte, space string, owner *mapped.File) (*Vectors, error) {
+func OpenVectors(name string, image []byte, space string, owner *bm25.MappedFile) (*Vectors, error) {
 	v := &Vectors{Name: name, space: space, owner: owner}
 	var holds any
 	if owner != nil {

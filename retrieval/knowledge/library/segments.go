@@ -12,7 +12,6 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 	"sidenote/retrieval/knowledge/index"
 	"sidenote/retrieval/knowledge/index/bm25"
-	"sidenote/retrieval/knowledge/index/mapped"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -130,17 +129,17 @@ func (b *base) open(ctx context.Context, v store.View) (segments []*index.Segmen
 func useless(err error) bool {
 	var damaged *store.SegmentError
 	return errors.Is(err, index.ErrDamaged) || errors.Is(err, bm25.ErrDamaged) || errors.Is(err, bm25.ErrVersion) ||
-		errors.Is(err, fs.ErrNotExist) || errors.Is(err, mapped.ErrNotAFile) || errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)
+		errors.Is(err, fs.ErrNotExist) || errors.Is(err, bm25.ErrNotAFile) || errors.Is(err, store.ErrNotFound) || errors.As(err, &damaged)
 }
 
 // openSegment opens a segment that the store has.
 func (l *state) openSegment(ctx context.Context, seg store.Segment) (*index.Segment, error) {
 	var image []byte
-	var owner *mapped.File
+	var owner *bm25.MappedFile
 	var err error
 	if seg.Path == "" {
 		image, err = l.truth().Image(ctx, seg)
-	} else if owner, err = mapped.Open(seg.Path); err == nil {
+	} else if owner, err = bm25.OpenMapped(seg.Path); err == nil {
 		image = owner.Bytes()
 	}
 	if err != nil {

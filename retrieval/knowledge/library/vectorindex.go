@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval"
 	"sidenote/retrieval/knowledge"
 	"sidenote/retrieval/knowledge/index"
+	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/dense"
-	"sidenote/retrieval/knowledge/index/mapped"
 	"sidenote/retrieval/knowledge/store"
 )
 
@@ -264,7 +264,7 @@ func (o vectorOpener) open(l index.Live, file store.VectorFile) (*index.Vectors,
 		}
 		return index.OpenVectors(file.Name, image, nameOf(o.space), nil)
 	}
-	owner, err := mapped.Open(file.Path)
+	owner, err := bm25.OpenMapped(file.Path)
 	if err != nil {
 		return nil, err
 	}

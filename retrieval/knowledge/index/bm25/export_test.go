@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // Seal puts the right sums into an image that was changed, as far as its header
@@ -39,7 +37,7 @@ func (w *Builder) Size() int { return w.vocabulary.Size() }
 // system can: see package mapped. The mapping goes when nothing holds the Segment
 // any more.
 func OpenFile(name string) (*Segment, error) {
-	f, err := mapped.Open(name)
+	f, err := OpenMapped(name)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 const (
@@ -83,7 +81,7 @@ func (p *parallel) help(ctx context.Context) {
 			p.mu.Unlock()
 		}
 	}()
-	if err := mapped.Guard(func() error { return p.work(ctx) }); err != nil {
+	if err := GuardMapped(func() error { return p.work(ctx) }); err != nil {
 		p.mu.Lock()
 		p.err = err
 		p.mu.Unlock()

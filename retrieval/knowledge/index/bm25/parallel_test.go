@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sidenote/retrieval/knowledge/index/bm25"
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // manyPostings are texts of few words, many of which score the same, and a question with so
@@ -108,7 +107,7 @@ func TestParallelSearchFails(t *testing.T) {
 	if err := os.WriteFile(name, make([]byte, os.Getpagesize()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file, err := mapped.Open(name)
+	file, err := bm25.OpenMapped(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +144,7 @@ func TestParallelSearchFails(t *testing.T) {
 				defer func() { panicked = recover() }()
 				return x.Search(t.Context(), question, 10, nil, nil)
 			}()
-			switch _, fault := errors.AsType[*mapped.FaultError](err); {
+			switch _, fault := errors.AsType[*bm25.MappedFaultError](err); {
 			case what == "panic" && panicked != "as it must":
 				t.Errorf("panic %v, error %v", panicked, err)
 			case what == "fault" && !fault:

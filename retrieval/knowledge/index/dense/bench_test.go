@@ -9,8 +9,8 @@ import (
 	"runtime"
 	"testing"
 
+	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/dense"
-	"sidenote/retrieval/knowledge/index/mapped"
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
@@ -34,7 +34,7 @@ func BenchmarkSearch(b *testing.B) {
 				if err := os.WriteFile(name, image(b, clusters(uint64(i), min(perSegment, n-i*perSegment), dimensions), dimensions), 0o600); err != nil {
 					b.Fatal(err)
 				}
-				f, err := mapped.Open(name)
+				f, err := bm25.OpenMapped(name)
 				if err != nil {
 					b.Fatal(err)
 				}

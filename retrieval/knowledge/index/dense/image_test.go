@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sidenote/retrieval/knowledge/index/bm25"
 	"sidenote/retrieval/knowledge/index/dense"
-	"sidenote/retrieval/knowledge/index/mapped"
 )
 
 // someVectors are few enough to change each of their bytes; one text has none.
@@ -122,7 +122,7 @@ func TestOpenFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := func() *dense.Live { // nothing but the index shall hold the mapping
-		f, err := mapped.Open(name)
+		f, err := bm25.OpenMapped(name)
 		if err != nil {
 			t.Fatal(err)
 		}

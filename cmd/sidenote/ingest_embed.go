@@ -1,4 +1,4 @@
-package ingestion
+package main
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// An Embedded is a base whose chunks were embedded.
-type Embedded struct {
+// An embeddedBase is a base whose chunks were embedded.
+type embeddedBase struct {
 	ID     string  `json:"id"`
 	Model  string  `json:"model"`
 	TookMS float64 `json:"took_ms"`
@@ -23,8 +23,8 @@ type Embedded struct {
 	Error string `json:"error,omitempty"` // why not all of them were
 }
 
-// newClient returns that of the service for embeddings; nil if no base is embedded.
-func newClient(r *Run) (*services.Embedder, error) {
+// newIngestEmbedder returns that of the service for embeddings; nil if no base is embedded.
+func newIngestEmbedder(r *ingestion) (*services.Embedder, error) {
 	if len(config.Embedded(r.Config)) == 0 {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func newClient(r *Run) (*services.Embedder, error) {
 
 // embedAll embeds what the bases lack that were read, and those without a folder. Where the
 // service fails, the bases after are left too.
-func embedAll(ctx context.Context, r *Run, client *services.Embedder, kept *library.Library) error {
+func embedAll(ctx context.Context, r *ingestion, client *services.Embedder, kept *library.Library) error {
 	maker := server.NewVectorMaker(client, kept, int(r.Config.Embeddings.TokensPerDay))
 	for _, name := range config.Embedded(r.Config) {
 		id := string(name)
@@ -60,7 +60,7 @@ func embedAll(ctx context.Context, r *Run, client *services.Embedder, kept *libr
 			r.Show.Show(terminal.Work{Name: id, Done: p.Done, Total: p.Chunks, Unit: "chunks embedded", Note: terminal.Plural(p.Tokens, "token")})
 		})
 		r.Show.Clear()
-		one := Embedded{ID: id, Model: client.Space().String(), TookMS: terminal.Milliseconds(report.Took), EmbeddingReport: report}
+		one := embeddedBase{ID: id, Model: client.Space().String(), TookMS: terminal.Milliseconds(report.Took), EmbeddingReport: report}
 		if err != nil {
 			one.Error = err.Error()
 		}
@@ -80,7 +80,7 @@ func embedAll(ctx context.Context, r *Run, client *services.Embedder, kept *libr
 }
 
 // printEmbedded prints what was embedded of a base.
-func printEmbedded(w io.Writer, e Embedded) {
+func printEmbedded(w io.Writer, e embeddedBase) {
 	fmt.Fprintf(w, "%s: %s of %s embedded by %s; %s now, %s (%.1f s)\n", e.ID, terminal.Thousands(e.Chunks-e.Missing()), terminal.Plural(e.Chunks, "chunk"),
 		terminal.Clean(e.Model), terminal.Thousands(e.Made), terminal.Plural(e.Tokens, "token"), e.TookMS/1e3)
 }

@@ -1,4 +1,4 @@
-package evaluation
+package main
 
 import (
 	"cmp"
@@ -13,16 +13,16 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// A Comparison has the evaluations of two policies on the same questions.
-type Comparison struct {
+// A evalComparison has the evaluations of two policies on the same questions.
+type evalComparison struct {
 	Name  string
-	Sides [2]Side
+	Sides [2]evalSide
 }
 
-// A Side is one of the two.
-type Side struct {
+// A evalSide is one of the two.
+type evalSide struct {
 	Config string // file of the configuration
-	*Evaluation
+	*evaluation
 }
 
 // A comparisonAnswer is what --json prints of a comparison.
@@ -41,7 +41,7 @@ type comparisonAnswer struct {
 
 type sideAnswer struct {
 	Config string `json:"config"`
-	Answer
+	evaluationAnswer
 }
 
 // A difference is one measure on both sides.
@@ -68,17 +68,19 @@ type changedOutcome struct {
 }
 
 // Asked says why there is nothing to compare; nil where there is.
-func (c *Comparison) Asked() error {
+func (c *evalComparison) Asked() error {
 	if len(c.pairs()) == 0 {
 		return errors.New("no question was answered on both sides")
 	}
 	return nil
 }
 
-func (c *Comparison) pairs() []eval.Pair { return eval.Pairs(c.Sides[0].Outcomes, c.Sides[1].Outcomes) }
+func (c *evalComparison) pairs() []eval.Pair {
+	return eval.Pairs(c.Sides[0].Outcomes, c.Sides[1].Outcomes)
+}
 
 // Undone says what the numbers leave out on either side; nil if nothing.
-func (c *Comparison) Undone() error {
+func (c *evalComparison) Undone() error {
 	var errs []string
 	for _, s := range c.Sides {
 		if err := s.Undone(); err != nil {
@@ -92,9 +94,9 @@ func (c *Comparison) Undone() error {
 }
 
 // differences are the measures of pairs, and of off-topic messages where both sides were asked.
-func (c *Comparison) differences(pairs []eval.Pair) (list []difference) {
+func (c *evalComparison) differences(pairs []eval.Pair) (list []difference) {
 	add := func(name string, d eval.Difference) {
-		list = append(list, difference{name, rounded(d.A), rounded(d.B), rounded(d.B - d.A), rounded(d.P)})
+		list = append(list, difference{name, roundedScore(d.A), roundedScore(d.B), roundedScore(d.B - d.A), roundedScore(d.P)})
 	}
 	share := func(of func(eval.Outcome) bool) func(eval.Outcome) float64 {
 		return func(o eval.Outcome) float64 {
@@ -133,7 +135,7 @@ func injectedPairs(a, b []eval.OffTopic) (pairs []eval.Pair) {
 }
 
 // Answer is the comparison for programs, with the n questions that changed most.
-func (c *Comparison) Answer(n int) any {
+func (c *evalComparison) Answer(n int) any {
 	pairs := c.pairs()
 	a := comparisonAnswer{
 		Object: "eval.compare", Data: c.Name, Queries: len(pairs), Measures: c.differences(pairs), Changed: []changedQuery{},
@@ -157,14 +159,14 @@ func (c *Comparison) Answer(n int) any {
 }
 
 // outcome is that of a question on a side.
-func (c *Comparison) outcome(side int, o eval.Outcome) changedOutcome {
+func (c *evalComparison) outcome(side int, o eval.Outcome) changedOutcome {
 	grades := c.Sides[side].Data.Grades[o.Query.ID]
 	rank := slices.IndexFunc(o.Ranking, func(id string) bool { return grades[id] > 0 })
-	return changedOutcome{rounded(o.NDCG), rank + 1, o.Hit}
+	return changedOutcome{roundedScore(o.NDCG), rank + 1, o.Hit}
 }
 
 // Print writes the comparison for a person, with the n questions that changed most.
-func (c *Comparison) Print(w io.Writer, n int, color bool) {
+func (c *evalComparison) Print(w io.Writer, n int, color bool) {
 	p := painter{w, color}
 	a := c.Answer(n).(comparisonAnswer)
 	asked := terminal.Thousands(a.Queries) + " queries"
@@ -180,7 +182,7 @@ func (c *Comparison) Print(w io.Writer, n int, color bool) {
 	p.row("", p.faint("a        b        b - a    p        paired randomization test, two-sided"))
 	for _, d := range a.Measures {
 		note := ""
-		if d.P <= alpha {
+		if d.P <= significance {
 			note = p.faint("better")
 			if (d.Gain < 0) != (d.Name == "lost" || d.Name == "injected") {
 				note = p.faint("worse")
@@ -201,7 +203,7 @@ func (c *Comparison) Print(w io.Writer, n int, color bool) {
 	short := func(d time.Duration) string { return terminal.Short(d, 1) }
 	both("latency p50", short(sa.P50), short(sb.P50), "wall time of a search, nothing cached")
 	both("        p95", short(sa.P95), short(sb.P95), "")
-	ta, tb := cmp.Or(a.A.Tokens, &tokens{}), cmp.Or(a.B.Tokens, &tokens{})
+	ta, tb := cmp.Or(a.A.Tokens, &evalTokens{}), cmp.Or(a.B.Tokens, &evalTokens{})
 	both("tokens", terminal.Thousands(ta.Chunks), terminal.Thousands(tb.Chunks), "to embed all chunks, about")
 	both("", terminal.Thousands(int(ta.Questions)), terminal.Thousands(int(tb.Questions)), "to embed the questions")
 	both("", terminal.Thousands(int(ta.Planner)), terminal.Thousands(int(tb.Planner)), "by the planner")
@@ -223,8 +225,8 @@ func (c *Comparison) Print(w io.Writer, n int, color bool) {
 	}
 }
 
-// alpha is up to which p a difference is called one.
-const alpha = .05
+// significance is up to which p a difference is called one.
+const significance = .05
 
 // shownP is a p value for people.
 func shownP(p float64) string {

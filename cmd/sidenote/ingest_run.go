@@ -1,6 +1,4 @@
-// Package ingestion reads folders of documents into the state folder: in this process, or by
-// handing them over to the one that writes it.
-package ingestion
+package main
 
 import (
 	"cmp"
@@ -27,15 +25,15 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// A Run is one run of ingest.
-type Run struct {
+// A ingestion is one run of ingest.
+type ingestion struct {
 	Config *config.Config
 	Shown  *client.Certificate // to the process that writes the state folder
 	Show   *terminal.Progress
 	Stderr io.Writer
 
-	Done     []Ingested // what was read
-	Embedded []Embedded // what was embedded
+	Done     []ingestedBase // what was read
+	Embedded []embeddedBase // what was embedded
 
 	pending    []folder.Folder  // still to be read
 	failed     map[string]error // why others could not be, by base
@@ -43,15 +41,15 @@ type Run struct {
 	where      string           // how far it has come, for the message when it is stopped
 	reader     string           // address of the process that reads now; "" is this process
 
-	mu    sync.Mutex          // guards the lists while bases are read side by side; held while a message is printed
-	under map[string]progress // by base, of those that are being read
+	mu    sync.Mutex                // guards the lists while bases are read side by side; held while a message is printed
+	under map[string]ingestProgress // by base, of those that are being read
 }
 
-// A progress says how far the reading of a base has come.
-type progress struct{ done, files, chunks int }
+// A ingestProgress says how far the reading of a base has come.
+type ingestProgress struct{ done, files, chunks int }
 
-// An Ingested is a base whose folder was read.
-type Ingested struct {
+// An ingestedBase is a base whose folder was read.
+type ingestedBase struct {
 	ID         string  `json:"id"`
 	Path       string  `json:"path"`
 	HandedOver string  `json:"handed_over_to,omitempty"` // address of the process that read it
@@ -60,7 +58,7 @@ type Ingested struct {
 }
 
 // Choose finds the folders to read. Its errors are the user's mistakes.
-func (r *Run) Choose(acceptDeletions bool) error {
+func (r *ingestion) Choose(acceptDeletions bool) error {
 	for _, name := range r.Config.KnowledgeNames() {
 		k := r.Config.Knowledge[name]
 		switch {
@@ -83,7 +81,7 @@ func (r *Run) Choose(acceptDeletions bool) error {
 
 // Do reads the pending folders as soon as this process can write the state folder, or hands
 // them over to the process that writes it. Where it is stopped, the error says what was done.
-func (r *Run) Do(ctx context.Context) error {
+func (r *ingestion) Do(ctx context.Context) error {
 	r.where = "before it began"
 	err := r.do(ctx)
 	r.Show.Clear()
@@ -93,8 +91,8 @@ func (r *Run) Do(ctx context.Context) error {
 	return err
 }
 
-func (r *Run) do(ctx context.Context) error {
-	client, err := newClient(r)
+func (r *ingestion) do(ctx context.Context) error {
+	client, err := newIngestEmbedder(r)
 	if err != nil {
 		return err
 	}
@@ -131,7 +129,7 @@ func (r *Run) do(ctx context.Context) error {
 }
 
 // say prints a message above the progress bar.
-func (r *Run) say(format string, args ...any) {
+func (r *ingestion) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Show.Clear()
@@ -139,7 +137,7 @@ func (r *Run) say(format string, args ...any) {
 }
 
 // fill reads the pending folders in this process, and embeds what is to be.
-func (r *Run) fill(ctx context.Context, client *services.Embedder, kept *library.Library) (err error) {
+func (r *ingestion) fill(ctx context.Context, client *services.Embedder, kept *library.Library) (err error) {
 	defer func() { err = cmp.Or(err, kept.Close()) }()
 	if err := r.readAll(ctx, kept); err != nil || client == nil {
 		return err
@@ -148,7 +146,7 @@ func (r *Run) fill(ctx context.Context, client *services.Embedder, kept *library
 }
 
 // readAll reads the pending folders, side by side.
-func (r *Run) readAll(ctx context.Context, kept *library.Library) error {
+func (r *ingestion) readAll(ctx context.Context, kept *library.Library) error {
 	r.where = "before " + r.pending[0].ID + " was read"
 	var work errgroup.Group
 	work.SetLimit(server.ReadAtOnce)
@@ -167,36 +165,36 @@ func (r *Run) readAll(ctx context.Context, kept *library.Library) error {
 			case err != nil:
 				r.fail(f, server.WithRemedy(err))
 			default:
-				r.finish(Ingested{ID: f.ID, Path: f.Path, TookMS: terminal.Milliseconds(time.Since(start)), IngestReport: *server.WireReport(report)})
+				r.finish(ingestedBase{ID: f.ID, Path: f.Path, TookMS: terminal.Milliseconds(time.Since(start)), IngestReport: *server.WireReport(report)})
 			}
 			return nil
 		})
 	}
 	err := work.Wait()
 	names := r.Config.KnowledgeNames()
-	place := func(i Ingested) int { return slices.Index(names, config.Name(i.ID)) }
-	slices.SortStableFunc(r.Done, func(a, b Ingested) int { return cmp.Compare(place(a), place(b)) })
+	place := func(i ingestedBase) int { return slices.Index(names, config.Name(i.ID)) }
+	slices.SortStableFunc(r.Done, func(a, b ingestedBase) int { return cmp.Compare(place(a), place(b)) })
 	return err
 }
 
 // progress shows how far all bases that are being read have come together.
-func (r *Run) progress(id string, done, files, chunks int) {
+func (r *ingestion) progress(id string, done, files, chunks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.where = fmt.Sprintf("after %s of %s", terminal.Thousands(done), terminal.Plural(files, "file")+" of "+id)
 	if r.under == nil {
-		r.under = map[string]progress{}
+		r.under = map[string]ingestProgress{}
 	}
-	r.under[id] = progress{done, files, chunks}
-	var all progress
+	r.under[id] = ingestProgress{done, files, chunks}
+	var all ingestProgress
 	for _, p := range r.under {
-		all = progress{all.done + p.done, all.files + p.files, all.chunks + p.chunks}
+		all = ingestProgress{all.done + p.done, all.files + p.files, all.chunks + p.chunks}
 	}
 	r.Show.Show(terminal.Work{Name: strings.Join(slices.Sorted(maps.Keys(r.under)), ", "), Done: all.done, Total: all.files, Unit: "files", Note: terminal.Plural(all.chunks, "chunk")})
 }
 
 // finish notes that a base is read.
-func (r *Run) finish(done Ingested) {
+func (r *ingestion) finish(done ingestedBase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Show.Clear()
@@ -205,7 +203,7 @@ func (r *Run) finish(done Ingested) {
 }
 
 // fail notes that a base could not be read; the others are read nevertheless.
-func (r *Run) fail(unread folder.Folder, err error) {
+func (r *ingestion) fail(unread folder.Folder, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed == nil {
@@ -216,14 +214,14 @@ func (r *Run) fail(unread folder.Folder, err error) {
 }
 
 // forget notes that a base is not read any more.
-func (r *Run) forget(id string) {
+func (r *ingestion) forget(id string) {
 	delete(r.under, id)
 	r.pending = slices.DeleteFunc(r.pending, func(f folder.Folder) bool { return f.ID == id })
 }
 
 // Failure returns an error that says what could not be read, nil if nothing; part tells whether
 // something was.
-func (r *Run) Failure() (err error, part bool) {
+func (r *ingestion) Failure() (err error, part bool) {
 	for _, name := range r.Config.KnowledgeNames() {
 		failed := r.failed[string(name)]
 		switch {

@@ -1,4 +1,4 @@
-package review
+package main
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// Tools warns of tools that no chat has, and of models that cannot call any.
-func Tools(cfg *config.Config) strictyaml.Problems {
-	return slices.Concat(idle(cfg, "tools", rewrite.Tools), modelsWithoutFunctions(cfg))
+// toolWarnings warns of tools that no chat has, and of models that cannot call any.
+func toolWarnings(cfg *config.Config) strictyaml.Problems {
+	return slices.Concat(idleSettings(cfg, "tools", rewrite.Tools), modelsWithoutFunctions(cfg))
 }
 
-// idle lists what policies say under a key that only chats of a mode have, and none of theirs does.
-func idle(cfg *config.Config, key string, mode rewrite.Mode) (list strictyaml.Problems) {
+// idleSettings lists what policies say under a key that only chats of a mode have, and none of theirs does.
+func idleSettings(cfg *config.Config, key string, mode rewrite.Mode) (list strictyaml.Problems) {
 	reason := "has no effect: only chats under mode: " + mode.String() + " have them"
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
@@ -38,7 +38,7 @@ func idle(cfg *config.Config, key string, mode rewrite.Mode) (list strictyaml.Pr
 			}
 		}
 	}
-	return once(list)
+	return distinctProblems(list)
 }
 
 // modelsWithoutFunctions lists models of policies with tools that are not offered any, as the model
@@ -59,7 +59,7 @@ func modelsWithoutFunctions(cfg *config.Config) (list strictyaml.Problems) {
 			add(fmt.Sprintf("overrides[%d].models", i), o.Models, o.Policy)
 		}
 	}
-	return once(list)
+	return distinctProblems(list)
 }
 
 // refusesTools tells whether all models of a pattern do.

@@ -1,4 +1,4 @@
-package review
+package main
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// Helpers warns of planners, rerankers and embeddings that would be of no use.
-func Helpers(cfg *config.Config) strictyaml.Problems {
+// helperWarnings warns of planners, rerankers and embeddings that would be of no use.
+func helperWarnings(cfg *config.Config) strictyaml.Problems {
 	return slices.Concat(idlePlanners(cfg), keylessHelpers(cfg), thresholdsOfWords(cfg))
 }
 
@@ -21,8 +21,8 @@ func policyProblem(cfg *config.Config, p *tenant.Policy, setting, format string,
 	return strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)}
 }
 
-// once leaves out what is said of several tenants with one policy.
-func once(list strictyaml.Problems) strictyaml.Problems {
+// distinctProblems leaves out what is said of several tenants with one policy.
+func distinctProblems(list strictyaml.Problems) strictyaml.Problems {
 	var different strictyaml.Problems
 	for _, one := range list {
 		if !slices.Contains(different, one) {
@@ -45,7 +45,7 @@ func idlePlanners(cfg *config.Config) (list strictyaml.Problems) {
 		}
 		list = append(list, policyProblem(cfg, &p, "planner.max_queries", "1 is the question itself, %s; 2 or more add queries", use))
 	}
-	return once(list)
+	return distinctProblems(list)
 }
 
 // keylessHelpers lists named upstreams of helpers that would be asked without a key, although
@@ -54,7 +54,7 @@ func keylessHelpers(cfg *config.Config) (list strictyaml.Problems) {
 	upstreams := config.ProxyUpstreams(cfg)
 	keyless := func(name string) bool {
 		u, ok := upstreams[name]
-		return ok && !hasKey(cfg, name) && len(u.Dial.Certificates) == 0 && u.Dial.Socket == "" && !config.Loopback(u.BaseURL.Hostname())
+		return ok && !anyKey(cfg, name) && len(u.Dial.Certificates) == 0 && u.Dial.Socket == "" && !config.Loopback(u.BaseURL.Hostname())
 	}
 	const reason = "upstream %s has no api_key and is not on this machine, so it is asked without a key; callers' keys never go there"
 	if name := string(cfg.Embeddings.Upstream.Name); name != "" && len(config.Embedded(cfg)) > 0 && keyless(name) {
@@ -75,7 +75,7 @@ func keylessHelpers(cfg *config.Config) (list strictyaml.Problems) {
 			list = append(list, policyProblem(cfg, &p, "rerank.upstream", reason, s.Upstream))
 		}
 	}
-	return once(list)
+	return distinctProblems(list)
 }
 
 // mostFused is a score that words and vectors together hardly reach: of a hundred candidates none
@@ -95,5 +95,5 @@ func thresholdsOfWords(cfg *config.Config) (list strictyaml.Problems) {
 				least, strings.Join(with, ", ")))
 		}
 	}
-	return once(list)
+	return distinctProblems(list)
 }

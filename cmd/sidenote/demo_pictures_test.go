@@ -1,6 +1,6 @@
 //go:build pictures
 
-package runner_test
+package main
 
 import (
 	"bufio"
@@ -24,8 +24,6 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-
-	"sidenote/cmd/sidenote/internal/demo/runner"
 )
 
 // maxPicture is how many bytes a picture of README.md may have.
@@ -56,7 +54,7 @@ func TestMakePictures(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		err := (&runner.Demo{Serve: true, Stdout: stdout, Stderr: io.Discard, Panicked: func(any, []byte) {}}).Run(ctx)
+		err := (&demoRun{Serve: true, Stdout: stdout, Stderr: io.Discard, Panicked: func(any, []byte) {}}).Run(ctx)
 		ended <- errors.Join(err, stdout.Close())
 	}()
 	defer func() {

@@ -1,6 +1,4 @@
-// Package review says what there is to say of a configuration that has been loaded: a
-// summary, what a tenant gets, what is probably a mistake, and all of it as JSON.
-package review
+package main
 
 import (
 	"cmp"
@@ -19,35 +17,35 @@ import (
 	"sidenote/rewrite"
 )
 
-// Tenant prints what a tenant's requests get, with all that is inherited, and where
+// printTenant prints what a tenant's requests get, with all that is inherited, and where
 // each value is from.
-func Tenant(w io.Writer, cfg *config.Config, name config.Name) {
+func printTenant(w io.Writer, cfg *config.Config, name config.Name) {
 	p, _ := cfg.Tenant(name)
 	fmt.Fprintf(w, "# tenant %s, policy %s, hash %s\n", name, p.Name, p.Hash)
 	for i, o := range p.Overrides {
 		fmt.Fprintf(w, "# overrides[%d], hash %s\n", i, o.Policy.Hash)
 	}
-	fmt.Fprintf(w, "# upstream %s\n%s", upstream(cfg, p.Upstream), config.OriginYAML(config.PolicyOrigins(cfg, name)))
+	fmt.Fprintf(w, "# upstream %s\n%s", upstreamText(cfg, p.Upstream), config.OriginYAML(config.PolicyOrigins(cfg, name)))
 }
 
-// upstream shows an upstream without its secret.
-func upstream(cfg *config.Config, name string) string {
+// upstreamText shows an upstreamText without its secret.
+func upstreamText(cfg *config.Config, name string) string {
 	u := cfg.Proxy().Upstreams[name]
 	text := fmt.Sprintf("%s → %s", name, u.BaseURL)
 	if u.Dial.Proxy != nil {
 		text += fmt.Sprintf(" by proxy %s", u.Dial.Proxy)
 	}
 	switch {
-	case hasKey(cfg, name):
+	case anyKey(cfg, name):
 		text += " (api_key ***)"
-	case keyed(cfg, name):
+	case upstreamHasKey(cfg, name):
 		text += " (no api_key: requests are sent without one; Sidenote keys are never forwarded)"
 	}
 	return text
 }
 
-// hasKey tells whether an upstream is asked with a key of its own.
-func hasKey(cfg *config.Config, upstream string) bool {
+// anyKey tells whether an upstream is asked with a key of its own.
+func anyKey(cfg *config.Config, upstream string) bool {
 	secret := cfg.Upstreams[config.Name(upstream)].APIKey
 	if upstream == "default" && cfg.Upstream.BaseURL.URL != nil {
 		secret = cfg.Upstream.APIKey
@@ -55,20 +53,20 @@ func hasKey(cfg *config.Config, upstream string) bool {
 	return secret.Shown() != ""
 }
 
-// keyed tells whether requests with keys of ours go to an upstream.
-func keyed(cfg *config.Config, upstream string) bool {
+// upstreamHasKey tells whether requests with keys of ours go to an upstream.
+func upstreamHasKey(cfg *config.Config, upstream string) bool {
 	return slices.ContainsFunc(cfg.Proxy().Tenants.Keys, func(k tenant.Key) bool { return k.Policy.Upstream == upstream })
 }
 
-// Summary prints a configuration that is right, in short.
-func Summary(w io.Writer, cfg *config.Config) {
+// printSummary prints a configuration that is right, in short.
+func printSummary(w io.Writer, cfg *config.Config) {
 	fmt.Fprintln(w, "ok")
 	fmt.Fprintf(w, "listen     %s, admin %s, telemetry %s\n", cfg.Listen, cfg.Admin.Listen, cfg.Telemetry.Listen)
 	if cfg.MCP.Listen != config.Off {
 		fmt.Fprintf(w, "mcp        %s\n", cfg.MCP.Port().Shown())
 	}
 	for _, name := range cfg.UpstreamNames() {
-		fmt.Fprintf(w, "upstream   %s\n", upstream(cfg, string(name)))
+		fmt.Fprintf(w, "upstream   %s\n", upstreamText(cfg, string(name)))
 	}
 	for _, i := range issuers(cfg) {
 		fmt.Fprintf(w, "issuer     %s: %s, audience %s, %s, keys of %s\n", i.Name, i.Issuer, i.Audience, strings.Join(i.Algorithms, " "), i.Keys)
@@ -107,7 +105,7 @@ func Summary(w io.Writer, cfg *config.Config) {
 		p, _ := cfg.Tenant(name)
 		fmt.Fprintf(w, "tenant     %s: policy %s, %s, knowledge %s, %d tokens\n", name, p.Name, p.Rewrite.Mode,
 			cmp.Or(strings.Join(p.Rewrite.Knowledge, " "), "none"), p.Rewrite.ContextTokens)
-		if held := limits(&p.Budget); held != "" {
+		if held := limitsText(&p.Budget); held != "" {
 			fmt.Fprintf(w, "           at most %s\n", held)
 		}
 		if p.Models != nil {
@@ -116,7 +114,7 @@ func Summary(w io.Writer, cfg *config.Config) {
 		if f := p.Rewrite.Filter; f != nil {
 			fmt.Fprintf(w, "           only documents of %s\n", f)
 		}
-		helpers(w, p)
+		printHelpers(w, p)
 		if n := len(p.Overrides); n > 0 {
 			fmt.Fprintf(w, "           otherwise for some models or routes: %s, see --tenant %s\n", terminal.Plural(n, "override"), name)
 		}
@@ -129,11 +127,11 @@ func Summary(w io.Writer, cfg *config.Config) {
 		}
 	}
 	fmt.Fprintf(w, "unknown    %s\n", unknown)
-	fmt.Fprintf(w, "retrieval  at most %s a request%s\n", cfg.WorstRetrieval().Round(time.Millisecond), waits(cfg))
+	fmt.Fprintf(w, "retrieval  at most %s a request%s\n", cfg.WorstRetrieval().Round(time.Millisecond), retrievalWaits(cfg))
 }
 
-// helpers prints which services a tenant's requests ask, and what these read.
-func helpers(w io.Writer, p tenant.Policy) {
+// printHelpers prints which services a tenant's requests ask, and what these read.
+func printHelpers(w io.Writer, p tenant.Policy) {
 	if s := p.Rewrite.Planner; s.MaxQueries > 0 {
 		fmt.Fprintf(w, "           planner %s on %s reads questions and %s before them: %d queries at most, %s\n",
 			cmp.Or(s.Model, "auto"), cmp.Or(s.Upstream, p.Upstream), terminal.Plural(s.Turns, "message"), s.MaxQueries, s.Timeout)
@@ -149,7 +147,7 @@ func helpers(w io.Writer, p tenant.Policy) {
 		fmt.Fprintf(w, "           grader %s on %s reads questions and the texts of sources: relevant from %g, irrelevant below %g, %s\n",
 			s.Model, s.Upstream, s.Relevant, s.Irrelevant, s.Timeout)
 	}
-	stages(w, &p.Stages)
+	printStages(w, &p.Stages)
 	if t := p.Tools; p.Rewrite.Mode == rewrite.Tools {
 		fmt.Fprintf(w, "           models have %s: %s and %d tokens of results at most, %s\n",
 			strings.Join(config.Texts(t.Offer), ", "), terminal.Plural(t.MaxRounds, "round"), t.MaxTokens, t.Timeout)
@@ -162,8 +160,8 @@ func helpers(w io.Writer, p tenant.Policy) {
 	}
 }
 
-// waits says what a request may wait for, one after the other; "" where it is the search alone.
-func waits(cfg *config.Config) string {
+// retrievalWaits says what a request may wait for, one after the other; "" where it is the search alone.
+func retrievalWaits(cfg *config.Config) string {
 	list := []string{"the search"}
 	if cfg.Redis.Used() {
 		list = slices.Insert(list, 0, "Redis")
@@ -187,8 +185,8 @@ func waits(cfg *config.Config) string {
 	return sum
 }
 
-// limits are those of a tenant in words; "" if it has none.
-func limits(t *budget.Terms) string {
+// limitsText are those of a tenant in words; "" if it has none.
+func limitsText(t *budget.Terms) string {
 	var parts []string
 	for w, limit := range t.Limits {
 		if limit > 0 {

@@ -1,7 +1,4 @@
-// Package mapped reads files where they lie. Where the system can, a file is
-// mapped, not read: its pages belong to the system's cache, are shared by all
-// processes that read it and can be taken back.
-package mapped
+package bm25
 
 import (
 	"errors"
@@ -12,16 +9,16 @@ import (
 // ErrNotAFile is in the error of a name that is a folder's or a device's.
 var ErrNotAFile = errors.New("not a regular file")
 
-// A File is a file that is open for reading. It has no Close: it is unmapped some time
-// after nothing refers to the File any more. Whoever reads it must keep a reference.
-type File struct{ data []byte }
+// A MappedFile is a file that is open for reading. It has no Close: it is unmapped some time
+// after nothing refers to the MappedFile any more. Whoever reads it must keep a reference.
+type MappedFile struct{ data []byte }
 
-// Open opens a regular file.
+// OpenMapped opens a regular file.
 //
 // A file must not be changed or truncated while it is open: write another and rename it. A
 // read of what was truncated ends the process, except under Guard. Removing the file does
 // no harm.
-func Open(name string) (*File, error) {
+func OpenMapped(name string) (*MappedFile, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -39,4 +36,4 @@ func Open(name string) (*File, error) {
 
 // Bytes returns the content, which must not be changed, and is valid as long as the File is
 // referred to.
-func (f *File) Bytes() []byte { return f.data }
+func (f *MappedFile) Bytes() []byte { return f.data }

@@ -1,4 +1,4 @@
-package review
+package main
 
 import (
 	"sidenote/cmd/sidenote/internal/config"
@@ -6,9 +6,9 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// PricesOfNothing lists tenants whose money is limited although no model has a price: each
+// unusedPrices lists tenants whose money is limited although no model has a price: each
 // request of theirs that uses tokens would be refused.
-func PricesOfNothing(cfg *config.Config) (list strictyaml.Problems) {
+func unusedPrices(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		if terms := &p.Budget; !terms.Money() || len(terms.Prices) > 0 || terms.Unpriced != nil {
@@ -24,9 +24,9 @@ func PricesOfNothing(cfg *config.Config) (list strictyaml.Problems) {
 	return list
 }
 
-// HelpersWithoutPrice lists tenants whose money is limited and whose planner's, reranker's or grader's
+// unpricedHelpers lists tenants whose money is limited and whose planner's, reranker's or grader's
 // chat model has no price, so that it would never be asked.
-func HelpersWithoutPrice(cfg *config.Config) (list strictyaml.Problems) {
+func unpricedHelpers(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
 		lacks := func(model, setting, outcome string) {

@@ -1,4 +1,4 @@
-package review_test
+package main
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	"sidenote/cache"
 	"sidenote/cmd/sidenote/internal/config"
-	"sidenote/cmd/sidenote/internal/review"
 	"sidenote/proxy"
 	"sidenote/retrieval"
 	"sidenote/retrieval/services"
@@ -37,7 +36,7 @@ policies:
     grade: {by: llm, upstream: silent, model: m, timeout: 600ms}
 `
 
-var mostRetrieval = regexp.MustCompile(`(?m)^retrieval  at most (\S+) a request: a plan, then Redis, then the search, then scores, then grades$`)
+var mostRetrievalLine = regexp.MustCompile(`(?m)^retrieval  at most (\S+) a request: a plan, then Redis, then the search, then scores, then grades$`)
 
 // silent opens connections to a service that reads and never answers.
 func silent(context.Context, string, string) (net.Conn, error) {
@@ -93,8 +92,8 @@ func TestHangingServicesCostWhatCheckPrints(t *testing.T) {
 				t.Fatal(err)
 			}
 			var printed strings.Builder
-			review.Summary(&printed, cfg)
-			line := mostRetrieval.FindStringSubmatch(printed.String())
+			printSummary(&printed, cfg)
+			line := mostRetrievalLine.FindStringSubmatch(printed.String())
 			if line == nil {
 				t.Fatalf("check prints\n%s", printed.String())
 			}
@@ -160,7 +159,7 @@ func newSilentStack(t *testing.T, cfg *config.Config, dialect services.RerankDia
 		}
 	})
 	tiers := []cache.Tier{memory, {Name: "redis", Store: hung{}, TTL: time.Hour, EmptyTTL: time.Hour, Wait: cfg.Redis.Timeout}}
-	bases := map[string]retrieval.Retriever{"docs": embedding(vectors), "legal": retrieval.Func(elsewhere)}
+	bases := map[string]retrieval.Retriever{"docs": embedding(vectors), "legal": retrieval.Func(searchElsewhere)}
 	for id, base := range bases {
 		bases[id] = cache.NewRetriever(base, cache.Candidates, tiers, nil)
 	}
@@ -189,8 +188,8 @@ func embedding(vectors retrieval.Embedder) retrieval.Func {
 	}
 }
 
-// elsewhere is a base that hangs.
-func elsewhere(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
+// searchElsewhere is a base that hangs.
+func searchElsewhere(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	<-ctx.Done()
 	return retrieval.Result{Bases: q.Bases}, ctx.Err()
 }

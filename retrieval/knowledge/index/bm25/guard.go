@@ -1,4 +1,4 @@
-package mapped
+package bm25
 
 import (
 	"fmt"
@@ -7,17 +7,17 @@ import (
 	"unsafe"
 )
 
-// A FaultError says that a mapped file could not be read where it lies: somebody has
+// A MappedFaultError says that a mapped file could not be read where it lies: somebody has
 // truncated it, or its disk fails.
-type FaultError struct{ Address uintptr }
+type MappedFaultError struct{ Address uintptr }
 
-func (e *FaultError) Error() string {
+func (e *MappedFaultError) Error() string {
 	return fmt.Sprintf("a mapped file cannot be read any more, at %#x", e.Address)
 }
 
-// Guard calls f, which reads Files, and returns its error, or a *FaultError where a read
-// failed; without Guard such a read ends the process. What f starts in other goroutines is not guarded.
-func Guard(f func() error) (err error) {
+// GuardMapped calls f, which reads Files, and returns its error, or a *FaultError where a read
+// failed; without GuardMapped such a read ends the process. What f starts in other goroutines is not guarded.
+func GuardMapped(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		switch value := recover().(type) {
@@ -26,7 +26,7 @@ func Guard(f func() error) (err error) {
 			runtime.Error
 			Addr() uintptr
 		}:
-			err = &FaultError{Address: value.Addr()}
+			err = &MappedFaultError{Address: value.Addr()}
 		default:
 			panic(value)
 		}
@@ -35,7 +35,7 @@ func Guard(f func() error) (err error) {
 }
 
 // Holds tells whether an address is in the file.
-func (f *File) Holds(address uintptr) bool {
+func (f *MappedFile) Holds(address uintptr) bool {
 	first := uintptr(unsafe.Pointer(unsafe.SliceData(f.data)))
 	return first <= address && address < first+uintptr(len(f.data))
 }

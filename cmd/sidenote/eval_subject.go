@@ -1,4 +1,4 @@
-package evaluation
+package main
 
 import (
 	"cmp"
@@ -20,11 +20,11 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// deadline is longer than any search takes, so that none is cut short.
-const deadline = time.Minute
+// searchDeadline is longer than any search takes, so that none is cut short.
+const searchDeadline = time.Minute
 
-// A Subject is what the queries are asked of, without caches.
-type Subject struct {
+// A evalSubject is what the queries are asked of, without caches.
+type evalSubject struct {
 	Bases     []string // empty: the documents of the collection alone
 	Documents []eval.Document
 	Chunks    int
@@ -37,7 +37,7 @@ type Subject struct {
 	Tokens  int                // of the chunks, about, if they are embedded
 	Weights map[string]float64 // what vectors weigh, by base that has some
 	Stages  []string
-	Used    *Used // nil without a policy
+	Used    *evalUsage // nil without a policy
 
 	query            retrieval.Query
 	ranking, request retrieval.Retriever
@@ -47,39 +47,39 @@ type Subject struct {
 	grading          func() *retrieval.Grading
 }
 
-// ScratchBase is the id of the base of the documents of a collection.
-const ScratchBase = "eval"
+// scratchBase is the id of the base of the documents of a collection.
+const scratchBase = "eval"
 
-// Scratch indexes the documents of a collection in memory, as serve does those of a folder.
+// scratchSubject indexes the documents of a collection in memory, as serve does those of a folder.
 // They are searched as requests of the default policy do.
-func Scratch(ctx context.Context, documents []eval.Document, show *terminal.Progress) (*Subject, error) {
+func scratchSubject(ctx context.Context, documents []eval.Document, show *terminal.Progress) (*evalSubject, error) {
 	start := time.Now()
 	reader, err := server.NewReader("")
 	if err != nil {
 		return nil, err
 	}
-	content, err := index(ctx, documents, reader, show)
+	content, err := indexDocuments(ctx, documents, reader, show)
 	if err != nil {
 		return nil, err
 	}
-	base := knowledge.New(ScratchBase)
+	base := knowledge.New(scratchBase)
 	base.Swap(content)
 	analysed := new(analysis.Recent)
 	prepared := func(next retrieval.Retriever) retrieval.Retriever {
-		ref := func(id string) (retrieval.Ref, bool) { return base.Ref(), id == ScratchBase }
+		ref := func(id string) (retrieval.Ref, bool) { return base.Ref(), id == scratchBase }
 		return &retrieval.Prepare{Next: next, Ref: ref, HasTerms: analysed.HasTerms, Join: followup.Join}
 	}
-	s := &Subject{
+	s := &evalSubject{
 		Documents: documents, Chunks: content.Chunks(), Index: time.Since(start), Settings: retrieval.DefaultSettings(),
 		ranking: prepared(base),
 		request: prepared(&retrieval.Pipeline{Bases: func(string) retrieval.Retriever { return base }, Terms: analysed.Terms}),
 	}
-	s.ask(retrieval.Query{Bases: []retrieval.Ref{{Knowledge: ScratchBase}}})
+	s.ask(retrieval.Query{Bases: []retrieval.Ref{{Knowledge: scratchBase}}})
 	return s, nil
 }
 
-// index indexes documents in memory.
-func index(ctx context.Context, documents []eval.Document, reader *server.Reader, show *terminal.Progress) (*knowledge.Content, error) {
+// indexDocuments indexes documents in memory.
+func indexDocuments(ctx context.Context, documents []eval.Document, reader *server.Reader, show *terminal.Progress) (*knowledge.Content, error) {
 	all := make([]chunk.Document, len(documents))
 	for i, d := range documents {
 		// BEIR searches title and text as one, so a document without text is found by its title.
@@ -96,12 +96,12 @@ func index(ctx context.Context, documents []eval.Document, reader *server.Reader
 	return content, err
 }
 
-// OfBases are the bases of a policy as e has them. They are searched as its requests do, for a
+// subjectOfBases are the bases of a policy as e has them. They are searched as its requests do, for a
 // model where the policy's planner asks that of the request. Those in vector stores cannot be,
 // for their documents are not listed.
-func OfBases(ctx context.Context, e *server.Engine, policy tenant.Policy, model string, used *Used) (*Subject, error) {
+func subjectOfBases(ctx context.Context, e *server.Engine, policy tenant.Policy, model string, used *evalUsage) (*evalSubject, error) {
 	p := policy.Rewrite
-	s := &Subject{Bases: p.Knowledge, Settings: p.Search, Policy: policy.Name, Used: used}
+	s := &evalSubject{Bases: p.Knowledge, Settings: p.Search, Policy: policy.Name, Used: used}
 	q := retrieval.Query{Tenant: p.Tenant, Filter: p.Filter}
 	for _, id := range p.Knowledge {
 		content := server.Content(e, id)
@@ -122,10 +122,10 @@ func OfBases(ctx context.Context, e *server.Engine, policy tenant.Policy, model 
 }
 
 // Several tells whether documents are of several bases: their ids begin with the base then.
-func (s *Subject) Several() bool { return len(s.Bases) > 1 }
+func (s *evalSubject) Several() bool { return len(s.Bases) > 1 }
 
 // named is the id of a document among those of all bases.
-func (s *Subject) named(base, doc string) string {
+func (s *evalSubject) named(base, doc string) string {
 	if s.Several() {
 		return base + "/" + doc
 	}
@@ -133,7 +133,7 @@ func (s *Subject) named(base, doc string) string {
 }
 
 // naming names the documents that are found as those of Documents.
-func (s *Subject) naming(next retrieval.Retriever) retrieval.Retriever {
+func (s *evalSubject) naming(next retrieval.Retriever) retrieval.Retriever {
 	if !s.Several() {
 		return next
 	}
@@ -150,14 +150,14 @@ func (s *Subject) naming(next retrieval.Retriever) retrieval.Retriever {
 }
 
 // ask makes q the query that is asked with each text.
-func (s *Subject) ask(q retrieval.Query) {
+func (s *evalSubject) ask(q retrieval.Query) {
 	q.Encoding, q.Settings = server.ChunkEncoding, s.Settings
-	q.Settings.Deadline = deadline
+	q.Settings.Deadline = searchDeadline
 	s.query = q
 }
 
 // Trial asks the queries of a collection. It shows how many of all it has asked, of what.
-func (s *Subject) Trial(show *terminal.Progress, all int, of string) eval.Trial {
+func (s *evalSubject) Trial(show *terminal.Progress, all int, of string) eval.Trial {
 	return eval.Trial{
 		Engine: s.ranking, Request: s.request, Query: s.query, Stages: s.alone, Planning: s.planning, Reranking: s.reranking, Grading: s.grading,
 		Progress: func(done int) {
@@ -167,4 +167,4 @@ func (s *Subject) Trial(show *terminal.Progress, all int, of string) eval.Trial 
 }
 
 // String names the subject.
-func (s *Subject) String() string { return strings.Join(s.Bases, ", ") }
+func (s *evalSubject) String() string { return strings.Join(s.Bases, ", ") }

@@ -1,4 +1,4 @@
-package review
+package main
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// Stages warns of stages that no chat has, and of sources that no stage reads.
-func Stages(cfg *config.Config) strictyaml.Problems {
-	return slices.Concat(idle(cfg, "stages", rewrite.Staged), unreadSources(cfg))
+// stageWarnings warns of stages that no chat has, and of sources that no stage reads.
+func stageWarnings(cfg *config.Config) strictyaml.Problems {
+	return slices.Concat(idleSettings(cfg, "stages", rewrite.Staged), unreadSources(cfg))
 }
 
 // unreadSources lists chains that ask models without what was found for them.
@@ -32,11 +32,11 @@ func unreadSources(cfg *config.Config) (list strictyaml.Problems) {
 			add(fmt.Sprintf("overrides[%d].stages", i), o.Policy)
 		}
 	}
-	return once(list)
+	return distinctProblems(list)
 }
 
-// stages prints the chain of a policy, and whom else it asks than the policy's upstream.
-func stages(w io.Writer, of *staged.Policy) {
+// printStages prints the chain of a policy, and whom else it asks than the policy's upstream.
+func printStages(w io.Writer, of *staged.Policy) {
 	if len(of.Stages) == 0 {
 		return
 	}

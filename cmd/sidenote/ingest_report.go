@@ -1,4 +1,4 @@
-package ingestion
+package main
 
 import (
 	"fmt"
@@ -10,22 +10,22 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// An answer is what --json prints.
-type answer struct {
-	Object    string     `json:"object"` // "ingest"
-	State     string     `json:"state"`
-	Knowledge []Ingested `json:"knowledge"`
-	Unread    int        `json:"unread"` // files that should have been read and could not be
-	Embedded  []Embedded `json:"embedded,omitempty"`
+// An ingestAnswer is what --json prints.
+type ingestAnswer struct {
+	Object    string         `json:"object"` // "ingest"
+	State     string         `json:"state"`
+	Knowledge []ingestedBase `json:"knowledge"`
+	Unread    int            `json:"unread"` // files that should have been read and could not be
+	Embedded  []embeddedBase `json:"embedded,omitempty"`
 }
 
 // Answer is the report of all bases for scripts.
-func (r *Run) Answer() any {
-	return answer{Object: "ingest", State: r.Config.State.Path, Knowledge: append([]Ingested{}, r.Done...), Unread: r.unread(), Embedded: r.Embedded}
+func (r *ingestion) Answer() any {
+	return ingestAnswer{Object: "ingest", State: r.Config.State.Path, Knowledge: append([]ingestedBase{}, r.Done...), Unread: r.unread(), Embedded: r.Embedded}
 }
 
 // Print prints the report of all bases.
-func (r *Run) Print(w io.Writer) {
+func (r *ingestion) Print(w io.Writer) {
 	most := 0 // a report that goes to a file is whole
 	if terminal.IsTerminal(w) {
 		most = screen.MaxUnread
@@ -39,7 +39,7 @@ func (r *Run) Print(w io.Writer) {
 }
 
 // unread counts the files that should have been read and could not be.
-func (r *Run) unread() (n int) {
+func (r *ingestion) unread() (n int) {
 	for _, done := range r.Done {
 		for _, skip := range done.Skipped {
 			if !folder.SkipKind(skip.Kind).OnPurpose() {
@@ -51,7 +51,7 @@ func (r *Run) unread() (n int) {
 }
 
 // Unembedded returns an error where chunks have no vector that should have one.
-func (r *Run) Unembedded() error {
+func (r *ingestion) Unembedded() error {
 	if r.unembedded == nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (r *Run) Unembedded() error {
 }
 
 // Undone returns an error where files could not be read.
-func (r *Run) Undone() error {
+func (r *ingestion) Undone() error {
 	n := r.unread()
 	if n == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (r *Run) Undone() error {
 }
 
 // stopped returns the error of an ingest that was stopped, with what was done before.
-func (r *Run) stopped() error {
+func (r *ingestion) stopped() error {
 	if r.reader != "" {
 		return fmt.Errorf("stopped %s; the process at %s goes on reading", r.where, r.reader)
 	}

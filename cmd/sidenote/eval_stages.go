@@ -1,4 +1,4 @@
-package evaluation
+package main
 
 import (
 	"cmp"
@@ -31,11 +31,11 @@ const (
 	reranked = "reranked" // all of that in the order of a reranker
 )
 
-// Used are the tokens that services were sent for an evaluation. It is safe for concurrent use.
-type Used struct{ passages, questions, planner, reranker, grader atomic.Int64 }
+// evalUsage are the tokens that services were sent for an evaluation. It is safe for concurrent use.
+type evalUsage struct{ passages, questions, planner, reranker, grader atomic.Int64 }
 
 // Count is a server.Options.Used.
-func (u *Used) Count(use server.Use, tokens int64) {
+func (u *evalUsage) Count(use server.Use, tokens int64) {
 	switch use {
 	case server.Passages:
 		u.passages.Add(tokens)
@@ -50,8 +50,8 @@ func (u *Used) Count(use server.Use, tokens int64) {
 	}
 }
 
-// A Collected is the base of the documents of a collection in an engine, and what it is asked by.
-type Collected struct {
+// A collectedRun is the base of the documents of a collection in an engine, and what it is asked by.
+type collectedRun struct {
 	engine    *server.Engine
 	policy    tenant.Policy
 	documents []eval.Document
@@ -59,17 +59,17 @@ type Collected struct {
 	start     time.Time
 }
 
-// Collect indexes the documents of a collection in memory, as the base ScratchBase of e.
-func Collect(ctx context.Context, e *server.Engine, policy tenant.Policy, documents []eval.Document, show *terminal.Progress) (*Collected, error) {
-	c := &Collected{engine: e, policy: policy, documents: documents, start: time.Now()}
+// collectRun indexes the documents of a collection in memory, as the base ScratchBase of e.
+func collectRun(ctx context.Context, e *server.Engine, policy tenant.Policy, documents []eval.Document, show *terminal.Progress) (*collectedRun, error) {
+	c := &collectedRun{engine: e, policy: policy, documents: documents, start: time.Now()}
 	var err error
-	c.content, err = index(ctx, documents, e.Reader, show)
+	c.content, err = indexDocuments(ctx, documents, e.Reader, show)
 	return c, err
 }
 
 // Estimate says what it would take to embed the base; false if it is not to be embedded.
-func (c *Collected) Estimate(ctx context.Context) (_ server.EmbeddingEstimate, embeds bool, err error) {
-	if !embedded(c.engine, ScratchBase) {
+func (c *collectedRun) Estimate(ctx context.Context) (_ server.EmbeddingEstimate, embeds bool, err error) {
+	if !isEmbedded(c.engine, scratchBase) {
 		return server.EmbeddingEstimate{}, false, nil
 	}
 	client, kept := server.Vectors(c.engine)
@@ -81,30 +81,30 @@ func (c *Collected) Estimate(ctx context.Context) (_ server.EmbeddingEstimate, e
 // Subject embeds the base where the configuration says so, and returns what is asked of it: as
 // requests of the policy do, but for the policy's filters and the thresholds of its bases, which
 // are about other documents.
-func (c *Collected) Subject(ctx context.Context, model string, used *Used, show *terminal.Progress) (*Subject, error) {
+func (c *collectedRun) Subject(ctx context.Context, model string, used *evalUsage, show *terminal.Progress) (*evalSubject, error) {
 	p := c.policy.Rewrite
 	p.Search.Thresholds = nil
-	s := &Subject{Documents: c.documents, Settings: p.Search, Policy: c.policy.Name, Used: used}
-	if embedded(c.engine, ScratchBase) {
+	s := &evalSubject{Documents: c.documents, Settings: p.Search, Policy: c.policy.Name, Used: used}
+	if isEmbedded(c.engine, scratchBase) {
 		if err := c.embed(ctx, show); err != nil {
 			return nil, err
 		}
 	}
 	used.questions.Store(0) // those were of the base, not of whoever asks
-	c.engine.Bases.Swap(ScratchBase, c.content, folder.Report{})
-	if err := s.count(ctx, c.engine, ScratchBase, c.content); err != nil {
+	c.engine.Bases.Swap(scratchBase, c.content, folder.Report{})
+	if err := s.count(ctx, c.engine, scratchBase, c.content); err != nil {
 		return nil, err
 	}
 	s.Index = time.Since(c.start)
-	s.ask(retrieval.Query{Tenant: p.Tenant, Bases: []retrieval.Ref{{Knowledge: ScratchBase}}})
+	s.ask(retrieval.Query{Tenant: p.Tenant, Bases: []retrieval.Ref{{Knowledge: scratchBase}}})
 	return s, s.stage(c.engine, p, model)
 }
 
 // embed makes the vectors that are not kept, and lets the base have them all.
-func (c *Collected) embed(ctx context.Context, show *terminal.Progress) error {
+func (c *collectedRun) embed(ctx context.Context, show *terminal.Progress) error {
 	client, kept := server.Vectors(c.engine)
 	maker := server.NewVectorMaker(client, kept, int(c.engine.Config.Embeddings.TokensPerDay))
-	report, err := maker.EmbedContent(ctx, ScratchBase, c.content, func(p server.EmbeddingProgress) {
+	report, err := maker.EmbedContent(ctx, scratchBase, c.content, func(p server.EmbeddingProgress) {
 		show.Show(terminal.Work{Name: "embedding", Done: p.Done, Total: p.Chunks, Unit: "chunks", Note: terminal.Plural(p.Tokens, "token")})
 	})
 	switch {
@@ -113,12 +113,12 @@ func (c *Collected) embed(ctx context.Context, show *terminal.Progress) error {
 	case err != nil:
 		return fmt.Errorf("%s of %s embedded: %w", terminal.Thousands(report.Chunks-report.Missing()), terminal.Plural(report.Chunks, "chunk"), err)
 	}
-	c.content, err = kept.WithVectors(ctx, ScratchBase, c.content)
+	c.content, err = kept.WithVectors(ctx, scratchBase, c.content)
 	return err
 }
 
-// embedded tells whether the chunks of a base are to be embedded.
-func embedded(e *server.Engine, base string) bool {
+// isEmbedded tells whether the chunks of a base are to be isEmbedded.
+func isEmbedded(e *server.Engine, base string) bool {
 	for _, name := range config.Embedded(e.Config) {
 		if string(name) == base {
 			return true
@@ -128,9 +128,9 @@ func embedded(e *server.Engine, base string) bool {
 }
 
 // count counts the chunks of a base.
-func (s *Subject) count(ctx context.Context, e *server.Engine, id string, c *knowledge.Content) error {
+func (s *evalSubject) count(ctx context.Context, e *server.Engine, id string, c *knowledge.Content) error {
 	s.Chunks += c.Chunks()
-	if !embedded(e, id) {
+	if !isEmbedded(e, id) {
 		return nil
 	}
 	vectors, _ := c.Embedded()
@@ -147,11 +147,11 @@ func (s *Subject) count(ctx context.Context, e *server.Engine, id string, c *kno
 	return err
 }
 
-// ErrNoModel says that nobody can tell which model plans.
-var ErrNoModel = errors.New("the policy's planner is auto, the model of the request; name one by --model")
+// errNoPlannerModel says that nobody can tell which model plans.
+var errNoPlannerModel = errors.New("the policy's planner is auto, the model of the request; name one by --model")
 
 // stage makes what ranks, and answers, as requests of a policy do.
-func (s *Subject) stage(e *server.Engine, p rewrite.Policy, model string) error {
+func (s *evalSubject) stage(e *server.Engine, p rewrite.Policy, model string) error {
 	ranking, ordered, request := server.Uncached(e)
 	words, vectors := server.Arms(e)
 	add := func(name string, r retrieval.Retriever, plans bool) {
@@ -167,7 +167,7 @@ func (s *Subject) stage(e *server.Engine, p rewrite.Policy, model string) error 
 	plans := p.Planner.MaxQueries > 0
 	if plans {
 		if p.Planner.Model == "" && model == "" {
-			return ErrNoModel
+			return errNoPlannerModel
 		}
 		s.planning = func(said []string) *retrieval.Planning {
 			one := p

@@ -1,5 +1,4 @@
-// Package runner runs the demo: a stub upstream, Sidenote in front of it, and a question.
-package runner
+package main
 
 import (
 	"context"
@@ -22,8 +21,8 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// A Demo is what to show.
-type Demo struct {
+// A demoRun is what to show.
+type demoRun struct {
 	Question string // "": demo.Question
 	Staged   bool   // the answer is made in stages
 	Serve    bool   // go on serving
@@ -34,11 +33,11 @@ type Demo struct {
 	Panicked       panics.Handler
 }
 
-// Preset has the stages of a staged demo.
-const Preset = "medical"
+// demoPreset has the stages of a staged demo.
+const demoPreset = "medical"
 
-// A told is a demo that was run.
-type told struct {
+// A demoStory is a demo that was run.
+type demoStory struct {
 	id     string // of the request
 	screen func(demo.Look) string
 	json   func() ([]byte, error)
@@ -46,7 +45,7 @@ type told struct {
 }
 
 // Run sends one question through Sidenote to a stub upstream and shows what happened.
-func (d *Demo) Run(ctx context.Context) error {
+func (d *demoRun) Run(ctx context.Context) error {
 	if d.Question == "" {
 		d.Question = demo.Question
 	}
@@ -74,8 +73,8 @@ func (d *Demo) Run(ctx context.Context) error {
 	out := serving.NewOutput(log, e.Config.Telemetry.Log)
 	defer out.Close()
 	address := ls.Data[0].Addr().String()
-	asker := &asker{
-		Demo: d, engine: e, stub: stub, address: address,
+	asker := &demoAsker{
+		demoRun: d, engine: e, stub: stub, address: address,
 		client: &client.Chat{
 			HTTP:    &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 			BaseURL: "http://" + address + "/v1", Reports: client.NewReports(),
@@ -101,7 +100,7 @@ func (d *Demo) Run(ctx context.Context) error {
 
 // engine wires the demo on the default ports, or, with a message, on free ones where those
 // are taken.
-func (d *Demo) engine(ctx context.Context, upstream string) (*server.Engine, serving.Listeners, error) {
+func (d *demoRun) engine(ctx context.Context, upstream string) (*server.Engine, serving.Listeners, error) {
 	flags := config.Flags{Upstream: "http://" + upstream, Knowledge: []string{"demo=corpus"}}
 	load := func(listen, admin string) (*config.Config, error) {
 		flags.Listen, flags.Admin = listen, admin
@@ -109,7 +108,7 @@ func (d *Demo) engine(ctx context.Context, upstream string) (*server.Engine, ser
 			// With an encoding, so that counts are exact.
 			text := "models: [{match: demo, encoding: o200k_base}]\nexplain: {bodies: full}\n"
 			if d.Staged {
-				text += "policies: {default: {mode: staged, stages: " + Preset + "}}\n"
+				text += "policies: {default: {mode: staged, stages: " + demoPreset + "}}\n"
 			}
 			return []byte(text), nil
 		}})
@@ -132,7 +131,7 @@ func (d *Demo) engine(ctx context.Context, upstream string) (*server.Engine, ser
 	return e, ls, err
 }
 
-func (d *Demo) show(story told) error {
+func (d *demoRun) show(story demoStory) error {
 	if d.JSON {
 		text, err := story.json()
 		if err != nil {
@@ -145,9 +144,9 @@ func (d *Demo) show(story told) error {
 	return story.wrong
 }
 
-// An asker asks what the demo shows.
-type asker struct {
-	*Demo
+// An demoAsker asks what the demo shows.
+type demoAsker struct {
+	*demoRun
 	engine  *server.Engine
 	stub    *demo.Stub
 	address string // where apps would ask
@@ -155,11 +154,11 @@ type asker struct {
 }
 
 // tell indexes the corpus and asks the question.
-func (a *asker) tell(ctx context.Context) (told, error) {
+func (a *demoAsker) tell(ctx context.Context) (demoStory, error) {
 	start := time.Now()
 	content, indexed, err := knowledge.FromFS(ctx, demo.Corpus(), folder.Folder{ID: "demo"}, a.engine.Reader.Deps())
 	if err != nil {
-		return told{}, err
+		return demoStory{}, err
 	}
 	a.engine.Bases.Swap("demo", content, indexed)
 	took := time.Since(start)
@@ -167,21 +166,21 @@ func (a *asker) tell(ctx context.Context) (told, error) {
 		{"role": "system", "content": demo.SystemText}, {"role": "user", "content": a.Question},
 	}})
 	if err != nil {
-		return told{}, err
+		return demoStory{}, err
 	}
 	answer, err := a.client.Ask(ctx, body, client.Follow{})
 	if err != nil {
-		return told{}, err
+		return demoStory{}, err
 	}
 	if a.Staged {
 		story := a.staged(&answer)
 		story.Documents, story.Chunks, story.Index, story.Original = content.Documents(), content.Chunks(), took, body
-		return told{answer.Report.ID, func(look demo.Look) string { return demo.RenderStaged(story, look) }, story.JSON, story.Check()}, nil
+		return demoStory{answer.Report.ID, func(look demo.Look) string { return demo.RenderStaged(story, look) }, story.JSON, story.Check()}, nil
 	}
 	rewritten := a.stub.LastRequest()
 	again, err := a.client.Ask(ctx, body, client.Follow{})
 	if err != nil {
-		return told{}, err
+		return demoStory{}, err
 	}
 	first, second := &answer.Report.Rewrite, &again.Report.Rewrite
 	story := demo.Story{
@@ -194,13 +193,13 @@ func (a *asker) tell(ctx context.Context) (told, error) {
 	if !story.Arrived() {
 		wrong = errors.New("no sources arrived at the model")
 	}
-	return told{answer.Report.ID, func(look demo.Look) string { return demo.Render(story, look) }, story.JSON, wrong}, nil
+	return demoStory{answer.Report.ID, func(look demo.Look) string { return demo.Render(story, look) }, story.JSON, wrong}, nil
 }
 
 // staged is the story of an answer in stages, as the stub saw it.
-func (a *asker) staged(answer *client.Answer) *demo.StagedStory {
+func (a *demoAsker) staged(answer *client.Answer) *demo.StagedStory {
 	story := &demo.StagedStory{
-		Question: a.Question, Preset: Preset, Address: a.address, Sources: answer.Sources(), Cited: client.Cited(answer.Text),
+		Question: a.Question, Preset: demoPreset, Address: a.address, Sources: answer.Sources(), Cited: client.Cited(answer.Text),
 		Answer: answer.Text, ID: answer.ID, Finish: answer.Finish, Status: answer.Result("").Status, Took: answer.Took,
 	}
 	stages := answer.Report.Stages

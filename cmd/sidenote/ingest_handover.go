@@ -1,4 +1,4 @@
-package ingestion
+package main
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 
 // handOver asks the process that writes the state folder to read the pending folders that it
 // has too, and says why it does not read the others.
-func (r *Run) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
+func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
 	cl, err := client.AdminOfWriter(ctx, to, r.Config.Admin.Token.Value.Reveal(), r.Shown)
 	if err != nil {
 		return err.Error(), nil
@@ -39,12 +39,12 @@ const pollEvery = 150 * time.Millisecond
 
 // handOverOne hands one base over, or says why not. A process that does not answer may just
 // be ending, so that is a reason to wait and not an error.
-func (r *Run) handOverOne(ctx context.Context, cl *client.Admin, address string, folder folder.Folder) (whyNot string, err error) {
+func (r *ingestion) handOverOne(ctx context.Context, cl *client.Admin, address string, folder folder.Folder) (whyNot string, err error) {
 	b, err := cl.Base(ctx, folder.ID)
 	if err != nil {
 		return err.Error(), nil
 	}
-	if why := differs(b, folder); why != "" {
+	if why := baseDifference(b, folder); why != "" {
 		return why, nil
 	}
 	var begun admin.Accepted
@@ -71,7 +71,7 @@ func (r *Run) handOverOne(ctx context.Context, cl *client.Admin, address string,
 			r.fail(folder, fmt.Errorf("the process at %s: %s", address, i.Error))
 			return "", nil
 		case i.Report != nil:
-			r.finish(Ingested{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, IngestReport: *i.Report})
+			r.finish(ingestedBase{ID: folder.ID, Path: folder.Path, HandedOver: address, TookMS: i.TookMS, IngestReport: *i.Report})
 			if e := b.Embeddings; e != nil {
 				r.say("%s: %s of %s embedded so far; the process at %s goes on", folder.ID, terminal.Thousands(e.Embedded), terminal.Plural(i.Report.Chunks, "chunk"), address)
 			}
@@ -83,8 +83,8 @@ func (r *Run) handOverOne(ctx context.Context, cl *client.Admin, address string,
 	}
 }
 
-// differs says how the folder of a base of the other process differs from the one here.
-func differs(b explain.Base, folder folder.Folder) string {
+// baseDifference says how the folder of a base of the other process baseDifference from the one here.
+func baseDifference(b explain.Base, folder folder.Folder) string {
 	switch path, rules := server.SplitOrigin(folder.Origin()); {
 	case b.Ingest == nil:
 		return "it keeps " + folder.ID + " with no folder"

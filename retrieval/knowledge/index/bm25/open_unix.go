@@ -1,6 +1,6 @@
 //go:build unix
 
-package mapped
+package bm25
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func open(f *os.File, size int64) (*File, error) {
+func open(f *os.File, size int64) (*MappedFile, error) {
 	if size == 0 {
-		return &File{}, nil // nothing cannot be mapped
+		return &MappedFile{}, nil // nothing cannot be mapped
 	}
 	if size > math.MaxInt {
 		return nil, fmt.Errorf("map %s: %d bytes are too many", f.Name(), size)
@@ -22,7 +22,7 @@ func open(f *os.File, size int64) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
 	}
-	m := &File{data: data}
+	m := &MappedFile{data: data}
 	runtime.AddCleanup(m, func(data []byte) { _ = unix.Munmap(data) }, data)
 	return m, nil
 }

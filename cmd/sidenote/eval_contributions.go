@@ -1,4 +1,4 @@
-package evaluation
+package main
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// A stage is what one stage of a search contributes: the measures of its own ranking.
-type stage struct {
+// A evalStage is what one evalStage of a search contributes: the measures of its own ranking.
+type evalStage struct {
 	Name       string  `json:"stage"`
 	NDCG       float64 `json:"ndcg_at_10"`
 	RecallNear float64 `json:"recall_at_10"`
@@ -19,8 +19,8 @@ type stage struct {
 	MRR        float64 `json:"mrr_at_10"`
 }
 
-// tokens are what an evaluation takes of services.
-type tokens struct {
+// evalTokens are what an evaluation takes of services.
+type evalTokens struct {
 	Chunks    int   `json:"embeddings_chunks"`    // of all chunks, about; those whose vectors were kept are not sent again
 	Questions int64 `json:"embeddings_questions"` // sent
 	Planner   int64 `json:"planner"`              // prompts and answers
@@ -29,10 +29,10 @@ type tokens struct {
 }
 
 // staged tells whether more than words answer.
-func (e *Evaluation) staged() bool { return len(e.Subject.Stages) > 1 }
+func (e *evaluation) staged() bool { return len(e.Subject.Stages) > 1 }
 
 // policy is that whose stages answer; "" where there is one stage only.
-func (e *Evaluation) policy() string {
+func (e *evaluation) policy() string {
 	if e.staged() {
 		return e.Subject.Policy
 	}
@@ -41,26 +41,26 @@ func (e *Evaluation) policy() string {
 
 // stages are the measures of all stages, the last of which is the whole; nil where it is the only
 // one.
-func (e *Evaluation) stages(s eval.Summary) (list []stage) {
+func (e *evaluation) stages(s eval.Summary) (list []evalStage) {
 	if !e.staged() {
 		return nil
 	}
 	for i, m := range append(s.Stages, s.Measures) {
-		list = append(list, stage{e.Subject.Stages[i], rounded(m.NDCG), rounded(m.RecallNear), rounded(m.RecallFar), rounded(m.ReciprocalRank)})
+		list = append(list, evalStage{e.Subject.Stages[i], roundedScore(m.NDCG), roundedScore(m.RecallNear), roundedScore(m.RecallFar), roundedScore(m.ReciprocalRank)})
 	}
 	return list
 }
 
 // tokens are nil where only words answer.
-func (e *Evaluation) tokens() *tokens {
+func (e *evaluation) tokens() *evalTokens {
 	if !e.staged() && e.Subject.grading == nil {
 		return nil
 	}
-	return &tokens{Chunks: e.Subject.Tokens, Questions: e.Subject.Used.questions.Load(), Planner: e.Subject.Used.planner.Load(), Reranker: e.Subject.Used.reranker.Load(), Grader: e.Subject.Used.grader.Load()}
+	return &evalTokens{Chunks: e.Subject.Tokens, Questions: e.Subject.Used.questions.Load(), Planner: e.Subject.Used.planner.Load(), Reranker: e.Subject.Used.reranker.Load(), Grader: e.Subject.Used.grader.Load()}
 }
 
 // printStages prints what the policy's stages contribute and take; nothing where only words answer.
-func (e *Evaluation) printStages(p painter, s eval.Summary) {
+func (e *evaluation) printStages(p painter, s eval.Summary) {
 	if !e.staged() {
 		return
 	}
@@ -76,7 +76,7 @@ func (e *Evaluation) printStages(p painter, s eval.Summary) {
 }
 
 // weights lists what vectors weigh in bases.
-func (s *Subject) weights() string {
+func (s *evalSubject) weights() string {
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(s.Weights)) {
 		part := fmt.Sprintf("%.2f", s.Weights[id])
@@ -89,7 +89,7 @@ func (s *Subject) weights() string {
 }
 
 // String is what is taken, for people.
-func (t *tokens) String() string {
+func (t *evalTokens) String() string {
 	var parts []string
 	add := func(format string, n int) {
 		if n > 0 {

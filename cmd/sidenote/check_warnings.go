@@ -1,4 +1,4 @@
-package review
+package main
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// PartialFailures lists tenants for whom a request is refused when some bases fail, and
+// partialFailureWarnings lists tenants for whom a request is refused when some bases fail, and
 // passed when all do.
-func PartialFailures(cfg *config.Config) (list strictyaml.Problems) {
+func partialFailureWarnings(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		if p, _ := cfg.Tenant(name); p.Rewrite.RefuseOnPartial && !p.Rewrite.RefuseOnFailure {
 			list = append(list, strictyaml.Problem{Reason: fmt.Sprintf("tenant %s: on_failure.partial refuses where some bases fail, on_failure.retrieval passes where all do; set retrieval: refuse too", name)})
@@ -21,9 +21,9 @@ func PartialFailures(cfg *config.Config) (list strictyaml.Problems) {
 	return list
 }
 
-// Embeddings warns of a service for embeddings that no base uses, and of vectors that are paid for
+// embeddingWarnings warns of a service for embeddings that no base uses, and of vectors that are paid for
 // at each start.
-func Embeddings(cfg *config.Config) (list strictyaml.Problems) {
+func embeddingWarnings(cfg *config.Config) (list strictyaml.Problems) {
 	_, there := config.EmbeddingsUpstream(cfg)
 	warn := func(key, reason string) {
 		list = append(list, strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: reason})
@@ -37,10 +37,10 @@ func Embeddings(cfg *config.Config) (list strictyaml.Problems) {
 	return list
 }
 
-// UnknownAttributes lists attributes in filters that no document has. It reads the
+// unknownAttributes lists attributes in filters that no document has. It reads the
 // documents where there are filters.
-func UnknownAttributes(ctx context.Context, cfg *config.Config) (list strictyaml.Problems) {
-	if !filters(cfg) {
+func unknownAttributes(ctx context.Context, cfg *config.Config) (list strictyaml.Problems) {
+	if !hasFilters(cfg) {
 		return nil
 	}
 	unread := func(err error) strictyaml.Problem {
@@ -62,8 +62,8 @@ func UnknownAttributes(ctx context.Context, cfg *config.Config) (list strictyaml
 	return list
 }
 
-// filters tells whether any tenant has filters.
-func filters(cfg *config.Config) bool {
+// hasFilters tells whether any tenant has hasFilters.
+func hasFilters(cfg *config.Config) bool {
 	return slices.ContainsFunc(cfg.TenantNames(), func(name config.Name) bool {
 		p, _ := cfg.Tenant(name)
 		for one := range p.All {

@@ -1,4 +1,4 @@
-package evaluation
+package main
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 // Numbers of fewer queries than were to be asked are told as such.
 func TestStopped(t *testing.T) {
-	e := Evaluation{Subject: &Subject{}, Data: &eval.Collection{Queries: make([]eval.Query, 3)}, Outcomes: make([]eval.Outcome, 1)}
+	e := evaluation{Subject: &evalSubject{}, Data: &eval.Collection{Queries: make([]eval.Query, 3)}, Outcomes: make([]eval.Outcome, 1)}
 	if err := e.Undone(); err == nil || err.Error() != "partly done: stopped after 1 of 3 queries" {
 		t.Errorf("error %v", err)
 	}

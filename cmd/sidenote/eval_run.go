@@ -1,6 +1,4 @@
-// Package evaluation shows how well the queries of a collection are answered: as a screen
-// and as JSON.
-package evaluation
+package main
 
 import (
 	"context"
@@ -17,11 +15,11 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// An Evaluation has a collection and the outcomes of its queries, and of messages that no
+// An evaluation has a collection and the outcomes of its queries, and of messages that no
 // document answers where there are any.
-type Evaluation struct {
+type evaluation struct {
 	Name      string
-	Subject   *Subject // what is asked
+	Subject   *evalSubject // what is asked
 	Data      *eval.Collection
 	Unmatched []eval.Row // of a CSV: those whose documents there are not
 	Outcomes  []eval.Outcome
@@ -30,7 +28,7 @@ type Evaluation struct {
 }
 
 // Run asks the queries of Data, then Messages. Where ctx ends it keeps what it has.
-func (e *Evaluation) Run(ctx context.Context, show *terminal.Progress) (err error) {
+func (e *evaluation) Run(ctx context.Context, show *terminal.Progress) (err error) {
 	queries, messages := len(e.Data.Queries), len(e.Messages)
 	if e.Outcomes, err = e.Subject.Trial(show, queries, "queries").Run(ctx, e.Data); err != nil {
 		return err
@@ -40,7 +38,7 @@ func (e *Evaluation) Run(ctx context.Context, show *terminal.Progress) (err erro
 }
 
 // Undone returns an error that says what the numbers leave out; nil if nothing.
-func (e *Evaluation) Undone() error {
+func (e *evaluation) Undone() error {
 	var parts []string
 	if asked, all := len(e.Outcomes), len(e.Data.Queries); asked < all {
 		parts = append(parts, fmt.Sprintf("stopped after %d of %d queries", asked, all))
@@ -67,7 +65,7 @@ func (e *Evaluation) Undone() error {
 }
 
 // without says what stages did not do their part.
-func (e *Evaluation) without() (lines []string) {
+func (e *evaluation) without() (lines []string) {
 	if s := e.Subject; s.Embeds && s.Vectors < s.Chunks {
 		lines = append(lines, fmt.Sprintf("%s of %s have a vector, the others were found by words alone", terminal.Thousands(s.Vectors), terminal.Plural(s.Chunks, "chunk")))
 	}
@@ -110,13 +108,13 @@ func were(queries int) string {
 }
 
 // WriteRun writes the rankings as a run of TREC.
-func (e *Evaluation) WriteRun(w io.Writer) error { return eval.WriteRun(w, e.Outcomes, "sidenote") }
+func (e *evaluation) WriteRun(w io.Writer) error { return eval.WriteRun(w, e.Outcomes, "sidenote") }
 
 // mostUnmatched is how many rows without a document Undone names.
 const mostUnmatched = 5
 
 // unmatched says which rows of a CSV name documents that there are not.
-func (e *Evaluation) unmatched() (lines []string) {
+func (e *evaluation) unmatched() (lines []string) {
 	if len(e.Unmatched) == 0 {
 		return nil
 	}
@@ -137,7 +135,7 @@ func (e *Evaluation) unmatched() (lines []string) {
 }
 
 // injected returns the share of the off-topic messages that get sources; 0 of none.
-func (e *Evaluation) injected() float64 {
+func (e *evaluation) injected() float64 {
 	if len(e.OffTopic) == 0 {
 		return 0
 	}

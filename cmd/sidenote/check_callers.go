@@ -1,4 +1,4 @@
-package review
+package main
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// A Listener is an address that Sidenote would listen on.
-type Listener struct {
+// A listenerReport is an address that Sidenote would listen on.
+type listenerReport struct {
 	For     string `json:"for"`     // requests, admin, telemetry, mcp
 	Address string `json:"address"` // host:port, or unix: and a path
 	TLS     bool   `json:"tls,omitempty"`
@@ -19,18 +19,18 @@ type Listener struct {
 }
 
 // listeners lists those that are not off.
-func listeners(cfg *config.Config) []Listener {
-	var all []Listener
+func listeners(cfg *config.Config) []listenerReport {
+	var all []listenerReport
 	for _, l := range cfg.Listen {
-		all = append(all, Listener{"requests", string(l.Address), l.TLS.On(), string(l.Tenant)})
+		all = append(all, listenerReport{"requests", string(l.Address), l.TLS.On(), string(l.Tenant)})
 	}
-	all = append(all, Listener{"admin", string(cfg.Admin.Listen), cfg.Admin.TLS.On(), ""},
-		Listener{"telemetry", string(cfg.Telemetry.Listen), cfg.Telemetry.TLS.On(), ""}, Listener{"mcp", string(cfg.MCP.Listen), cfg.MCP.TLS.On(), string(cfg.MCP.Tenant)})
-	return slices.DeleteFunc(all, func(l Listener) bool { return l.Address == config.Off })
+	all = append(all, listenerReport{"admin", string(cfg.Admin.Listen), cfg.Admin.TLS.On(), ""},
+		listenerReport{"telemetry", string(cfg.Telemetry.Listen), cfg.Telemetry.TLS.On(), ""}, listenerReport{"mcp", string(cfg.MCP.Listen), cfg.MCP.TLS.On(), string(cfg.MCP.Tenant)})
+	return slices.DeleteFunc(all, func(l listenerReport) bool { return l.Address == config.Off })
 }
 
-// An Issuer is whose tokens name tenants.
-type Issuer struct {
+// An issuerReport is whose tokens name tenants.
+type issuerReport struct {
 	Name       string   `json:"name"`
 	Issuer     string   `json:"issuer"`
 	Audience   string   `json:"audience"`
@@ -38,15 +38,15 @@ type Issuer struct {
 	Keys       string   `json:"keys"` // the URL or file that they come from; check fetches none
 }
 
-func issuers(cfg *config.Config) []Issuer {
-	all := []Issuer{}
+func issuers(cfg *config.Config) []issuerReport {
+	all := []issuerReport{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Identity.JWT)) {
 		i := cfg.Identity.JWT[name]
 		from := i.JWKSFile
 		if from == "" {
 			from = i.JWKSURL.String()
 		}
-		all = append(all, Issuer{string(name), i.Issuer, i.Audience, i.Allowed(), from})
+		all = append(all, issuerReport{string(name), i.Issuer, i.Audience, i.Allowed(), from})
 	}
 	return all
 }
@@ -63,12 +63,12 @@ func trusted(cfg *config.Config) []string {
 	return all
 }
 
-// ClaimsOfNobody lists tenants whose filters ask for claims although no token names them:
+// unusedClaims lists tenants whose filters ask for claims although no token names them:
 // every chat of theirs would be refused.
-func ClaimsOfNobody(cfg *config.Config) (list strictyaml.Problems) {
+func unusedClaims(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		t := cfg.Tenants[name]
-		claim := claimed(cfg, name)
+		claim := claimText(cfg, name)
 		if claim == "" || len(t.JWT) > 0 {
 			continue
 		}
@@ -79,9 +79,9 @@ func ClaimsOfNobody(cfg *config.Config) (list strictyaml.Problems) {
 	return list
 }
 
-// claimed is the first claim that the filters of a tenant ask for, under an override too; ""
+// claimText is the first claim that the filters of a tenant ask for, under an override too; ""
 // if there is none.
-func claimed(cfg *config.Config, tenant config.Name) string {
+func claimText(cfg *config.Config, tenant config.Name) string {
 	p, _ := cfg.Tenant(tenant)
 	for one := range p.All {
 		for claim := range one.Rewrite.Filter.Claims {
@@ -91,8 +91,8 @@ func claimed(cfg *config.Config, tenant config.Name) string {
 	return ""
 }
 
-// Some lists names, of many only the first and how many more there are.
-func Some(names []string) string {
+// someOf lists names, of many only the first and how many more there are.
+func someOf(names []string) string {
 	const most = 20
 	if len(names) <= most {
 		return strings.Join(names, ", ")

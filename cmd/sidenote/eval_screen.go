@@ -1,4 +1,4 @@
-package evaluation
+package main
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// An Answer is what --json prints.
-type Answer struct {
+// An evaluationAnswer is what --json prints.
+type evaluationAnswer struct {
 	Object    string   `json:"object"` // "eval"
 	Data      string   `json:"data"`
 	Judgments string   `json:"qrels"`               // file of the grades: of a CSV the same as Data
@@ -39,14 +39,14 @@ type Answer struct {
 	Empty int     `json:"queries_without_sources"`
 	Lost  float64 `json:"lost"` // share of the queries with a relevant source that lose one to the least score
 
-	OffTopic *offTopic `json:"off_topic,omitempty"` // absent where no messages were asked
+	OffTopic *offTopicAnswer `json:"off_topic,omitempty"` // absent where no messages were asked
 
 	IndexMS float64   `json:"index_ms"`
 	Latency latencies `json:"latency_ms"`
 
-	Policy string  `json:"policy,omitempty"` // these are absent where words alone answer, by default
-	Stages []stage `json:"stages,omitempty"` // the last is what requests get
-	Tokens *tokens `json:"tokens,omitempty"`
+	Policy string      `json:"policy,omitempty"` // these are absent where words alone answer, by default
+	Stages []evalStage `json:"stages,omitempty"` // the last is what requests get
+	Tokens *evalTokens `json:"tokens,omitempty"`
 
 	DenseWeights map[string]float64 `json:"dense_weights,omitempty"` // what vectors weigh, by base that has some
 
@@ -61,8 +61,8 @@ type latencies struct {
 	P99   float64 `json:"p99"`
 }
 
-// An offTopic tells of the messages that no document answers.
-type offTopic struct {
+// An offTopicAnswer tells of the messages that no document answers.
+type offTopicAnswer struct {
 	Messages int             `json:"messages"`
 	Injected float64         `json:"injected"` // share that gets sources
 	Worst    []worstOffTopic `json:"worst,omitempty"`
@@ -95,13 +95,13 @@ type evalDocument struct {
 }
 
 // Answer is the evaluation for programs, with the worst n queries.
-func (e *Evaluation) Answer(n int) Answer {
+func (e *evaluation) Answer(n int) evaluationAnswer {
 	s := eval.Summarise(e.Outcomes)
-	return Answer{
+	return evaluationAnswer{
 		Object: "eval", Data: e.Name, Judgments: e.Data.Judgments, Knowledge: e.Subject.Bases, Documents: len(e.Data.Documents), Chunks: e.Subject.Chunks,
 		Queries: s.Queries, LeftOut: e.Data.LeftOut, UnknownQueries: e.Data.UnknownQueries, UnknownDocuments: e.Data.UnknownDocuments + len(e.Unmatched),
-		NDCG: rounded(s.NDCG), RecallNear: rounded(s.RecallNear), RecallFar: rounded(s.RecallFar), MRR: rounded(s.ReciprocalRank),
-		TopK: e.Subject.Settings.TopK, First: rounded(s.First), Right: rounded(s.Hit), Hit: rounded(s.Hit), Empty: s.Empty, Lost: rounded(s.Lost),
+		NDCG: roundedScore(s.NDCG), RecallNear: roundedScore(s.RecallNear), RecallFar: roundedScore(s.RecallFar), MRR: roundedScore(s.ReciprocalRank),
+		TopK: e.Subject.Settings.TopK, First: roundedScore(s.First), Right: roundedScore(s.Hit), Hit: roundedScore(s.Hit), Empty: s.Empty, Lost: roundedScore(s.Lost),
 		OffTopic: e.offTopic(n),
 		IndexMS:  terminal.Milliseconds(e.Subject.Index),
 		Latency:  latencies{Clock: "wall", P50: terminal.Milliseconds(s.P50), P95: terminal.Milliseconds(s.P95), P99: terminal.Milliseconds(s.P99)},
@@ -112,11 +112,11 @@ func (e *Evaluation) Answer(n int) Answer {
 
 // offTopic is the account of the off-topic messages, with the first n that get sources; nil
 // where none were asked.
-func (e *Evaluation) offTopic(n int) *offTopic {
+func (e *evaluation) offTopic(n int) *offTopicAnswer {
 	if len(e.OffTopic) == 0 {
 		return nil
 	}
-	o := &offTopic{Messages: len(e.OffTopic), Injected: rounded(e.injected())}
+	o := &offTopicAnswer{Messages: len(e.OffTopic), Injected: roundedScore(e.injected())}
 	injected := eval.Injected(e.OffTopic)
 	for _, r := range injected[:min(n, len(injected))] {
 		w := worstOffTopic{ID: r.Message.ID, Text: r.Message.Text}
@@ -130,14 +130,14 @@ func (e *Evaluation) offTopic(n int) *offTopic {
 	return o
 }
 
-// rounded keeps six decimals; further ones depend on the order of additions.
-func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
+// roundedScore keeps six decimals; further ones depend on the order of additions.
+func roundedScore(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 // mostFound is how many of the documents found a worstQuery names.
 const mostFound = 10
 
 // worst explains the n worst queries.
-func (e *Evaluation) worst(n int) []worstQuery {
+func (e *evaluation) worst(n int) []worstQuery {
 	titles := make(map[string]string, len(e.Data.Documents))
 	for _, d := range e.Data.Documents {
 		titles[d.ID] = d.Title
@@ -145,7 +145,7 @@ func (e *Evaluation) worst(n int) []worstQuery {
 	var list []worstQuery
 	for _, o := range eval.Worst(e.Outcomes, n) {
 		grades := e.Data.Grades[o.Query.ID]
-		w := worstQuery{ID: o.Query.ID, Text: o.Query.Text, NDCG: rounded(o.NDCG), Hit: o.Hit, Sources: len(o.Sources), Found: []evalDocument{}}
+		w := worstQuery{ID: o.Query.ID, Text: o.Query.Text, NDCG: roundedScore(o.NDCG), Hit: o.Hit, Sources: len(o.Sources), Found: []evalDocument{}}
 		for i, id := range o.Ranking[:min(mostFound, len(o.Ranking))] {
 			w.Found = append(w.Found, evalDocument{i + 1, id, titles[id], grades[id]})
 		}
@@ -164,7 +164,7 @@ func (e *Evaluation) worst(n int) []worstQuery {
 }
 
 // Print writes the evaluation for a person, with the n worst queries.
-func (e *Evaluation) Print(w io.Writer, n int, color bool) {
+func (e *evaluation) Print(w io.Writer, n int, color bool) {
 	p := painter{w, color}
 	s, data := eval.Summarise(e.Outcomes), e.Data
 	held := fmt.Sprintf("%s in %s", terminal.Plural(len(data.Documents), "document"), terminal.Plural(e.Subject.Chunks, "chunk"))
