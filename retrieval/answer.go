@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// An answer is what came of one base, or of those that are joint.
+// An answer is the outcome of searching one base, or all joint ones.
 type answer struct {
 	res     Result
 	err     error
 	further bool  // to a query of a plan
-	query   int   // of that plan, from 1
-	asked   []Ref // nil where it did not come
+	query   int   // number of the plan's query, from 1; 0: the question
+	asked   []Ref // bases of the call; nil if no answer arrived
 }
 
-// strange is an error where the answer has something of a base that was not asked.
+// strange returns an error if the answer contains anything from a base that was not asked.
 func (a *answer) strange() error {
 	asked := func(knowledge string) bool {
 		return slices.ContainsFunc(a.asked, func(ref Ref) bool { return ref.Knowledge == knowledge })
@@ -35,7 +35,7 @@ func (a *answer) strange() error {
 	return nil
 }
 
-// reason says what is wrong with an answer, ReasonNone if it is whole.
+// reason says what is wrong with an answer; ReasonNone if it is complete.
 func (a answer) reason() Reason {
 	switch {
 	case a.res.Reason.Failed():
@@ -57,7 +57,7 @@ func worse(a, b Reason) Reason {
 	return ReasonNone
 }
 
-// lacks is the stage behind the search that was asked for and failed.
+// lacks returns the stage after the search that was requested and failed.
 func (r *Result) lacks() Stage {
 	switch {
 	case r.Reranked.Failed() != "":
@@ -68,7 +68,7 @@ func (r *Result) lacks() Stage {
 	return ""
 }
 
-// emptyReason explains an answer without sources that nothing went wrong with.
+// emptyReason returns the reason of an answer that has no sources although nothing failed.
 func emptyReason(arrived []answer, graded *Graded) Reason {
 	if graded != nil && graded.Verdict == GradeIrrelevant {
 		return ReasonIrrelevant
@@ -79,7 +79,7 @@ func emptyReason(arrived []answer, graded *Graded) Reason {
 	return ReasonNoQueryTerms
 }
 
-// lookups are those of answers by caches.
+// lookups returns the cache lookups of the answers.
 func lookups(answers []answer) (list []Lookup) {
 	for _, a := range answers {
 		if a.res.CacheKey != 0 {
@@ -89,7 +89,7 @@ func lookups(answers []answer) (list []Lookup) {
 	return list
 }
 
-// cacheOf is a hit if every base's answer was one, and off if no base has a cache.
+// cacheOf returns CacheHit if all answers are hits, and CacheOff if no base has a cache.
 func cacheOf(arrived []answer) CacheState {
 	missed := func(a answer) bool { return a.res.Cache != CacheHit }
 	cached := func(a answer) bool { return a.res.Cache == CacheHit || a.res.Cache == CacheMiss }
@@ -103,7 +103,8 @@ func cacheOf(arrived []answer) CacheState {
 }
 
 // searched returns the bases that answered, in the order of the query, which a cache compares them
-// with. Where a plan's queries saw different generations both are told, so that nothing is cached.
+// with. If the queries of a plan saw different generations of a base, it returns both, so that the
+// result is not cached.
 func searched(arrived []answer, q *Query) []Ref {
 	place := func(ref Ref) int {
 		return slices.IndexFunc(q.Bases, func(asked Ref) bool { return asked.Knowledge == ref.Knowledge })
@@ -113,7 +114,7 @@ func searched(arrived []answer, q *Query) []Ref {
 	if len(arrived) == 1 && slices.IsSortedFunc(refs, order) {
 		return refs
 	}
-	refs = slices.Clone(refs) // others may be reading them
+	refs = slices.Clone(refs) // they may be shared
 	for i := range arrived[1:] {
 		refs = append(refs, arrived[1+i].res.Bases...)
 	}

@@ -1,12 +1,12 @@
 package retrieval
 
-// answers are those of one search. Of candidates that are hits their texts are read.
+// answers are the answers of one search. They read the texts of candidates that are hits.
 type answers []answer
 
-// texts returns the texts of the answer that a hit is of.
+// texts returns the Texts of a candidate's answer.
 func (all answers) texts(c *candidate) Texts { return all[c.from].res.Texts }
 
-// read completes what was chosen of hits, which are some of sources.
+// read reads the texts of chosen hits into sources, the list made of chosen.
 func (all answers) read(chosen []*candidate, sources []Source, room *[]*Source) error {
 	for from := range all {
 		of := (*room)[:0]
@@ -25,8 +25,8 @@ func (all answers) read(chosen []*candidate, sources []Source, room *[]*Source) 
 	return nil
 }
 
-// same tells whether two candidates that their keys do not tell apart have the same text. Texts
-// that an engine keeps are only read for that.
+// same reports whether two candidates whose keys do not differ have the same text. It reads the
+// texts that an engine keeps.
 func (all answers) same(a, b *candidate) bool {
 	if a.hit == nil && b.hit == nil {
 		return a.source.Text == b.source.Text
@@ -39,8 +39,8 @@ func (all answers) same(a, b *candidate) bool {
 	return ok && x.Text == y.Text
 }
 
-// whole returns a candidate with its text; false where it cannot be read, which shows when it is
-// selected.
+// whole returns a candidate's source with its text; false if the text cannot be read, an error
+// that is reported when the candidate is selected.
 func (all answers) whole(c *candidate) (Source, bool) {
 	src := c.result()
 	if c.hit == nil {
@@ -50,33 +50,34 @@ func (all answers) whole(c *candidate) (Source, bool) {
 	return src, err == nil
 }
 
-// identity returns the document of a candidate and its place there.
+// identity returns a candidate's document and the ordinal of its chunk.
 func (all answers) identity(c *candidate) (doc string, chunk int) {
 	if c.source != nil {
 		return c.source.Doc, c.source.Chunk
 	}
-	// What cannot be read shows when it is selected, or written.
+	// A read error is reported when the candidate is selected or recorded.
 	_ = all.texts(c).Label([]*Hit{c.hit}, func(label Label) { doc, chunk = string(label.Doc), label.Chunk })
 	return doc, chunk
 }
 
-// sketch returns that of a hit's text. What cannot be read resembles nothing.
+// sketch returns the sketch of a hit's text; an empty one, similar to nothing, if it cannot be
+// read.
 func (all answers) sketch(c *candidate) Sketch {
 	of, _ := all.texts(c).Sketch(c.hit)
 	return of
 }
 
-// A fallenWriter writes what fell, in memory that is used again.
+// A fallenWriter records excluded candidates in reusable memory.
 type fallenWriter struct {
 	packed excludedPacker
 	entry  Excluded
 	hits   []*Hit
-	rest   []fell      // what is still to be written
-	next   func(Label) // writes the first of it; made once
+	rest   []fell      // not written yet
+	next   func(Label) // add as a func value, made once
 }
 
-// write writes what fell of some answers, with the labels that engines have, of one answer after the
-// other as they come in the order.
+// write encodes excluded candidates in order. Labels of consecutive hits of one answer are read by
+// one call.
 func (w *fallenWriter) write(all answers, list []fell, floor float64) (ExcludedList, error) {
 	if w.next == nil {
 		w.next = w.add
@@ -108,7 +109,7 @@ func (w *fallenWriter) add(label Label) {
 	w.rest = w.rest[1:]
 }
 
-// reset lets go of all that was written.
+// reset drops all references.
 func (w *fallenWriter) reset() {
 	clear(w.hits[:cap(w.hits)])
 	w.rest, w.entry = nil, Excluded{}

@@ -5,29 +5,29 @@ import (
 	"math"
 )
 
-// AppendString appends a string behind its length.
+// AppendString appends the length of a string and the string.
 func AppendString[S ~string | ~[]byte](b []byte, s S) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// AppendFloat appends the 8 bytes of a number.
+// AppendFloat appends a number in 8 bytes.
 func AppendFloat(b []byte, f float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 }
 
-// appendFloat32 appends the 4 bytes of a number.
+// appendFloat32 appends a number in 4 bytes.
 func appendFloat32(b []byte, f float32) []byte {
 	return binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
 }
 
-// A BinaryReader reads from the front. After the first malformed part it is Broken and reads zeros. The
-// strings that it reads are parts of what it was given.
+// A BinaryReader decodes values from the front of Rest. After malformed input it is Broken and
+// returns zero values. The strings that it returns share the memory of Rest.
 type BinaryReader struct {
-	Rest   string // what is still to be read
+	Rest   string // not yet decoded
 	Broken bool
 }
 
-// Fail makes the Reader broken.
+// Fail makes the BinaryReader broken.
 func (r *BinaryReader) Fail() { r.Rest, r.Broken = "", true }
 
 // Byte reads a byte.
@@ -101,7 +101,7 @@ func (r *BinaryReader) Float32() float32 {
 	return math.Float32frombits(bits)
 }
 
-// Count reads the length of a list, plus one, whose elements take at least size bytes; ok is false
+// Count reads the length, plus one, of a list whose elements take at least size bytes; ok is false
 // for 0, a nil list.
 func (r *BinaryReader) Count(size int) (n int, ok bool) {
 	u := r.Uvarint()

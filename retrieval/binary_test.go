@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is written is read again, and what is cut off or not well formed breaks the Reader.
+// BinaryReader reads what was written, and malformed or truncated input breaks it.
 func TestReader(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, n, f, g := rapid.String().Draw(t, "text"), rapid.Int().Draw(t, "n"), rapid.Float64().Draw(t, "f"), rapid.Float32().Draw(t, "g")

@@ -1,32 +1,32 @@
 package retrieval
 
-// A candidate is a chunk on its way through selection. Its hit or source belongs to an
-// answer that others may be reading: it is never changed.
+// A candidate is a chunk during selection. Its hit or source belongs to an answer that may be
+// shared, so it must not be modified.
 type candidate struct {
-	hit       *Hit    // of a text that its engine keeps; nil where the source has the text
-	source    *Source // nil of a hit that was no source yet
+	hit       *Hit    // if the engine keeps the text; nil if the source has it
+	source    *Source // nil for a hit of a Finder
 	knowledge string  // id of its base
-	from      int     // number of its answer
-	at        int     // its number among all candidates as they were found
-	own       float64 // the score of its engine
-	relevance float64 // comparable over bases
-	ranks     float64 // what several lists give to its ranks, where they are fused by them
-	beyond    float64 // the score of an engine without a floor, which says more where it is above 1
-	threshold float64 // least score in its base
-	score     float64 // that a Reranker gave
-	judged    bool    // by a Reranker
-	further   bool    // its answer is to a query of a plan
+	from      int     // index of its answer
+	at        int     // its index among all candidates as found
+	own       float64 // score of its engine
+	relevance float64 // comparable between bases
+	ranks     float64 // sum of its reciprocal ranks, with FusionRanks
+	beyond    float64 // score of an engine without a floor, for ties where relevance is capped below 1
+	threshold float64 // minimum score in its base
+	score     float64 // from a Reranker
+	judged    bool    // scored by a Reranker
+	further   bool    // found by a query of a plan
 	text      *content
 }
 
-// A fell is a candidate that fell, and why.
+// A fell is an excluded candidate and the reason.
 type fell struct {
 	*candidate
 	reason ExcludeReason
 	detail string
 }
 
-// write makes x, which has no label, the candidate as it is written.
+// write fills in x, except for the label.
 func (f *fell) write(x *Excluded) {
 	x.Knowledge, x.Score, x.Relevance, x.RerankScore = f.knowledge, f.own, f.relevance, f.rerankScore()
 	x.Reason, x.Detail, x.Least = f.reason, f.detail, 0
@@ -40,15 +40,15 @@ func (f *fell) write(x *Excluded) {
 	}
 }
 
-// A content is what a text is compared by where a glance does not tell.
+// A content is what a text is compared by if its glance does not decide.
 type content struct {
 	sketch Sketch
-	made   bool     // the engine had no sketch
-	terms  []string // where it was made: as they come
-	sorted []string // the different ones; nil until they are compared
+	made   bool     // sketched here, since the engine had no sketch
+	terms  []string // if made: its terms, in order
+	sorted []string // distinct terms; nil until compared
 }
 
-// set returns the different terms, sorted.
+// set returns the distinct terms, sorted.
 func (c *content) set() []string {
 	if c.sorted == nil {
 		c.sorted = termSet(c.terms)
@@ -56,7 +56,7 @@ func (c *content) set() []string {
 	return c.sorted
 }
 
-// result is the source as the answer has it; of a hit its text is still to be read.
+// result returns the source for the answer; the text of a hit is still to be read.
 func (c *candidate) result() Source {
 	var src Source
 	if c.source != nil {
@@ -68,7 +68,7 @@ func (c *candidate) result() Source {
 	return src
 }
 
-// rerankScore is the score of a Reranker for an answer, which outlives the candidate.
+// rerankScore returns a copy of the rerank score, since an answer outlives the candidate.
 func (c *candidate) rerankScore() *float64 {
 	if !c.judged {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// Of what says the same it is known which is in the answer, also over bases that call their
-// documents alike.
+// DuplicateOf finds the source that a duplicate was excluded for, even if two bases have documents
+// of the same name.
 func TestDuplicateOf(t *testing.T) {
 	chunk := func(base, doc string, score float64, text string) retrieval.Source {
 		return retrieval.Source{Knowledge: base, Doc: doc, Score: score, Text: text}
@@ -41,7 +41,7 @@ func TestDuplicateOf(t *testing.T) {
 	}
 }
 
-// answering is a base that answers everything so.
+// answering returns a base that answers every query with res.
 func answering(res retrieval.Result) retrieval.Retriever {
 	return retrieval.Func(func(_ context.Context, _ retrieval.Query) (retrieval.Result, error) { return res, nil })
 }

@@ -8,15 +8,15 @@ import (
 	"fmt"
 )
 
-// A Space names vectors that compare with one another.
+// A Space identifies an embedding space: vectors of one Space are comparable.
 type Space struct {
 	Model      string
-	Dimensions int    // as they are asked for; 0 is the model's own number
-	Input      string // what else changes the vector of a passage, such as a prefix or the length it is cut to
+	Dimensions int    // as requested; 0 is the model's default
+	Input      string // what else changes the vectors, such as a prefix or the length to cut to
 }
 
-// Key returns what the vector of a passage is kept by: a digest of the space and the
-// passage. Parts are written with their lengths, so no two mean the same.
+// Key returns the storage key of a passage's vector: a digest of the space and the passage. Parts
+// are hashed with their lengths, so different parts never give the same input.
 func (s Space) Key(passage string) (key [sha256.Size]byte) {
 	h := sha256.New()
 	for _, part := range [...]string{"sidenote vector", s.Model, fmt.Sprint(s.Dimensions), s.Input, passage} {
@@ -27,7 +27,7 @@ func (s Space) Key(passage string) (key [sha256.Size]byte) {
 	return key
 }
 
-// String returns the space for people: "text-embedding-3-small/512".
+// String formats the space for people: "text-embedding-3-small/512".
 func (s Space) String() string {
 	if s.Dimensions == 0 {
 		return s.Model
@@ -35,21 +35,21 @@ func (s Space) String() string {
 	return fmt.Sprintf("%s/%d", s.Model, s.Dimensions)
 }
 
-// EmbedReason says why a search had to do without the vector of the question; "" where it had it, or
-// needed none. It is a closed list and a metric label.
+// EmbedReason says why a search ran without the vector of the question; "" if it had the vector,
+// or needed none. It is a closed list and a metric label.
 type EmbedReason string
 
 // The reasons.
 const (
 	EmbedTimeout EmbedReason = "timeout"
-	EmbedError   EmbedReason = "error"   // the service failed, or is known to, or vectors of a base are damaged
-	EmbedInvalid EmbedReason = "invalid" // its answer is no vector to compare with those of the base
+	EmbedError   EmbedReason = "error"   // service failed, breaker open, or damaged vectors
+	EmbedInvalid EmbedReason = "invalid" // its vector cannot be compared with those of the base
 )
 
-// ErrBadVectors is an answer of an Embedder's service that cannot be used.
+// ErrBadVectors says that the answer of an Embedder's service is unusable.
 var ErrBadVectors = errors.New("answer cannot be used")
 
-// EmbedReasonOf says why there is no vector.
+// EmbedReasonOf returns the reason for an error of an Embedder; "" for nil.
 func EmbedReasonOf(err error) EmbedReason {
 	switch {
 	case err == nil:
@@ -64,9 +64,9 @@ func EmbedReasonOf(err error) EmbedReason {
 
 // An Embedder makes vectors of questions, to be compared with those of passages.
 //
-// Embed returns as many vectors as texts, in their order: all of one length, finite, and not
-// zero. It asks once, and returns by ctx's deadline. Its error wraps ErrBadVectors where the answer
-// is no such list. Implementations are safe for concurrent use.
+// Embed returns one vector for each text, in order: all of one length, finite, and not zero. It
+// makes one attempt and returns by ctx's deadline. Its error wraps ErrBadVectors if the answer is
+// not such a list. Implementations are safe for concurrent use.
 type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }

@@ -6,7 +6,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// A vector is found again by the very passage, model, number of dimensions and input rules.
+// The key of a vector depends on passage, model, dimensions and input rules.
 func TestSpaceKey(t *testing.T) {
 	space := retrieval.Space{Model: "m", Dimensions: 512, Input: "passage: "}
 	seen := map[[32]byte]string{}

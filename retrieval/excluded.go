@@ -1,6 +1,6 @@
 package retrieval
 
-// ExcludedSource is a candidate that fell, as a source without its text.
+// ExcludedSource converts an excluded candidate to a source without text.
 func ExcludedSource(x *Excluded) Source {
 	src := Source{
 		Type: typeRAG, Knowledge: x.Knowledge, Doc: x.Doc, Chunk: x.Chunk, Name: x.Name, Section: x.Section,
@@ -12,5 +12,5 @@ func ExcludedSource(x *Excluded) Source {
 	return src
 }
 
-// DuplicateOf tells whether x fell because s, a candidate too, says the same.
+// DuplicateOf reports whether x was excluded as a duplicate of s.
 func DuplicateOf(x *Excluded, s *Source) bool { return x.DuplicateOf(s.Knowledge, s.Doc, s.Chunk) }

@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// ExcludedList are the candidates of a search that are not among its sources, in their order. There are
-// dozens of each new question, which hardly anybody reads: they are written once, as bytes, and
-// results, caches and reports share these. The zero ExcludedList is none.
+// ExcludedList holds the candidates of a search that are not among its sources, in order. A search
+// excludes dozens of candidates that are seldom looked at, so they are encoded once, as bytes that
+// results, caches and reports share. The zero ExcludedList is empty.
 type ExcludedList struct {
-	list  string  // see Packer
-	floor float64 // of the search, by which scores became relevances
-	// names has the name and the section of each candidate whose text its engine keeps; "" where
-	// nobody has read them.
+	list  string  // see excludedPacker
+	floor float64 // of the search; relates scores to relevances
+	// names holds name and section of each candidate whose text its engine keeps; "" until Named
+	// has read them.
 	names  string
 	counts excludedCounts
 }
 
-// NewExcludedList returns candidates that fell.
+// NewExcludedList encodes a list of excluded candidates.
 func NewExcludedList(list []Excluded) ExcludedList { return fallenOf(list, 0) }
 
 func fallenOf(list []Excluded, floor float64) ExcludedList {
@@ -30,7 +30,7 @@ func fallenOf(list []Excluded, floor float64) ExcludedList {
 	return p.Fallen()
 }
 
-// Len returns how many they are.
+// Len returns the number of candidates.
 func (f ExcludedList) Len() int {
 	n := 0
 	for _, of := range f.counts {
@@ -39,21 +39,21 @@ func (f ExcludedList) Len() int {
 	return n
 }
 
-// Equal tells whether the same candidates fell for the same reasons.
+// Equal reports whether f and g hold the same candidates, excluded for the same reasons.
 func (f ExcludedList) Equal(g ExcludedList) bool {
 	return f.Packed(0) == g.Packed(0) && f.names == g.names
 }
 
-// Bytes returns about the memory that they take.
+// Bytes returns the approximate memory use.
 func (f ExcludedList) Bytes() int { return len(f.list) + len(f.names) }
 
-// excludedCounts are how many fell, by the place of the reason in Reasons.
+// excludedCounts counts candidates by the index of their reason in ExcludeReasons.
 type excludedCounts [NumExcludeReasons]uint32
 
-// NumExcludeReasons is how many reasons there are.
+// NumExcludeReasons is the number of reasons.
 const NumExcludeReasons = 7
 
-// ExcludeReasons returns the reasons of a search; "" stands for all others.
+// ExcludeReasons returns all reasons; "" stands for an unknown one.
 func ExcludeReasons() [NumExcludeReasons]ExcludeReason {
 	return [NumExcludeReasons]ExcludeReason{"", ExcludedScore, ExcludedDup, ExcludedDocument, ExcludedTopK, ExcludedRerank, ExcludedGrade}
 }
@@ -63,13 +63,13 @@ func numberOf(reason ExcludeReason) int {
 	return max(0, slices.Index(all[:], reason))
 }
 
-// Fell returns how many fell for one of Reasons.
+// Fell returns the number of candidates excluded for a reason.
 func (f ExcludedList) Fell(reason ExcludeReason) int { return int(f.counts[numberOf(reason)]) }
 
-// Counts returns how many fell for each reason.
+// Counts returns the number of candidates by reason.
 func (f *ExcludedList) Counts() excludedCounts { return f.counts }
 
-// All goes through the candidates.
+// All iterates over the candidates.
 func (f ExcludedList) All() iter.Seq[Excluded] {
 	return func(yield func(Excluded) bool) {
 		r, names := f.unpacker(), nameReader{BinaryReader: BinaryReader{Rest: f.names}}
@@ -85,10 +85,10 @@ func (f ExcludedList) All() iter.Seq[Excluded] {
 	}
 }
 
-// List returns the candidates.
+// List returns all candidates.
 func (f ExcludedList) List() []Excluded { return slices.Collect(f.All()) }
 
-// Packed returns all but the names that engines have, for ReadFallen with the same floor.
+// Packed encodes all but the names set by Named, for ReadExcludedList with the same floor.
 func (f ExcludedList) Packed(floor float64) string {
 	if f.list != "" && !identical(f.floor, floor) {
 		return fallenOf(f.List(), floor).list
@@ -96,7 +96,7 @@ func (f ExcludedList) Packed(floor float64) string {
 	return f.list
 }
 
-// ReadExcludedList returns what Packed wrote; false where that is anything else.
+// ReadExcludedList decodes what Packed returned; ok is false if it is malformed.
 func ReadExcludedList(list string, floor float64) (f ExcludedList, ok bool) {
 	f.list, f.floor = list, floor
 	r := f.unpacker()
@@ -107,8 +107,8 @@ func ReadExcludedList(list string, floor float64) (f ExcludedList, ok bool) {
 	return f, !r.Broken
 }
 
-// Named returns the same with the names that an engine has: label calls its argument with the label
-// of each candidate whose text the engine keeps, in their order.
+// Named returns f with the names of those candidates whose texts engines keep. label must call its
+// argument with the label of each of them, in order.
 func (f ExcludedList) Named(label func(add func(Label)) error) (ExcludedList, error) {
 	var names fallenNames
 	if err := label(func(l Label) { names.add(l.Name, l.Section) }); err != nil {

@@ -42,7 +42,7 @@ var someExcluded = rapid.Custom(func(t *rapid.T) retrieval.Excluded {
 	return x
 })
 
-// What fell is read as it was, and so is what a cache keeps of it, but for the names that an engine
+// Excluded candidates are decoded unchanged; a cached list lacks only the names that an engine
 // has.
 func TestFallen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,7 +78,7 @@ func TestFallen(t *testing.T) {
 	})
 }
 
-// Of a usual candidate some 35 bytes are kept, most of them its id.
+// A typical candidate takes about 35 bytes, most of them its id.
 func TestFallenIsSmall(t *testing.T) {
 	var list []retrieval.Excluded
 	for i := range 44 {
@@ -92,7 +92,7 @@ func TestFallenIsSmall(t *testing.T) {
 	}
 }
 
-// Whatever a store returns is read without a panic, and in memory that it bounds.
+// Arbitrary bytes from a cache never cause a panic, and decode to a bounded size.
 func FuzzReadFallen(f *testing.F) {
 	f.Add(retrieval.NewExcludedList([]retrieval.Excluded{{Knowledge: "hr", Doc: "a.md", Reason: retrieval.ExcludedTopK}, {Knowledge: "hr", Doc: "b.md", Reason: retrieval.ExcludedScore, Least: 1, RerankScore: new(.5)}}).Packed(0))
 	f.Add("\x00\x02hr\x01")

@@ -5,50 +5,50 @@ import (
 )
 
 const (
-	// maxPacked is the number of bases, and of notes, that are found again.
+	// maxPacked limits the bases, and the notes, that can be referred to by number.
 	maxPacked = 127
-	// lately is how many of the last ones are looked at.
+	// lately is how many of the latest are compared.
 	lately = 4
-	// maxCommon is up to how many bytes an id of a document has in common with the one before: it
-	// bounds what a short list can claim to hold.
+	// maxCommon limits the common prefix of consecutive document ids, and so the size to which a
+	// short list can decode.
 	maxCommon = 63
 )
 
-// A note says why a candidate fell.
+// A note is the reason for which a candidate was excluded.
 type note struct {
 	reason ExcludeReason
-	number int // of the reason
+	number int // index of the reason in ExcludeReasons
 	least  float64
 	detail string
 }
 
-// A excludedPacker writes candidates that fell. Of each there are the numbers of its base and of its note,
-// from 1, the id of its document behind the number of bytes that it has in common with the one
-// before, its chunk, its scores and its place; where it has none, name and section. A base or note
-// that is new is 0, and follows.
+// An excludedPacker encodes excluded candidates. An entry has the numbers of its base and its
+// note, counted from 1, or 0 followed by a new base or note; the length of the prefix that its
+// document id shares with the previous one, and the rest of the id; chunk, scores and place; and
+// name and section if there is no place.
 type excludedPacker struct {
 	b      []byte
 	floor  float64
 	bases  []string
 	notes  []note
-	doc    []byte // of the one before
+	doc    []byte // id in the previous entry
 	names  fallenNames
 	counts excludedCounts
 }
 
-// Reset begins a list of a search with some floor, in the memory of the one before.
+// Reset starts a list of a search with the given floor and reuses the memory of the previous list.
 func (p *excludedPacker) Reset(floor float64) {
 	clear(p.bases)
 	clear(p.notes)
 	*p = excludedPacker{b: p.b[:0], floor: floor, bases: p.bases[:0], notes: p.notes[:0], doc: p.doc[:0], names: fallenNames{b: p.names.b[:0]}}
 }
 
-// Fallen returns what was added.
+// Fallen returns the list of what was added.
 func (p *excludedPacker) Fallen() ExcludedList {
 	return ExcludedList{list: string(p.b), floor: p.floor, names: p.names.packed(), counts: p.counts}
 }
 
-// Add adds a candidate with its label, which stands in place of that in x.
+// Add adds a candidate with the given label; Doc, Chunk, Name and Section of x are ignored.
 func (p *excludedPacker) Add(x *Excluded, label Label) {
 	p.base(x.Knowledge)
 	p.counts[p.note(x)]++
@@ -79,7 +79,7 @@ func (p *excludedPacker) base(id string) {
 	}
 }
 
-// note writes why a candidate fell, and returns the number of the reason.
+// note encodes why a candidate was excluded, and returns the number of the reason.
 func (p *excludedPacker) note(x *Excluded) int {
 	for i := len(p.notes) - 1; i >= max(0, len(p.notes)-lately); i-- {
 		if n := &p.notes[i]; n.reason == x.Reason && identical(n.least, x.Least) && n.detail == x.Detail {
@@ -100,15 +100,15 @@ func (p *excludedPacker) note(x *Excluded) int {
 	return number
 }
 
-// fallenNames are the names of documents and sections of candidates that fell, one after the other.
-// Each is its length, plus one, and itself; 0 is that of the candidate before.
+// fallenNames encodes the names and sections of excluded candidates, one after the other. Each is
+// its length plus one, and its bytes; 0 repeats the one of the previous candidate.
 type fallenNames struct {
 	b             []byte
-	name, section span // of the one before
-	named         bool // one has a name or a section
+	name, section span // of the previous candidate
+	named         bool // at least one name or section is not empty
 }
 
-// packed returns them; "" where none has one.
+// packed returns the encoding; "" if all names and sections are empty.
 func (n *fallenNames) packed() string {
 	if !n.named {
 		return ""
@@ -116,10 +116,10 @@ func (n *fallenNames) packed() string {
 	return string(n.b)
 }
 
-// A span is a part of bytes.
+// A span is a range of bytes.
 type span struct{ from, to int }
 
-// add adds those of the next candidate.
+// add adds name and section of the next candidate.
 func (n *fallenNames) add(name, section []byte) {
 	n.text(&n.name, name)
 	n.text(&n.section, section)

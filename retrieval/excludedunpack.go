@@ -2,15 +2,15 @@ package retrieval
 
 import ()
 
-// An unpacker reads what a Packer wrote.
+// An unpacker decodes what an excludedPacker encoded.
 type unpacker struct {
 	BinaryReader
-	check bool // only whether it is well formed: ids of documents are left out
+	check bool // only validate: document ids are not built
 	floor float64
 	bases []string
 	notes []note
-	doc   string // of the one before
-	had   int    // its length
+	doc   string // id in the previous entry
+	had   int    // length of doc
 }
 
 func (f *ExcludedList) unpacker() unpacker {
@@ -33,7 +33,7 @@ func (r *unpacker) next() (x Excluded) {
 	return x
 }
 
-// document reads the id of a document.
+// document reads a document id.
 func (r *unpacker) document() string {
 	common, rest := int(r.Byte()), r.String()
 	if common > min(r.had, maxCommon) {
@@ -83,7 +83,7 @@ func (r *unpacker) note() (why note) {
 	return why
 }
 
-// A nameReader reads fallenNames.
+// A nameReader decodes fallenNames.
 type nameReader struct {
 	BinaryReader
 	name, section string

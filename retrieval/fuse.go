@@ -1,18 +1,17 @@
 package retrieval
 
-// furtherWeight is what the relevance counts of what a plan's query found, where that of the
-// question counts 1: a model may misunderstand the question, or be led to. Chosen on SciFact,
-// Cranfield and the conversations of package followup, with plans made of the right document's
-// title, of the question's halves, of the turn before, and of two questions about something else:
-// these last cost .02 of nDCG@10 at most, and titles bring .06 and more. At .9 they cost .08.
+// furtherWeight is the weight of relevances found by a plan's query; the question's weigh 1. A
+// model may misunderstand the question, or be manipulated. It was chosen on SciFact, Cranfield and
+// the conversations of package followup, with plans made of the right document's title, of the
+// halves of the question, of the previous turn, and of two unrelated questions: these last cost at
+// most .02 of nDCG@10, and titles gain .06 or more. At .9 they cost .08.
 const furtherWeight = 0.8
 
-// fuseQueries makes one list of what the question and the queries of its plan have found: each
-// chunk once, as it was found by the query to which it is most relevant, weighted (CombMAX of Fox
-// and Shaw, 1994). Relevances compare between queries, as each is measured by its query's own
-// floor; ranks do not, and a sum would let two queries that are beside the point outvote the
-// question. Where the policy fuses by ranks, what lists give to a chunk is added up instead. The list
-// is in the memory of candidates.
+// fuseQueries merges what the question and the queries of its plan have found: each chunk once,
+// with its highest weighted relevance (CombMAX of Fox and Shaw, 1994). Relevances are comparable
+// between queries, since each is measured by its query's own floor; ranks are not, and with a sum
+// two off-topic queries could outvote the question. If the policy fuses by ranks, the ranks'
+// scores are added up. The result reuses the memory of candidates.
 func (s *selection) fuseQueries(candidates []candidate) []candidate {
 	type chunk struct {
 		knowledge, doc string
@@ -42,7 +41,7 @@ func (s *selection) fuseQueries(candidates []candidate) []candidate {
 	return fused
 }
 
-// byRank is what a candidate of a rank gets of a list that a query has found.
+// byRank returns the score of a rank in the list that one query has found.
 func byRank(rank int, further bool) float64 {
 	if further {
 		return furtherWeight * ReciprocalRank(rank)
@@ -50,5 +49,5 @@ func byRank(rank int, further bool) float64 {
 	return ReciprocalRank(rank)
 }
 
-// passes tells whether a candidate reaches the least score of the query that found it.
+// passes reports whether a candidate reaches the minimum score of the query that found it.
 func (c *candidate) passes() bool { return c.own >= c.threshold }

@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// Scores of another unit and another zero come to the same scale.
+// Scores with another unit and another zero are mapped to the same scale.
 func TestDistribution(t *testing.T) {
 	words, cosines := []float64{2, 4, 6, 8}, []float64{.41, .42, .43, .44}
 	a, b := retrieval.DistributionOf(words), retrieval.DistributionOf(cosines)
@@ -37,8 +37,7 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// The first of a list gets 1, and of two neighbours the later gets less, the less so the later
-// they are.
+// The first rank scores 1; later ranks score less, with smaller and smaller differences.
 func TestReciprocalRank(t *testing.T) {
 	if got := retrieval.ReciprocalRank(1); got != 1 {
 		t.Errorf("the first gets %v", got)
@@ -51,9 +50,9 @@ func TestReciprocalRank(t *testing.T) {
 	}
 }
 
-// By ranks, what several lists have comes before what one has, whatever the scores; the queries of a
-// plan count less than the question, engines with other scores as much as any. What each list calls
-// noise falls all the same, and of a single list the order stays.
+// With ranks, candidates found by several lists rank above those found by one, whatever the
+// scores. Queries of a plan weigh less than the question, all engines weigh the same. Candidates
+// below the threshold of their list are still excluded, and a single list keeps its order.
 func TestPipelineFusesRanks(t *testing.T) {
 	found := map[string][]retrieval.Source{
 		"a question": {chunk("one.md", 0, 6, "only the question finds it"), chunk("both.md", 0, 5, "both find this"), chunk("weak.md", 0, 1, "too weak for that")},

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A Grade says how relevant a source is to the question, or those of a search together
+// A Grade says how relevant a source, or all sources of a search together, are to the question
 // (corrective RAG: Yan, Gu, Zhu and Ling, 2024, arXiv 2401.15884). It is a closed list and a
 // metric label.
 type Grade string
 
-// The grades. One relevant source makes a search relevant; it is irrelevant where all sources are,
-// and else ambiguous.
+// The grades. A search is relevant if one of its sources is, irrelevant if all are irrelevant, and
+// ambiguous otherwise.
 const (
 	GradeNone       Grade = "" // not graded
 	GradeRelevant   Grade = "relevant"
@@ -21,28 +21,28 @@ const (
 	GradeIrrelevant Grade = "irrelevant"
 )
 
-// A GradeBy says whose scores grade.
+// A GradeBy names the origin of the scores that grade.
 type GradeBy string
 
-// Those that grade.
+// The origins of scores.
 const (
 	GradeByNobody GradeBy = ""
-	GradeByRerank GradeBy = "rerank" // the scores of a query's Reranking
-	GradeByModel  GradeBy = "llm"    // those of a Grader
+	GradeByRerank GradeBy = "rerank" // the query's Reranking
+	GradeByModel  GradeBy = "llm"    // a Grader
 )
 
-// GradeSettings are the part of a policy that grading reads. The zero GradeSettings grade nothing.
+// GradeSettings are the part of a policy that grading reads. The zero value disables grading.
 type GradeSettings struct {
 	By         GradeBy
-	Upstream   string        // of a model: that is asked
-	Address    string        // likewise: of Upstream
-	Model      string        // likewise
-	Relevant   float64       // least score of a relevant source
-	Irrelevant float64       // least score of an ambiguous one
-	Timeout    time.Duration // of a model's scores
+	Upstream   string        // GradeByModel: name of the upstream to ask
+	Address    string        // GradeByModel: address of Upstream
+	Model      string        // GradeByModel: model to ask
+	Relevant   float64       // minimum score of a relevant source
+	Irrelevant float64       // minimum score of an ambiguous source
+	Timeout    time.Duration // GradeByModel: for the scores
 }
 
-// Unasked is what came of grading where nothing was searched; nil where nothing is graded.
+// Unasked returns the report for a request without a search; nil if grading is disabled.
 func (s GradeSettings) Unasked() *Graded {
 	if s.By == GradeByNobody {
 		return nil
@@ -54,7 +54,7 @@ func (s *GradeSettings) unasked() *Graded {
 	return &Graded{By: s.By, Upstream: s.Upstream, Model: s.Model, Reason: RerankDisabled}
 }
 
-// of is the grade of a score.
+// of returns the grade of a score.
 func (s *GradeSettings) of(score float64) Grade {
 	switch {
 	case score >= s.Relevant:
@@ -68,27 +68,26 @@ func (s *GradeSettings) of(score float64) Grade {
 // A Grading grades the sources of a search.
 type Grading struct {
 	GradeSettings
-	Grader Reranker // of GradeByModel; nil: nobody is asked
+	Grader Reranker // of GradeByModel; nil: not asked
 }
 
-// StageGrade is a Stage: the grades of what was found.
+// StageGrade is the grading of sources.
 const StageGrade Stage = "grade"
 
-// Graded is what came of grading, for the record.
+// Graded reports the grading of a search.
 type Graded struct {
 	By        GradeBy       `json:"by"`
 	Upstream  string        `json:"upstream,omitempty"`
 	Model     string        `json:"model,omitempty"`
-	Documents int           `json:"documents"`         // that a model was sent; 0 where none was asked
-	Reason    RerankReason  `json:"reason"`            // with all but RerankOK the sources stay
-	Verdict   Grade         `json:"verdict,omitempty"` // on all sources together
-	Kept      bool          `json:"kept,omitempty"`    // the scores were, see Keeper
-	Rounds    int           `json:"rounds,omitempty"`  // 2 where a plan was searched because of the first verdict
+	Documents int           `json:"documents"`         // sent to a model; 0 if none was asked
+	Reason    RerankReason  `json:"reason"`            // with all but RerankOK all sources are kept
+	Verdict   Grade         `json:"verdict,omitempty"` // of all sources together
+	Kept      bool          `json:"kept,omitempty"`    // cached scores, see Keeper
+	Rounds    int           `json:"rounds,omitempty"`  // 2 if the verdict led to a second search
 	Took      time.Duration `json:"-"`
 }
 
-// Failed says why the grades that a policy asks for are missing; "" if they are not, or if it is
-// the Reranker that failed.
+// Failed returns why the policy's grading failed; "" if it did not, or if the Reranker failed.
 func (g *Graded) Failed() RerankReason {
 	if g == nil || g.Documents == 0 || g.Reason == RerankOK {
 		return ""
@@ -96,11 +95,11 @@ func (g *Graded) Failed() RerankReason {
 	return g.Reason
 }
 
-// byRerank tells whether the scores of a Reranker are wanted even where there is nothing to order.
+// byRerank reports whether rerank scores are needed even if there is nothing to order.
 func (g *Grading) byRerank() bool { return g != nil && g.By == GradeByRerank }
 
-// grade grades the sources of a result that nobody else has yet, and takes out the irrelevant ones
-// unless the verdict is ambiguous. Without scores all stay.
+// grade grades the sources of res, which must not be shared yet, and removes the irrelevant ones
+// unless the verdict is ambiguous. Without scores all sources stay.
 func (q *Query) grade(ctx context.Context, res *Result) {
 	g := q.Grading
 	if g == nil {
@@ -119,7 +118,7 @@ func (q *Query) grade(ctx context.Context, res *Result) {
 	}
 	for i := range res.Sources {
 		src := &res.Sources[i]
-		src.Grade = GradeAmbiguous // also where it comes after those that a Reranker scores
+		src.Grade = GradeAmbiguous // also if it is ranked after the reranked ones
 		if score := cmp.Or(src.GradeScore, src.RerankScore); score != nil {
 			src.Grade = g.of(*score)
 		}
@@ -129,7 +128,7 @@ func (q *Query) grade(ctx context.Context, res *Result) {
 	}
 }
 
-// ask asks the Grader for the scores of all sources.
+// ask requests scores for all sources from the Grader.
 func (g *Grading) ask(ctx context.Context, query string, res *Result) {
 	documents := make([]string, len(res.Sources))
 	for i := range res.Sources {
@@ -147,7 +146,7 @@ func (g *Grading) ask(ctx context.Context, query string, res *Result) {
 	}
 }
 
-// drop takes out irrelevant sources. They were ranked above all that has fallen.
+// drop removes irrelevant sources. They precede the excluded candidates, which ranked lower.
 func (g *Grading) drop(res *Result) {
 	fallen, kept := []Excluded(nil), res.Sources[:0]
 	for _, src := range res.Sources {
@@ -167,7 +166,7 @@ func (g *Grading) drop(res *Result) {
 	}
 }
 
-// verdict is the grade of all sources together.
+// verdict returns the grade of all sources together.
 func verdict(res *Result) Grade {
 	has := func(g Grade) bool {
 		return slices.ContainsFunc(res.Sources, func(src Source) bool { return src.Grade == g })
@@ -184,7 +183,7 @@ func verdict(res *Result) Grade {
 	return GradeNone
 }
 
-// graded is what came of grading a result, also of one that was kept.
+// graded returns the report of grading res, rebuilt from the sources if res came from a cache.
 func (g *Grading) graded(res *Result) *Graded {
 	if g == nil || res.Graded != nil {
 		return res.Graded

@@ -22,7 +22,7 @@ func grading(by retrieval.Reranker) *retrieval.Grading {
 	}}
 }
 
-// grades are those of sources, with their scores.
+// grades formats sources with their grades and scores.
 func grades(res retrieval.Result) (text string) {
 	for _, s := range res.Sources {
 		text += fmt.Sprintf(" %s", s.Grade)
@@ -33,12 +33,12 @@ func grades(res retrieval.Result) (text string) {
 	return text
 }
 
-// A keptScorer tells that its scores were kept.
+// A keptScorer is a scorer whose scores come from a cache.
 type keptScorer struct{ scorer }
 
 func (keptScorer) Kept() bool { return true }
 
-// Whether plans and scores were kept is told of each by itself.
+// Kept is reported separately for plans, rerank scores and grades.
 func TestWhatWasKeptIsTold(t *testing.T) {
 	p := engines{"a": has(2, chunk("a.md", 0, 9, "alpha"), chunk("b.md", 0, 5, "beta"))}.pipeline()
 	fresh, known := gives(map[string]float64{"alpha": .9}), keptScorer{gives(map[string]float64{"alpha": .9})}
@@ -69,8 +69,8 @@ func TestWhatWasKeptIsTold(t *testing.T) {
 	}
 }
 
-// One relevant source is enough for the irrelevant ones to fall; all irrelevant are no sources; what
-// is between stays as it is. What was not selected is not graded.
+// With one relevant source irrelevant ones are excluded; if all are irrelevant, there are no
+// sources; ambiguous results stay unchanged. Only selected sources are graded.
 func TestGradeVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		alpha, beta, gamma float64
@@ -113,7 +113,7 @@ func TestGradeVerdicts(t *testing.T) {
 	}
 }
 
-// An oracle leaves of what was selected all that is relevant, in its order, and nothing else.
+// With a perfect Grader exactly the relevant sources stay, in order.
 func TestGradeByAnOracle(t *testing.T) {
 	var list []retrieval.Source
 	relevant := map[string]float64{}
@@ -135,7 +135,7 @@ func TestGradeByAnOracle(t *testing.T) {
 	}
 }
 
-// Whatever a Grader does, the sources stay, and the answer says what happened and is not whole.
+// If a Grader fails, all sources stay, and the answer reports the failure and is not cacheable.
 func TestGradeFails(t *testing.T) {
 	p := engines{
 		"a": has(2, chunk("a.md", 0, 9, "first words"), chunk("b.md", 0, 5, "second text"), chunk("c.md", 0, 1, "too weak")),
@@ -179,11 +179,11 @@ func TestGradeFails(t *testing.T) {
 	}
 }
 
-// The time of a Grader is its own: what a Reranker took is not counted.
+// The timeout of a Grader does not include the time of the Reranker.
 func TestGradeTimeoutIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := scorer(func(_ context.Context, _ string, documents []string) ([]float64, error) {
-			<-time.After(900 * time.Millisecond) // of a synctest bubble
+			<-time.After(900 * time.Millisecond) // fake time, in a synctest bubble
 			return make([]float64, len(documents)), nil
 		})
 		q := asking("a")
@@ -195,8 +195,9 @@ func TestGradeTimeoutIsItsOwn(t *testing.T) {
 	})
 }
 
-// A Reranker's scores grade without another call. It is asked about a single source, too; what it
-// did not score is ambiguous; where it fails nothing is graded, and that is its failure alone.
+// Rerank scores grade without another call. The Reranker is called even for a single source;
+// unscored sources are ambiguous; if it fails, nothing is graded and only reranking is reported as
+// failed.
 func TestGradeByRerank(t *testing.T) {
 	by := func(by retrieval.Reranker, documents int, sources ...retrieval.Source) retrieval.Result {
 		q := asking("a")
@@ -226,7 +227,7 @@ func TestGradeByRerank(t *testing.T) {
 	}
 }
 
-// Where there is nothing to grade nobody is asked, and bases are asked without it.
+// Without sources the Grader is not called, and bases get queries without Grading.
 func TestGradeIsNotOfBases(t *testing.T) {
 	q := asking("a")
 	q.Grading = grading(scorer(func(context.Context, string, []string) ([]float64, error) {
@@ -244,7 +245,7 @@ func TestGradeIsNotOfBases(t *testing.T) {
 	}
 }
 
-// replanned asks a base that finds by words, under a planner that is asked where the sources are
+// replanned searches a base with a word engine, and a planner that runs if the sources are
 // ambiguous.
 func replanned(t *testing.T, by planner, grader retrieval.Reranker, change func(*retrieval.Query)) (res retrieval.Result, rounds int) {
 	t.Helper()
@@ -275,8 +276,8 @@ func replanned(t *testing.T, by planner, grader retrieval.Reranker, change func(
 	return res, rounds
 }
 
-// An ambiguous search is made again with the queries of a plan, once; what that finds is graded, too.
-// For any other verdict nobody plans.
+// An ambiguous search is repeated once with the queries of a plan, and the new result is graded.
+// With any other verdict the planner does not run.
 func TestGradeReplans(t *testing.T) {
 	for name, c := range map[string]struct {
 		question, leave float64
@@ -305,7 +306,7 @@ func TestGradeReplans(t *testing.T) {
 	}
 }
 
-// A second round that fails leaves what the first has found, and says so.
+// If the second round fails, the result of the first one is returned, with the failure.
 func TestReplanFails(t *testing.T) {
 	half := gives(map[string]float64{"question": .5})
 	second := func(fails func(ctx context.Context) error) scorer {
@@ -353,7 +354,7 @@ func TestReplanFails(t *testing.T) {
 	}
 }
 
-// An answer that was kept has its verdict again.
+// A cached answer has the same verdict.
 func TestGradesOfKeptAnswers(t *testing.T) {
 	kept := func(grades ...retrieval.Grade) retrieval.Result {
 		res := retrieval.Result{Cache: retrieval.CacheHit}

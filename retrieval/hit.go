@@ -4,24 +4,24 @@ import (
 	"encoding/binary"
 )
 
-// A Hit is a chunk whose text its engine keeps.
+// A Hit is a chunk found by an engine that keeps its text.
 type Hit struct {
 	At    Place
-	Base  int // number of its base among those that were searched
+	Base  int // index of its base in Result.Bases
 	Score float64
-	Arm   Arm       // that speaks most for the chunk, of an engine that has several
-	ByArm ArmScores // of such an engine; zero where Arm is none
+	Arm   Arm       // the arm that contributes most to Score, if the engine has several
+	ByArm ArmScores // scores by arm; zero if Arm is ArmNone
 	Mark
 }
 
-// A Place says of a hit where its engine has the text. Only that engine reads the numbers;
-// they are worth nothing in another generation of the base.
+// A Place says where the engine keeps the text of a hit. Only that engine interprets the numbers;
+// they are invalid in another generation of the base.
 type Place struct {
-	Kept          bool // the engine has the text and reads it on demand; false: it came with the hit
+	Kept          bool // the engine reads the text on demand; false: the source has it
 	Segment, Text int
 }
 
-// Append appends a place.
+// Append encodes a place.
 func (p Place) Append(b []byte) []byte {
 	if !p.Kept {
 		return append(b, 0)
@@ -39,16 +39,16 @@ func ReadPlace(r *BinaryReader) Place {
 	return Place{Kept: true, Segment: int(segment - 1), Text: int(r.Uvarint())} //nolint:gosec // a hint, see Locator
 }
 
-// A Mark is what an engine noted of a text when it read it in. Most texts that are no duplicates
-// are told apart by it.
+// A Mark holds what an engine stored about a text at ingest. It tells apart most texts that are
+// not duplicates.
 type Mark struct {
 	Glance   glance
 	Bytes    int    // length of the text
 	Sum      uint32 // equal texts of one engine have equal sums
-	Document int    // its number in the segment: of one document are texts in which both are equal
+	Document int    // its number in the segment; chunks of one document have the same Segment and Document
 }
 
-// A Label says of a hit what people call it. Its bytes are the engine's: they are not to be kept.
+// A Label names a hit for people. Its bytes belong to the engine and must not be retained.
 type Label struct {
 	Doc           []byte // id of the document in its base
 	Chunk         int    // ordinal of the chunk in its document, from 0

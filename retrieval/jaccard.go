@@ -2,20 +2,19 @@ package retrieval
 
 import "slices"
 
-// similarity is the Jaccard similarity of two chunks' term sets from
-// which the worse one is a duplicate.
+// similarity is the Jaccard similarity of term sets from which the lower ranked of two chunks is a
+// duplicate.
 const similarity = 0.8
 
-// termSet returns the different terms, sorted, and never nil. It leaves the
-// argument alone: an analyser may hand out shared slices.
+// termSet returns the distinct terms, sorted and never nil. It does not modify its argument, which
+// an analyser may share.
 func termSet(terms []string) []string {
 	set := append([]string{}, terms...)
 	slices.Sort(set)
 	return slices.Compact(set)
 }
 
-// similarSets tells whether |a∩b| / |a∪b| of two term sets reaches
-// similarity. Sets without a term resemble nothing.
+// similarSets reports whether |a∩b| / |a∪b| reaches similarity. Empty sets are similar to nothing.
 func similarSets(a, b []string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

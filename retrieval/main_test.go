@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// words is the analyser of these tests: one that a reader can run by eye.
+// words is the analyser of these tests, simple enough to apply by eye.
 func words(text string) []string { return strings.Fields(strings.ToLower(text)) }
 
 func hasWords(text string) bool { return len(words(text)) > 0 }

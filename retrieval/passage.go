@@ -2,18 +2,18 @@ package retrieval
 
 import "context"
 
-// A Passage is a run of chunks of one document.
+// A Passage is a range of chunks of one document.
 type Passage struct {
 	Knowledge, Doc string
-	First, End     int // ordinals of its first chunk and of the one behind its last; beyond the document is its end
+	First, End     int // ordinals of its chunks, End exclusive; an End beyond the document means its end
 }
 
-// A Reader reads on in documents of which something was found.
+// A Reader reads further chunks of documents that a search has found.
 type Reader interface {
-	// Passage returns the chunks of p as sources without scores and neighbours, in their order.
+	// Passage returns the chunks of p, in order, as sources without scores and neighbours.
 	//
-	// The document must be one that q may find: of q.Bases, whose generations do not matter, and
-	// let pass by q.Filter. Whatever is not is ErrNoHit, be it hidden or not there at all. Other
-	// errors wrap ErrUnavailable.
+	// q must be able to find the document: it is in one of q.Bases, whose generations are ignored,
+	// and passes q.Filter. Otherwise the error is ErrNoHit, whether the document is hidden or does
+	// not exist. Other errors wrap ErrUnavailable.
 	Passage(ctx context.Context, q Query, p Passage) ([]Source, error)
 }

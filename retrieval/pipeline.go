@@ -11,49 +11,48 @@ import (
 	"time"
 )
 
-// A Pipeline is a Retriever over several bases: it searches them in parallel
-// under the query's deadline, which starts with it, and makes one short list of
-// what has arrived by then: threshold, merge, dedupe, share per document, order.
-// Bases that are joint are searched by one call, as one base. The queries of a plan are searched
-// beside the question, and what they find is fused with what it finds. A Reranker orders all that
-// has come, after the deadline and within its own timeout. A Grading then takes out what is
-// irrelevant of what was selected.
+// A Pipeline is a Retriever over several bases. It searches them in parallel under the query's
+// deadline, which starts with Retrieve, and makes one short list of what has arrived by then:
+// threshold, merge, dedupe, limit per document, order. Joint bases are searched by one call, as
+// one base. The queries of a plan are searched beside the question, and the results are fused. A
+// Reranker then orders the candidates, after the deadline and within its own timeout. A Grading
+// finally removes irrelevant sources.
 //
-// A base that is late or fails makes the Result Partial and gives its Reason
-// (an error before a timeout before an index that is not whole), also where
-// other bases have sources. Only when no base answers at all is there an error;
-// it wraps ErrUnavailable. Where only a query of a plan is not answered the Result is Partial
-// without a Reason: nothing is missing that would be there without the plan.
+// A base that is late or fails makes the Result Partial and sets its Reason (an error takes
+// precedence over a timeout, a timeout over an incomplete index), even if other bases have
+// sources. Find returns an error only if no base answers; it wraps ErrUnavailable. If only a query
+// of a plan is not answered, the Result is Partial without a Reason: everything is there that
+// would be there without the plan.
 //
-// A search that is late has its context cancelled. A cache in front of a base may still let
-// it finish, for the next request.
+// The context of a late search is cancelled. A cache in front of a base may still let the search
+// finish, for the next request.
 //
 // Bases and Terms are required.
 type Pipeline struct {
-	// Bases returns the Retriever of a base, nil where there is none. Query.Bases has that
-	// base alone when it is asked, unless the base is joint.
+	// Bases returns the Retriever of a base, nil if there is none. It is called with a query whose
+	// Bases hold only that base, unless the base is joint.
 	Bases func(knowledge string) Retriever
-	// Joint tells which bases rank as one. They share a Retriever, which is asked once with
-	// those of them in Query.Bases that the query names; its Result is about all of them.
-	// nil stands for no base.
+	// Joint reports whether a base is ranked together with the other joint ones. Joint bases share
+	// one Retriever, which is called once with all of them that the query names; its Result is
+	// about all of them. nil: no base is joint.
 	Joint func(knowledge string) bool
-	// Punctual says that all Retrievers return when their context ends, as caches do. A single
-	// one is then asked without a goroutine, which would take as long as a small search.
+	// Punctual says that all Retrievers return when their context ends, as caches do. A single one
+	// is then called without a goroutine, which would take as long as a small search.
 	Punctual bool
-	// Whole lets nothing fall: Sources are all candidates in their order, for measuring.
+	// Whole returns all candidates in order as Sources and excludes none, for measurements.
 	Whole bool
-	// Terms returns the content terms of a text, to recognise duplicates.
+	// Terms returns the content terms of a text, for finding duplicates.
 	Terms func(text string) []string
 
-	selections sync.Pool // *selection: of what is found only few are kept
+	selections sync.Pool // *selection
 	rooms      sync.Pool // *room
 }
 
-// A room is memory for what is found by a search, which no Result of a Pipeline lies in.
+// A room is scratch memory of one search. No Result of a Pipeline refers to it.
 type room struct {
 	hits    []Hit
-	asked   Query     // as an engine gets it
-	answers [1]answer // of most searches
+	asked   Query     // the query that the engine gets
+	answers [1]answer // most searches have one answer
 }
 
 // Retrieve searches q.Bases.
@@ -62,7 +61,7 @@ func (p *Pipeline) Retrieve(ctx context.Context, q Query) (res Result, err error
 	return res, err
 }
 
-// Find is Retrieve into res, whose sources nobody else has.
+// Find is Retrieve into res, whose sources are not shared.
 func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
 	*res = Result{}
 	if len(q.Bases) == 0 {
@@ -100,7 +99,7 @@ func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
 	}
 	var err error
 	limited := ctx
-	if by := q.Reranking; by != nil { // once: what cannot be read is not waited for again
+	if by := q.Reranking; by != nil { // one timeout for all rounds of choose
 		var cancel context.CancelFunc
 		limited, cancel = context.WithTimeout(ctx, by.Timeout)
 		defer cancel()
@@ -109,7 +108,7 @@ func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
 		if err = p.choose(limited, arrived, q, res); err == nil {
 			break
 		}
-		// What cannot be read is left out, as a base that failed.
+		// Leave out what cannot be read, like a base that failed.
 		worst, failures = ReasonError, append(failures, err)
 		arrived = withoutUnreadable(arrived, err)
 	}
@@ -130,7 +129,7 @@ func (p *Pipeline) Find(ctx context.Context, q *Query, res *Result) error {
 	return nil
 }
 
-// borrowRoom returns a room that nobody uses.
+// borrowRoom returns an unused room.
 func (p *Pipeline) borrowRoom(q *Query) *room {
 	in, _ := p.rooms.Get().(*room)
 	if in == nil {
@@ -140,7 +139,7 @@ func (p *Pipeline) borrowRoom(q *Query) *room {
 	return in
 }
 
-// choose is selection.choose in memory that is used again.
+// choose calls selection.choose with pooled memory.
 func (p *Pipeline) choose(ctx context.Context, answers []answer, q *Query, res *Result) error {
 	sel, _ := p.selections.Get().(*selection)
 	if sel == nil {
@@ -157,8 +156,9 @@ func (p *Pipeline) choose(ctx context.Context, answers []answer, q *Query, res *
 	return err
 }
 
-// search asks every base of q at once and returns their answers; those that have not come
-// by the deadline are errors. What one goroutine finds may lie in the room, and so may its answer.
+// search searches all bases of q in parallel and returns their answers; an answer that misses the
+// deadline is an error. A search without goroutines may use the memory of the room for its answer
+// and hits.
 func (p *Pipeline) search(ctx context.Context, q *Query, in *room) []answer {
 	alone := p.Punctual && len(q.Further) == 0 && p.asOne(q.Bases)
 	if alone {
@@ -180,7 +180,7 @@ func (p *Pipeline) search(ctx context.Context, q *Query, in *room) []answer {
 	for _, query := range queries {
 		for _, refs := range groups {
 			one := query
-			came := make(chan answer, 1) // room for a late answer, so that no goroutine waits for a reader
+			came := make(chan answer, 1) // buffered, so that a late goroutine does not block
 			go func() {
 				a := answer{res: Result{Hits: make([]Hit, 0, one.Settings.NumCandidates)}}
 				p.ask(ctx, &one, refs, &a)
@@ -198,18 +198,18 @@ func (p *Pipeline) search(ctx context.Context, q *Query, in *room) []answer {
 	return answers
 }
 
-// Prompt tells whether all bases of q are searched by one call that is answered at once.
+// Prompt reports whether all bases of q are searched by one call that returns at once.
 func (p *Pipeline) Prompt(q *Query) bool {
 	return p.Punctual && p.asOne(q.Bases) && len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && Prompt(p.Bases(q.Bases[0].Knowledge), q)
 }
 
-// asOne tells whether some bases are searched by one call.
+// asOne reports whether some bases are searched by one call.
 func (p *Pipeline) asOne(refs []Ref) bool {
 	apart := func(ref Ref) bool { return p.Joint == nil || !p.Joint(ref.Knowledge) }
 	return len(refs) == 1 || len(refs) > 1 && !slices.ContainsFunc(refs, apart)
 }
 
-// each returns what is searched by itself: the question, then the queries of its plan.
+// each returns the queries to search separately: the question, then the queries of its plan.
 func (q *Query) each() []Query {
 	one := *q
 	one.Further = nil
@@ -221,7 +221,7 @@ func (q *Query) each() []Query {
 	return all
 }
 
-// groups puts together the bases that are joint. All keep the order of refs.
+// groups groups the joint bases. The order of refs is kept.
 func (p *Pipeline) groups(refs []Ref) [][]Ref {
 	groups, joint := make([][]Ref, 0, len(refs)), -1
 	for i, ref := range refs {
@@ -237,7 +237,8 @@ func (p *Pipeline) groups(refs []Ref) [][]Ref {
 	return groups
 }
 
-// await returns the answer of some bases. One that has not come when ctx ends is an error.
+// await waits for the answer of some bases. An answer that has not arrived when ctx ends is an
+// error.
 func await(ctx context.Context, arriving <-chan answer, bases []Ref) (a answer) {
 	select {
 	case a = <-arriving:
@@ -252,7 +253,7 @@ func await(ctx context.Context, arriving <-chan answer, bases []Ref) (a answer) 
 	return a
 }
 
-// named is "base hr", or "bases hr, it".
+// named returns "base hr" or "bases hr, it".
 func named(bases []Ref) string {
 	ids := make([]string, len(bases))
 	for i, ref := range bases {
@@ -264,8 +265,8 @@ func named(bases []Ref) string {
 	return "bases " + strings.Join(ids, ", ")
 }
 
-// ask searches one base, or those that are joint. Whatever fails in it, even by a panic,
-// fails for these only. Hits may lie where those of a lie. It changes q.
+// ask searches one base, or all joint ones. Any failure, even a panic, affects only these bases.
+// The hits may use the memory of a.res.Hits. It changes q.
 func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, a *answer) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -281,9 +282,9 @@ func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, a *answer) {
 		*a = answer{err: errors.New("no such base")}
 		return
 	}
-	// The query has only what an engine uses, so that requests that differ in the rest, such
-	// as the length of the answer, share its cached candidates. Encoding is that in which
-	// the engine counts the tokens of its sources.
+	// Keep only what an engine uses, so that requests that differ in the rest, such as the length
+	// of the answer, share cached candidates. Encoding stays: the engine counts the tokens of its
+	// sources in it.
 	q.Bases = refs
 	q.Settings = Settings{NumCandidates: q.Settings.NumCandidates, DenseWeight: q.Settings.DenseWeight, Fusion: q.Settings.Fusion}
 	q.Reranking, q.Grading = nil, nil
@@ -292,7 +293,7 @@ func (p *Pipeline) ask(ctx context.Context, q *Query, refs []Ref, a *answer) {
 	}
 }
 
-// unavailable wraps ErrUnavailable around an error that does not yet.
+// unavailable wraps err in ErrUnavailable unless it is already wrapped.
 func unavailable(err error) error {
 	if errors.Is(err, ErrUnavailable) {
 		return err

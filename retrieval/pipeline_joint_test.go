@@ -19,8 +19,8 @@ func (e engines) jointly() *retrieval.Pipeline {
 	return p
 }
 
-// Bases that are joint are asked by one call, the others alone, and what was searched stands
-// in the order of the query, as caches compare it.
+// Joint bases are searched by one call, the others separately, and Result.Bases is in the order of
+// the query, as caches compare it.
 func TestPipelineAsksJointBasesTogether(t *testing.T) {
 	asked := make(chan string, 4)
 	answers := func(sources ...retrieval.Source) retrieval.Func {
@@ -34,7 +34,7 @@ func TestPipelineAsksJointBasesTogether(t *testing.T) {
 		s.Knowledge = knowledge
 		return s
 	}
-	// Each of the two has 2 candidates at most.
+	// Each call returns at most 2 candidates.
 	all := answers(source("c", "x.md", 9), source("a", "y.md", 8), source("d", "z.md", 7))
 	q := asking("a", "b", "c", "d")
 	q.Settings.TopK, q.Settings.NumCandidates = 2, 2
@@ -56,8 +56,8 @@ func TestPipelineAsksJointBasesTogether(t *testing.T) {
 	}
 }
 
-// What an answer of joint bases lacks, the whole answer lacks; a source of a base that was
-// not asked for is nobody's; an estimated floor is told.
+// If the answer of joint bases is incomplete, so is the whole answer; a source of a base that was
+// not asked is an error; a provisional floor is reported.
 func TestPipelineOfJointBases(t *testing.T) {
 	good := func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 		s := chunk("x.md", 0, 9, "x")
@@ -76,7 +76,7 @@ func TestPipelineOfJointBases(t *testing.T) {
 	}
 	stranger := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		res, err := good(ctx, q)
-		res.Sources[0].Knowledge = "d" // which is joint, too, but was not asked for
+		res.Sources[0].Knowledge = "d" // joint, too, but not asked
 		return res, err
 	}
 	for name, c := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// engines are the bases of a pipeline under test.
+// engines holds the bases of a pipeline under test.
 type engines map[string]retrieval.Func
 
 func (e engines) pipeline() *retrieval.Pipeline {
@@ -26,7 +26,7 @@ func (e engines) pipeline() *retrieval.Pipeline {
 	}}
 }
 
-// has answers at once with sources, whose Knowledge it fills in.
+// has returns an engine that answers at once with sources, whose Knowledge it fills in.
 func has(floor float64, sources ...retrieval.Source) retrieval.Func {
 	return func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 		list := make([]retrieval.Source, len(sources))
@@ -46,15 +46,15 @@ func panicking(context.Context, retrieval.Query) (retrieval.Result, error) {
 	panic("index out of range")
 }
 
-// sleeping keeps its deadline.
+// sleeping waits until its deadline.
 func sleeping(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
 	<-ctx.Done()
 	return retrieval.Result{}, ctx.Err()
 }
 
-// deaf answers after a second, whatever its context says.
+// deaf answers after a second and ignores its context.
 func deaf(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
-	<-time.After(time.Second) // of a synctest bubble
+	<-time.After(time.Second) // fake time, in a synctest bubble
 	return has(0, chunk("deaf.md", 0, 9, "too late"))(ctx, q)
 }
 
@@ -124,14 +124,14 @@ func TestPipelineDegrades(t *testing.T) {
 				if limit := 300 * time.Millisecond; res.Took > limit {
 					t.Errorf("took %v, deadline %v", res.Took, limit)
 				}
-				<-time.After(time.Second) // the deaf end too
+				<-time.After(time.Second) // let the deaf searches end
 			})
 		})
 	}
 }
 
-// A caller that leaves is not kept by an engine that is deaf to it, and reads in
-// the error which one it was.
+// Retrieve returns when the caller leaves, even if an engine ignores its context, and the error
+// names the base.
 func TestPipelineCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -178,7 +178,7 @@ func TestPipelineAsksEachBaseAlone(t *testing.T) {
 	}
 }
 
-// A zero or senseless policy searches with the defaults.
+// An empty or invalid policy searches with the defaults.
 func TestPipelineSettings(t *testing.T) {
 	var many []retrieval.Source
 	for i := range 100 {
@@ -217,7 +217,7 @@ func TestPipelineCacheState(t *testing.T) {
 	}
 }
 
-// Each search that a cache was asked for tells what it said, by base and query.
+// Each cache lookup is reported, by base and query.
 func TestPipelineTellsLookups(t *testing.T) {
 	cached := func(s retrieval.CacheState, key uint32) retrieval.Func {
 		return func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
@@ -238,8 +238,8 @@ func TestPipelineTellsLookups(t *testing.T) {
 	}
 }
 
-// Late counts the searches that had not answered in time, those of a plan's queries too, and those
-// without the vector of the question, whether they are all of them or not.
+// Late counts the searches that missed the deadline, including those of plan queries and those
+// without a vector of the question, whether some or all are late.
 func TestPipelineCountsWhatIsLate(t *testing.T) {
 	unembedded := func(why retrieval.EmbedReason) retrieval.Func {
 		return func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {

@@ -11,68 +11,67 @@ import (
 	"unicode/utf8"
 )
 
-// MaxPlannedBytes is the length of a planned query that is searched with. Of a longer one its
-// beginning is.
+// MaxPlannedBytes is the maximum length of a planned query. Longer ones are cut.
 const MaxPlannedBytes = 512
 
-// PlanSettings are the part of a policy that planning reads. The zero PlanSettings plan nothing.
+// PlanSettings are the part of a policy that planning reads. The zero value disables planning.
 type PlanSettings struct {
-	Upstream   string        // that is asked; "" is the request's own
-	Model      string        // that is asked; "" is the request's own
-	MaxQueries int           // searched at most, the question itself included; 0: nothing is planned
-	Turns      int           // texts that the user said before, which a Planner sees at most
-	Timeout    time.Duration // of a plan; searches begin when it has come or time is up
-	// Replan plans only where what the question finds is graded ambiguous; it is searched again then.
+	Upstream   string        // to ask; "": the request's own
+	Model      string        // to ask; "": the request's own
+	MaxQueries int           // maximum number of queries, the question included; 0: no planning
+	Turns      int           // maximum number of earlier user turns that a Planner sees
+	Timeout    time.Duration // for the plan; searches wait until it has arrived or timed out
+	// Replan plans only if the first search is graded ambiguous, and then searches again.
 	Replan bool `json:",omitempty"`
 }
 
-// A Question is what a Planner is asked.
+// A Question is the input of a Planner.
 type Question struct {
 	Text       string   // in NFKC with folded white space
-	Earlier    []string // what the user said before, last first
-	MaxQueries int      // searched at most, Text included
-	MaySkip    bool     // a Plan may say that nothing need be searched
+	Earlier    []string // earlier user turns, last first
+	MaxQueries int      // maximum number of queries, Text included
+	MaySkip    bool     // the Plan may say that no search is needed
 }
 
-// A Plan is what a Planner makes of a Question. A model wrote it, perhaps after somebody else's
-// instructions: it is text to search with and nothing else.
+// A Plan is the output of a Planner. A model wrote it, perhaps influenced by a prompt injection:
+// it is used only as text to search for.
 type Plan struct {
-	Queries []string // beside the question itself, the best first
-	Skip    bool     // the question needs no search
-	Kept    bool     `json:"-"` // it was made for an earlier request, or for another one that asked the same
+	Queries []string // in addition to the question, best first
+	Skip    bool     // no search is needed
+	Kept    bool     `json:"-"` // cached, or shared with a concurrent request
 }
 
-// A Planner says what to search for. Its error wraps ErrNotAsked where no model was asked, and
-// ErrBadPlan where a model answered with something else than a plan. It returns by ctx's
-// deadline and is safe for concurrent use.
+// A Planner decides what to search for. Its error wraps ErrNotAsked if no model was asked, and
+// ErrBadPlan if the model's answer is not a plan. It returns by ctx's deadline and is safe for
+// concurrent use.
 type Planner interface {
 	Plan(ctx context.Context, q Question) (Plan, error)
 }
 
-// The errors of Planners, beside those of whom they ask.
+// The errors of Planners, besides those of their services.
 var (
 	ErrNotAsked = errors.New("nobody was asked")
 	ErrBadPlan  = errors.New("the answer is no plan")
 )
 
-// PlanReason says what came of planning. It is a closed list and a metric label.
+// PlanReason is the outcome of planning. It is a closed list and a metric label.
 type PlanReason string
 
-// The reasons. With all but PlanOK the question alone is searched.
+// The outcomes. With all but PlanOK only the question is searched.
 const (
-	PlanDisabled PlanReason = "disabled" // nobody was asked: nothing to search for, or no room in a budget
+	PlanDisabled PlanReason = "disabled" // not asked: nothing to search for, or a budget is spent
 	PlanTimeout  PlanReason = "timeout"
-	PlanError    PlanReason = "error"   // it failed, or is known to
-	PlanInvalid  PlanReason = "invalid" // its answer is no plan
+	PlanError    PlanReason = "error"   // the planner failed, or its circuit breaker is open
+	PlanInvalid  PlanReason = "invalid" // the answer is not a plan
 	PlanOK       PlanReason = "ok"
 )
 
-// Failed tells whether a planner was to help and did not.
+// Failed reports whether planning was attempted and failed.
 func (r PlanReason) Failed() bool { return r == PlanTimeout || r == PlanError || r == PlanInvalid }
 
-// Planned is what came of planning, for the record.
+// Planned reports the planning of a search.
 type Planned struct {
-	Queries  []string      `json:"retrieval_queries,omitempty"` // that were searched, the question first
+	Queries  []string      `json:"retrieval_queries,omitempty"` // searched queries, the question first
 	Count    int           `json:"retrieval_query_count"`       // of Queries
 	Enabled  bool          `json:"retrieval_query_planner_enabled"`
 	Applied  bool          `json:"retrieval_query_planner_applied"` // the plan changed what was searched
@@ -82,16 +81,16 @@ type Planned struct {
 	Took     time.Duration `json:"-"`
 }
 
-// A Planning asks a Planner before a search.
+// A Planning runs a Planner before a search.
 type Planning struct {
 	PlanSettings
-	Planner Planner  // nil: nobody is asked
-	Earlier []string // what the user said before, last first
-	MaySkip bool     // a plan without a search is followed
+	Planner Planner  // nil: not asked
+	Earlier []string // earlier user turns, last first
+	MaySkip bool     // a plan that skips the search is followed
 }
 
-// plan asks for further queries beside text, which has terms; none of them is text, or without
-// terms by hasTerms. It takes PlanSettings.Timeout at most.
+// plan returns further queries to search beside text; each differs from text and has terms
+// according to hasTerms. It takes at most PlanSettings.Timeout.
 func (p *Planning) plan(ctx context.Context, text string, hasTerms func(string) bool) (further []string, skip bool, done Planned) {
 	start := time.Now()
 	plan, err := p.ask(ctx, Question{Text: text, Earlier: p.earlier(), MaxQueries: p.MaxQueries, MaySkip: p.MaySkip})
@@ -108,7 +107,7 @@ func (p *Planning) plan(ctx context.Context, text string, hasTerms func(string) 
 	return further, false, done
 }
 
-// ask asks the Planner, whose panic is an error.
+// ask calls the Planner. A panic becomes an error.
 func (p *Planning) ask(ctx context.Context, q Question) (plan Plan, err error) {
 	if p.Planner == nil {
 		return Plan{}, ErrNotAsked
@@ -123,7 +122,7 @@ func (p *Planning) ask(ctx context.Context, q Question) (plan Plan, err error) {
 	return p.Planner.Plan(ctx, q)
 }
 
-// earlier is what a Planner sees of what was said before.
+// earlier returns the earlier turns that a Planner sees.
 func (p *Planning) earlier() []string {
 	var turns []string
 	for _, text := range p.Earlier[:min(p.Turns, len(p.Earlier))] {
@@ -132,7 +131,7 @@ func (p *Planning) earlier() []string {
 	return turns
 }
 
-// distinct returns those of planned queries that are searched beside text.
+// distinct returns the planned queries to search beside text.
 func (p *Planning) distinct(text string, planned []string, hasTerms func(string) bool) (further []string) {
 	seen := []string{strings.ToLower(text)}
 	for _, query := range planned {
@@ -145,7 +144,7 @@ func (p *Planning) distinct(text string, planned []string, hasTerms func(string)
 	return further
 }
 
-// printable has a space for each control character.
+// printable replaces each control character by a space.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -155,7 +154,7 @@ func printable(text string) string {
 	}, strings.ToValidUTF8(text, " "))
 }
 
-// cut returns a planned query, or its beginning up to the end of a word.
+// cut shortens a planned query to MaxPlannedBytes, at the end of a word.
 func cut(query string) string {
 	if len(query) <= MaxPlannedBytes {
 		return query

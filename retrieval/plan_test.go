@@ -16,21 +16,21 @@ import (
 	"sidenote/retrieval"
 )
 
-// A planner is a Planner made of a function.
+// A planner adapts a function to a Planner.
 type planner func(context.Context, retrieval.Question) (retrieval.Plan, error)
 
 func (p planner) Plan(ctx context.Context, q retrieval.Question) (retrieval.Plan, error) {
 	return p(ctx, q)
 }
 
-// says answers with queries.
+// says returns a planner that answers with queries.
 func says(queries ...string) planner {
 	return func(context.Context, retrieval.Question) (retrieval.Plan, error) {
 		return retrieval.Plan{Queries: queries}, nil
 	}
 }
 
-// planned asks Prepare for a question under a planning of three queries in four seconds.
+// planned runs Prepare for a question, with a planning of three queries in four seconds.
 func planned(by planner, text string, change func(*retrieval.Planning)) (asked *retrieval.Query, res retrieval.Result) {
 	p := retrieval.Planning{Planner: by, PlanSettings: retrieval.PlanSettings{Model: "small", MaxQueries: 3, Turns: 2, Timeout: 4 * time.Second}}
 	if change != nil {
@@ -40,7 +40,7 @@ func planned(by planner, text string, change func(*retrieval.Planning)) (asked *
 	return asked, res
 }
 
-// Each way in which a planner can fail has its name, and the question is searched alone.
+// Each failure of a planner has a reason, and then only the question is searched.
 func TestPlanReasons(t *testing.T) {
 	fails := func(err error) planner {
 		return func(context.Context, retrieval.Question) (retrieval.Plan, error) {
@@ -83,7 +83,7 @@ func TestPlanReasons(t *testing.T) {
 	}
 }
 
-// Of a plan those queries are searched that say something else; never more than the policy has.
+// Planned queries are searched if they differ, up to the policy's limit.
 func TestPlanQueries(t *testing.T) {
 	long := strings.Repeat("wörd ", 200)
 	for name, c := range map[string]struct{ planned, want []string }{
@@ -106,7 +106,7 @@ func TestPlanQueries(t *testing.T) {
 	}
 }
 
-// A planner may say that nothing need be searched, where the policy lets it.
+// A planner may skip the search if the policy allows it.
 func TestPlanSkip(t *testing.T) {
 	skip := planner(func(context.Context, retrieval.Question) (retrieval.Plan, error) {
 		return retrieval.Plan{Skip: true}, nil
@@ -121,7 +121,7 @@ func TestPlanSkip(t *testing.T) {
 	}
 }
 
-// A planner sees the question and as many earlier texts as the policy says; it is not asked where
+// A planner gets the question and as many earlier turns as the policy says; it is not called if
 // there is nothing to search for.
 func TestPlanQuestion(t *testing.T) {
 	var got *retrieval.Question
@@ -140,8 +140,8 @@ func TestPlanQuestion(t *testing.T) {
 	}
 }
 
-// The queries of a plan are searched beside the question: each chunk counts once, the question
-// weighs most, and what each query found is judged by that query's floor.
+// The queries of a plan are searched beside the question: each chunk is found once, the question
+// weighs most, and each query's results are judged by its own floor.
 func TestPipelineFusesQueries(t *testing.T) {
 	found := map[string][]retrieval.Source{
 		"question": {chunk("both.md", 0, 4, "found by both"), chunk("asked.md", 0, 6, "found by the question"), chunk("weak.md", 0, 1, "too weak"), chunk("better.md", 0, 1.9, "below the floor of the question")},
@@ -182,8 +182,9 @@ func TestPipelineFusesQueries(t *testing.T) {
 	}
 }
 
-// A plan makes no answer worse: where its query is late or fails, what the question found is there
-// without a reason, and not cached as whole; where the question fails, what the plan found is used.
+// A plan never makes an answer worse: if its query is late or fails, the question's results are
+// returned without a reason, and not cached as complete; if the question fails, the plan's results
+// are used.
 func TestPipelineSearchesOfAPlanFail(t *testing.T) {
 	good := has(1, chunk("a.md", 0, 5, "an answer"))
 	for name, c := range map[string]struct {
@@ -212,8 +213,8 @@ func TestPipelineSearchesOfAPlanFail(t *testing.T) {
 	}
 }
 
-// A base that changes between two searches of one plan is told in both states, so that the
-// result is not cached as that of either.
+// If a base changes between two searches of a plan, both generations are returned, so that the
+// result is cached for neither.
 func TestPipelineTellsGenerationsOfAPlan(t *testing.T) {
 	q := asking("a")
 	q.Further = []string{"more"}

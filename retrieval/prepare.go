@@ -12,42 +12,42 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Prepare comes before every cache. It turns questions that mean the same into the same
-// Query, and answers those that need no search:
+// Prepare runs before every cache. It normalizes queries, so that questions with the same meaning
+// become the same Query, and answers those that need no search:
 //
-//   - Text in NFKC with folded white space, and of Previous the turns that join the
-//     search, likewise, with their weights; none for a question that stands alone, so that
-//     what was said before it changes neither its answer nor its cache key.
-//   - Bases (the caller gives ids only) with their generations, sorted, each once;
-//     unknown ones are dropped. None left is ReasonNoKnowledge.
-//   - Bases without a whole index are left out: the Result is then Partial with
-//     ReasonIndexing or ReasonState, unless there is a worse reason. If that is all of them,
+//   - Text becomes NFKC with folded white space. Previous keeps only the turns that join the
+//     search, likewise, with their weights; it is empty for a question that stands alone, so
+//     that earlier turns change neither its answer nor its cache key.
+//   - Bases (the caller sets ids only) get their generations, sorted and without duplicates;
+//     unknown ones are dropped. If none is left, the Reason is ReasonNoKnowledge.
+//   - Bases without a complete index are left out: the Result is then Partial with
+//     ReasonIndexing or ReasonState, unless there is a worse reason. If no base is left,
 //     the error wraps ErrUnavailable.
-//   - No term in Text and Previous is ReasonNoQueryTerms.
-//   - Planning is asked for Further. If nothing need be searched by its plan, that is
+//   - If Text and Previous have no term, the Reason is ReasonNoQueryTerms.
+//   - Planning sets Further. If the plan says that no search is needed, the Reason is
 //     ReasonPlannerSkip.
-//   - With Planning.Replan that is asked only where what the question finds is ambiguous, and Next
-//     is asked twice then.
-//   - Settings that make no sense become the defaults.
+//   - With Planning.Replan, the planner runs only if the first search is graded ambiguous; if
+//     it plans further queries, Next is called a second time.
+//   - Invalid settings are replaced by the defaults.
 //
-// All its fields but Unready are required.
+// All fields but Unready are required.
 type Prepare struct {
 	Next Retriever
-	// Ref returns the base of an id in its present generation, "" while its first index
-	// is not whole; false where there is no such base.
+	// Ref returns the base with an id in its current generation, which is "" until its first index
+	// is complete; false if there is no such base.
 	Ref func(id string) (Ref, bool)
-	// HasTerms tells whether there is anything to search for in a text, by the analyser of the
-	// bases. It is asked before the cache, and texts can be long.
+	// HasTerms reports whether a text has searchable terms, by the analyser of the bases. It runs
+	// before the cache, on texts that can be long.
 	HasTerms func(text string) bool
-	// Join returns which of the earlier turns join the search for text, with their weights; nil
-	// if it stands alone. It is given the turns in the order of Query.Previous.
+	// Join returns the earlier turns that join the search for text, with their weights; nil if
+	// text stands alone. The turns are in the order of Query.Previous.
 	Join func(text string, earlier iter.Seq[string]) []Turn
-	// Unready returns why a base has no generation: ReasonIndexing or ReasonState. If it is nil,
-	// the reason is ReasonIndexing.
+	// Unready returns why a base has no generation: ReasonIndexing or ReasonState. nil means
+	// always ReasonIndexing.
 	Unready func(base string) Reason
 }
 
-// Retrieve completes q and asks Next.
+// Retrieve completes q and calls Next.
 func (p *Prepare) Retrieve(ctx context.Context, q Query) (res Result, err error) {
 	err = p.Find(ctx, &q, &res)
 	return res, err
@@ -81,7 +81,7 @@ func (p *Prepare) Find(ctx context.Context, q *Query, res *Result) error {
 	return err
 }
 
-// unready returns the worst reason why bases have no index.
+// unready returns the worst reason for which bases have no index.
 func (p *Prepare) unready(bases []Ref) Reason {
 	reason := ReasonIndexing
 	for _, ref := range bases {
@@ -92,7 +92,7 @@ func (p *Prepare) unready(bases []Ref) Reason {
 	return reason
 }
 
-// search asks Next, for a plan's queries, too.
+// search calls Next, after planning if the query asks for it.
 func (p *Prepare) search(ctx context.Context, q *Query, res *Result) error {
 	ask := q.Planning
 	if q.Planning = nil; ask == nil {
@@ -117,8 +117,8 @@ func (p *Prepare) search(ctx context.Context, q *Query, res *Result) error {
 	return err
 }
 
-// again searches once more, for the queries of a plan, too. What the first search found stays where
-// there are none, or where what they find is not graded.
+// again searches once more, with the queries of a plan. The result of the first search stays if
+// there are no such queries, or if the second result is not graded.
 func (p *Prepare) again(ctx context.Context, q *Query, ask *Planning, res *Result) {
 	further, _, done := ask.plan(ctx, q.Text, p.HasTerms)
 	res.Planned = &done
@@ -142,7 +142,7 @@ func (p *Prepare) again(ctx context.Context, q *Query, ask *Planning, res *Resul
 	res.Lookups = slices.Concat(first.Lookups, second.Lookups)
 }
 
-// next asks Next, and tells of what was kept what came of grading it.
+// next calls Next, and reports the grading of a cached result too.
 func (p *Prepare) next(ctx context.Context, q *Query, res *Result) error {
 	grading := q.Grading
 	err := Find(ctx, p.Next, q, res)
@@ -150,7 +150,7 @@ func (p *Prepare) next(ctx context.Context, q *Query, res *Result) error {
 	return err
 }
 
-// Locate finds texts as Next does.
+// Locate calls Next, which must be a Locator.
 func (p *Prepare) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
 	next, ok := p.Next.(Locator)
 	if !ok {
@@ -159,8 +159,8 @@ func (p *Prepare) Locate(ctx context.Context, q Query, hits []*Source) (Texts, e
 	return next.Locate(ctx, q, hits)
 }
 
-// bases looks up the bases of a query, and sorts them: their order means nothing, so it
-// must not change the cache key.
+// bases looks up the bases of a query and sorts them, so that their order does not change the
+// cache key.
 func (p *Prepare) bases(asked []Ref) (ready, indexing []Ref) {
 	ready = make([]Ref, 0, len(asked))
 	for _, a := range asked {
@@ -181,8 +181,7 @@ func distinct(refs []Ref) []Ref {
 	return slices.CompactFunc(refs, func(a, b Ref) bool { return a.Knowledge == b.Knowledge })
 }
 
-// joined returns those of the earlier turns that join the search and have terms, nil if
-// there are none.
+// joined returns the earlier turns that join the search and have terms, nil if there are none.
 func (p *Prepare) joined(text string, earlier []Turn) []Turn {
 	if len(earlier) == 0 {
 		return nil
@@ -201,7 +200,7 @@ func (p *Prepare) joined(text string, earlier []Turn) []Turn {
 	return turns
 }
 
-// Fold returns text in NFKC, runs of white space as one space, none at the ends.
+// Fold returns text in NFKC, with runs of white space as one space and none at the ends.
 func Fold(text string) string {
 	if folded(text) {
 		return text
@@ -209,9 +208,9 @@ func Fold(text string) string {
 	return strings.Join(strings.Fields(norm.NFKC.String(text)), " ")
 }
 
-// folded recognises the plain ASCII that Fold would return as it is.
+// folded reports whether text is ASCII that Fold would return unchanged.
 func folded(text string) bool {
-	space := true // as if one stood before the text
+	space := true // as if a space preceded the text
 	for i := range len(text) {
 		c := text[i]
 		if c >= utf8.RuneSelf || c < ' ' || c == ' ' && space {

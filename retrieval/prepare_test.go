@@ -14,8 +14,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// prepared asks Prepare and returns what came out of it; asked is nil where no
-// search was made.
+// prepared runs Prepare and returns its result; asked is nil if Next was not called.
 func prepared(c catalog, q retrieval.Query, next retrieval.Result) (asked *retrieval.Query, res retrieval.Result, err error) {
 	p := &retrieval.Prepare{Ref: c.Ref, HasTerms: hasWords, Join: joinShort, Next: retrieval.Func(
 		func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
@@ -26,7 +25,7 @@ func prepared(c catalog, q retrieval.Query, next retrieval.Result) (asked *retri
 	return asked, res, err
 }
 
-// joinShort joins every turn before a question of fewer than three words.
+// joinShort joins all turns if the question has fewer than three words.
 func joinShort(text string, earlier iter.Seq[string]) (joined []retrieval.Turn) {
 	if len(words(text)) > 2 {
 		return nil
@@ -58,8 +57,7 @@ func TestPrepareText(t *testing.T) {
 	}
 }
 
-// The turns that join are folded and have terms; the weights that a caller gives mean
-// nothing.
+// The joined turns are folded and have terms; weights set by the caller are ignored.
 func TestPreparePrevious(t *testing.T) {
 	for name, c := range map[string]struct {
 		text     string
@@ -85,7 +83,7 @@ func TestPreparePrevious(t *testing.T) {
 	}
 }
 
-// Whoever folds a text twice, or folds its spaces first, gets the same text.
+// Folding is idempotent, also if spaces were folded first.
 func TestPrepareFoldsToOneForm(t *testing.T) {
 	piece := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 		" ", "\t", "\n", "\u00a0", "\u3000", "\u0085", "\u0301", "\u0308", "e", "ﬁ", "¨", "가", "ᄀ", "ᅡ", "\xff", "İ", "ǅ", "plain words",
@@ -124,7 +122,7 @@ func TestPrepareBases(t *testing.T) {
 		t.Errorf("with a base still indexing: %q, partial %v", res.Reason, res.Partial)
 	}
 	settings := retrieval.DefaultSettings()
-	settings.ScoreThreshold = 0 // which is one that a policy can mean
+	settings.ScoreThreshold = 0 // a valid value
 	if diff := cmp.Diff(settings, asked.Settings); diff != "" {
 		t.Errorf("settings without values (-want +got):\n%s", diff)
 	}
@@ -157,8 +155,8 @@ func TestPrepareAnswersWithoutSearch(t *testing.T) {
 	}
 }
 
-// The reason is state if the state folder is why a base has no index, also beside bases that are
-// being indexed or searched. A search that fails is a worse reason.
+// The reason is ReasonState if a base has no index because of the state folder, even if other
+// bases are being indexed or searched. A failed search is a worse reason.
 func TestPrepareTellsAnUnusableState(t *testing.T) {
 	c := catalog{"a": "1", "young": "", "lost": ""}
 	found := retrieval.Result{Reason: retrieval.ReasonNoMatch}

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// An Excluded is a candidate that fell, and why.
+// An Excluded is a candidate that is not among the sources, and why.
 type Excluded struct {
-	Knowledge, Doc string // as in a Source, and so are the next ones
+	Knowledge, Doc string // these and the following as in a Source
 	Chunk          int
 	Name, Section  string
 	Score          float64
@@ -19,11 +19,11 @@ type Excluded struct {
 	At             Place
 
 	Reason ExcludeReason
-	Least  float64 // of ExcludedScore: the score that it would take
-	Detail string  // of others, for people: "duplicate of leave.md#3"
+	Least  float64 // with ExcludedScore: the minimum score
+	Detail string  // with other reasons, for people: "duplicate of leave.md#3"
 }
 
-// Why says for people why the candidate fell, such as "score 1.1 < 3.0".
+// Why returns the reason for people, such as "score 1.1 < 3.0".
 func (x *Excluded) Why() string {
 	if x.Reason == ExcludedScore {
 		return scoreDetail(x.Score, x.Least)
@@ -31,27 +31,26 @@ func (x *Excluded) Why() string {
 	return x.Detail
 }
 
-// ExcludeReason says at which stage a candidate fell. It is a closed list and a metric label.
+// ExcludeReason is the stage that excluded a candidate. It is a closed list and a metric label.
 type ExcludeReason string
 
-// The reasons why a candidate is not among the sources of a search.
+// The reasons for which a candidate is not among the sources of a search.
 const (
-	ExcludedScore    ExcludeReason = "score"        // under the threshold
-	ExcludedDup      ExcludeReason = "duplicate"    // Jaccard >= 0.8 with a better one, which Detail names
-	ExcludedDocument ExcludeReason = "per_document" // document has its share already
+	ExcludedScore    ExcludeReason = "score"        // below the threshold
+	ExcludedDup      ExcludeReason = "duplicate"    // Jaccard >= 0.8 with a better one, named by Detail
+	ExcludedDocument ExcludeReason = "per_document" // limit per document reached
 	ExcludedTopK     ExcludeReason = "top_k"        // list was full
-	ExcludedRerank   ExcludeReason = "rerank"       // under the threshold of a Reranker
+	ExcludedRerank   ExcludeReason = "rerank"       // below the threshold of the Reranker
 	ExcludedGrade    ExcludeReason = "grade"        // irrelevant
 )
 
-// DuplicateOf tells whether a candidate fell because another one, a chunk of a document in a base,
-// says the same.
+// DuplicateOf reports whether the candidate was excluded as a duplicate of the given chunk.
 func (x *Excluded) DuplicateOf(knowledge, doc string, chunk int) bool {
 	return x.Reason == ExcludedDup && x.Detail == duplicateDetail(x.Knowledge, knowledge, doc, chunk)
 }
 
-// duplicateDetail is the Detail of a chunk of a base that says the same as a better one, which is
-// in the base better.
+// duplicateDetail is the Detail of a chunk in the base knowledge that duplicates a chunk in the
+// base better.
 func duplicateDetail(knowledge, better, doc string, chunk int) string {
 	if better != knowledge {
 		return fmt.Sprintf("duplicate of %s#%d in %s", doc, chunk, better)
@@ -59,8 +58,8 @@ func duplicateDetail(knowledge, better, doc string, chunk int) string {
 	return fmt.Sprintf("duplicate of %s#%d", doc, chunk)
 }
 
-// scoreDetail writes "score 1.1 < 3.0", with as many decimals as it takes to
-// show the difference.
+// scoreDetail returns text such as "score 1.1 < 3.0", with as many decimals as are needed to show
+// the difference.
 func scoreDetail(score, threshold float64) string {
 	const most = 6
 	for decimals := 1; ; decimals++ {

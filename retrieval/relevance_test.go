@@ -19,8 +19,7 @@ func TestRelevance(t *testing.T) {
 	}
 }
 
-// Whatever the score, the relevance is in [0,1) and in the order of scores, and
-// leads back to the score.
+// For every score the relevance is in [0,1), monotonic, and can be converted back.
 func TestRelevanceLeadsBack(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		a, b, floor := rapid.Float64().Draw(r, "a"), rapid.Float64().Draw(r, "b"), rapid.Float64().Draw(r, "floor")

@@ -13,26 +13,25 @@ import (
 	"unicode/utf8"
 )
 
-// The lengths that a Reranker is given; of longer texts their beginnings are.
+// Longer texts are cut to these lengths for a Reranker.
 const (
 	maxRerankQuery    = 2 << 10 // bytes
 	maxRerankDocument = 4 << 10
 )
 
-// RerankSettings are the part of a policy that reranking reads. The zero RerankSettings rerank
-// nothing.
+// RerankSettings are the part of a policy that reranking reads. The zero value disables reranking.
 type RerankSettings struct {
-	Upstream  string        // that is asked
-	Address   string        // of Upstream: what another one of that name scores is not the same
-	Model     string        // that scores; "" is the only one that Upstream has
-	Dialect   string        // that Upstream speaks
-	Documents int           // candidates that are scored at most; 0: nothing is reranked
-	Threshold float64       // least score of a Reranker, in place of the thresholds of bases; 0: those hold
-	Timeout   time.Duration // of the scores
+	Upstream  string        // name of the upstream to ask
+	Address   string        // of Upstream; part of the key, since another address may score differently
+	Model     string        // model that scores; "": the only one of Upstream
+	Dialect   string        // API dialect of Upstream
+	Documents int           // maximum number of candidates to score; 0: no reranking
+	Threshold float64       // minimum rerank score, replacing the thresholds of bases; 0: those apply
+	Timeout   time.Duration // for the scores
 }
 
-// Unasked is what came of reranking where nobody was asked: the order is that of an answer that
-// was kept, or there was nothing to order.
+// Unasked returns the report for a search in which the Reranker was not asked: the order is that
+// of a cached answer, or there was nothing to order. It returns nil if reranking is disabled.
 func (s RerankSettings) Unasked(kept bool) *Reranked {
 	if s.Documents == 0 {
 		return nil
@@ -44,60 +43,60 @@ func (s RerankSettings) Unasked(kept bool) *Reranked {
 	return r
 }
 
-// A Reranker says how relevant documents are to a query, the higher the more, mostly between 0
-// and 1. It returns as many scores as documents, all finite, in their order. Its error wraps
-// ErrNotAsked where nobody was asked, and ErrBadScores where the answer is no such list. It
-// returns by ctx's deadline and is safe for concurrent use.
+// A Reranker scores the relevance of documents to a query; higher is better, usually between 0 and
+// 1. It returns one finite score for each document, in their order. Its error wraps ErrNotAsked if
+// no service was asked, and ErrBadScores if the answer is not such a list. It returns by ctx's
+// deadline and is safe for concurrent use.
 type Reranker interface {
 	Rerank(ctx context.Context, query string, documents []string) ([]float64, error)
 }
 
-// A Keeper is a Reranker that tells whether the scores which it returned last were kept: they are
-// of an earlier request, or of another one that asked the same.
+// A Keeper is a Reranker that reports whether its last scores came from a cache or were shared
+// with a concurrent request.
 type Keeper interface{ Kept() bool }
 
-// kept tells whether a Reranker's last scores were.
+// kept reports whether a Reranker's last scores were cached or shared.
 func kept(r Reranker) bool {
 	k, ok := r.(Keeper)
 	return ok && k.Kept()
 }
 
-// ErrBadScores is an answer of a Reranker's service that does not score each document once.
+// ErrBadScores says that a service's answer does not score each document exactly once.
 var ErrBadScores = errors.New("the answer does not score each document once")
 
 // A Reranking asks a Reranker after a search.
 type Reranking struct {
 	RerankSettings
-	Reranker Reranker // nil: nobody is asked
+	Reranker Reranker // nil: not asked
 }
 
-// RerankReason says what came of reranking. It is a closed list and a metric label.
+// RerankReason is the outcome of reranking. It is a closed list and a metric label.
 type RerankReason string
 
-// The reasons. With all but RerankOK the order is that of the search.
+// The outcomes. With all but RerankOK the order is that of the search.
 const (
-	RerankDisabled RerankReason = "disabled" // nobody was asked: nothing to order, or no room in a budget
+	RerankDisabled RerankReason = "disabled" // not asked: nothing to order, or a budget is spent
 	RerankTimeout  RerankReason = "timeout"
-	RerankError    RerankReason = "error"   // it failed, or is known to
-	RerankInvalid  RerankReason = "invalid" // its answer does not score each document once
+	RerankError    RerankReason = "error"   // the service failed, or its circuit breaker is open
+	RerankInvalid  RerankReason = "invalid" // the answer does not score each document once
 	RerankOK       RerankReason = "ok"
 )
 
-// StageRerank is a Stage: the order of what was found by a Reranker.
+// StageRerank is the ordering of candidates by a Reranker.
 const StageRerank Stage = "rerank"
 
-// Reranked is what came of reranking, for the record.
+// Reranked reports the reranking of a search.
 type Reranked struct {
 	Upstream  string        `json:"upstream"`
 	Model     string        `json:"model,omitempty"`
-	Documents int           `json:"documents"` // that were sent; 0 where nobody was asked
+	Documents int           `json:"documents"` // sent to the Reranker; 0 if it was not asked
 	Reason    RerankReason  `json:"reason"`
-	Kept      bool          `json:"kept,omitempty"` // the scores were, see Keeper
+	Kept      bool          `json:"kept,omitempty"` // cached scores, see Keeper
 	Took      time.Duration `json:"-"`
 }
 
-// Failed says why the order that a policy asks for is missing; "" if it is not. What lacks it is
-// never kept.
+// Failed returns why the policy's reranking failed; "" if it did not. An answer without it is
+// never cached.
 func (r *Reranked) Failed() RerankReason {
 	if r == nil || r.Documents == 0 || r.Reason == RerankOK {
 		return ""
@@ -105,7 +104,7 @@ func (r *Reranked) Failed() RerankReason {
 	return r.Reason
 }
 
-// reason is RerankDisabled where nothing is reranked.
+// reason returns Reason, or RerankDisabled if nothing was reranked.
 func (r *Reranked) reason() RerankReason {
 	if r == nil {
 		return RerankDisabled
@@ -113,21 +112,21 @@ func (r *Reranked) reason() RerankReason {
 	return r.Reason
 }
 
-// rerank puts the best of the ranked candidates into the order of a Reranker's scores, in front of
-// the others. Without scores the order stays. An error is an *unreadableAnswer.
+// rerank moves the best of the ranked candidates to the front, in the order of a Reranker's
+// scores. Without scores the order stays. An error is an *unreadableAnswer.
 func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, error) {
 	by := s.reranking
 	if by == nil {
 		return nil, nil
 	}
-	var judged []int // of ranked
+	var judged []int // indices into ranked
 	for i := range s.ranked {
 		if len(judged) < by.Documents && (by.Threshold > 0 || s.ranked[i].passes()) {
 			judged = append(judged, i)
 		}
 	}
 	done := by.Unasked(false)
-	if len(judged) == 0 || len(judged) == 1 && by.Threshold == 0 && !s.graded { // there is nothing to order
+	if len(judged) == 0 || len(judged) == 1 && by.Threshold == 0 && !s.graded { // nothing to order
 		return done, nil
 	}
 	documents, err := s.documents(answers, judged)
@@ -161,7 +160,7 @@ func (s *selection) rerank(ctx context.Context, answers []answer) (*Reranked, er
 	return done, nil
 }
 
-// documents returns what a Reranker reads of some of the ranked candidates.
+// documents returns the texts that a Reranker reads of some of the ranked candidates.
 func (s *selection) documents(answers []answer, of []int) ([]string, error) {
 	whole := make([]Source, len(of))
 	for n, i := range of {
@@ -188,13 +187,13 @@ func (s *selection) documents(answers []answer, of []int) ([]string, error) {
 	return documents, nil
 }
 
-// document is what a Reranker reads of a source: name, section and text.
+// document returns what a Reranker reads of a source: name, section and text.
 func document(src *Source) string {
 	lines := slices.DeleteFunc([]string{src.Name, src.Section, src.Text}, func(line string) bool { return line == "" })
 	return beginning(strings.Join(lines, "\n"), maxRerankDocument)
 }
 
-// askScores asks a Reranker, whose panic is an error, and whose scores are one for each document.
+// askScores calls a Reranker and checks its scores. A panic becomes an error.
 func askScores(ctx context.Context, by Reranker, query string, documents []string) (scores []float64, err error) {
 	if by == nil {
 		return nil, ErrNotAsked
@@ -214,7 +213,7 @@ func askScores(ctx context.Context, by Reranker, query string, documents []strin
 	return scores, nil
 }
 
-// beyond says why a candidate falls by its score; "" if it does not.
+// beyond returns why a candidate is excluded by its rerank score; "" if it is not.
 func (r *Reranking) beyond(c *candidate) string {
 	if r == nil || r.Threshold == 0 || !c.judged || c.score >= r.Threshold {
 		return ""
@@ -222,13 +221,13 @@ func (r *Reranking) beyond(c *candidate) string {
 	return "rerank score " + shortOf(c.score, r.Threshold)
 }
 
-// shortOf writes "0.1 < 0.5".
+// shortOf returns text such as "0.1 < 0.5".
 func shortOf(score, least float64) string {
 	return strconv.FormatFloat(score, 'g', 3, 64) + " < " + strconv.FormatFloat(least, 'g', 3, 64)
 }
 
-// rerankQuery is what a Reranker compares documents with: the question behind the turns that join
-// it, as they were said.
+// rerankQuery returns the text that a Reranker compares documents with: the earlier turns that
+// join the question, oldest first, then the question.
 func (q *Query) rerankQuery() string {
 	text := beginning(q.Text, maxRerankQuery)
 	for _, turn := range q.Previous {
@@ -237,7 +236,7 @@ func (q *Query) rerankQuery() string {
 	return text
 }
 
-// beginning returns a text, or so many bytes of it at most.
+// beginning returns text cut to at most most bytes, at a rune boundary.
 func beginning(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -17,14 +17,14 @@ import (
 	"sidenote/retrieval"
 )
 
-// A scorer is a Reranker made of a function.
+// A scorer adapts a function to a Reranker.
 type scorer func(ctx context.Context, query string, documents []string) ([]float64, error)
 
 func (s scorer) Rerank(ctx context.Context, query string, documents []string) ([]float64, error) {
 	return s(ctx, query, documents)
 }
 
-// gives scores documents by a word in them, all others 0.
+// gives returns a scorer that scores documents by a word in them, others 0.
 func gives(scores map[string]float64) scorer {
 	return func(_ context.Context, _ string, documents []string) ([]float64, error) {
 		out := make([]float64, len(documents))
@@ -43,8 +43,8 @@ func reranking(by retrieval.Reranker) *retrieval.Reranking {
 	return &retrieval.Reranking{Reranker: by, RerankSettings: retrieval.RerankSettings{Upstream: "scorer", Model: "m", Documents: 50, Timeout: time.Second}}
 }
 
-// An oracle among the candidates is among the first sources, however low the search ranked it: the
-// reranked list reaches the recall of its candidates. Words are those of the search, none are new.
+// With a perfect Reranker the relevant candidate is among the first sources, however low the
+// search ranked it: the result reaches the recall of its candidates.
 func TestRerankReachesTheRecallOfItsCandidates(t *testing.T) {
 	var list []retrieval.Source
 	for i := range 50 {
@@ -80,8 +80,8 @@ func TestRerankReachesTheRecallOfItsCandidates(t *testing.T) {
 	}
 }
 
-// Whatever a Reranker does, the answer is that of the search, which says what happened and is not
-// whole.
+// If a Reranker fails, the answer has the order of the search, reports the failure and is not
+// cacheable.
 func TestRerankFails(t *testing.T) {
 	p := engines{
 		"a": has(2, chunk("a.md", 0, 9, "first words"), chunk("b.md", 0, 5, "second text"), chunk("c.md", 0, 1, "too weak")),
@@ -112,7 +112,7 @@ func TestRerankFails(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.Reranking = reranking(c.by)
-			q.Reranking.Threshold = 0.5 // which nothing is judged by
+			q.Reranking.Threshold = 0.5 // without effect, as nothing is scored
 			start := time.Now()
 			res, err := p.Retrieve(t.Context(), q)
 			if took := time.Since(start); err != nil || took > time.Second {
@@ -132,8 +132,8 @@ func scoring(scores []float64, err error) scorer {
 	return func(context.Context, string, []string) ([]float64, error) { return scores, err }
 }
 
-// A threshold of the Reranker's takes the place of the bases' own, for what it has judged; without
-// one it judges what has passed those.
+// A rerank threshold replaces the thresholds of bases for scored candidates; without one only
+// candidates above those are reranked.
 func TestRerankThreshold(t *testing.T) {
 	p := engines{"a": has(2, chunk("a.md", 0, 9, "alpha"), chunk("b.md", 0, 5, "beta"), chunk("c.md", 0, 1, "gamma"), chunk("d.md", 0, 0.5, "delta"))}.pipeline()
 	scores := gives(map[string]float64{"alpha": .1, "beta": .6, "gamma": .9, "delta": .8})
@@ -141,7 +141,7 @@ func TestRerankThreshold(t *testing.T) {
 		threshold float64
 		documents int
 		want      string
-		scores    string // of what is in, then of what fell
+		scores    string // of the sources; of the excluded candidates
 	}{
 		"the bases'":  {0, 50, "in  a/b.md#0\nin  a/a.md#0\nout a/c.md#0 score: score 1.0 < 2.0\nout a/d.md#0 score: score 0.5 < 2.0\n4 retrieved, 4 unique", " 0.6 0.1; - -"},
 		"its own":     {.5, 50, "in  a/c.md#0\nin  a/d.md#0\nin  a/b.md#0\nout a/a.md#0 rerank: rerank score 0.1 < 0.5\n4 retrieved, 4 unique", " 0.9 0.8 0.6; 0.1"},
@@ -161,7 +161,7 @@ func TestRerankThreshold(t *testing.T) {
 	}
 }
 
-// rerankScores are those of sources, and behind a semicolon of what fell.
+// rerankScores formats the scores of sources and, after a semicolon, of excluded candidates.
 func rerankScores(res retrieval.Result) (text string) {
 	add := func(score *float64) {
 		if score == nil {
@@ -180,9 +180,9 @@ func rerankScores(res retrieval.Result) (text string) {
 	return text
 }
 
-// A Reranker reads name, section and text of each candidate, also of those whose texts the engine
-// keeps, and the question with what joins it; neither is longer than it has to be. It is not asked
-// where there is nothing to order.
+// A Reranker gets name, section and text of each candidate, even if its engine keeps the text, and
+// the question with the turns that join it, all cut to their limits. It is not called if there is
+// nothing to order.
 func TestRerankReads(t *testing.T) {
 	long := chunk("long.md", 0, 8, strings.Repeat("wörd ", 2000))
 	named := chunk("a.md", 0, 9, "its text")
@@ -197,7 +197,7 @@ func TestRerankReads(t *testing.T) {
 	q.Text, q.Previous = strings.Repeat("how long ", 20000), []retrieval.Turn{{Text: "last"}, {Text: "first"}}
 	q.Reranking = reranking(record)
 	res, err := engines{"a": has(2, named, long)}.pipeline().Retrieve(t.Context(), q)
-	if err != nil || len(res.Sources) != 2 || res.Sources[0].Doc != "a.md" { // equal scores leave the order
+	if err != nil || len(res.Sources) != 2 || res.Sources[0].Doc != "a.md" { // equal scores keep the order
 		t.Fatalf("%v, %v", res.Sources, err)
 	}
 	if !strings.HasPrefix(query, "first\nlast\nhow long ") || len(query) > 3000 {
@@ -215,7 +215,7 @@ func TestRerankReads(t *testing.T) {
 	}
 }
 
-// Bases are asked without the reranking: candidates are the same for all policies.
+// Bases get queries without Reranking, so that all policies share their candidates.
 func TestRerankIsNotOfBases(t *testing.T) {
 	q := asking("a")
 	q.Reranking = reranking(gives(nil))

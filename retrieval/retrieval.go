@@ -1,10 +1,9 @@
-// Package retrieval holds the words in which everyone talks about finding
-// sources (Query, Source, Result, Retriever, Counter) and the stages that turn
-// the answers of several knowledge bases into one short list: prepare, search,
-// threshold, dedupe, diversify, order.
+// Package retrieval defines the types of the search (Query, Source, Result, Retriever, Counter)
+// and the pipeline that turns the answers of several knowledge bases into one short list: prepare,
+// search, threshold, dedupe, diversify, order.
 //
-// Of ours it imports its filters only, and it knows nothing of HTTP, prompts or budgets:
-// engines live in its children, caching in package cache, rendering in package
+// It imports only the package filter of this project and knows nothing of HTTP, prompts or
+// budgets: engines are in its child packages, caching is in package cache, rendering in package
 // rewrite.
 package retrieval
 
@@ -17,87 +16,86 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// ErrUnavailable is wrapped by every error after which the caller may carry on
-// without sources: an engine that is down, broken or too late. "Nothing found"
-// is an answer, not an error.
+// ErrUnavailable is wrapped by every error after which the caller may continue without sources: an
+// engine that is down, broken or too slow. "Nothing found" is an answer, not an error.
 var ErrUnavailable = errors.New("retrieval unavailable")
 
-// A Ref names one knowledge base in one state.
+// A Ref names one generation of a knowledge base.
 type Ref struct {
 	Knowledge  string // id of the base, [a-z0-9_-]{1,64}
-	Generation string // digest of what it holds, lower-case hex; "" while it is still indexing
+	Generation string // digest of its contents, lower-case hex; "" until the first index is complete
 }
 
-// Settings are the part of a policy that search reads. It is a value: resolved
-// once per request and passed down.
+// Settings are the part of a policy that search reads. They are a value, resolved once per request
+// and passed down.
 type Settings struct {
-	TopK           int           // sources at most in the answer
-	NumCandidates  int           // chunks asked of each base, or of those that are joint together
-	MaxPerDocument int           // chunks of one document at most
-	ScoreThreshold float64       // least score, of any base; AutoThreshold: each base's own
-	Deadline       time.Duration // from the first search on; what has arrived by then is used
+	TopK           int           // maximum number of sources in the answer
+	NumCandidates  int           // chunks requested from each base, or from all joint bases together
+	MaxPerDocument int           // maximum number of chunks of one document
+	ScoreThreshold float64       // minimum score in every base; AutoThreshold: each base's own
+	Deadline       time.Duration // from the start of the search; only what has arrived by then is used
 
-	// DenseWeight is what vectors weigh in the scores of bases that have some, where words weigh
-	// the rest: above 0, up to 1. 0 is what was measured of each base.
+	// DenseWeight is the weight, in (0, 1], of vector scores in bases that have vectors; word
+	// scores get the rest. 0 means the weight measured for each base.
 	DenseWeight float64 `json:",omitempty"`
-	// Fusion is how words and vectors become one list, and how what is found by several engines, or
-	// for several queries, does.
+	// Fusion is how word and vector results are merged into one list, and so are the results of
+	// several engines or queries.
 	Fusion Fusion `json:",omitempty"`
-	// Thresholds are of bases that have one of their own in place of the calibrated floor;
-	// nobody changes them. A ScoreThreshold that is a score wins over them.
+	// Thresholds replace the calibrated floor of single bases. They must not be modified. A
+	// ScoreThreshold of 0 or more takes precedence over them.
 	Thresholds []Threshold `json:",omitempty"`
 }
 
-// A Threshold is the least Relevance of the sources of a base.
+// A Threshold is the minimum Relevance of the sources of a base.
 type Threshold struct {
 	Knowledge string // id of the base
 	Relevance float64
 }
 
-// AutoThreshold asks for the Threshold of each base or, where it has none, for its
-// calibrated floor.
+// AutoThreshold is the Settings.ScoreThreshold that selects the Threshold of each base or, if it
+// has none, its calibrated floor.
 const AutoThreshold = -1
 
-// DefaultSettings are 6 sources of 50 candidates, 3 a
-// document, calibrated threshold, 300 ms.
+// DefaultSettings returns 6 sources out of 50 candidates, at most 3 per document, the calibrated
+// threshold and a deadline of 300 ms.
 func DefaultSettings() Settings {
 	return Settings{TopK: 6, NumCandidates: 50, MaxPerDocument: 3, ScoreThreshold: AutoThreshold, Deadline: 300 * time.Millisecond}
 }
 
-// DefaultDenseWeight is what vectors weigh where nothing is said and nothing was measured, and the
-// most that is measured. By MiniLM nDCG@10 of SciFact is
-// .734, .732, .732, .724 and .710 for weights of .3, .4, .5, .6 and .7, that of Cranfield .434,
-// .438, .436, .429 and .426.
+// DefaultDenseWeight is the weight of vector scores where neither a policy nor a measurement sets
+// one, and the upper limit of measured weights. With MiniLM, nDCG@10 of SciFact is .734, .732,
+// .732, .724 and .710 for weights of .3, .4, .5, .6 and .7; that of Cranfield is .434, .438, .436,
+// .429 and .426.
 const DefaultDenseWeight = 0.5
 
-// A Query is one question to one or more bases of one tenant. Every field is part of the cache
-// key: two queries that differ anywhere never share an entry. Only Planning, which Prepare alone
-// reads, the Reranker and the Grader are not.
+// A Query is one question to one or more bases of one tenant. Every field is part of the cache key
+// except Planning (read by Prepare only), Reranking and Grading: two queries that differ in any
+// other field never share an entry.
 type Query struct {
 	Tenant   string
-	Filter   *filter.Filter // what this caller may see of the bases; nil is all of them
+	Filter   *filter.Filter // what this caller may see of the bases; nil: everything
 	Bases    []Ref
 	Text     string // the question; after Prepare in NFKC with folded white space
-	Previous []Turn // what the user said before, last first; after Prepare those turns that join the search
-	// Further are the queries of a plan, which are searched beside Text, each by itself: the planner
-	// has seen what was said before, so Previous joins Text only. Set by Prepare.
+	Previous []Turn // earlier user turns, last first; after Prepare only those that join the search
+	// Further holds the queries of a plan, each searched separately beside Text. Previous joins
+	// only Text, because the planner has already seen the earlier turns. Set by Prepare.
 	Further  []string
-	Planning *Planning // asks for Further; nil behind Prepare, and where nothing is planned
-	// Reranking orders what is found by all bases together; nil behind a Pipeline, and where
-	// nothing is reranked.
+	Planning *Planning // asks for Further; nil after Prepare, and without planning
+	// Reranking orders the candidates of all bases together; nil if nothing is reranked, and in
+	// the queries that a Pipeline sends to bases.
 	Reranking *Reranking
-	Grading   *Grading // of what is selected; nil likewise
+	Grading   *Grading // of the selected sources; nil likewise
 	Encoding  string   // token encoding of the model that will read the sources
 	Settings  Settings
 }
 
-// A Turn is what the user said earlier in a conversation.
+// A Turn is an earlier user message of the conversation.
 type Turn struct {
 	Text   string  // after Prepare in NFKC with folded white space
-	Weight float64 // of its terms, where those of the question have 1; set by Prepare
+	Weight float64 // of its terms, where terms of the question have 1; set by Prepare
 }
 
-// Turns returns what the user said, first turn first, as Query.Previous has it.
+// Turns converts user messages, first message first, to the order of Query.Previous.
 func Turns(said []string) []Turn {
 	var turns []Turn
 	for _, text := range slices.Backward(said) {
@@ -114,169 +112,166 @@ type Source struct {
 	Chunk       int    // ordinal of the chunk in its document, from 0
 	Name        string // title of the document
 	Section     string // heading path below the title, joined by " > "; "" at the top
-	Text        string // what the model reads, neutralised, no leading or trailing blank lines
-	Before      string // text of the chunk before (same document), optional context; "" at the start
-	After       string // text of the chunk after, likewise
-	Tokens      int    // of Text in the query's Encoding, exactly; 0 where unknown
+	Text        string // what the model reads, neutralised, without leading or trailing blank lines
+	Before      string // text of the previous chunk of the document, optional context; "" at the start
+	After       string // text of the next chunk, likewise
+	Tokens      int    // exact tokens of Text in the query's Encoding; 0 if unknown
 	Score       float64
-	Relevance   float64   // of Score among those of all bases, see Relevance; 0 from an engine
-	Arm         Arm       // that speaks most for the chunk, of an engine that has several
-	ByArm       ArmScores // of such an engine; zero where Arm is none
-	RerankScore *float64  // of a Reranker; nil where it scored no such chunk
-	GradeScore  *float64  // of a Grader, likewise
+	Relevance   float64   // Score on a scale shared by all bases, see Relevance; 0 from an engine
+	Arm         Arm       // the arm that contributes most to Score, if the engine has several
+	ByArm       ArmScores // scores by arm; zero if Arm is ArmNone
+	RerankScore *float64  // from a Reranker; nil if it did not score this chunk
+	GradeScore  *float64  // from a Grader; nil likewise
 	Grade       Grade
-	// Sketch is that of a Sketcher of Text's content terms, made at ingest; "" where the
-	// engine has none, and in what a Pipeline returns.
+	// Sketch is the Sketcher's sketch of the content terms of Text, made at ingest; "" if the
+	// engine has none, and in the Result of a Pipeline.
 	Sketch string
-	// At is for the engine. Where At.Kept is set, an engine leaves Name, Section, Text, Before,
-	// After, Tokens and Sketch empty: its Result's Texts have them.
+	// At is used by the engine only. If At.Kept is set, an engine leaves Name, Section, Text,
+	// Before, After, Tokens and Sketch empty; they are read from the Result's Texts.
 	At Place
 }
 
 // typeRAG is the Source.Type of a chunk of a knowledge base.
 const typeRAG = "rag"
 
-// Reason says why a Result is empty or not whole. It is a closed list.
+// Reason says why a Result is empty or incomplete. It is a closed list.
 type Reason string
 
-// The reasons a Result may carry; "" is a whole answer with at least one source.
+// The reasons of a Result; "" is a complete answer with at least one source.
 const (
 	ReasonNone         Reason = ""
-	ReasonNoQueryTerms Reason = "no-query-terms"    // nothing in the question to search for
-	ReasonNoKnowledge  Reason = "no-knowledge"      // no base to ask
-	ReasonPlannerSkip  Reason = "planner-skip"      // not searched: the planner says that nothing need be
+	ReasonNoQueryTerms Reason = "no-query-terms"    // the question has no searchable terms
+	ReasonNoKnowledge  Reason = "no-knowledge"      // no base to search
+	ReasonPlannerSkip  Reason = "planner-skip"      // the planner says that no search is needed
 	ReasonNoMatch      Reason = "no-match"          // searched; nothing relevant
-	ReasonIrrelevant   Reason = "irrelevant"        // searched; all that was found is graded so
-	ReasonIndexing     Reason = "indexing"          // the first index is not whole yet
-	ReasonState        Reason = "state"             // the state folder cannot be used, so there is no index
+	ReasonIrrelevant   Reason = "irrelevant"        // searched; all sources were graded irrelevant
+	ReasonIndexing     Reason = "indexing"          // the first index is not complete yet
+	ReasonState        Reason = "state"             // the state folder is unusable, so there is no index
 	ReasonTimeout      Reason = "retrieval-timeout" // the deadline passed
 	ReasonError        Reason = "retrieval-error"   // an engine failed
 )
 
-// Failed tells a failure from an honest empty answer. Other bases may have answered
-// all the same.
+// Failed reports whether r is a failure rather than an empty answer. Other bases may still have
+// answered.
 func (r Reason) Failed() bool {
 	return r == ReasonIndexing || r == ReasonState || r == ReasonTimeout || r == ReasonError
 }
 
-// Searched tells a whole search, empty or not, from one that failed and from none.
+// Searched reports whether the search was complete, with or without sources.
 func (r Reason) Searched() bool {
 	return r == ReasonNone || r == ReasonNoMatch || r == ReasonIrrelevant
 }
 
-// A Stage is a part of a search that an answer can do without. It is a closed list.
+// A Stage is an optional part of a search. It is a closed list.
 type Stage string
 
-// StageEmbed is the vector of the question, which was late or could not be made.
+// StageEmbed is the embedding of the question.
 const StageEmbed Stage = "embed"
 
-// CacheState says how a cache took part in a Result.
+// CacheState says whether a Result came from a cache.
 type CacheState string
 
-// The ways a cache can take part.
+// The cache states.
 const (
 	CacheOff  CacheState = "off"
 	CacheMiss CacheState = "miss"
 	CacheHit  CacheState = "hit"
 )
 
-// A Lookup is what a cache of candidates said of one search.
+// A Lookup is the outcome of one lookup in a candidate cache.
 type Lookup struct {
-	Knowledge string // the base; of several that are searched as one, the first
-	Others    int    // of those
-	Query     int    // the query of the plan, from 1; 0: the question
+	Knowledge string // the base; the first one if several are searched as one
+	Others    int    // number of the other bases searched with it
+	Query     int    // number of the plan's query, from 1; 0: the question
 	State     CacheState
 	Key       uint32 // see Result.CacheKey
 }
 
-// A Result is an answer to a Query. It may be shared by many callers at once:
-// nobody changes it, neither its slices.
+// A Result is an answer to a Query. It may be shared by many callers at once: neither it nor its
+// slices may be modified.
 type Result struct {
 	Sources []Source     // best first, at most Settings.TopK (of an engine: NumCandidates)
-	Hits    []Hit        // of a Finder, in place of Sources; they name bases by their number in Bases
-	Fallen  ExcludedList // candidates that are no sources; of a pipeline, none from an engine
-	Bases   []Ref        // what was really searched, with the generation searched
-	Floor   float64      // of an engine: its calibrated least score; 0 is none
-	Reason  Reason       // why there is nothing, or why something is missing
-	Partial bool         // a base was late or failed: never cached as a whole answer
+	Hits    []Hit        // of a Finder, in place of Sources; Hit.Base is an index into Bases
+	Fallen  ExcludedList // candidates that are not sources; from a pipeline only, never from an engine
+	Bases   []Ref        // bases that were searched, with the generation searched
+	Floor   float64      // of an engine: its calibrated minimum score; 0: none
+	Reason  Reason       // why it is empty or incomplete
+	Partial bool         // a base was late or failed; never cached as a complete answer
 	Cache   CacheState
 
-	// CacheKey is the beginning of the digest of the key by which the cache was asked that Cache is of;
-	// 0 where none was.
+	// CacheKey is the first 4 bytes of the digest of the cache key that Cache is about; 0 if no
+	// cache was asked.
 	CacheKey uint32
-	// Lookups are those of the search by caches behind that one; nil where none was asked. They are
-	// never cached.
+	// Lookups are the lookups that the search made in the caches of candidates; nil if there were
+	// none. They are never cached.
 	Lookups []Lookup
 
-	// Provisional says that Floor is an estimate while the right one is being measured: the
-	// next answer may differ, and this one is never cached.
+	// Provisional says that Floor is an estimate until it has been measured. The next answer may
+	// differ, so this one is never cached.
 	Provisional bool
 
-	// Degraded names a stage without which the answer was made; "" for none. The next answer may
-	// have it, so this one is never cached.
+	// Degraded names the stage that failed, so that the answer was made without it; "" if none
+	// did. The next answer may differ, so this one is never cached.
 	Degraded Stage
-	// Unembedded is why the vector of the question is missing; "" if it is not.
+	// Unembedded is why the vector of the question is missing; "" if it is not missing.
 	Unembedded EmbedReason
-	// Late counts what had not come when its time was up, and may be there the next time: of a
-	// Pipeline the answers to its searches, and vectors of questions.
+	// Late counts what missed the deadline and may be there the next time: in a Pipeline's result,
+	// answers to its searches and vectors of questions.
 	Late int
 
-	// Texts are those of Sources or Hits that an engine keeps; nil where all came with the hits, and
-	// in what a Pipeline returns.
+	// Texts reads the texts of Sources or Hits that the engine keeps; nil if all texts are in the
+	// result, and in a Pipeline's result.
 	Texts Texts
 
 	Retrieved int // candidates of all bases together
-	Unique    int // of them, left after dedupe; of an engine: the same
+	Unique    int // candidates left after dedupe; from an engine the same as Retrieved
 
-	Took time.Duration // from the first search to the answer; of a hit: the look-up
+	Took time.Duration // from the start of the search to the answer; of a cache hit, the lookup
 
-	// Planned is what came of planning; nil where nothing is planned. It is never cached.
+	// Planned reports the planning; nil if nothing was planned. It is never cached.
 	Planned *Planned
-	// Reranked is what came of reranking; nil where nothing is reranked. It is never cached.
+	// Reranked reports the reranking; nil if nothing was reranked. It is never cached.
 	Reranked *Reranked
-	// Graded is what came of grading; nil where nothing is graded. It is never cached.
+	// Graded reports the grading; nil if nothing was graded. It is never cached.
 	Graded *Graded
 }
 
-// A Retriever answers a Query with at most as many sources as its settings
-// allow, best first. One knowledge base is a Retriever, the whole pipeline over
-// several is one, and so is a cache in front of either.
+// A Retriever answers a Query with at most as many sources as its settings allow, best first. A
+// knowledge base is a Retriever, and so are the pipeline over several bases and a cache in front
+// of either.
 //
-// An error wraps ErrUnavailable and leaves a Result that still says what is
-// known (Reason, Bases). Implementations are safe for concurrent use and
-// return by ctx's deadline.
+// An error wraps ErrUnavailable; the Result then still holds what is known (Reason, Bases).
+// Implementations are safe for concurrent use and return by ctx's deadline.
 type Retriever interface {
 	Retrieve(ctx context.Context, q Query) (Result, error)
 }
 
-// A Prompter is a Retriever that answers some questions at once: without waiting for anything,
-// and in less time than it takes to keep the answer or to hand the question to another
-// goroutine.
+// A Prompter is a Retriever that answers some queries without waiting, in less time than it takes
+// to store the answer in a cache or to start a goroutine.
 type Prompter interface {
-	// Prompt tells whether q, as Retrieve is given it, is such a question.
+	// Prompt reports whether q, as passed to Retrieve, is such a query.
 	Prompt(q *Query) bool
 }
 
-// Prompt tells whether r is a Prompter that answers q at once.
+// Prompt reports whether r is a Prompter that answers q at once.
 func Prompt(r Retriever, q *Query) bool {
 	p, ok := r.(Prompter)
 	return ok && p.Prompt(q)
 }
 
-// A Finder is a Retriever that answers in memory of its caller. A question passes several, whose
-// queries and results are large: copied from one to the next they would be most of what lies on a
+// A Finder is a Retriever that writes its answer into memory of the caller. A query passes through
+// several retrievers, and its values are large: copied between them, they would fill most of the
 // stack.
 type Finder interface {
-	// Find is Retrieve into res for a caller that alone gets the answer. It may change q, and
-	// does not keep it.
+	// Find is Retrieve into res, which is not shared with other callers. It may modify q, and does
+	// not retain it.
 	//
-	// Where res comes with room for Hits, an engine that keeps the texts of what it finds may answer
-	// with these in place of Sources, and in that room: a search finds dozens of chunks of which few
-	// are selected.
+	// If res.Hits has spare capacity, an engine that keeps the texts of its chunks may return hits
+	// in it instead of Sources: a search finds dozens of chunks, of which few are selected.
 	Find(ctx context.Context, q *Query, res *Result) error
 }
 
-// Find is r.Find, or r.Retrieve where r is no Finder.
+// Find calls r.Find, or r.Retrieve if r is not a Finder.
 func Find(ctx context.Context, r Retriever, q *Query, res *Result) (err error) {
 	if f, ok := r.(Finder); ok {
 		return f.Find(ctx, q, res)
@@ -285,18 +280,18 @@ func Find(ctx context.Context, r Retriever, q *Query, res *Result) (err error) {
 	return err
 }
 
-// Func is a Retriever made of a function.
+// Func adapts a function to a Retriever.
 type Func func(ctx context.Context, q Query) (Result, error)
 
 // Retrieve calls f.
 func (f Func) Retrieve(ctx context.Context, q Query) (Result, error) { return f(ctx, q) }
 
-// A Base is a knowledge base that can be searched: a Retriever that also tells
-// its present state. It answers queries whose Bases hold just itself.
+// A Base is a searchable knowledge base: a Retriever that also reports its current generation. It
+// answers queries whose Bases hold only itself.
 type Base interface {
 	Retriever
-	// Ref returns the base's id and present generation; the generation is "" until
-	// the first index is whole.
+	// Ref returns the base's id and current generation; the generation is "" until the first index
+	// is complete.
 	Ref() Ref
 }
 

@@ -10,11 +10,11 @@ import (
 	"sidenote/retrieval"
 )
 
-// A lent is an engine that puts what it finds into the memory that it is lent.
+// A lent is an engine that records the scratch memory it is given.
 type lent struct {
 	found func() finder
 	mu    *sync.Mutex
-	rooms *[][]retrieval.Hit // that it was lent
+	rooms *[][]retrieval.Hit // scratch memory of each call
 }
 
 func (l lent) note(room []retrieval.Hit) {
@@ -33,11 +33,11 @@ func (l lent) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Resul
 	return l.found().Find(ctx, q, res)
 }
 
-// Memory is lent to an engine that is asked in the caller's goroutine, and is empty whenever it
-// is lent. Nothing of a result changes when the next search uses it.
+// An engine called in the caller's goroutine gets scratch memory, which is always empty. Results
+// do not change when a later search reuses it.
 func TestRoomIsLent(t *testing.T) {
 	var rooms [][]retrieval.Hit
-	var mu sync.Mutex // searches of two bases run side by side
+	var mu sync.Mutex // two bases are searched in parallel
 	n := 0
 	p := &retrieval.Pipeline{Terms: words, Punctual: true, Bases: func(id string) retrieval.Retriever {
 		return lent{mu: &mu, rooms: &rooms, found: func() finder {
@@ -90,7 +90,7 @@ func TestRoomIsLent(t *testing.T) {
 	}
 }
 
-// Who asks an engine without room for hits gets sources, whatever stands between.
+// Without capacity for hits an engine returns sources, even behind other retrievers.
 func TestSourcesWithoutRoom(t *testing.T) {
 	engine := finder{newLate(0, of("a", chunk("x", 0, .9, "ant")), of("a", chunk("y", 0, .8, "bee")))}
 	p := &retrieval.Prepare{Next: engine, Ref: catalog{"a": "1"}.Ref, HasTerms: hasWords, Join: joinShort}

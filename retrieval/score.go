@@ -5,24 +5,24 @@ import (
 	"math"
 )
 
-// An Arm is one way in which an engine finds candidates.
+// An Arm is one of the ways in which an engine finds candidates.
 type Arm string
 
-// The arms. A source of an engine that has one way only names none.
+// The arms. Sources of an engine with only one way have ArmNone.
 const (
 	ArmNone   Arm = ""
 	ArmWords  Arm = "bm25"   // by words
 	ArmVector Arm = "vector" // by the cosine of embeddings
-	ArmGiven  Arm = "given"  // by a caller who brings the source and does not say how it was found
+	ArmGiven  Arm = "given"  // supplied by a caller who does not say how it was found
 )
 
-// An ArmScores has the scores of a candidate by each arm, in the arm's own scale.
+// ArmScores holds the scores of a candidate by each arm, on the arm's own scale.
 type ArmScores struct {
-	Words  float32 `json:"bm25,omitempty"`   // 0: it was not found by its words
-	Vector float32 `json:"vector,omitempty"` // the cosine; 0: it has no vector
+	Words  float32 `json:"bm25,omitempty"`   // 0: not found by words
+	Vector float32 `json:"vector,omitempty"` // cosine; 0: it has no vector
 }
 
-// A Scores is all numbers that a candidate has got; the fields are those of a Source.
+// Scores holds all scores of a candidate; the fields are those of a Source.
 type Scores struct {
 	Score, Relevance float64
 	Arm              Arm
@@ -33,20 +33,20 @@ type Scores struct {
 
 // The flags of packed scores.
 const (
-	scoreScaled    = 1 << iota // the score is a whole number of scoreUnits
-	scoreRelevance             // the relevance is that of the score with the floor
+	scoreScaled    = 1 << iota // the score is an integer multiple of scoreUnit
+	scoreRelevance             // the relevance follows from score and floor
 	scoreNone                  // the relevance is 0
-	scoreWords                 // the arm is ArmWords; the scores of arms follow
-	scoreVector                // likewise ArmVector
+	scoreWords                 // the arm is ArmWords; the scores by arm follow
+	scoreVector                // the arm is ArmVector, likewise
 	scoreReranked              // a reranker's score follows
 	scoreGraded                // a grader's score follows
 )
 
-// scoreUnit is the unit of the embedded engine's scores. Of a score that is a multiple of it the
-// number is written, which takes four bytes in place of eight.
+// scoreUnit is the unit of the embedded engine's scores. A multiple of it is written as an
+// integer, which takes four bytes instead of eight.
 const scoreUnit = 1.0 / (1 << 20)
 
-// Append appends them, of a search with some floor, in as few bytes as keep all their bits.
+// Append encodes the scores of a search with the given floor, without loss and in few bytes.
 func (s *Scores) Append(b []byte, floor float64) []byte {
 	flags, units := byte(0), int64(0)
 	if scaled := s.Score / scoreUnit; math.Abs(scaled) < 1<<53 {
@@ -126,5 +126,5 @@ func ReadScores(r *BinaryReader, floor float64) (s Scores) {
 	return s
 }
 
-// identical tells whether two numbers have the same bits.
+// identical reports whether two numbers have the same bits.
 func identical(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }

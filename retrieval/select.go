@@ -7,23 +7,23 @@ import (
 	"slices"
 )
 
-// A group is candidates that say the same.
+// A group is a set of candidates that duplicate each other.
 type group struct {
-	best   *candidate // the first of them
-	chosen *candidate // nil while none is
-	listed bool       // best fell only because the list was full
+	best   *candidate // the first, and best ranked
+	chosen *candidate // nil if none is chosen
+	listed bool       // best was excluded only because the list was full
 }
 
-// rank puts the candidates of all answers into one order, best first. Scores of
-// different engines do not compare, but their Relevance does, or their ranks do. Ties are broken by
-// identity, so that the same answers always make the same prompt.
+// rank puts the candidates of all answers into one order, best first. Scores of different engines
+// are not comparable, but their Relevance is, and so are their ranks. Ties are broken by identity,
+// so that the same answers always make the same prompt.
 func (s *selection) rank(answers []answer) error {
 	n, planned := 0, false
 	byRanks := s.settings.Fusion == FusionRanks && len(answers) > 1
 	for i := range answers {
 		n += len(answers[i].res.Hits) + len(answers[i].res.Sources)
 	}
-	s.marked, s.candidates, s.ranked = slices.Grow(s.marked, n), slices.Grow(s.candidates, n), slices.Grow(s.ranked, n) // they are pointed to
+	s.marked, s.candidates, s.ranked = slices.Grow(s.marked, n), slices.Grow(s.candidates, n), slices.Grow(s.ranked, n) // kept in place: there are pointers into them
 	for from := range answers {
 		a, further := &answers[from].res, answers[from].further
 		planned = planned || further
@@ -49,7 +49,7 @@ func (s *selection) rank(answers []answer) error {
 	for i := range s.candidates {
 		s.ranked = append(s.ranked, &s.candidates[i])
 	}
-	if !slices.IsSortedFunc(s.ranked, s.compare) { // an engine's answer is
+	if !slices.IsSortedFunc(s.ranked, s.compare) { // one engine's answer is sorted
 		slices.SortStableFunc(s.ranked, s.compare)
 	}
 	return nil
@@ -77,19 +77,19 @@ func (s *selection) found(from int, a *Result) error {
 	return a.Texts.Mark(s.marked[first:])
 }
 
-// compare orders candidates, the best first.
+// compare orders candidates, best first.
 func (s *selection) compare(a, b *candidate) int {
 	if s.given {
 		return cmp.Or(cmp.Compare(b.own, a.own), cmp.Compare(a.at, b.at))
 	}
-	switch { // nearly always this decides
+	switch { // decides nearly always
 	case a.ranks != b.ranks:
 		return cmp.Compare(b.ranks, a.ranks)
 	case a.relevance > b.relevance:
 		return -1
 	case a.relevance < b.relevance:
 		return 1
-	case a.from == b.from && a.source == nil && b.source == nil: // hits come in order
+	case a.from == b.from && a.source == nil && b.source == nil: // hits are in order
 		return cmp.Compare(a.at, b.at)
 	}
 	if c := cmp.Or(cmp.Compare(b.beyond, a.beyond), cmp.Compare(a.knowledge, b.knowledge)); c != 0 {
@@ -103,36 +103,36 @@ func (s *selection) compare(a, b *candidate) int {
 	return cmp.Compare(a.source.Text, b.source.Text)
 }
 
-// A selection takes candidates best first and keeps those that make the answer.
+// A selection takes candidates, best first, and keeps those that become sources.
 type selection struct {
 	settings  Settings
-	whole     bool // nothing falls
+	whole     bool // exclude nothing
 	given     bool // the candidates are a caller's own, see Choose
 	terms     func(text string) []string
-	reranking *Reranking // nil: nothing is reranked
-	graded    bool       // by its scores, which are wanted also where there is nothing to order
-	query     string     // that it is about
+	reranking *Reranking // nil: no reranking
+	graded    bool       // rerank scores are needed for grading, even if there is nothing to order
+	query     string     // query text for the Reranker
 
 	answers    answers
-	marked     []Hit        // of sources whose texts an engine keeps
-	candidates []candidate  // as they were found
-	ranked     []*candidate // all of them, best first
+	marked     []Hit        // sources whose texts the engine keeps
+	candidates []candidate  // in the order found
+	ranked     []*candidate // all candidates, best first
 	chosen     []*candidate
 	fallen     []fell
 	writer     fallenWriter
-	sources    []*Source // of which an engine is asked
-	groups     []group   // of all candidates, the best first; never more than there is room for
+	sources    []*Source // scratch: sources to read from one engine
+	groups     []group   // of all candidates, best first; never grows beyond its capacity
 	keys       []key     // of the best of each group
 	glances    []glance  // likewise
-	doubtful   bool      // a glance does not tell: of some group another one than the best is chosen, or a text is no hit
-	beyond     string    // the detail of what came after the list was full
+	doubtful   bool      // glances do not decide: a chosen one is not the best, or a text is no hit
+	beyond     string    // detail of candidates after the list was full
 }
 
-// A key tells texts apart that are not the same, without looking at them.
+// A key tells different texts apart without reading them.
 type key struct {
 	bytes int
-	sum   uint32 // of a mark
-	from  int    // number of the answer with that mark; -1 without one
+	sum   uint32 // Mark.Sum
+	from  int    // number of the answer that Sum is comparable in; -1 without one
 }
 
 func keyOf(c *candidate) key {
@@ -142,12 +142,12 @@ func keyOf(c *candidate) key {
 	return key{c.hit.Bytes, c.hit.Sum, c.from}
 }
 
-// differs tells whether two texts are not the same.
+// differs reports whether two texts are certainly different.
 func (k *key) differs(l *key) bool {
 	return k.bytes != l.bytes || k.sum != l.sum && k.from == l.from && k.from >= 0
 }
 
-// reset lets go of all that was selected and keeps the memory.
+// reset drops all references and keeps the memory.
 func (s *selection) reset() {
 	clear(s.candidates)
 	clear(s.ranked)
@@ -163,10 +163,10 @@ func (s *selection) reset() {
 	}
 }
 
-// add decides on the next best candidate. Duplicates are found among all candidates, and
-// fall before the share of a document and the length of the list are looked at. Where the
-// best of a group fell for another reason, the next takes its place: a copy of what fell is
-// no duplicate of anything that the model reads.
+// add decides on the next best candidate. Duplicates are found among all candidates, and excluded
+// before the limits per document and for the list apply. If the best of a group was excluded for
+// another reason, the next one takes its place: a copy of an excluded chunk duplicates nothing
+// that the model reads.
 func (s *selection) add(c *candidate) {
 	if s.whole {
 		s.chosen = append(s.chosen, c)
@@ -178,7 +178,7 @@ func (s *selection) add(c *candidate) {
 	switch {
 	case beyond != "":
 		s.drop(c, ExcludedRerank, beyond)
-	case !c.passes(): // NaN, too
+	case !c.passes(): // false for NaN, too
 		s.drop(c, ExcludedScore, "")
 	case g.chosen != nil:
 		s.drop(c, ExcludedDup, s.duplicateOf(c, g.chosen))
@@ -199,14 +199,14 @@ func (s *selection) add(c *candidate) {
 	}
 }
 
-// duplicateOf names what was kept in place of a candidate.
+// duplicateOf returns the detail of c, a duplicate of better.
 func (s *selection) duplicateOf(c, better *candidate) string {
 	doc, chunk := s.answers.identity(better)
 	return duplicateDetail(c.knowledge, better.knowledge, doc, chunk)
 }
 
-// groupOf returns the group with the same text as c, else the best one with a text like that; a
-// new one if there is none.
+// groupOf returns the group with the same text as c, else the best one with a similar text, else a
+// new one.
 func (s *selection) groupOf(c *candidate) *group {
 	k, glance := keyOf(c), s.glanceOf(c)
 	s.doubtful = s.doubtful || c.hit == nil
@@ -231,17 +231,18 @@ func (s *selection) groupOf(c *candidate) *group {
 	return &s.groups[len(s.groups)-1]
 }
 
-// likeChosen tells whether c is like that which is chosen of a group, where that is not the best.
+// likeChosen reports whether c is similar to the chosen candidate of a group, if that is not the
+// best.
 func (s *selection) likeChosen(g *group, c *candidate) bool {
 	return g.chosen != nil && g.chosen != g.best && s.alike(g.chosen, c)
 }
 
-// fewTerms is the number of terms up to which sets are compared as such where there are any.
+// fewTerms is the number of terms up to which term sets are compared exactly, if they are known.
 const fewTerms = 16
 
-// alike tells whether the texts of two candidates are duplicates. By sketches that engines
-// have made it is an estimate, see Sketcher; where one had to be made here, the terms decide
-// on what the sketches do not tell apart at once.
+// alike reports whether the texts of two candidates are duplicates. Sketches made by engines give
+// an estimate, see Sketcher; if both sketches were made here, the terms decide in all but clear
+// cases.
 func (s *selection) alike(a, b *candidate) bool {
 	x, y := s.sketchOf(a), s.sketchOf(b)
 	if a.text == nil || b.text == nil || !a.text.made || !b.text.made {
@@ -251,7 +252,7 @@ func (s *selection) alike(a, b *candidate) bool {
 	return (few || x.Near(y)) && similarSets(a.text.set(), b.text.set())
 }
 
-// glanceOf returns that of a candidate's text.
+// glanceOf returns the glance of a candidate's text.
 func (s *selection) glanceOf(c *candidate) glance {
 	if c.hit != nil {
 		return c.hit.Glance
@@ -259,7 +260,7 @@ func (s *selection) glanceOf(c *candidate) glance {
 	return s.sketchOf(c).Glance()
 }
 
-// sketchOf returns the sketch of a candidate's text. Where its engine has made none it is made.
+// sketchOf returns the sketch of a candidate's text, and makes it if the engine has none.
 func (s *selection) sketchOf(c *candidate) *Sketch {
 	if c.text != nil {
 		return &c.text.sketch
@@ -277,7 +278,7 @@ func (s *selection) sketchOf(c *candidate) *Sketch {
 	return &c.text.sketch
 }
 
-// ofDocument counts what is chosen of a candidate's document.
+// ofDocument counts the chosen chunks of a candidate's document.
 func (s *selection) ofDocument(c *candidate) int {
 	n := 0
 	for _, other := range s.chosen {
@@ -300,8 +301,8 @@ func (s *selection) sameDocument(a, b *candidate) bool {
 	return doc == other && (doc != "" || !s.given)
 }
 
-// drop notes why a candidate was left out. At most NumCandidates notes are kept, but at
-// least one for each base, so that no base disappears without a reason.
+// drop excludes a candidate. At most NumCandidates exclusions are recorded, but at least one for
+// each base without a source, so that no base disappears without a reason.
 func (s *selection) drop(c *candidate, reason ExcludeReason, detail string) {
 	if len(s.fallen) < s.settings.NumCandidates || !s.tells(c.knowledge) {
 		s.fallen = append(s.fallen, fell{c, reason, detail})
@@ -313,9 +314,9 @@ func (s *selection) tells(knowledge string) bool {
 		slices.ContainsFunc(s.fallen, func(f fell) bool { return f.knowledge == knowledge })
 }
 
-// Choose selects among sources that a caller has found by itself: the highest score first, equal
-// ones in the order given, without duplicates, and at most maxPerDocument of each document. A
-// source whose Doc is empty is a document of its own. terms returns the content terms of a text.
+// Choose selects among sources that a caller has found itself: highest score first, equal scores
+// in the given order, without duplicates, and at most maxPerDocument of each document. A source
+// with an empty Doc is a document of its own. terms returns the content terms of a text.
 func Choose(sources []Source, maxPerDocument int, terms func(text string) []string) (res Result, err error) {
 	n := len(sources)
 	s := selection{given: true, terms: terms, settings: Settings{TopK: n, NumCandidates: n, MaxPerDocument: maxPerDocument, ScoreThreshold: AutoThreshold}}
@@ -323,8 +324,8 @@ func Choose(sources []Source, maxPerDocument int, terms func(text string) []stri
 	return res, err
 }
 
-// choose turns the answers of bases into sources, with their texts, and the account of what
-// fell; ctx is that of reranking. An error is an *unreadableAnswer.
+// choose turns the answers of bases into sources with their texts, and records the excluded
+// candidates; ctx limits reranking. An error is an *unreadableAnswer.
 func (s *selection) choose(ctx context.Context, answers []answer, res *Result) error {
 	s.answers = answers
 	if err := s.rank(answers); err != nil {
@@ -334,7 +335,7 @@ func (s *selection) choose(ctx context.Context, answers []answer, res *Result) e
 	if err != nil {
 		return err
 	}
-	s.groups = slices.Grow(s.groups, len(s.ranked)) // they are pointed to
+	s.groups = slices.Grow(s.groups, len(s.ranked)) // pointers into it must stay valid
 	*res = Result{Retrieved: len(s.ranked), Reranked: reranked}
 	if len(answers) == 1 {
 		res.Floor = answers[0].res.Floor
@@ -348,7 +349,7 @@ func (s *selection) choose(ctx context.Context, answers []answer, res *Result) e
 	}
 	for _, c := range s.chosen {
 		src := c.result()
-		src.Sketch = "" // nothing compares it any more
+		src.Sketch = "" // no longer compared
 		res.Sources = append(res.Sources, src)
 	}
 	if err := s.answers.read(s.chosen, res.Sources, &s.sources); err != nil {

@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// outcome writes a Result in lines that a reader can check.
+// outcome formats a Result in lines that are easy to check.
 func outcome(res retrieval.Result) string {
 	var b strings.Builder
 	for _, s := range res.Sources {
@@ -50,8 +50,8 @@ out a/n.md#0 score: score NaN < 3.0
 		},
 		"thresholds of bases": {
 			bases: engines{
-				"a": has(3, chunk("x.md", 0, 12, "x"), chunk("y.md", 0, 7, "y")),  // 0.8 and 0.7
-				"b": has(3, chunk("z.md", 0, 2, "z"), chunk("w.md", 0, 1.9, "w")), // 0.4 and a little less
+				"a": has(3, chunk("x.md", 0, 12, "x"), chunk("y.md", 0, 7, "y")),  // relevance 0.8 and 0.7
+				"b": has(3, chunk("z.md", 0, 2, "z"), chunk("w.md", 0, 1.9, "w")), // relevance 0.4 and a little less
 				"c": has(0, chunk("v.md", 0, .75, "v"), chunk("u.md", 0, .74, "u")),
 				"d": has(3, chunk("t.md", 0, 3, "t")),
 			},
@@ -82,8 +82,8 @@ out b/w.md#0 score: score 1.9 < 2.0
 			bases: engines{"a": has(0,
 				chunk("leave.md", 3, 9, leave),
 				chunk("copy.md", 0, 8, leave),
-				chunk("leave-2019.md", 1, 7, strings.Replace(leave, "ten", "eleven", 1)), // 9 of 11
-				chunk("other.md", 0, 6, strings.Replace(leave, "nine ten", "9 10", 1)),   // 8 of 12
+				chunk("leave-2019.md", 1, 7, strings.Replace(leave, "ten", "eleven", 1)), // 9 of 11 terms in common
+				chunk("other.md", 0, 6, strings.Replace(leave, "nine ten", "9 10", 1)),   // 8 of 12 terms in common
 				chunk("twice.md", 0, 5, leave+" "+strings.ToUpper(leave)),
 			)},
 			want: `in  a/leave.md#3
@@ -203,7 +203,7 @@ out b/w.md#0 top_k: after the best 1
 		for id := range c.bases {
 			ids = append(ids, id)
 		}
-		q := asking(ids...) // in any order: it makes no difference
+		q := asking(ids...) // in random order, which makes no difference
 		if c.settings != nil {
 			c.settings(&q.Settings)
 		}
@@ -217,8 +217,8 @@ out b/w.md#0 top_k: after the best 1
 	}
 }
 
-// Of every base something is told, chosen or fallen, however much has fallen before;
-// and what is told of has no text.
+// Each base appears among the sources or the excluded candidates, however many were excluded
+// before; excluded candidates have no text.
 func TestM31EveryBaseIsToldOf(t *testing.T) {
 	full := func(doc string, score float64, text string) retrieval.Source {
 		s := chunk(doc, 0, score, text)
@@ -252,7 +252,7 @@ out d/s.md#0 top_k: after the best 1
 	}
 }
 
-// jaccard is the textbook's definition.
+// jaccard is the textbook definition.
 func jaccard(a, b string) float64 {
 	union, common := map[string]bool{}, 0
 	for _, w := range words(a) {
@@ -292,7 +292,7 @@ var (
 	})
 )
 
-// The promises of a selection, for any answers of any bases.
+// Invariants of a selection, for arbitrary answers of bases.
 func TestSelectProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bases, floors, q := engines{}, map[string]float64{}, asking()
@@ -326,7 +326,7 @@ func TestSelectProperties(t *testing.T) {
 	})
 }
 
-// checkSelection holds the sources to the settings.
+// checkSelection checks the sources against the settings.
 func checkSelection(t *rapid.T, res retrieval.Result, s retrieval.Settings, floors map[string]float64) {
 	perDocument := map[string]int{}
 	for i, src := range res.Sources {
@@ -359,7 +359,7 @@ func checkSelection(t *rapid.T, res retrieval.Result, s retrieval.Settings, floo
 	}
 }
 
-// sketched returns sources with the sketches of their texts.
+// sketched returns the sources with sketches of their texts.
 func sketched(sources []retrieval.Source) []retrieval.Source {
 	var k retrieval.Sketcher
 	out := slices.Clone(sources)
@@ -372,8 +372,8 @@ func sketched(sources []retrieval.Source) []retrieval.Source {
 	return out
 }
 
-// By sketches duplicates are found as by terms, without a text being analysed, and nothing
-// of them is left in the result.
+// Sketches find the same duplicates as terms, without analysing any text, and are removed from the
+// result.
 func TestSelectBySketches(t *testing.T) {
 	var sources []retrieval.Source
 	for i := range 60 {

@@ -4,10 +4,9 @@ import (
 	"math"
 )
 
-// orDefaults replaces what cannot be meant: counts and a deadline that are not
-// positive, and a threshold that is NaN or negative, become the default. Fewer
-// candidates than sources are raised to as many. So a half-filled policy
-// searches as usual; to search for nothing, do not ask.
+// orDefaults replaces invalid values by the defaults: counts and a deadline that are not positive,
+// and a threshold that is NaN or negative. NumCandidates is at least TopK. So an incomplete policy
+// searches with defaults; to search nothing, do not call a Retriever.
 func (s Settings) orDefaults() Settings {
 	d := DefaultSettings()
 	if s.TopK <= 0 {
@@ -35,8 +34,8 @@ func (s Settings) orDefaults() Settings {
 	return s
 }
 
-// threshold is the least score that a chunk of a base with this floor needs;
-// -Inf where there is none.
+// threshold returns the minimum score of chunks of a base with the given floor; -Inf if there is
+// none.
 func (s Settings) threshold(knowledge string, floor float64) float64 {
 	if s.ScoreThreshold >= 0 {
 		return s.ScoreThreshold

@@ -13,23 +13,23 @@ const (
 	words = SketchBytes / 8
 )
 
-// A Sketcher makes the sketch of a set of terms, from which the Jaccard similarity of two
-// sets is estimated without the sets (A. Broder, On the resemblance and containment of
-// documents, 1997). The zero Sketcher is an empty set.
+// A Sketcher makes sketches of sets of terms, from which the Jaccard similarity of two sets is
+// estimated without the sets (A. Broder, On the resemblance and containment of documents, 1997).
+// The zero Sketcher is an empty set.
 //
-// Terms are divided into 256 bins by their hash; a bin keeps four bits of its greatest hash,
-// or zero where it has no term. The bins in which two sketches agree, as a part of those that
-// are not empty in both, are the estimate. That is one permutation hashing (P. Li, A. Owen,
-// C.-H. Zhang 2012) with b-bit values (P. Li, C. König 2010). A term costs one hash, however
-// many bins there are. The standard deviation of the estimate is 0.025 at a similarity of
-// 0.8, for sets of 80 terms as for those of 600; it is greater for shorter texts.
+// Terms are divided into 256 bins by their hash; a bin keeps four bits of its greatest hash, or
+// zero if it is empty. The estimate is the share of bins in which two sketches agree, among those
+// that are not empty in both. That is one permutation hashing (P. Li, A. Owen, C.-H. Zhang 2012)
+// with b-bit values (P. Li, C. König 2010). A term costs one hash, however many bins there are.
+// The standard deviation of the estimate is 0.025 at a similarity of 0.8, for sets of 80 to 600
+// terms; it is greater for shorter texts.
 //
 // The same terms have the same sketch on every machine.
 type Sketcher struct {
 	greatest [bins]uint32 // 0 for an empty bin
 }
 
-// Add adds a term; one that comes again changes nothing.
+// Add adds a term; adding it again changes nothing.
 func (k *Sketcher) Add(term []byte) {
 	h := hashTerm(term)
 	bin := &k.greatest[h>>(64-8)]
@@ -53,7 +53,7 @@ func nibble(greatest uint32) byte {
 	return byte(1 + (greatest>>1)%15)
 }
 
-// hashTerm is FNV-1a, mixed as in SplitMix64 so that all bits depend on all of the term.
+// hashTerm is FNV-1a, mixed as in SplitMix64 so that each bit depends on the whole term.
 func hashTerm(term []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range term {
@@ -64,19 +64,19 @@ func hashTerm(term []byte) uint64 {
 	return h ^ h>>31
 }
 
-// A Sketch is one that was read. The zero Sketch is that of a text without a term.
+// A Sketch is a decoded sketch. The zero Sketch is that of a text without terms.
 type Sketch struct{ words [words]uint64 }
 
-// lowBits has the lowest bit of each bin.
+// lowBits selects the lowest bit of each bin.
 const lowBits = 0x1111111111111111
 
-// filled has the lowest bit of each bin that is not zero.
+// filled returns the lowest bit of each bin, set if the bin is not empty.
 func filled(word uint64) uint64 {
 	word |= word >> 2
 	return (word | word>>1) & lowBits
 }
 
-// ReadSketch reads what Sketcher.Append wrote; ok is false where that is nothing.
+// ReadSketch decodes what Sketcher.Append wrote; ok is false if it has the wrong length.
 func ReadSketch(s []byte) (out Sketch, ok bool) {
 	if len(s) != SketchBytes {
 		return out, false
@@ -98,26 +98,26 @@ func SketchOf(terms []string) Sketch {
 }
 
 const (
-	// chance is the part of the bins that agree though they hold different terms.
+	// chance is the share of bins that agree although they hold different terms.
 	chance = 1.0 / 15
-	// bias is how much too low the estimate is at similarity: where a bin has a
-	// common term and one that is not, they may disagree.
+	// bias is how much too low the estimate is at similarity: a bin with a common and a different
+	// term may disagree.
 	bias = 0.01
-	// leastAgreement is the part of the bins that agree where sets are similar.
+	// leastAgreement is the share of bins that agree in similar sets.
 	leastAgreement = similarity - bias + (1-similarity+bias)*chance
-	// glanced is the number of bins after which sketches that agree in less than a third of
-	// them are not read to the end. Of similar sets that is true of one pair in 100,000.
+	// glanced is the number of bins after which the comparison stops if less than a third of them
+	// agree. Of similar sets, one pair in 100,000 is lost by that.
 	glanced = 16
 )
 
-// Similar estimates whether the Jaccard similarity of two sets reaches 0.8.
-// Sets without a term resemble nothing.
+// Similar estimates whether the Jaccard similarity of two sets reaches 0.8. Sets without a term
+// are similar to nothing.
 func (a *Sketch) Similar(b *Sketch) bool { return a.agrees(b, leastAgreement) }
 
-// Near tells whether sets may be similar: it is true of all that are.
+// Near reports whether sets may be similar. It almost never misses similar sets.
 func (a *Sketch) Near(b *Sketch) bool { return a.agrees(b, 0.6) }
 
-// agrees tells whether two sketches agree in a part of the bins that are not empty in both.
+// agrees reports whether at least a share least of the bins agree, of those not empty in both.
 func (a *Sketch) agrees(b *Sketch, least float64) bool {
 	same, of := 0, 0
 	for i := range a.words {
@@ -132,22 +132,22 @@ func (a *Sketch) agrees(b *Sketch, least float64) bool {
 	return of > 0 && float64(same) >= least*float64(of)
 }
 
-// A glance is a bit of each of the first 64 bins of a sketch, by which most sketches that are not
-// similar are told apart in a few instructions.
+// A glance holds one bit of each of the first 64 bins of a sketch. It rules out most dissimilar
+// sketches in a few instructions.
 type glance struct {
-	odd  uint64 // whether what a bin holds is odd
-	most uint8  // by how many bits that of a similar set differs at most
+	odd  uint64 // whether the values of the bins are odd
+	most uint8  // maximum number of bits in which a similar set's glance differs
 }
 
-// glanceWords is how many words of a sketch have its first 64 bins.
+// glanceWords is the number of words that hold the first 64 bins of a sketch.
 const glanceWords = 4
 
-// Glance returns that of a sketch. Of 100 bins in use some 21 differ from those of a similar set, so
-// 11 bits, and half of those of a set with nothing in common. What is allowed is more than four
-// standard deviations above that, and more than there can be in sets of a few terms.
+// Glance returns the glance of a sketch. Of 100 used bins about 21 differ in a similar set, hence
+// 11 bits; in an unrelated set half the bits do. The limit is more than four standard deviations
+// above the former, and more than sets of a few terms can reach.
 func (a *Sketch) Glance() glance { return glanceOf([glanceWords]uint64(a.words[:glanceWords])) }
 
-// GlanceAt is that of the sketch which Read reads from s.
+// GlanceAt returns the glance of the sketch that ReadSketch decodes from s.
 func GlanceAt(s []byte) glance {
 	var first [glanceWords]uint64
 	if len(s) == SketchBytes {
@@ -168,7 +168,7 @@ func glanceOf(first [glanceWords]uint64) (g glance) {
 	return g
 }
 
-// RulesOut tells whether sets are not similar.
+// RulesOut reports whether the sets are certainly not similar.
 func (g glance) RulesOut(h glance) bool {
 	return bits.OnesCount64(g.odd^h.odd) > int(max(g.most, h.most))
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// twoSets returns sets whose union has so many terms, common of them in both.
+// twoSets returns two sets with union terms in total, common of them in both.
 func twoSets(r *rand.Rand, union, common int) (a, b []string) {
 	for i := range union {
 		term := fmt.Sprintf("%x", r.Uint64())
@@ -21,14 +21,14 @@ func twoSets(r *rand.Rand, union, common int) (a, b []string) {
 	return a, b
 }
 
-// Sketches tell duplicates from others as the sets do, but for those between.
+// Sketches separate duplicates from others like the sets do, except close to the limit.
 func TestEstimate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const pairs = 400
 	for _, union := range []int{8, 20, 60, 120, 200, 400} {
 		for _, want := range []struct {
-			percent     int // of the union that both have
-			least, most int // pairs that are taken for duplicates
+			percent     int // common terms, of the union
+			least, most int // pairs taken for duplicates
 		}{{0, 0, 0}, {50, 0, 0}, {65, 0, 8}, {75, 0, 40}, {88, 388, pairs}, {95, 396, pairs}, {100, pairs, pairs}} {
 			found, ruledOut := 0, 0
 			for range pairs {
@@ -58,7 +58,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// A sketch is of a set, always the same, and what is kept on disk can be read.
+// A sketch does not depend on order or repetition, and can be read from disk.
 func TestSketch(t *testing.T) {
 	var k Sketcher
 	sketched := func(terms ...string) string {

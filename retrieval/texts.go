@@ -7,30 +7,29 @@ import (
 	"slices"
 )
 
-// Texts are the texts of the hits of one Result, in the generation that was searched. They are
-// read for what is selected only.
+// Texts reads the texts of the hits of one Result, in the generation that was searched. Only
+// selected texts are read.
 //
-// An error wraps ErrUnavailable, and is a *UnreadableError where it is about one base. It is
-// safe for concurrent use.
+// An error wraps ErrUnavailable, and is an *UnreadableError if it concerns one base.
+// Implementations are safe for concurrent use.
 type Texts interface {
-	// Mark fills in the marks of hits, by their places.
+	// Mark sets the Mark of each hit, found by its place.
 	Mark(hits []Hit) error
-	// Sketch returns that of the terms of a text, made at ingest.
+	// Sketch returns the sketch of a text's terms, made at ingest.
 	Sketch(of *Hit) (Sketch, error)
-	// Read completes sources, by their places: by Doc, Chunk, Name, Section, Text, Before, After
-	// and Tokens.
+	// Read sets Doc, Chunk, Name, Section, Text, Before, After and Tokens of sources, found by
+	// their places.
 	Read(sources []*Source) error
-	// Label calls add with the label of each hit, in their order. They have their marks, and Base
-	// is its number in the Result's Bases, or in those of the Query of Locate.
+	// Label calls add with the label of each hit, in order. The hits must have their marks, and
+	// Base must be an index into the Bases of the Result, or of the Query of Locate.
 	Label(hits []*Hit, add func(Label)) error
 }
 
-// A Locator finds the texts of hits again, of which a cache kept base, document, chunk and
-// place.
+// A Locator finds the texts of hits whose base, document, chunk and place were cached.
 type Locator interface {
 	// Locate returns the texts of hits of q.Bases, in these generations, and corrects their
-	// places. The error wraps ErrGone where a base has another generation by now, and ErrNoHit
-	// where there is no such chunk.
+	// places. The error wraps ErrGone if a base has a newer generation, and ErrNoHit if there is
+	// no such chunk.
 	Locate(ctx context.Context, q Query, hits []*Source) (Texts, error)
 }
 
@@ -40,7 +39,7 @@ var (
 	ErrNoHit = errors.New("no such chunk")
 )
 
-// An UnreadableError is about a base whose texts cannot be read, such as one whose file is
+// An UnreadableError says that texts of a base cannot be read, for instance because a file is
 // damaged. It wraps ErrUnavailable.
 type UnreadableError struct {
 	Knowledge string
@@ -54,17 +53,16 @@ func (e *UnreadableError) Error() string {
 // Unwrap returns ErrUnavailable and the cause.
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnavailable, e.Err} }
 
-// Whole is a Retriever that reads the texts of all hits of an engine, for callers that show
-// them all.
+// Whole is a Retriever that reads the texts of all hits, for callers that show them all.
 type Whole struct{ Next Retriever }
 
-// Retrieve answers with Next's sources and their texts.
+// Retrieve returns Next's sources with their texts.
 func (w Whole) Retrieve(ctx context.Context, q Query) (Result, error) {
 	res, err := w.Next.Retrieve(ctx, q)
 	if err != nil || res.Texts == nil {
 		return res, err
 	}
-	res.Sources = append([]Source(nil), res.Sources...) // others may share them
+	res.Sources = append([]Source(nil), res.Sources...) // they may be shared
 	all := make([]*Source, len(res.Sources))
 	for i := range res.Sources {
 		all[i] = &res.Sources[i]
@@ -79,10 +77,10 @@ func (w Whole) Retrieve(ctx context.Context, q Query) (Result, error) {
 	return res, nil
 }
 
-// An unreadableAnswer is an answer whose texts cannot be read.
+// An unreadableAnswer says that the texts of an answer cannot be read.
 type unreadableAnswer struct {
-	from      int    // its number
-	knowledge string // the base because of which; "" if it is not known
+	from      int    // index of the answer
+	knowledge string // the base that caused it; "" if unknown
 	err       error
 }
 
@@ -97,8 +95,8 @@ func unreadable(from int, err error) *unreadableAnswer {
 	return broken
 }
 
-// withoutUnreadable removes what choose could not read: the base that is known to be the
-// reason, else all of the answer.
+// withoutUnreadable removes what choose could not read: the base that caused the error if known,
+// else the whole answer.
 func withoutUnreadable(answers []answer, err error) []answer {
 	e, ok := errors.AsType[*unreadableAnswer](err)
 	if !ok {
@@ -111,7 +109,7 @@ func withoutUnreadable(answers []answer, err error) []answer {
 	if e.knowledge == "" || !slices.ContainsFunc(a.Sources, of) && !slices.ContainsFunc(a.Hits, hit) || len(a.Bases) == 1 {
 		return slices.Delete(answers, e.from, e.from+1)
 	}
-	// Others may be reading the lists. Hits name their base by its number.
+	// The lists may be shared. Hits refer to their base by index.
 	a.Sources = slices.DeleteFunc(slices.Clone(a.Sources), of)
 	a.Hits = slices.DeleteFunc(slices.Clone(a.Hits), hit)
 	for i := range a.Hits {
@@ -123,7 +121,7 @@ func withoutUnreadable(answers []answer, err error) []answer {
 	return answers
 }
 
-// Locate finds the texts of sources again that this Pipeline found.
+// Locate finds the texts of sources that this Pipeline has found before.
 func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, error) {
 	all := locatedTexts{bases: q.Bases}
 	found := 0
@@ -148,7 +146,7 @@ func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, 
 		}
 		all.of = append(all.of, located{refs, texts})
 	}
-	if found < len(hits) { // what a store returned may name any base
+	if found < len(hits) { // cached entries may name any base
 		return nil, fmt.Errorf("of another base: %w", ErrNoHit)
 	}
 	if len(all.of) == 1 {
@@ -157,7 +155,7 @@ func (p *Pipeline) Locate(ctx context.Context, q Query, hits []*Source) (Texts, 
 	return all, nil
 }
 
-// located are texts that belong to some bases.
+// located are the texts of some bases.
 type located struct {
 	refs  []Ref
 	texts Texts
@@ -167,13 +165,13 @@ func (l located) has(knowledge string) bool {
 	return slices.ContainsFunc(l.refs, func(ref Ref) bool { return ref.Knowledge == knowledge })
 }
 
-// locatedTexts are the texts of several engines.
+// locatedTexts combines the texts of several engines.
 type locatedTexts struct {
 	bases []Ref // of the query
 	of    []located
 }
 
-// Mark marks all hits by the engines that keep them.
+// Mark marks each hit by the engine that keeps its text.
 func (all locatedTexts) Mark(hits []Hit) error {
 	for i := range hits {
 		l, ok := all.keeper(hits[i].Base)
@@ -187,12 +185,12 @@ func (all locatedTexts) Mark(hits []Hit) error {
 	return nil
 }
 
-// Sketch is not asked for: what a Pipeline has found was compared already.
+// Sketch is unsupported: results of a Pipeline are already deduplicated.
 func (locatedTexts) Sketch(*Hit) (Sketch, error) {
 	return Sketch{}, errors.ErrUnsupported
 }
 
-// keeper returns the engine that keeps the texts of a base.
+// keeper returns the texts of the engine of a base.
 func (all locatedTexts) keeper(base int) (located, bool) {
 	if base < 0 || base >= len(all.bases) {
 		return located{}, false

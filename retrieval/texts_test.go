@@ -15,12 +15,12 @@ import (
 	"sidenote/retrieval"
 )
 
-// late is an engine that keeps the texts of its sources: its answers are hits.
+// late is an engine that keeps the texts of its sources.
 type late struct {
 	answer  retrieval.Result // with texts
-	read    map[string]int   // by document: how often its text was read
-	broken  map[string]error // by document: its text cannot be read
-	located error            // of Locate
+	read    map[string]int   // by document: number of reads of its text
+	broken  map[string]error // by document: error on reading its text
+	located error            // error of Locate
 }
 
 func newLate(floor float64, sources ...retrieval.Source) *late {
@@ -75,7 +75,7 @@ func (l *late) Label(hits []*retrieval.Hit, add func(retrieval.Label)) error {
 	return nil
 }
 
-// A finder is a late engine whose answer to a Pipeline is hits.
+// A finder is a late engine that answers a Pipeline with hits.
 type finder struct{ *late }
 
 func (f finder) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) (err error) {
@@ -102,7 +102,7 @@ func (l *late) Locate(_ context.Context, _ retrieval.Query, hits []*retrieval.So
 	return l, l.located
 }
 
-// over is a pipeline over one late engine, whose bases are joint, and others.
+// over returns a pipeline over one late engine, whose bases are joint, and others.
 func over(l retrieval.Retriever, others engines, joint ...string) *retrieval.Pipeline {
 	p := others.pipeline()
 	p.Joint = func(id string) bool { return slices.Contains(joint, id) }
@@ -116,19 +116,19 @@ func over(l retrieval.Retriever, others engines, joint ...string) *retrieval.Pip
 	return p
 }
 
-// forms are the ways in which a late engine answers a Pipeline.
+// forms returns the ways in which a late engine can answer a Pipeline.
 func forms(l *late) map[string]retrieval.Retriever {
 	return map[string]retrieval.Retriever{"sources": l, "hits": finder{l}}
 }
 
-// of names the base of a source.
+// of sets the base of a source.
 func of(knowledge string, s retrieval.Source) retrieval.Source {
 	s.Knowledge = knowledge
 	return s
 }
 
-// Whether texts come with the hits or are read afterwards changes nothing, and only those are
-// read that are selected or may be equal.
+// It makes no difference whether texts come with the hits or are read later, and only texts that
+// are selected or may be equal are read.
 func TestLateTextsSelectTheSame(t *testing.T) {
 	text := func(i int) string {
 		var b strings.Builder
@@ -141,7 +141,7 @@ func TestLateTextsSelectTheSame(t *testing.T) {
 	for i := range 50 {
 		sources = append(sources, of("a", chunk(fmt.Sprintf("%02d.md", i), 0, 100-float64(i), text(i/2)+[]string{"", "print"}[i%2])))
 	}
-	sources[10].Text = sources[2].Text // equal to the letter
+	sources[10].Text = sources[2].Text // identical text
 	sources[48].Text, sources[49].Text = " ", " "
 	q := asking("a")
 	q.Settings.ScoreThreshold, q.Settings.MaxPerDocument = retrieval.AutoThreshold, 9
@@ -168,7 +168,7 @@ func TestLateTextsSelectTheSame(t *testing.T) {
 		if got.Texts != nil || got.Hits != nil || got.Floor != 60 {
 			t.Errorf("%s: texts %v, hits %v, floor %v", form, got.Texts, got.Hits, got.Floor)
 		}
-		read := map[string]int{"02.md": 2, "10.md": 1, "48.md": 1, "49.md": 1} // compared
+		read := map[string]int{"02.md": 2, "10.md": 1, "48.md": 1, "49.md": 1} // read for comparison
 		for _, s := range got.Sources {
 			read[s.Doc] = max(1, read[s.Doc])
 		}
@@ -178,7 +178,7 @@ func TestLateTextsSelectTheSame(t *testing.T) {
 	}
 }
 
-// A text is found to be that of another engine, too.
+// Equal texts of different engines are found.
 func TestLateTextsAreComparedAcrossEngines(t *testing.T) {
 	l := newLate(0, of("a", chunk("x.md", 0, .9, " - ")), of("a", chunk("y.md", 0, .7, "one two")))
 	for form, engine := range forms(l) {
@@ -191,8 +191,8 @@ func TestLateTextsAreComparedAcrossEngines(t *testing.T) {
 	}
 }
 
-// Where scores are equal, chunks of a document stand in its order and count as its own, also where one
-// engine answers with hits and another one with sources.
+// With equal scores, chunks of a document are in document order and count together, even if one
+// engine returns hits and another sources.
 func TestHitsBesideSources(t *testing.T) {
 	l := newLate(0, of("a", chunk("x.md", 0, .5, "ant")), of("a", chunk("x.md", 1, .5, "bee")), of("a", chunk("x.md", 2, .5, "cat")), of("a", chunk("y.md", 0, .5, "dog")))
 	q := asking("a", "b")
@@ -206,14 +206,14 @@ func TestHitsBesideSources(t *testing.T) {
 	}
 }
 
-// A base whose texts cannot be read is left out and the answer partial; the others answer.
-// Where it is all there was, that is an error.
+// A base whose texts cannot be read is left out, and the answer is partial. If no other base has
+// sources, it is an error.
 func TestUnreadableTexts(t *testing.T) {
 	damage := &retrieval.UnreadableError{Knowledge: "a", Err: errors.New("damaged")}
 	for name, c := range map[string]struct {
 		broken map[string]error
 		bases  []string
-		want   string // the documents found
+		want   string // documents found
 		fails  bool
 	}{
 		"whole":               {nil, []string{"a", "b", "c"}, "x y z", false},
@@ -254,7 +254,7 @@ func TestUnreadableTexts(t *testing.T) {
 	}
 }
 
-// What a cache kept of an answer is read again, from each engine what is its own.
+// Locate reads the texts of a cached answer from their engines.
 func TestPipelineLocates(t *testing.T) {
 	l := newLate(0, of("a", chunk("x", 3, .9, "ant")), of("b", chunk("y", 0, .8, "bee")))
 	p := over(l, engines{"c": has(0, chunk("z", 0, .7, "cat"))}, "a", "b")
@@ -300,7 +300,7 @@ func TestPipelineLocates(t *testing.T) {
 	if err := texts.Read([]*retrieval.Source{&x, &w}); err != nil || x.Text != "ant" || w.Text != "dog" {
 		t.Errorf("read %+v, %+v, %v", x, w, err)
 	}
-	hits := []retrieval.Hit{{At: w.At, Base: 1}, {At: x.At}} // of the query's bases
+	hits := []retrieval.Hit{{At: w.At, Base: 1}, {At: x.At}} // bases of the query
 	if names, err = "", texts.Mark(hits); err == nil {
 		err = texts.Label([]*retrieval.Hit{&hits[0], &hits[1]}, func(l retrieval.Label) { names += string(l.Name) + "; " })
 	}
@@ -312,7 +312,7 @@ func TestPipelineLocates(t *testing.T) {
 	}
 }
 
-// Whole reads all texts, and changes nothing that others may be reading.
+// Whole reads all texts, and does not modify shared results.
 func TestWhole(t *testing.T) {
 	l := newLate(1, of("a", chunk("x", 0, .9, "ant")), of("a", chunk("y", 0, .8, "bee")))
 	shared, err := l.Retrieve(t.Context(), asking("a"))
@@ -333,7 +333,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// An engine that says that it keeps texts, but not where, is no reason to fail.
+// An engine that claims to keep texts but returns no Texts does not cause a failure.
 func TestPipelineWithoutTexts(t *testing.T) {
 	kept := chunk("x", 0, .9, "")
 	kept.At.Kept = true
@@ -347,7 +347,7 @@ func TestPipelineWithoutTexts(t *testing.T) {
 	}
 }
 
-// Hits of a base that was not asked, or of none, are no answer.
+// Hits of bases that were not asked are an error.
 func TestHitsOfOtherBases(t *testing.T) {
 	for base, fails := range map[int]bool{0: false, 1: true, 2: true, -1: true} {
 		l := newLate(0, of("a", chunk("x", 0, .9, "ant")))
@@ -362,7 +362,7 @@ func TestHitsOfOtherBases(t *testing.T) {
 	}
 }
 
-// A strayed engine says that all hits are of one base, of those asked and one more.
+// A strayed engine returns the given base index for all hits, and one more base than asked.
 type strayed struct {
 	finder
 	base int

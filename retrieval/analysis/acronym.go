@@ -2,11 +2,11 @@ package analysis
 
 import "strings"
 
-// isAcronym tells whether the word before pos is a stop word in capitals, possibly with
+// isAcronym reports whether tok, the word before pos, is a stop word in capitals, possibly with
 // 's, in a sentence that is not all in capitals.
 func (s *scanner) isAcronym(tok string) bool {
 	if c := tok[0]; c < 'A' || c > 'Z' {
-		return false // as most words
+		return false // most words
 	}
 	name := withoutPossessive(tok)
 	if len(name) < 2 || len(name) > maxStop || strings.ContainsFunc(name, func(r rune) bool { return r < 'A' || r > 'Z' }) {
@@ -20,11 +20,10 @@ func withoutPossessive(tok string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(tok, "'s"), "’s")
 }
 
-// inCapitals tells whether the sentence at pos is in capitals: it has several words in
-// capitals, and at most half as many that are not. Single letters and numbers do not
-// count.
+// inCapitals reports whether the sentence at pos is in capitals: it has at least two words in
+// capitals, and less than half as many others. Single letters and numbers do not count.
 func (s *scanner) inCapitals() bool {
-	if s.sentence < s.judged { // it is the sentence that was judged last
+	if s.sentence < s.judged { // still the last examined sentence
 		return s.shouts
 	}
 	capitals, others := 0, 0
@@ -58,8 +57,7 @@ func (s *scanner) inCapitals() bool {
 	return s.shouts
 }
 
-// endsSentence tells whether r, which rest follows, ends a sentence, a heading or an
-// item.
+// endsSentence reports whether r, followed by rest, ends a sentence, a heading or an item.
 func endsSentence(rest string, r rune) bool {
 	switch r {
 	case '\n', '。':

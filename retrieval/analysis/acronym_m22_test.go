@@ -10,8 +10,7 @@ import (
 	"sidenote/retrieval/analysis"
 )
 
-// A stop word in capitals is a name, but where everything around it is in capitals: then
-// they tell nothing.
+// A stop word in capitals is a name, unless everything around it is in capitals too.
 func TestM22StopWordsInCapitals(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
@@ -29,12 +28,12 @@ func TestM22StopWordsInCapitals(t *testing.T) {
 	f("IT-Abteilung, Text/IT; (IT)", "it abteilung text it it")
 	f("who runs IT2 and WHO_IT", "run it2 who_it")
 	f("I and A are letters", "letter")
-	f("DON'T do IT'S work", "work") // of a word in capitals that only shouts nothing is known
-	f("OK thanks, PLEASE HELP", "") // small talk is no name
-	f("the ITS fleet", "its fleet") // as it stands: a name has no stem
+	f("DON'T do IT'S work", "work") // a word in capitals that is only emphasized
+	f("OK thanks, PLEASE HELP", "") // small talk is not a name
+	f("the ITS fleet", "its fleet") // unchanged: names are not stemmed
 	f("ａｓｋ ＩＴ now", "ask it now")   // NFKC
 
-	// Alone it is a name, too.
+	// It is also a name if it stands alone.
 	f("IT", "it")
 	f("Who? WHO!", "who")
 
@@ -42,19 +41,19 @@ func TestM22StopWordsInCapitals(t *testing.T) {
 	f("HOW DO I GET IT?", "")
 	f("WHO IS IN THE IT DEPARTMENT", "depart")
 	f("I NEED IT", "")
-	f("WHAT IS IN THE iPhone MANUAL?", "phone iphon manual") // but for a word
-	f("IT IS BROKEN! Who repairs IT?", "broken repair it")   // sentence by sentence
+	f("WHAT IS IN THE iPhone MANUAL?", "phone iphon manual") // all but one word
+	f("IT IS BROKEN! Who repairs IT?", "broken repair it")   // each sentence separately
 	f("GETTING IT\n\nAsk IT.\n\nABOUT US\n", "ask it")       // headings
-	f("- HR\n- IT\n- US\n", "hr it us")                      // but no lists
+	f("- HR\n- IT\n- US\n", "hr it us")                      // but not lists
 	f("US GDP growth", "us gdp growth")
 
-	// Scripts without capitals are no capitals.
+	// Scripts without case do not count as capitals.
 	f("IT部門", "it 部門")
 	f("отдел IT", "отдел it")
 	f("IT 是什麼？WHO 是什麼", "it 是什 什麼 who 是什 什麼")
 }
 
-// The index and the question see the same, whatever stands in capitals.
+// The index and the question have the same terms, whatever is in capitals.
 func TestM22IndexAndQuestionAgree(t *testing.T) {
 	word := rapid.SampledFrom([]string{"IT", "it", "It", "WHO", "WHO's", "US", "us", "NOT", "cat", "CAT", "iPhone", "部門", ".", "?", "\n", "3", "A_B", "getIT"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,9 +75,9 @@ func TestM22IndexAndQuestionAgree(t *testing.T) {
 	})
 }
 
-// What is judged sentence by sentence is judged once: time grows with the text alone.
+// Each sentence is examined once, so that time is linear in the length of the text.
 func TestM22LongSentencesAreRead(t *testing.T) {
-	text := strings.Repeat("IT ", 200_000) // one sentence, all of it candidates
+	text := strings.Repeat("IT ", 200_000) // one sentence of candidates only
 	if got := analysis.Terms(text); got != nil {
 		t.Errorf("%d terms of a text in capitals", len(got))
 	}

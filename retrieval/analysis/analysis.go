@@ -1,15 +1,14 @@
-// Package analysis turns text into terms. Indexes, queries and the detection of
-// duplicates all use it, so that a term means the same everywhere.
+// Package analysis turns text into terms. Indexes, queries and the detection of duplicates all use
+// it, so that a term means the same everywhere.
 //
-// Text is brought to NFKC and cut into words; a word is lower-cased, dropped if
-// it is an English stop word, and stemmed with Porter2. Identifiers count as
-// their parts and as a whole (parseURL: pars, url, parseurl; PAY-4021: pay, 4021,
-// pay-4021), numbers stay whole, and scripts written without spaces become overlapping
-// pairs of characters.
+// Text is normalized to NFKC and cut into words; a word is lower-cased, dropped if it is an
+// English stop word, and stemmed with Porter2. Identifiers are indexed by their parts and as a
+// whole (parseURL: pars, url, parseurl; PAY-4021: pay, 4021, pay-4021), numbers stay whole, and
+// scripts written without spaces become overlapping pairs of characters.
 //
-// A stop word in capitals is a name (IT, WHO, US); its term is the word in lower case,
-// which no other word has. "it department" finds the IT department by its other word. In
-// a sentence, heading or question that is all in capitals it is a stop word.
+// A stop word in capitals is a name (IT, WHO, US); its term is the lower-case word, which no other
+// word produces. "it department" finds the IT department by its other word. In a sentence, heading
+// or question that is all in capitals it is a stop word.
 package analysis
 
 import (
@@ -21,12 +20,12 @@ import (
 	"github.com/blevesearch/snowballstem/english"
 )
 
-// Version is part of every base's generation. Change it with any change that gives some
-// text other terms.
+// Version is part of every base's generation. Change it with any change that alters the terms of
+// some text.
 const Version = "3"
 
-// maxTerm is the longest term that is kept, in bytes. Longer ones are digests, encoded
-// data and the like, which nobody asks for.
+// maxTerm is the maximum length of a term, in bytes. Longer ones are digests, encoded data and the
+// like, which nobody searches for.
 const maxTerm = 64
 
 // Terms returns the terms of text in order, with repetitions; nil if there are none.
@@ -41,7 +40,7 @@ func (r *Recent) terms(text string) []string {
 	return terms
 }
 
-// fewTerms is how many terms hardly any token has more than.
+// fewTerms is a number of terms that hardly any token exceeds.
 const fewTerms = 8
 
 // appendTerms appends the terms of one token.
@@ -84,8 +83,8 @@ func termOf(word string) string {
 	return stem(term)
 }
 
-// stem returns the Porter2 stem of a lower-case word. Words with digits or connectors are
-// names and stay as they are.
+// stem returns the Porter2 stem of a lower-case word. Words with digits or connectors are names
+// and stay unchanged.
 func stem(word string) string {
 	for i := range len(word) {
 		if c := word[i]; c < utf8.RuneSelf && (c < 'a' || c > 'z') && c != '\'' {
@@ -97,12 +96,12 @@ func stem(word string) string {
 	return env.Current()
 }
 
-// appendParts appends the terms of the words in an identifier. It is cut at dots and
-// underscores, between a lower-case and an upper-case letter, and before the last of
-// several upper-case letters that a lower-case one follows (HTTP|Server).
+// appendParts appends the terms of the words in an identifier. It is cut at dots and underscores,
+// between a lower-case and an upper-case letter, and before the last of several upper-case letters
+// if a lower-case one follows (HTTP|Server).
 func (r *Recent) appendParts(dst []string, tok string) []string {
 	start := 0
-	var before, last rune // the two runes before i, 0 at the start of a part
+	var before, last rune // the two runes before c, 0 at the start of a part
 	for i, c := range tok {
 		switch {
 		case c == '.' || c == '_':

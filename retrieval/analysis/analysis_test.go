@@ -42,7 +42,7 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// A vocabulary says the same as Terms, however often it is asked.
+// A Vocabulary returns the same as Terms, also from its cache.
 func TestVocabularyIsTerms(t *testing.T) {
 	word := rapid.OneOf(
 		rapid.SampledFrom([]string{"cat", "Cats", "parseURL", "os.Open", "梵語學", "hi", "3.14", "don't", strings.Repeat("x", 100), strings.Repeat("a.", 60) + "b"}),

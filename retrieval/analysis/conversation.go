@@ -24,9 +24,9 @@ var conversation = sync.OnceValue(func() map[string]struct{} {
 	return terms
 })
 
-// Conversational tells whether a term is of a word that people say to an assistant whatever
-// they talk about, as in "how do I fix this" or "tell me a joke", or a number below 100. Such
-// a term is searched for like any other, but makes no text an answer.
+// Conversational reports whether a term belongs to a word that people say to an assistant on any
+// topic, as in "how do I fix this" or "tell me a joke", or is a number below 100. Such a term is
+// searched like any other, but does not make a text an answer.
 func Conversational(term string) bool {
 	if len(term) <= 2 && strings.Trim(term, "0123456789") == "" {
 		return true
@@ -36,15 +36,15 @@ func Conversational(term string) bool {
 }
 
 const (
-	// pairTopicality is what a pair of characters has of a word: of scripts without spaces a
-	// word of three characters is two pairs.
+	// pairTopicality is the weight of a pair of characters compared to a word: in scripts without
+	// spaces a word of three characters is two pairs.
 	pairTopicality = 0.5
-	// conversationTopicality is what a term of conversation has of another term.
+	// conversationTopicality is the weight of a conversational term.
 	conversationTopicality = 0.25
 )
 
-// Topicality returns how far a term tells what a text is about: 1 for a word, less for a
-// pair of characters and for a term that is Conversational, and whether it is.
+// Topicality returns how much a term says about the topic of a text: 1 for a word, less for a pair
+// of characters and for a conversational term; and whether it is Conversational.
 func Topicality(term string) (topic float64, conversational bool) {
 	topic = 1
 	if r, _ := utf8.DecodeRuneInString(term); classOf(r) == spaceless {

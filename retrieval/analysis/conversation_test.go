@@ -7,8 +7,8 @@ import (
 	"sidenote/retrieval/analysis"
 )
 
-// What is said to an assistant whatever it is about is conversation, word for word; what
-// tells of a topic is not.
+// What people say to an assistant on any topic consists of conversational words only; topic words
+// are not conversational.
 func TestConversational(t *testing.T) {
 	for _, text := range []string{
 		"thanks, that helped!", "Could you explain that again, in more detail?", "it still doesn't work", "how do I fix this?",
@@ -32,7 +32,7 @@ func TestConversational(t *testing.T) {
 	}
 }
 
-// A word counts once, however many terms it makes; words of conversation count less.
+// A word counts once, however many terms it has; conversational words count less.
 func TestTopicality(t *testing.T) {
 	for term, want := range map[string]float64{"leav": 1, "手機": .5, "help": .25, "什麼": .125} {
 		if got, conversational := analysis.Topicality(term); got != want || conversational != analysis.Conversational(term) {

@@ -5,36 +5,36 @@ import (
 	"strings"
 )
 
-// An identifier is several words that name one thing, such as PAY-4021 or src/main.rs. It
-// is a token of its own, after those of its words, so that texts with all of it are found
-// before texts with its words.
+// An identifier is several words that name one thing, such as PAY-4021 or src/main.rs. It is a
+// token of its own, after those of its words, so that texts with the whole identifier rank above
+// texts with its words only.
 //
-// Words are joined by - :: + @ into names, and names by / into paths. Most of what is
-// written so is prose, as in long-term, and/or, km/h. Identifiers are
+// Words are joined by - :: + @ into names, and names by / into paths. Most such text is prose, as
+// in long-term, and/or, km/h. Identifiers are
 //
 //   - names with :: or @: Vec::new, ann@example.org;
-//   - names with hyphens whose last word has a digit, but for ranges of numbers, or whose
+//   - names with hyphens whose last word has a digit, except ranges of numbers, or whose
 //     first word is a version: CVE-2024-3094, UTF-8, 2024-01-31, 1.2.0-rc;
 //   - keys with + between them, or with hyphens after Ctrl: Ctrl+Shift+P, Ctrl-C;
-//   - options: names after two hyphens before which no word ends, and up to maxShort letters
-//     after one: --no-verify, -rf;
+//   - options: names after two hyphens that no word precedes, and up to maxShort letters
+//     after one hyphen: --no-verify, -rf;
 //   - one or two letters before ++ or #, and a word between double underscores: C++, __init__;
 //   - paths that begin with a slash, have three names or end in a file with an extension:
 //     /etc/hosts, src/main.rs.
 type identifier struct{ start, end int }
 
-// maxShort is the length of the longest option after one hyphen, in bytes. A longer word
-// is prose, where a hyphen stands for a dash.
+// maxShort is the maximum length of an option after one hyphen, in bytes. A longer word is prose,
+// with the hyphen as a dash.
 const maxShort = 3
 
-// never is where an identifier ends that is not there.
+// never is the end of an identifier that does not exist.
 const never = math.MaxInt
 
-// identify looks for identifiers whose first word is the one from start to end. Each word
-// is read once more at most for a name, and once for a path.
+// identify looks for identifiers whose first word is the one from start to end. Each word is read
+// at most once more for a name, and once for a path.
 func (s *scanner) identify(start, end int) {
 	if !joins(s.byte(end)) && !joins(s.byte(start-1)) {
-		return // as most words
+		return // most words
 	}
 	if start >= s.nameSeen {
 		s.startName(start, end)
@@ -53,7 +53,7 @@ func (s *scanner) byte(i int) byte {
 	return 0
 }
 
-// joins tells whether identifiers have c before, between or after their words.
+// joins reports whether c may precede, join or follow the words of an identifier.
 func joins(c byte) bool {
 	switch c {
 	case '-', '+', '@', ':', '#', '_', '/':
@@ -62,7 +62,7 @@ func joins(c byte) bool {
 	return false
 }
 
-// identifier returns the identifier that ends at pos; of two the one that began last.
+// identifier returns the identifier that ends at pos; if there are two, the one that began last.
 func (s *scanner) identifier() string {
 	id := &s.name
 	if s.path.end < s.name.end {
@@ -86,18 +86,18 @@ func (s *scanner) startName(start, end int) {
 	}
 }
 
-// A nameScan reads the words of a name.
+// A nameScan scans the words of a name.
 type nameScan struct {
 	*scanner
 	start, first int // the first word
 	last, end    int // the last word
 	words        int // after the first
-	hyphens      int // joiners of each kind
+	hyphens      int // joiners by kind
 	pluses       int
 	others       int
 }
 
-// join reads a joiner and the word after it, if both are there.
+// join reads a joiner and the following word, if both are there.
 func (n *nameScan) join() bool {
 	rest := n.text[n.end:]
 	size, count := 1, &n.others
@@ -122,7 +122,7 @@ func (n *nameScan) join() bool {
 	return true
 }
 
-// identifier returns where the name begins and ends if it is an identifier.
+// identifier returns the bounds of the name if it is an identifier.
 func (n *nameScan) identifier() (start, end int, ok bool) {
 	before, after := n.text[:n.start], n.text[n.end:]
 	first, last := n.text[n.start:n.first], n.text[n.last:n.end]
@@ -181,13 +181,13 @@ func (s *scanner) startPath(start, end int) {
 	}
 }
 
-// rooted tells whether a path begins after before: /, ~/, ./ or ../.
+// rooted reports whether before ends with the start of a path: /, ~/, ./ or ../.
 func rooted(before string) bool {
 	before, ok := strings.CutSuffix(strings.TrimRight(before, "._"), "/")
 	return ok && opens(strings.TrimRight(before, ".~"))
 }
 
-// opens tells whether an option or a path may stand after before: no word ends there.
+// opens reports whether an option or a path may follow before, which must not end with a word.
 func opens(before string) bool {
 	if before == "" {
 		return true
@@ -196,7 +196,7 @@ func opens(before string) bool {
 	return c <= ' ' || c >= 0x80 || strings.IndexByte("([{|`'\"=,", c) >= 0
 }
 
-// hasExtension tells whether a word ends in a dot and letters.
+// hasExtension reports whether a word ends in a dot and letters.
 func hasExtension(word string) bool {
 	i := strings.LastIndexByte(word, '.')
 	return i >= 0 && !digits(word[i+1:i+2])
@@ -213,10 +213,10 @@ func hasDigit(s string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// digits tells whether s has nothing but digits, and dots between them.
+// digits reports whether s consists of digits and dots only.
 func digits(s string) bool { return strings.Trim(s, "0123456789.") == "" }
 
-// appendIdentifier appends the term of an identifier. Ctrl-C is the same as Ctrl+C.
+// appendIdentifier appends the term of an identifier. Ctrl-C equals Ctrl+C.
 func appendIdentifier(dst []string, tok string) []string {
 	term := strings.ToLower(tok)
 	if strings.HasPrefix(term, "ctrl-") {
@@ -225,7 +225,7 @@ func appendIdentifier(dst []string, tok string) []string {
 	return append(dst, term)
 }
 
-// versionNumber returns the numbers of a version such as v1.2.3.
+// versionNumber returns the number of a version such as v1.2.3.
 func versionNumber(tok string) (number string, ok bool) {
 	if len(tok) > maxTerm || tok[0]|0x20 != 'v' || !digits(tok[1:]) || strings.Count(tok, ".") < 2 {
 		return "", false

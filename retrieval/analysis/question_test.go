@@ -10,7 +10,7 @@ import (
 	"sidenote/retrieval/analysis"
 )
 
-// Identifiers are terms of their own, after their parts.
+// Identifiers are terms, after those of their parts.
 func TestIdentifiers(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
@@ -62,10 +62,10 @@ func TestIdentifiers(t *testing.T) {
 	f(strings.Repeat("ab/", 30)+"ab", strings.TrimSpace(strings.Repeat("ab ", 31)))              // too long
 	f("PAY-"+strings.Repeat("4", 70), "pay")                                                     //
 	f("x"+strings.Repeat("-1", 40), "x"+strings.Repeat(" 1", 40))                                //
-	f("a::"+strings.Repeat("b", 60), "b"+strings.Repeat("b", 59)+" a::"+strings.Repeat("b", 60)) // just not
+	f("a::"+strings.Repeat("b", 60), "b"+strings.Repeat("b", 59)+" a::"+strings.Repeat("b", 60)) // just short enough
 }
 
-// Question names what each term is a part of.
+// Question names the identifier that each term is a part of.
 func TestQuestion(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
@@ -93,7 +93,7 @@ func TestQuestion(t *testing.T) {
 	f("parse URL", "pars url")
 }
 
-// A question has the terms that texts have.
+// Question returns the same terms as Terms.
 func TestQuestionIsTerms(t *testing.T) {
 	part := rapid.SampledFrom([]string{"a", "Ab", "9", "x1", "IT", "-", "--", "::", ":", "/", "+", "++", "#", "@", ".", "_", "__", " ", "\n", "漢", "é", "3.1.2", "ctrl", "'"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -108,7 +108,7 @@ func TestQuestionIsTerms(t *testing.T) {
 	})
 }
 
-// Time grows with the text alone, whatever it joins.
+// Time is linear in the length of the text, whatever joins its words.
 func TestLongIdentifiers(t *testing.T) {
 	for _, part := range []string{"b-", "b/", "b/b-", "b::", "--b", "b1-", "-b/", "__b", "b+", "~/b", "v1.2."} {
 		text := strings.Repeat(part, 300_000)

@@ -6,10 +6,10 @@ import (
 	"sidenote/retrieval"
 )
 
-// Recent caches the terms of words and texts that were analysed lately, such as frequent
-// questions and the chunks that answer them. A popular question takes 4 µs with it and 8
-// without (BenchmarkWarm of the engine); a new one in words of others takes a fourth of the time
-// (BenchmarkQuestion). The zero Recent is ready for use; nil caches nothing.
+// Recent caches the terms of recently analysed words and texts, such as frequent questions and the
+// chunks that answer them. A repeated question takes 4 µs with it and 8 without (BenchmarkWarm of
+// the engine); a new one with known words takes a fourth of the time (BenchmarkQuestion). The zero
+// Recent is ready to use; nil caches nothing.
 type Recent struct {
 	texts retrieval.Recent[analysed]
 	words retrieval.Recent[wordTerm]
@@ -20,13 +20,13 @@ type analysed struct {
 	terms []string
 }
 
-// A wordTerm is a word, as it was written, and its term, "" for a stop word.
+// A wordTerm is a word, as written, and its term, "" for a stop word.
 type wordTerm struct{ word, term string }
 
-// maxRecent is the longest text that is cached, in bytes.
+// maxRecent is the maximum length of a cached text, in bytes.
 const maxRecent = 4 << 10
 
-// Terms is the function Terms, with results that are shared and must not be changed.
+// Terms returns what the function Terms returns. The result is shared and must not be modified.
 func (r *Recent) Terms(text string) []string {
 	if r == nil || len(text) > maxRecent {
 		return r.terms(text)
@@ -40,7 +40,7 @@ func (r *Recent) Terms(text string) []string {
 	return a.terms
 }
 
-// HasTerms tells whether text has any Terms. It reads no further than the first.
+// HasTerms reports whether text has any Terms. It stops at the first.
 func (r *Recent) HasTerms(text string) bool {
 	var room [fewTerms]string
 	s := newScanner(text)
@@ -52,8 +52,8 @@ func (r *Recent) HasTerms(text string) bool {
 	return false
 }
 
-// term returns the term of a word, "" for a stop word. Words with digits are not cached: most
-// are names that seldom come again, and nothing is to be found out about them.
+// term returns the term of a word, "" for a stop word. Words with digits are not cached: most are
+// names that seldom recur, and they need no stemming.
 func (r *Recent) term(word string) string {
 	if r == nil {
 		return termOf(word)
@@ -66,7 +66,7 @@ func (r *Recent) term(word string) string {
 	if hasDigit(word) {
 		return term
 	}
-	w := &wordTerm{strings.Clone(word), strings.Clone(term)} // the text around them may go
+	w := &wordTerm{strings.Clone(word), strings.Clone(term)} // do not keep the whole text in memory
 	r.words.Put(hash, w)
 	return w.term
 }

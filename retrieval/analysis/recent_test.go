@@ -12,8 +12,7 @@ import (
 	"sidenote/retrieval/analysis"
 )
 
-// What is remembered is what would be found anew, whoever asks at the same time
-// and whatever took a text's place in between.
+// Cached terms are the same as fresh ones, with concurrent use and when slots are replaced.
 func TestRecent(t *testing.T) {
 	var recent analysis.Recent
 	var wg sync.WaitGroup
@@ -36,7 +35,7 @@ func TestRecent(t *testing.T) {
 	wg.Wait()
 }
 
-// A text has terms unless all of it is stop words, or none.
+// A text has terms unless it is empty or consists of stop words.
 func TestHasTerms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{
@@ -49,8 +48,7 @@ func TestHasTerms(t *testing.T) {
 	})
 }
 
-// BenchmarkQuestion is a question that was not asked before, with and without a Recent that knows
-// its words.
+// BenchmarkQuestion analyses new questions, with and without a Recent that knows their words.
 func BenchmarkQuestion(b *testing.B) {
 	for name, recent := range map[string]*analysis.Recent{"new": nil, "known": {}} {
 		b.Run(name, func(b *testing.B) {

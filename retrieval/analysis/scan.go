@@ -7,32 +7,32 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// kind says what a token is.
+// kind is the kind of a token.
 type kind uint8
 
 const (
-	end      kind = iota // of the text; no token
+	end      kind = iota // of the text; not a token
 	word                 // one word or number
-	compound             // a word that has parts: camelCase, snake_case, dotted.name
-	pair                 // two characters of a script without spaces, or a single one
+	compound             // a word with parts: camelCase, snake_case, dotted.name
+	pair                 // two characters of a script without spaces, or one that stands alone
 	acronym              // a stop word in capitals that is a name
 	version              // numbers with two dots or more: 3.12.1
-	whole                // an identifier, whose words came before
+	whole                // an identifier, after its words
 )
 
-// A scanner cuts a text in NFKC into tokens, which are substrings of it.
+// A scanner cuts a text, in NFKC, into tokens, which are substrings of the text.
 type scanner struct {
 	text  string
 	pos   int
-	start int  // of the token that was returned last
-	inRun bool // the pair before ended with the character at pos
+	start int  // of the last token
+	inRun bool // the last pair ended with the character at pos
 
-	name, path         identifier // that are being read; a name may be part of a path
+	name, path         identifier // current identifiers; a name may be part of a path
 	due                int        // where the first of them ends; never if there is none
-	nameSeen, pathSeen int        // end of the last words that may have been one
+	nameSeen, pathSeen int        // end of the words already examined for names and paths
 
 	sentence int  // start of the sentence at pos
-	judged   int  // end of the last sentence that inCapitals judged; 0 if none
+	judged   int  // end of the last sentence examined by inCapitals; 0 if none
 	shouts   bool // that sentence is in capitals
 }
 
@@ -40,7 +40,7 @@ func newScanner(text string) scanner {
 	return scanner{text: norm.NFKC.String(text), name: identifier{end: never}, path: identifier{end: never}, due: never}
 }
 
-// next returns the next token. In all, each byte is read a bounded number of times.
+// next returns the next token. Overall, each byte is read a bounded number of times.
 func (s *scanner) next() (string, kind) {
 	for {
 		if s.pos >= s.due {
@@ -74,7 +74,7 @@ func (s *scanner) next() (string, kind) {
 	}
 }
 
-// rune decodes the rune at i; most are one byte.
+// rune decodes the rune at i; most are one byte long.
 func (s *scanner) rune(i int) (rune, int) {
 	if c := s.text[i]; c < utf8.RuneSelf {
 		return rune(c), 1
@@ -82,8 +82,8 @@ func (s *scanner) rune(i int) (rune, int) {
 	return utf8.DecodeRuneInString(s.text[i:])
 }
 
-// pair returns the character of n bytes at pos with the next one of the run, and advances
-// by one character. The last character of a run is a token only if it is the only one.
+// pair returns the character of n bytes at pos with the next one of the run, and advances by one
+// character. A run of one character is a token itself.
 func (s *scanner) pair(n int) string {
 	start, next := s.pos, s.pos+n
 	s.pos = next
@@ -101,8 +101,7 @@ func (s *scanner) pair(n int) string {
 	return ""
 }
 
-// word returns the word that starts at pos: letters, digits and marks, with single
-// connectors between them.
+// word returns the word at pos: letters, digits and marks, with single connectors between them.
 func (s *scanner) word() (string, kind) {
 	start := s.pos
 	next, k := s.wordAt(start)
@@ -120,7 +119,7 @@ func (s *scanner) wordAt(start int) (next int, k kind) {
 loop:
 	for i < len(s.text) {
 		if c := s.text[i]; last == lower && 'a' <= c && c <= 'z' {
-			i++ // as most
+			i++ // most bytes
 			continue
 		}
 		r, n := s.rune(i)
@@ -164,7 +163,7 @@ loop:
 	return i, k
 }
 
-// startsWord tells whether there is a letter or digit of a spaced script at i.
+// startsWord reports whether there is a letter or digit of a script with spaces at i.
 func (s *scanner) startsWord(i int) bool {
 	if i >= len(s.text) {
 		return false
@@ -174,7 +173,7 @@ func (s *scanner) startsWord(i int) bool {
 	return c == lower || c == upper || c == digit
 }
 
-// class is what a rune means to the scanner.
+// class is the character class of a rune.
 type class uint8
 
 const (
@@ -185,7 +184,7 @@ const (
 	mark             // a combining mark: it continues a word and never starts one
 	connector        // . and _
 	apostrophe       // ' and ’
-	spaceless        // a letter of a script that puts no spaces between words
+	spaceless        // a letter of a script without spaces between words
 )
 
 // classOf returns the class of r.

@@ -1,11 +1,10 @@
 package analysis
 
-// maxStop is the length of the longest stop word, in bytes.
+// maxStop is the length of the longest stop word in bytes.
 const maxStop = 10
 
-// isStop tells whether a lower-case word is a stop word: one of Snowball's list for
-// English, a word that only frames a question, or a greeting, as in "hi, could you please
-// tell me".
+// isStop reports whether a lower-case word is a stop word: a word of Snowball's list for English,
+// one that only frames a question, or a greeting, as in "hi, could you please tell me".
 func isStop(word string) bool {
 	switch word {
 	case "i", "me", "my", "myself", "we", "us", "our", "ours", "ourselves", "you", "your", "yours", "yourself",
@@ -32,7 +31,7 @@ func isStop(word string) bool {
 	return isSmallTalk(word)
 }
 
-// isSmallTalk tells whether a stop word is never a name, even in capitals.
+// isSmallTalk reports whether a stop word is never a name, even in capitals.
 func isSmallTalk(word string) bool {
 	switch word {
 	case "please", "help", "hi", "hello", "hey", "hiya", "howdy", "greetings", "thanks", "thank", "thx", "cheers", "sorry",

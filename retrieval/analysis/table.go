@@ -6,34 +6,34 @@ import (
 	"hash/maphash"
 )
 
-// ErrFull is the error when there is no room for another term.
+// ErrFull says that the limit of a Vocabulary is reached.
 var ErrFull = errors.New("too many different terms")
 
-// A table numbers strings from 0 in the order in which they are added. It takes about a
-// third of a map's memory: all strings are in one block, and a slot holds a number, not a
-// string header. The zero table is empty.
+// A table numbers strings from 0 in the order in which they are added. It takes about a third of
+// the memory of a map: all strings are in one block, and a slot holds a number instead of a string
+// header. The zero table is empty.
 type table struct {
-	limit int // of size; 0 is DefaultLimit
+	limit int // of size in bytes; 0: DefaultLimit
 	seed  maphash.Seed
 	slots []uint64 // open addressing: upper half of the hash and number + 1; 0 is free
 	ends  []uint32 // where each string ends in block
 	block []byte
 }
 
-// DefaultLimit is how many bytes a Vocabulary's terms may take. It is well below 4 GiB,
-// the end of a table's 32-bit offsets.
+// DefaultLimit is the default limit of the size of a Vocabulary's terms, in bytes. It is well
+// below 4 GiB, the range of a table's 32-bit offsets.
 const DefaultLimit = 1 << 30
 
-// perString is the memory that a string takes beside its bytes: an end, and slots, of
-// which a third to two thirds are used.
+// perString is the memory per string in addition to its bytes: an end, and slots, of which 3/8 to
+// 3/4 are used.
 const perString = 20
 
 func (t *table) len() int { return len(t.ends) }
 
-// size returns approximately how many bytes the strings take.
+// size returns the approximate size of the strings in bytes.
 func (t *table) size() int { return len(t.block) + perString*len(t.ends) }
 
-// at returns the string with a number.
+// at returns the string with the given number.
 func (t *table) at(id uint32) []byte {
 	start := uint32(0)
 	if id > 0 {
@@ -42,7 +42,7 @@ func (t *table) at(id uint32) []byte {
 	return t.block[start:t.ends[id]]
 }
 
-// add returns the number of s, a new one if s is new. Its error is ErrFull.
+// add returns the number of s, a new one if s is new. The error is ErrFull.
 func (t *table) add(s string) (id uint32, isNew bool, err error) {
 	if 4*(len(t.ends)+1) > 3*len(t.slots) {
 		t.grow()

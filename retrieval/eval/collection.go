@@ -13,27 +13,27 @@ import (
 	"strings"
 )
 
-// ErrNoCollection is wrapped by the errors of Read for a folder without a collection, or
-// without the split that was asked for.
+// ErrNoCollection is wrapped by the errors of Read for a folder without a collection, or without
+// the requested split.
 var ErrNoCollection = errors.New("no collection")
 
-// missing is the error that names what a folder lacks. It is an ErrNoCollection.
+// missing is an error that names what a folder lacks. It matches ErrNoCollection.
 type missing string
 
 func (m missing) Error() string { return string(m) }
 
-// Is makes m an ErrNoCollection.
+// Is makes m match ErrNoCollection.
 func (m missing) Is(target error) bool { return target == ErrNoCollection }
 
 // A Collection has documents, queries, and grades that say which documents answer which query.
 type Collection struct {
 	Documents []Document
-	Queries   []Query           // queries with relevant documents, in the order of the file
+	Queries   []Query           // queries with relevant documents, in file order
 	Grades    map[string]Grades // by query id
-	Judgments string            // file of the grades, below the folder
+	Judgments string            // file of the grades, relative to the folder
 
 	LeftOut          int // queries without relevant documents
-	UnknownQueries   int // queries with relevant documents and no text
+	UnknownQueries   int // graded queries with relevant documents that the file lacks
 	UnknownDocuments int // relevant documents that the corpus lacks
 }
 
@@ -42,8 +42,8 @@ type Document struct {
 	ID, Title, Text string
 }
 
-// A Query is one line of queries.jsonl. BEIR has no turns: they are what the user said before
-// the text, first turn first.
+// A Query is one line of queries.jsonl. Turns, an extension of BEIR, are earlier user messages,
+// oldest first.
 type Query struct {
 	ID, Text string
 	Turns    []string
@@ -53,16 +53,16 @@ const (
 	corpusFile  = "corpus.jsonl"
 	queriesFile = "queries.jsonl"
 	qrelsFile   = "qrels.tsv" // in a collection with one split
-	qrelsDir    = "qrels"     // in a collection with several: a file for each
+	qrelsDir    = "qrels"     // in a collection with several: one file each
 	mainSplit   = "test"
 )
 
-// Read reads the collection in dir, in the layout of BEIR: corpus.jsonl, queries.jsonl,
-// and the grades in qrels/SPLIT.tsv, or in qrels.tsv if there is only one split. An empty
-// split is "test", or the only one. Errors name file and line.
+// Read reads the collection in dir, in the layout of BEIR: corpus.jsonl, queries.jsonl, and the
+// grades in qrels/SPLIT.tsv, or in qrels.tsv if there is only one split. An empty split means
+// "test", or the only one. Errors name file and line.
 //
-// Documents and queries that are graded and not in the files are counted. The documents
-// still count as relevant in every measure, as ones that cannot be found.
+// Graded documents and queries that are not in the files are counted. The documents still count as
+// relevant in every measure, as ones that cannot be found.
 func Read(ctx context.Context, dir, split string) (*Collection, error) {
 	judgments, err := layout(dir, split, corpusFile, queriesFile)
 	if err != nil {
@@ -76,8 +76,8 @@ func Read(ctx context.Context, dir, split string) (*Collection, error) {
 	return c, c.readQuestions(ctx, dir, documents)
 }
 
-// ReadFor reads the queries and grades of dir like Read, for documents that are kept
-// elsewhere. It reads no corpus.jsonl.
+// ReadFor reads the queries and grades of dir like Read, for documents from elsewhere. It does not
+// read corpus.jsonl.
 func ReadFor(ctx context.Context, dir, split string, documents []Document) (*Collection, error) {
 	judgments, err := layout(dir, split, queriesFile)
 	if err != nil {
@@ -91,7 +91,7 @@ func ReadFor(ctx context.Context, dir, split string, documents []Document) (*Col
 	return c, c.readQuestions(ctx, dir, at)
 }
 
-// layout looks for the files of a collection, and returns that of the grades.
+// layout checks for the files of a collection, and returns the file of the grades.
 func layout(dir, split string, files ...string) (judgments string, err error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return "", missing(dir + " is not a folder")
@@ -104,7 +104,7 @@ func layout(dir, split string, files ...string) (judgments string, err error) {
 	return findJudgments(dir, split)
 }
 
-// readQuestions reads the grades and queries; documents has the lines of documents by id.
+// readQuestions reads the grades and queries; documents maps ids to line numbers.
 func (c *Collection) readQuestions(ctx context.Context, dir string, documents map[string]int) error {
 	if err := c.readGrades(ctx, dir); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (c *Collection) readQuestions(ctx context.Context, dir string, documents ma
 	return nil
 }
 
-// findJudgments returns the slash-separated path of the file of grades, below dir.
+// findJudgments returns the slash-separated path of the file of grades, relative to dir.
 func findJudgments(dir, split string) (string, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, qrelsDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +151,8 @@ func findJudgments(dir, split string) (string, error) {
 	return qrelsDir + "/" + split + ".tsv", nil
 }
 
-// readQueries reads the queries that have grades, and returns the lines of all by id.
+// readQueries reads the queries that have grades, and returns the line numbers of all queries by
+// id.
 func (c *Collection) readQueries(ctx context.Context, dir string) (lines map[string]int, err error) {
 	return readDocuments(ctx, dir, queriesFile, func(r record) {
 		if c.Grades[r.ID].Relevant() == 0 {
@@ -162,8 +163,8 @@ func (c *Collection) readQueries(ctx context.Context, dir string) (lines map[str
 	})
 }
 
-// readGrades reads lines of query id, document id and grade. The first line may be a
-// header. A line may be repeated, but not with another grade.
+// readGrades reads lines of query id, document id and grade. The first line may be a header. A
+// line may be repeated, but not with a different grade.
 func (c *Collection) readGrades(ctx context.Context, dir string) error {
 	return readLines(ctx, dir, c.Judgments, func(number int, line []byte) error {
 		f := strings.Split(string(line), "\t")
@@ -191,8 +192,8 @@ func (c *Collection) readGrades(ctx context.Context, dir string) error {
 	})
 }
 
-// countUnknown counts graded queries and documents that the files lack, which have documents
-// and queries on these lines.
+// countUnknown counts graded queries and documents that are not in the files. documents and
+// queries map ids to line numbers.
 func (c *Collection) countUnknown(documents, queries map[string]int) {
 	unknown := map[string]bool{}
 	for query, grades := range c.Grades {

@@ -37,7 +37,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A query can have what was said before it.
+// A query can have earlier turns.
 func TestReadTurns(t *testing.T) {
 	c, err := eval.Read(t.Context(), layout(t, map[string]string{"queries.jsonl": `{"_id":"q1","turns":["first","second"],"text":"third"}`}), "")
 	if err != nil || len(c.Queries) != 1 || !slices.Equal(c.Queries[0].Turns, []string{"first", "second"}) || c.Queries[0].Text != "third" {
@@ -56,12 +56,12 @@ func TestReadTurns(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if len(asked) != 3 { // with the least score, without it, and the engine
+	if len(asked) != 3 { // with the threshold, without it, and the engine
 		t.Errorf("asked %d times", len(asked))
 	}
 }
 
-// layout writes files of the tiny collection, changed: "" takes a file away.
+// layout writes the files of the tiny collection, with changes: "" removes a file.
 func layout(t *testing.T, changes map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,13 +81,13 @@ func layout(t *testing.T, changes map[string]string) string {
 	return dir
 }
 
-// Where the grades are, with and without a wish.
+// The file of the grades, with and without a requested split.
 func TestSplits(t *testing.T) {
 	const grades = "q1\ta\t1\n"
 	for name, tc := range map[string]struct {
 		changes map[string]string
 		split   string
-		want    string // file, or what the error says
+		want    string // file, or the error
 	}{
 		"test wins":          {nil, "", "qrels/test.tsv"},
 		"by name":            {nil, "dev", "qrels/dev.tsv"},
@@ -115,7 +115,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// What is broken is said with file and line.
+// Errors name file and line.
 func TestBroken(t *testing.T) {
 	const doc = `{"_id": "a", "text": "x"}` + "\n"
 	for _, tc := range []struct{ file, text, want string }{

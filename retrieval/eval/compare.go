@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// A Pair is what came of one query in two ways.
+// A Pair is the outcome of one query in two runs.
 type Pair struct{ A, B Outcome }
 
-// Pairs returns the queries that were asked in both ways, in the order of a.
+// Pairs returns the queries that are in both runs, in the order of a.
 func Pairs(a, b []Outcome) []Pair {
 	at := make(map[string]int, len(b))
 	for i, o := range b {
@@ -26,11 +26,11 @@ func Pairs(a, b []Outcome) []Pair {
 	return pairs
 }
 
-// Gain is by how much the nDCG of B is larger.
+// Gain returns by how much the nDCG of B is higher.
 func (p Pair) Gain() float64 { return p.B.NDCG - p.A.NDCG }
 
-// Changed returns the pairs whose nDCG differs, or of which one request gets a relevant source
-// and the other none. Those with the largest difference come first.
+// Changed returns the pairs whose nDCG differs, or of which only one has a relevant source. Those
+// with the largest difference come first.
 func Changed(pairs []Pair) []Pair {
 	changed := slices.DeleteFunc(slices.Clone(pairs), func(p Pair) bool { return p.Gain() == 0 && p.A.Hit == p.B.Hit })
 	slices.SortStableFunc(changed, func(p, q Pair) int {
@@ -40,18 +40,18 @@ func Changed(pairs []Pair) []Pair {
 }
 
 const (
-	// permutations is how many of many are tried, and exactPairs up to how many differences all are.
+	// permutations is the number of random swaps; up to exactPairs differences all are tried.
 	permutations = 100_000
 	exactPairs   = 16
 	testSeed     = 1
 )
 
-// Randomization returns the two-sided p value of Fisher's randomization test on the differences
-// of pairs: the share of all ways to swap the two of each pair in which the mean difference is at
-// least as large as it is (M. Smucker, J. Allan, B. Carterette, A Comparison of Statistical
-// Significance Tests for Information Retrieval Evaluation, CIKM 2007). Of many pairs 100,000 ways
-// are drawn, always the same ones, and the way it is counts as one of them, so that p is never 0.
-// Without a difference it is 1.
+// Randomization returns the two-sided p value of Fisher's randomization test on the differences of
+// pairs: the share of all ways to swap the members of pairs in which the mean difference is at
+// least as large as the observed one (M. Smucker, J. Allan, B. Carterette, A Comparison of
+// Statistical Significance Tests for Information Retrieval Evaluation, CIKM 2007). For many pairs
+// 100,000 ways are drawn with a fixed seed, and the observed one is counted too, so that p is
+// never 0. Without a difference p is 1.
 func Randomization(differences []float64) (p float64) {
 	var d []float64 // swapping equal ones changes nothing
 	sum, size := 0.0, 0.0
@@ -63,7 +63,7 @@ func Randomization(differences []float64) (p float64) {
 	if len(d) == 0 {
 		return 1
 	}
-	least := math.Abs(sum) - 1e-12*size // sums in another order are rounded otherwise
+	least := math.Abs(sum) - 1e-12*size // allow for rounding of sums in another order
 	if len(d) <= exactPairs {
 		n, all := 0, uint64(1)<<len(d)
 		for signs := range all {
@@ -86,7 +86,7 @@ func Randomization(differences []float64) (p float64) {
 	return float64(n) / (permutations + 1)
 }
 
-// signed returns the sum of at most 64 numbers, those negated whose bit is set.
+// signed returns the sum of at most 64 numbers, with those negated whose bit is set.
 func signed(d []float64, signs uint64) (sum float64) {
 	for _, x := range d {
 		sum += math.Float64frombits(math.Float64bits(x) ^ bits.RotateLeft64(signs&1, 63))
@@ -95,10 +95,10 @@ func signed(d []float64, signs uint64) (sum float64) {
 	return sum
 }
 
-// A Difference is one measure of pairs in two ways: the means, and the p value of Randomization.
+// A Difference compares one measure of two runs: the means, and the p value of Randomization.
 type Difference struct{ A, B, P float64 }
 
-// Compare returns the difference of a measure.
+// Compare returns the Difference of a measure.
 func Compare(pairs []Pair, measure func(Outcome) float64) Difference {
 	var d Difference
 	differences := make([]float64, len(pairs))

@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// Of few differences p is what enumerating all ways by hand gives.
+// For few differences p is the result of enumerating all swaps by hand.
 func TestRandomizationIsExact(t *testing.T) {
 	for _, c := range []struct {
 		differences []float64
@@ -33,8 +33,7 @@ func TestRandomizationIsExact(t *testing.T) {
 	}
 }
 
-// Of many differences p is near what the normal distribution says, the same in each run, and
-// never 0.
+// For many differences p is close to the normal approximation, the same in each run, and never 0.
 func TestRandomizationOfMany(t *testing.T) {
 	of := func(plus, minus int) []float64 {
 		return append(slices.Repeat([]float64{.1}, plus), slices.Repeat([]float64{-.1}, minus)...)
@@ -56,7 +55,7 @@ func TestRandomizationOfMany(t *testing.T) {
 	}
 }
 
-// Swapping the two sides changes no p, and equal pairs count for nothing.
+// Swapping the two runs does not change p, and equal pairs do not count.
 func TestRandomizationIsSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SliceOfN(rapid.Float64Range(-1, 1), 0, 12).Draw(t, "differences")
@@ -74,8 +73,7 @@ func outcome(id string, ndcg float64, hit bool) eval.Outcome {
 	return eval.Outcome{Query: eval.Query{ID: id}, Measures: eval.Measures{NDCG: ndcg}, Hit: hit}
 }
 
-// Pairs are those asked on both sides; what changed most comes first, and what did not change is
-// not among them.
+// Pairs holds the queries of both runs; Changed holds those that differ, largest change first.
 func TestPairs(t *testing.T) {
 	a := []eval.Outcome{outcome("1", .5, true), outcome("2", .5, true), outcome("gone", 1, true), outcome("3", 0, false), outcome("4", 1, true)}
 	b := []eval.Outcome{outcome("4", 0, true), outcome("3", 0, true), outcome("new", 1, true), outcome("2", .75, true), outcome("1", .5, true)}
@@ -91,12 +89,12 @@ func TestPairs(t *testing.T) {
 		t.Error(got)
 	}
 	d := eval.Compare(pairs, func(o eval.Outcome) float64 { return o.NDCG })
-	if d != (eval.Difference{A: .5, B: .3125, P: 1}) { // ±.25 ±1: the difference is the smallest of the four
+	if d != (eval.Difference{A: .5, B: .3125, P: 1}) { // ±.25 ±1: all four sums are at least as large
 		t.Errorf("%+v", d)
 	}
 }
 
-// Stages are asked without a plan and Engine and Request with one, which all share.
+// Stages run without a plan; Engine and Request share one plan per query.
 func TestStages(t *testing.T) {
 	c := tiny(t)
 	plans := 0
@@ -132,7 +130,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// A run has a line for each document of each ranking, in columns.
+// A run has one line with columns for each document of each ranking.
 func TestWriteRun(t *testing.T) {
 	var b strings.Builder
 	err := eval.WriteRun(&b, []eval.Outcome{

@@ -1,8 +1,8 @@
-// Package eval measures how well sources are found: it reads a collection of documents
-// and queries with known answers, asks the queries, and computes the measures of the
-// literature, so that results can be compared with published ones.
+// Package eval measures retrieval quality: it reads a collection of documents and queries with
+// known answers, runs the queries, and computes standard measures, so that results can be compared
+// with published ones.
 //
-// It knows no engine and prints nothing.
+// It depends on no engine and prints nothing.
 package eval
 
 import (
@@ -15,35 +15,35 @@ import (
 	"sidenote/retrieval"
 )
 
-// Depths at which rankings are measured.
+// The depths at which rankings are measured.
 const (
 	near = 10  // what people look at and what fits into prompts
 	far  = 100 // what a reranker may choose from
 )
 
-// firstCandidates is how many chunks are asked for at first.
+// firstCandidates is the initial number of chunks to request.
 const firstCandidates = 200
 
-// A Trial asks the queries of a collection.
+// A Trial runs the queries of a collection.
 type Trial struct {
-	// Engine ranks documents: it is asked for as many chunks as it takes to get a hundred
+	// Engine ranks documents: as many chunks are requested from it as are needed for a hundred
 	// documents.
 	Engine retrieval.Retriever
-	// Request is the retriever of requests. It is asked with Query and the text of each
+	// Request is the retriever that requests use. It is called with Query and the text of each
 	// query, and its time is measured, so it should have no cache.
 	Request retrieval.Retriever
 	Query   retrieval.Query
-	// Stages rank alone what goes into the ranking of Engine.
+	// Stages are parts of Engine that are also ranked alone.
 	Stages []Stage
-	// Planning, if not nil, returns what asks for further queries beside one, for Engine and
-	// Request. said is what the user said before, last first.
+	// Planning, if not nil, returns the Planning of one query, for Engine and Request. said holds
+	// the earlier user turns, last first.
 	Planning func(said []string) *retrieval.Planning
-	// Reranking, if not nil, returns what orders what is found for one query, for Engine and Request.
+	// Reranking, if not nil, returns the Reranking of one query, for Engine and Request.
 	Reranking func() *retrieval.Reranking
-	// Grading, if not nil, returns what grades what is selected for one request: Ranking is not
+	// Grading, if not nil, returns the Grading of one query, for Request only: Ranking is not
 	// graded.
 	Grading func() *retrieval.Grading
-	// Progress, if not nil, is told how many queries are done.
+	// Progress, if not nil, is called with the number of finished queries.
 	Progress func(done int)
 }
 
@@ -51,13 +51,13 @@ type Trial struct {
 type Stage struct {
 	Name    string
 	Engine  retrieval.Retriever
-	Planned bool // with the further queries of Trial.Planning
+	Planned bool // include the further queries of Trial.Planning
 }
 
-// Measures are those of one ranking, or the means of several.
+// Measures are the measures of one ranking, or the means of several.
 type Measures struct{ NDCG, RecallNear, RecallFar, ReciprocalRank float64 }
 
-// measures returns those of a ranking of at least a hundred documents.
+// measures returns the measures of a ranking, which must be complete or have a hundred documents.
 func (g Grades) measures(ranking []string) Measures {
 	return Measures{
 		NDCG: g.NDCG(ranking, near), ReciprocalRank: g.ReciprocalRank(ranking, near),
@@ -65,7 +65,7 @@ func (g Grades) measures(ranking []string) Measures {
 	}
 }
 
-// add adds other measures, each times a weight.
+// add adds other measures, multiplied by a weight.
 func (m *Measures) add(o Measures, weight float64) {
 	m.NDCG += o.NDCG * weight
 	m.RecallNear += o.RecallNear * weight
@@ -77,28 +77,28 @@ func (m *Measures) add(o Measures, weight float64) {
 type Outcome struct {
 	Query   Query
 	Ranking []string      // the best hundred documents
-	Scores  []float64     // of these
-	Sources []string      // documents whose chunks a request would get, best first
-	Took    time.Duration // time of the request's search, as the caller sees it
+	Scores  []float64     // of Ranking
+	Sources []string      // documents of the sources that a request would get, best first
+	Took    time.Duration // time of the request's search, as seen by the caller
 
 	Measures            // of Ranking
-	Stages   []Measures // of those of the Trial
+	Stages   []Measures // of Trial.Stages
 
-	Planned  *retrieval.Planned // what came of planning; nil where nothing was planned
-	Degraded retrieval.Stage    // what the request's search had to do without
-	// Unranked is why a Reranker did not order what was found, for the request or for Ranking; "" if
-	// it did, and where nothing is reranked.
+	Planned  *retrieval.Planned // report of planning; nil if nothing was planned
+	Degraded retrieval.Stage    // stage that failed in the request's search
+	// Unranked is why a Reranker failed, for the request or for Ranking; "" if it did not, or if
+	// nothing is reranked.
 	Unranked retrieval.RerankReason
-	Ungraded retrieval.RerankReason // why the request's sources were not graded; "" if they were, or are not to be
+	Ungraded retrieval.RerankReason // why grading of the request failed; "" if it did not, or is off
 
-	First bool // whether the first of the sources is of a relevant document
-	Hit   bool // whether a relevant document is among the sources
-	Held  bool // whether one is where no least score counts
-	Lost  bool // whether the least score takes one away
+	First bool // the first source is of a relevant document
+	Hit   bool // a relevant document is among the sources
+	Held  bool // one would be among them without the threshold
+	Lost  bool // the threshold removes one
 }
 
-// Run asks the queries one after the other. If ctx ends before all are asked, it returns
-// the outcomes so far and no error: they are useful after a long run that is stopped.
+// Run runs the queries one after the other. If ctx ends before all are done, it returns the
+// outcomes so far and no error, since they are useful after a long run is stopped.
 func (t Trial) Run(ctx context.Context, c *Collection) ([]Outcome, error) {
 	outcomes := make([]Outcome, 0, len(c.Queries))
 	for i, q := range c.Queries {
@@ -161,7 +161,7 @@ func (t Trial) ask(ctx context.Context, q Query, grades Grades) (Outcome, error)
 	return o, nil
 }
 
-// graded returns a query that is graded as requests are.
+// graded returns a query that is graded like those of requests.
 func (t Trial) graded(q retrieval.Query) retrieval.Query {
 	if t.Grading != nil {
 		q.Grading = t.Grading()
@@ -169,7 +169,7 @@ func (t Trial) graded(q retrieval.Query) retrieval.Query {
 	return q
 }
 
-// reranking returns what orders what is found for one query; nil for nothing.
+// reranking returns the Reranking of one query; nil if nothing is reranked.
 func (t Trial) reranking() *retrieval.Reranking {
 	if t.Reranking == nil {
 		return nil
@@ -177,7 +177,7 @@ func (t Trial) reranking() *retrieval.Reranking {
 	return t.Reranking()
 }
 
-// planning returns what plans for a query; nil for nothing.
+// planning returns the Planning of a query; nil if nothing is planned.
 func (t Trial) planning(q Query) *retrieval.Planning {
 	if t.Planning == nil {
 		return nil
@@ -187,7 +187,7 @@ func (t Trial) planning(q Query) *retrieval.Planning {
 	return t.Planning(said)
 }
 
-// compare asks the query of an outcome again, without a least score, to see what that takes.
+// compare repeats the query of an outcome without a threshold, to see what the threshold removes.
 func (t Trial) compare(ctx context.Context, o *Outcome, q retrieval.Query, grades Grades) error {
 	q.Settings.ScoreThreshold = 0
 	if q.Reranking != nil {
@@ -208,15 +208,15 @@ func (t Trial) compare(ctx context.Context, o *Outcome, q retrieval.Query, grade
 	return nil
 }
 
-// A ranking is documents, best first.
+// A ranking lists documents, best first.
 type ranking struct {
 	ids      []string
 	scores   []float64
 	unranked retrieval.RerankReason // as in Outcome
 }
 
-// rank asks an engine for more and more chunks until they are of enough documents, or until
-// it has no more.
+// rank requests more and more chunks from an engine until they cover enough documents, or until
+// the engine has no more.
 func rank(ctx context.Context, engine retrieval.Retriever, q retrieval.Query) (r ranking, err error) {
 	for n := firstCandidates; ; n *= 4 {
 		q.Settings.NumCandidates = n
@@ -236,9 +236,9 @@ func rank(ctx context.Context, engine retrieval.Retriever, q retrieval.Query) (r
 	}
 }
 
-// Rank orders documents by their best chunk, and returns these chunks. Documents of equal
-// score are in order of their ids, as in the engine; trec_eval orders them the other way
-// round. The order of sources does not matter.
+// Rank orders documents by their best chunk, and returns these chunks. Documents with equal scores
+// are ordered by id, as in the engine; trec_eval uses the opposite order. The order of sources
+// does not matter.
 func Rank(sources []retrieval.Source) []retrieval.Source {
 	ranked := slices.Clone(sources)
 	slices.SortFunc(ranked, func(a, b retrieval.Source) int {
@@ -252,17 +252,17 @@ func Rank(sources []retrieval.Source) []retrieval.Source {
 	})
 }
 
-// A Summary holds the means over some outcomes.
+// A Summary holds the means of outcomes.
 type Summary struct {
-	Queries int // asked
+	Queries int // number of outcomes
 
 	Measures
-	Stages []Measures // of those of the Trial
+	Stages []Measures // of Trial.Stages
 
 	First         float64 // share of the queries whose first source is of a relevant document
 	Hit           float64 // share of the queries that get a relevant document
-	Lost          float64 // share of those with one that lose it, or one of several, to the least score
-	Empty         int     // queries that get no source at all
+	Lost          float64 // share of the queries with relevant sources that lose one to the threshold
+	Empty         int     // number of queries without sources
 	P50, P95, P99 time.Duration
 }
 
@@ -307,9 +307,8 @@ func Summarise(outcomes []Outcome) Summary {
 	return s
 }
 
-// Worst returns the n outcomes with the least nDCG, worst first. Of equal ones come first
-// those whose requests get nothing relevant, then those with the smaller recall at 100,
-// then in the order of outcomes.
+// Worst returns the n outcomes with the lowest nDCG, worst first. Ties are broken by requests
+// without a relevant source first, then by lower recall at 100, then by the order of outcomes.
 func Worst(outcomes []Outcome, n int) []Outcome {
 	worst := slices.Clone(outcomes)
 	slices.SortStableFunc(worst, func(a, b Outcome) int {

@@ -27,8 +27,7 @@ func tiny(t *testing.T) *eval.Collection {
 	return c
 }
 
-// answers is an engine that knows what comes back for a question: "doc#chunk" with
-// falling scores.
+// answers is an engine with fixed answers by question: "doc#chunk", with decreasing scores.
 func answers(byText map[string]string, took time.Duration) retrieval.Func {
 	return func(_ context.Context, q retrieval.Query) (res retrieval.Result, err error) {
 		<-time.After(took)
@@ -48,7 +47,7 @@ const (
 	fridays = "Who may come on Fridays?"
 )
 
-// Every measure on the tiny collection, by hand.
+// Every measure for the tiny collection, computed by hand.
 func TestMeasures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trial := eval.Trial{
@@ -74,14 +73,14 @@ func TestMeasures(t *testing.T) {
 			},
 			{
 				Query: eval.Query{ID: "q2", Text: dog}, Ranking: []string{"e", "d"}, Sources: []string{"e"}, Took: took,
-				// d and a document that the corpus lacks are relevant: 1/log2(3) of
-				// 1/log2(2) + 1/log2(3), and one of two.
+				// d and a document that is not in the corpus are relevant: 1/log2(3) of 1/log2(2)
+				// + 1/log2(3), and one of two.
 				Measures: eval.Measures{NDCG: 1 / log3 / (1 + 1/log3), RecallNear: .5, RecallFar: .5, ReciprocalRank: 1. / 2}, // .3869
 			},
 			{
 				Query:   eval.Query{ID: "q5", Text: fridays},
 				Ranking: strings.Fields("f1 f2 f3 f4 f5 f6 f7 f8 f9 f10 d"), Took: took,
-				// The only relevant document is the eleventh: too late for what ends at ten.
+				// The only relevant document is the eleventh: beyond the measures at ten.
 				Measures: eval.Measures{RecallFar: 1},
 			},
 		}
@@ -107,7 +106,7 @@ func TestMeasures(t *testing.T) {
 	})
 }
 
-// The first source of a request is right or not, whatever comes after it.
+// First depends on the first source only.
 func TestFirstSource(t *testing.T) {
 	c := tiny(t)
 	for answer, right := range map[string]bool{"a#0 c#0": true, "c#0 a#0": false, "": false} {
@@ -126,7 +125,7 @@ func TestFirstSource(t *testing.T) {
 	}
 }
 
-// The percentiles are nearest ranks.
+// Percentiles use the nearest rank.
 func TestPercentiles(t *testing.T) {
 	var outcomes []eval.Outcome
 	for i := range 200 {
@@ -143,7 +142,7 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// A document of a thousand chunks does not keep others out of the first hundred.
+// A document with a thousand chunks does not keep others out of the first hundred.
 func TestRankingGoesDeepEnough(t *testing.T) {
 	var asked []int
 	engine := retrieval.Func(func(_ context.Context, q retrieval.Query) (res retrieval.Result, err error) {
@@ -167,7 +166,7 @@ func TestRankingGoesDeepEnough(t *testing.T) {
 	}
 }
 
-// A run that is stopped keeps what it has; one that fails says at which query.
+// A stopped run returns its outcomes so far; a failed one names the query.
 func TestRunEnds(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	none := answers(nil, 0)
@@ -185,9 +184,9 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// Engine and Request, and no stage, are asked with what reranks, each question with its own; its
-// least score does not count where none is to. Planned stages share the plan. The outcome says
-// where the order of a reranker is missing.
+// Engine and Request, but no stage, are reranked, with a new Reranking for each question, without
+// its threshold in runs without a threshold. Planned stages share the plan. The outcome reports a
+// missing reranking.
 func TestRerankingAndPlannedStages(t *testing.T) {
 	asked := 0
 	knows := answers(map[string]string{leave: "a#0 b#0", dog: "d#0"}, 0)

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// maxLine is the length of the longest line that is read, in bytes.
+// maxLine is the maximum length of a line, in bytes.
 const maxLine = 64 << 20
 
-// readLines calls tell with each line of a file below dir that is not blank, and its
-// number from 1. Errors begin with file and line.
+// readLines calls tell with each non-blank line of a file below dir, and its number from 1. Errors
+// begin with file and line.
 func readLines(ctx context.Context, dir, name string, tell func(number int, line []byte) error) error {
 	path := filepath.Join(dir, filepath.FromSlash(name))
 	f, err := os.Open(path)
@@ -58,9 +58,8 @@ type record struct {
 	Turns []string `json:"turns"` // of a query
 }
 
-// readDocuments calls tell with each line of a JSONL file; a query is read like a document.
-// It returns the numbers of the lines, by id. A file without lines, and an id that comes
-// twice, are errors.
+// readDocuments calls tell with each line of a JSONL file of documents or queries. It returns the
+// line numbers by id. An empty file and a repeated id are errors.
 func readDocuments(ctx context.Context, dir, name string, tell func(record)) (at map[string]int, err error) {
 	at = map[string]int{}
 	err = readLines(ctx, dir, name, func(number int, line []byte) error {
@@ -99,7 +98,7 @@ func readable(err error) error {
 	return err
 }
 
-// clip shortens a text for a message.
+// clip shortens a text for an error message.
 func clip(text string) string {
 	const most = 80
 	if len(text) > most {

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Grades says how relevant documents are to one query, by id. A document without a
-// positive grade is not relevant.
+// Grades maps document ids to their relevance for one query. A document without a positive grade
+// is not relevant.
 //
-// A ranking lists ids of documents, best first, each once. Its measures are those of
-// trec_eval 9 with its default, by which grades from 1 on are relevant. Relevant
-// documents count even if the collection lacks them. For a query without relevant
-// documents all measures are 0.
+// A ranking lists distinct document ids, best first. Its measures are those of trec_eval 9 with
+// its default, by which grades of 1 and more are relevant. Relevant documents count even if the
+// collection lacks them. For a query without relevant documents all measures are 0.
 type Grades map[string]int
 
-// Relevant returns how many documents are relevant.
+// Relevant returns the number of relevant documents.
 func (g Grades) Relevant() (n int) {
 	for _, grade := range g {
 		if grade > 0 {
@@ -26,10 +25,9 @@ func (g Grades) Relevant() (n int) {
 	return n
 }
 
-// NDCG is the normalised discounted cumulative gain of the first k (Järvelin and
-// Kekäläinen, ACM TOIS 20, 2002; ndcg_cut of trec_eval): the sum of grade /
-// log2(rank + 1), divided by that of the best ranking there could be. The gain
-// is the grade itself, not 2^grade - 1 as others have it.
+// NDCG returns the normalised discounted cumulative gain of the first k (Järvelin and Kekäläinen,
+// ACM TOIS 20, 2002; ndcg_cut of trec_eval): the sum of grade / log2(rank + 1), divided by that of
+// the best possible ranking. The gain is the grade itself, not 2^grade - 1 as in some definitions.
 func (g Grades) NDCG(ranking []string, k int) float64 {
 	var found []int
 	for _, doc := range first(ranking, k) {
@@ -51,8 +49,8 @@ func gain(grades []int) (sum float64) {
 	return sum
 }
 
-// Recall is the share of the relevant documents that are among the first k
-// (recall of trec_eval).
+// Recall returns the share of the relevant documents that are among the first k (recall of
+// trec_eval).
 func (g Grades) Recall(ranking []string, k int) float64 {
 	relevant, found := g.Relevant(), 0
 	if relevant == 0 {
@@ -66,8 +64,8 @@ func (g Grades) Recall(ranking []string, k int) float64 {
 	return float64(found) / float64(relevant)
 }
 
-// ReciprocalRank is 1 / rank of the first relevant document, or 0 if none is among the
-// first k (recip_rank of trec_eval on the first k).
+// ReciprocalRank returns 1 / rank of the first relevant document, or 0 if none is among the first
+// k (recip_rank of trec_eval on the first k).
 func (g Grades) ReciprocalRank(ranking []string, k int) float64 {
 	for i, doc := range first(ranking, k) {
 		if g[doc] > 0 {
@@ -79,8 +77,7 @@ func (g Grades) ReciprocalRank(ranking []string, k int) float64 {
 
 func first[T any](list []T, k int) []T { return list[:min(k, len(list))] }
 
-// quantile returns the p-quantile of times by the nearest-rank method; 0 if there are
-// none.
+// quantile returns the p-quantile of times by the nearest-rank method; 0 if there are none.
 func quantile(times []time.Duration, p float64) time.Duration {
 	if len(times) == 0 {
 		return 0

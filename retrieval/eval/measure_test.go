@@ -22,7 +22,7 @@ func drawRanking(t *rapid.T) []string {
 	return ranking[:rapid.IntRange(0, len(docs)).Draw(t, "length")]
 }
 
-// All measures lie between 0 and 1, and looking deeper finds no less.
+// All measures are between 0 and 1, and do not decrease with depth in the case of recall.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, ranking, k := drawGrades(t), drawRanking(t), rapid.IntRange(1, 16).Draw(t, "k")
@@ -42,7 +42,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// The best ranking has 1, at every depth; recall has as much of it as fits.
+// The best ranking scores 1 at every depth; recall is as high as k allows.
 func TestPerfect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, k := drawGrades(t), rapid.IntRange(1, 16).Draw(t, "k")
@@ -64,7 +64,7 @@ func TestPerfect(t *testing.T) {
 	})
 }
 
-// To swap a document with a less relevant one before it never costs anything.
+// Moving a more relevant document up never lowers a measure.
 func TestBetterIsNotWorse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, ranking, k := drawGrades(t), drawRanking(t), rapid.IntRange(1, 16).Draw(t, "k")
@@ -87,8 +87,7 @@ func TestBetterIsNotWorse(t *testing.T) {
 	})
 }
 
-// A document stands by its best chunk, and the order in which chunks come makes no
-// difference.
+// A document is ranked by its best chunk, whatever the order of chunks.
 func TestRank(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		best := map[string]float64{}

@@ -12,13 +12,13 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Message is one that no document answers, such as "thanks, that helped!". Its ID is the
-// number of its line where the file gives none.
+// A Message is a user message that no document answers, such as "thanks, that helped!". Its ID is
+// its line number if the file has no id.
 type Message = Query
 
-// ReadMessages reads a file of messages. One whose name ends in .jsonl has lines as those of
-// queries.jsonl, with an _id and a text; any other has a message a line. Blank lines are
-// skipped. Errors name file and line; one for a file that is not there is an ErrNoCollection.
+// ReadMessages reads a file of messages. If its name ends in .jsonl, its lines have the form of
+// queries.jsonl, with an _id and a text; otherwise each line is a message. Blank lines are
+// skipped. Errors name file and line; if the file does not exist, the error is an ErrNoCollection.
 func ReadMessages(ctx context.Context, path string) ([]Message, error) {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
 		return nil, missing(path + " is not a file of messages")
@@ -43,11 +43,11 @@ func ReadMessages(ctx context.Context, path string) ([]Message, error) {
 // An OffTopic is the result of one message that no document answers.
 type OffTopic struct {
 	Message Message
-	Sources []retrieval.Source // what a request would get all the same, best first
+	Sources []retrieval.Source // what a request would still get, best first
 }
 
-// OffTopic asks messages that no document answers, one after the other. Like Run it returns
-// what it has if ctx ends before all are asked.
+// OffTopic searches for messages that no document answers, one after the other. Like Run, it
+// returns the results so far if ctx ends early.
 func (t Trial) OffTopic(ctx context.Context, messages []Message) ([]OffTopic, error) {
 	results := make([]OffTopic, 0, len(messages))
 	for i, m := range messages {
@@ -68,7 +68,7 @@ func (t Trial) OffTopic(ctx context.Context, messages []Message) ([]OffTopic, er
 	return results, nil
 }
 
-// Injected returns those that get sources, in their order.
+// Injected returns the results with sources, in order.
 func Injected(results []OffTopic) []OffTopic {
 	var injected []OffTopic
 	for _, r := range results {

@@ -44,7 +44,7 @@ func TestReadMessages(t *testing.T) {
 	}
 }
 
-// The repository's own messages are many, of several languages, and each of one half only.
+// The repository's own messages are many, in several languages, and no message is in both halves.
 func TestOffTopicMessages(t *testing.T) {
 	languages, seen := map[string]int{}, map[string]string{}
 	for _, half := range []string{"tune", "test"} {
@@ -66,8 +66,8 @@ func TestOffTopicMessages(t *testing.T) {
 	}
 }
 
-// withFloor answers with sources of falling scores; with the automatic threshold only with
-// the first two.
+// withFloor is an engine with decreasing scores; with the automatic threshold it returns only the
+// first two sources.
 func withFloor(byText map[string]string) retrieval.Func {
 	all := answers(byText, 0)
 	return func(ctx context.Context, q retrieval.Query) (res retrieval.Result, err error) {
@@ -81,17 +81,16 @@ func withFloor(byText map[string]string) retrieval.Func {
 	}
 }
 
-// A query is lost if the least score takes a relevant document from its request, and counts
-// only if there was one.
+// A query is lost if the threshold removes a relevant document, and counts only if there was one.
 func TestLost(t *testing.T) {
 	for _, tc := range []struct {
-		leave, dog, fridays string // what is found, of which two are above the least score
+		leave, dog, fridays string // documents found; two of them reach the threshold
 		lost                float64
 	}{
 		{"a#0 b#0", "d#0", "d#0", 0},
 		{"c#0 a#0 a#1", "d#0", "d#0", 0}, // another chunk of it stays
 		{"c#0 c#1 a#0", "d#0", "d#0", 1. / 3},
-		{"a#0 c#0 b#0", "d#0", "d#0", 1. / 3}, // one of two
+		{"a#0 c#0 b#0", "d#0", "d#0", 1. / 3}, // one of two is lost
 		{"c#0 c#1 a#0", "e#0", "e#0 e#1", 1},
 		{"c#0", "e#0 e#1 e#2", "", 0},
 	} {

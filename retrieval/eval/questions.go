@@ -18,31 +18,29 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Questions are the rows of a CSV file: questions, and documents that answer them.
+// Questions are the rows of a CSV file of questions and the documents that answer them.
 type Questions struct {
-	File string // its name, without folders
+	File string // its base name
 	Rows []Row
 }
 
-// A Row says of a document, or of all documents that a pattern matches, that they answer a
-// question.
+// A Row says that a document, or every document that a pattern matches, answers a question.
 type Row struct {
 	Line     int    // in the file, from 1
-	Question string // without white space around it
-	Expected string // likewise: the id of a document, or a doublestar pattern of ids
+	Question string // without surrounding white space
+	Expected string // likewise: a document id, or a doublestar pattern of ids
 }
 
-// The columns of a CSV file of questions that are read.
+// The columns of a CSV file of questions.
 const (
 	questionColumn = "question"
 	expectedColumn = "expected"
 )
 
-// ReadQuestions reads a CSV file with the columns question and expected, which its first line
-// names in any order; other columns are not read. Between columns stand commas, semicolons or
-// tabs, whichever the first line has. A question with several documents has several rows.
-// The error names every row that cannot be used; one for a file that is not there is an
-// ErrNoCollection.
+// ReadQuestions reads a CSV file with the columns question and expected, in any order and named by
+// the first line; other columns are ignored. The separator is a comma, semicolon or tab, whichever
+// the first line contains. A question with several documents has several rows. The error names the
+// first unusable rows; if the file does not exist, it is an ErrNoCollection.
 func ReadQuestions(ctx context.Context, path string) (Questions, error) {
 	q := Questions{File: filepath.Base(path)}
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
@@ -82,10 +80,10 @@ func ReadQuestions(ctx context.Context, path string) (Questions, error) {
 	return q, nil
 }
 
-// mostWrong is how many rows that cannot be used an error names.
+// mostWrong is the number of unusable rows that an error names.
 const mostWrong = 5
 
-// listed makes one error of several.
+// listed combines several errors into one.
 func listed(wrong []error) error {
 	var lines []string
 	for _, err := range first(wrong, mostWrong) {
@@ -97,12 +95,12 @@ func listed(wrong []error) error {
 	return errors.New(strings.Join(lines, "; "))
 }
 
-// A table is a CSV file that is being read.
+// A table is an open CSV file.
 type table struct {
 	path               string
 	rows               *csv.Reader
 	columns            int
-	question, expected int // columns, from 0
+	question, expected int // column indices
 }
 
 // open reads the first line.
@@ -139,7 +137,7 @@ func (t *table) open(r io.Reader) error {
 	return nil
 }
 
-// wrong says in which file and line the text is no CSV.
+// wrong returns an error that says where the text is not CSV.
 func (t *table) wrong(err error) error {
 	var syntax *csv.ParseError
 	if !errors.As(err, &syntax) {
@@ -148,8 +146,8 @@ func (t *table) wrong(err error) error {
 	return fmt.Errorf("%s:%d:%d: not CSV: %w", t.path, syntax.Line, syntax.Column, syntax.Err)
 }
 
-// next reads a row; the error is io.EOF after the last. A row that is read and cannot be used
-// has a line; without one it is not known where the next begins.
+// next reads a row; the error is io.EOF after the last. After an error, a Row with a Line is
+// unusable but reading can go on; without a Line the start of the next row is unknown.
 func (t *table) next() (Row, error) {
 	fields, err := t.rows.Read()
 	if errors.Is(err, io.EOF) {
@@ -181,12 +179,12 @@ func (t *table) next() (Row, error) {
 	return row, nil
 }
 
-// isPattern tells whether an expected document may stand for several.
+// isPattern reports whether an expected document may stand for several.
 func isPattern(expected string) bool { return strings.ContainsAny(expected, `*?[{`) }
 
-// Collection returns the questions as a collection of these documents, and the rows that none
-// of them fits: they count as relevant documents that cannot be found. Where documents are of
-// several bases their ids begin with the base and a slash; a row may leave that out.
+// Collection returns the questions as a collection of these documents, and the rows that match
+// none of them: they count as relevant documents that cannot be found. If bases is true, document
+// ids begin with the base and a slash, which a row may omit.
 func (q Questions) Collection(documents []Document, bases bool) (c *Collection, unmatched []Row) {
 	c = &Collection{Documents: documents, Grades: map[string]Grades{}, Judgments: q.File}
 	held := heldIn(documents, bases)
@@ -211,7 +209,7 @@ func (q Questions) Collection(documents []Document, bases bool) (c *Collection, 
 	return c, unmatched
 }
 
-// A holding finds documents by what a row may call them.
+// A holding maps the names that a row may use for documents to their ids.
 type holding map[string][]string // ids by name
 
 func heldIn(documents []Document, bases bool) holding {
@@ -225,7 +223,8 @@ func heldIn(documents []Document, bases bool) holding {
 	return held
 }
 
-// matching returns the ids that a row names or whose names its pattern matches, sorted.
+// matching returns the ids of the name expected or, sorted, of all names that it matches as a
+// pattern.
 func (h holding) matching(expected string) []string {
 	if ids := h[expected]; len(ids) > 0 || !isPattern(expected) {
 		return ids

@@ -23,8 +23,8 @@ func table(t *testing.T, text string) string {
 	return path
 }
 
-// Spreadsheets write commas, semicolons or tabs, a mark at the beginning, their own columns
-// and line ends, and texts over several lines.
+// Spreadsheets write commas, semicolons or tabs, a byte order mark, other columns, their own line
+// ends, and texts with several lines.
 func TestReadQuestions(t *testing.T) {
 	want := []eval.Row{{2, "How much leave?", "leave.md"}, {3, "Who pays, and when?", "pay/*.md"}, {5, "a \"b\"\nc", "x.md"}}
 	for name, text := range map[string]string{
@@ -43,7 +43,7 @@ func TestReadQuestions(t *testing.T) {
 	}
 }
 
-// What cannot be used is named with its line, and all of it at once.
+// All unusable rows are named at once, with their lines.
 func TestBrokenQuestions(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "q.csv is empty",
@@ -80,8 +80,8 @@ func TestBrokenQuestions(t *testing.T) {
 	}
 }
 
-// A question has one entry however many rows it has, and a pattern stands for all that it
-// matches; what nothing matches counts as what cannot be found.
+// A question has one entry however many rows it has, and a pattern stands for all documents that
+// it matches; a row without a match counts as a document that cannot be found.
 func TestQuestionsAsCollection(t *testing.T) {
 	q := eval.Questions{File: "q.csv", Rows: []eval.Row{
 		{2, "leave", "leave.md"}, {3, "pay", "pay/**/*.md"}, {4, "leave", "old/leave.md"}, {5, "odd", "[a].md"}, {6, "pay", "pay/a.md"}, {7, "lost", "no/*.md"},
@@ -101,7 +101,7 @@ func TestQuestionsAsCollection(t *testing.T) {
 	if diff := cmp.Diff([]eval.Row{q.Rows[2], q.Rows[5]}, unmatched); diff != "" {
 		t.Error(diff)
 	}
-	// Of several bases a row may name one, or leave open which.
+	// With several bases a row may name a base, or leave it open.
 	got, unmatched = eval.Questions{Rows: []eval.Row{{2, "a", "leave.md"}, {3, "b", "hr/leave.md"}, {4, "c", "it/*"}, {5, "d", "hr/pay/*"}, {6, "e", "pay/*"}}}.
 		Collection([]eval.Document{{ID: "hr/leave.md"}, {ID: "it/leave.md"}, {ID: "hr/pay/a.md"}}, true)
 	if diff := cmp.Diff(map[string]eval.Grades{
@@ -111,7 +111,7 @@ func TestQuestionsAsCollection(t *testing.T) {
 	}
 }
 
-// Queries and grades can be of documents that are kept elsewhere.
+// Documents can come from elsewhere than the queries and grades.
 func TestReadFor(t *testing.T) {
 	dir := layout(t, nil)
 	if err := os.Remove(filepath.Join(dir, "corpus.jsonl")); err != nil {

@@ -9,10 +9,10 @@ import (
 	"unicode"
 )
 
-// WriteRun writes the rankings of outcomes as a run of TREC, which trec_eval reads: lines of
-// query id, Q0, document id, rank from 1, score and tag. White space in ids is escaped as in
-// URLs, since the columns are divided by it. trec_eval ranks by score, and equal scores the other
-// way round than Rank.
+// WriteRun writes the rankings of outcomes as a TREC run, which trec_eval reads: lines of query
+// id, Q0, document id, rank from 1, score and tag. White space in ids is percent-encoded, since it
+// separates the columns. trec_eval ranks by score, and orders equal scores the opposite way to
+// Rank.
 func WriteRun(w io.Writer, outcomes []Outcome, tag string) error {
 	out := bufio.NewWriter(w)
 	for _, o := range outcomes {
@@ -24,7 +24,7 @@ func WriteRun(w io.Writer, outcomes []Outcome, tag string) error {
 	return out.Flush()
 }
 
-// column returns an id without white space.
+// column returns an id with its white space percent-encoded.
 func column(id string) string {
 	if !strings.ContainsFunc(id, unicode.IsSpace) {
 		return id

@@ -2,29 +2,28 @@ package filter
 
 import "fmt"
 
-// A Claim stands in a Filter for the values that a caller's token has for the claim of that
-// name: as the value of an eq for the one value, of an in for all of them. A filter that
-// holds a Claim matches nothing until WithClaims has put values in its place.
+// A Claim is a placeholder in a Filter for the caller's values of the token claim of that name: as
+// the value of an eq for a single value, of an in for all values. A filter with a Claim matches
+// nothing until WithClaims has replaced it.
 type Claim string
 
-// claimOf returns the Claim that a value in a configuration is written for.
+// claimOf returns the Claim that a value in a configuration denotes.
 func claimOf(v any) (Claim, bool) {
 	written, _ := v.(map[string]any)
 	name, ok := written["claim"].(string)
 	return Claim(name), ok && name != "" && len(written) == 1
 }
 
-// A ClaimError says why a caller's claims make no filter: its token lacks what the filter
-// asks for.
+// A ClaimError says why a filter cannot be made from a caller's claims.
 type ClaimError struct {
 	Claim  Claim
 	Reason string // for people, without values of the token
 }
 
-// Error names the claim.
+// Error returns a message that names the claim.
 func (e *ClaimError) Error() string { return fmt.Sprintf("claim %q %s", string(e.Claim), e.Reason) }
 
-// Claims calls yield with each claim in the filter until it returns false.
+// Claims calls yield with each claim in the filter until yield returns false.
 func (f *Filter) Claims(yield func(Claim) bool) { f.eachClaim(yield) }
 
 func (f *Filter) eachClaim(yield func(Claim) bool) (more bool) {
@@ -42,9 +41,9 @@ func (f *Filter) eachClaim(yield func(Claim) bool) (more bool) {
 	return true
 }
 
-// WithClaims returns the filter with a caller's values in place of its claims. The error is
-// a *ClaimError if a claim is missing or empty, has several values where one is compared,
-// or has more or longer ones than a filter may. A filter without claims is returned itself.
+// WithClaims returns the filter with its claims replaced by a caller's values. The error is a
+// *ClaimError if a claim is missing or empty, has several values for a single comparison, or has
+// more or longer values than a filter may have. A filter without claims is returned itself.
 func (f *Filter) WithClaims(claims map[string][]string) (*Filter, error) {
 	for range f.Claims {
 		out, err := f.withClaims(claims)
@@ -56,8 +55,8 @@ func (f *Filter) WithClaims(claims map[string][]string) (*Filter, error) {
 	return f, nil
 }
 
-// WithClaimNames returns the filter with the text ${claims.NAME} in place of each claim, to
-// be shown.
+// WithClaimNames returns the filter with each claim replaced by the text ${claims.NAME}, for
+// display.
 func (f *Filter) WithClaimNames() *Filter {
 	out := *f
 	if claim, ok := f.Value.(Claim); ok {

@@ -26,8 +26,8 @@ const (
 	nested        = `{"type":"or","filters":[{"type":"eq","key":"audience","value":"public"},{"type":"and","filters":[` + inDepartments + `,{"type":"ne","key":"draft","value":true}]}]}`
 )
 
-// T28: a filter is shown with the names of claims, never their values, in what can be
-// read as a filter.
+// T28: a filter is displayed with the names of claims, never their values, in a form that can be
+// parsed.
 func TestClaimNames(t *testing.T) {
 	for text, want := range map[string]string{
 		inDepartments: `{"type":"in","key":"department","value":["${claims.departments}"]}`,
@@ -41,7 +41,8 @@ func TestClaimNames(t *testing.T) {
 	}
 }
 
-// A filter with claims compares with the caller's values; without them it matches nothing.
+// A filter with claims compares with the caller's values; before these are set, it matches
+// nothing.
 func TestFilterWithClaims(t *testing.T) {
 	claims := map[string][]string{"departments": {"it", "hr"}, "department": {"hr"}}
 	for text, want := range map[string]string{
@@ -74,7 +75,7 @@ func TestFilterWithClaims(t *testing.T) {
 	}
 }
 
-// A claim that is missing or no value for its filter is an error, and never no filter.
+// A claim that is missing or does not fit its filter is an error, and never results in no filter.
 func TestMissingClaims(t *testing.T) {
 	many := make([]string, 1025)
 	for i := range many {
@@ -106,16 +107,15 @@ func TestClaimsOnlyWhereTheyBelong(t *testing.T) {
 			t.Errorf("%s: %s", text, f)
 		}
 	}
-	for _, text := range []string{inDepartments, eqDepartment} { // of a request
+	for _, text := range []string{inDepartments, eqDepartment} { // in a request
 		if f, err := filter.Parse([]byte(text)); err == nil {
 			t.Errorf("%s: %s", text, f)
 		}
 	}
 }
 
-// T03, T04, T07: whatever a caller's claims are, no document of another department matches,
-// and callers that may see different documents have different filters, which are part of
-// the keys of caches.
+// T03, T04, T07: whatever a caller's claims are, no document of another department matches, and
+// callers who may see different documents have different filters, which are part of cache keys.
 func TestClaimsKeepDocumentsApart(t *testing.T) {
 	departments := []string{"hr", "it", "h", "r,it", `hr","it`, "HR", "hr ", "ſ", "${claims.departments}"}
 	set := rapid.SliceOfNDistinct(rapid.SampledFrom(departments), 1, 4, rapid.ID)

@@ -1,11 +1,11 @@
 package filter
 
-// Comparison returns what a filter that is neither "and" nor "or" compares: the name of the
-// attribute, and the values, each a string, a finite float64 or a bool. They are one value,
-// and for in and nin those of the list, of which there may be none. ok is false where the
-// value has no form: the filter matches nothing then.
+// Comparison returns the operands of a filter that is neither "and" nor "or": the name of the
+// attribute, and the values, each a string, a finite float64 or a bool. There is one value, or for
+// in and nin those of the list, which may be empty. ok is false if the value is invalid; the
+// filter then matches nothing.
 //
-// An index of attributes needs it to find what Match would.
+// An index of attributes uses it to find what Match would match.
 func (f *Filter) Comparison() (key string, values []any, ok bool) {
 	if !f.hasForm() {
 		return "", nil, false

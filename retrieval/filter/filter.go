@@ -1,4 +1,4 @@
-// Package filter chooses documents by their attributes.
+// Package filter selects documents by their attributes.
 package filter
 
 import (
@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Type says how a Filter compares, or how it joins others.
+// A Type says how a Filter compares, or combines other filters.
 type Type string
 
 // The types: those of OpenAI's vector stores, and prefix.
@@ -32,36 +32,36 @@ const (
 // Types returns all types.
 func Types() []Type { return []Type{Eq, Ne, Gt, Gte, Lt, Lte, In, Nin, Prefix, And, Or} }
 
-// A Filter chooses documents by their attributes, in the grammar of OpenAI's vector
-// stores (https://platform.openai.com/docs/api-reference/vector-stores/search):
-// {"type": "eq", "key": "audience", "value": "public"}, joined by {"type": "and",
-// "filters": […]} and "or". Beside its comparisons there is "prefix" of strings.
+// A Filter selects documents by their attributes, in the grammar of OpenAI's vector stores
+// (https://platform.openai.com/docs/api-reference/vector-stores/search): {"type": "eq", "key":
+// "audience", "value": "public"}, combined by {"type": "and", "filters": […]} and "or". In
+// addition to OpenAI's comparisons there is "prefix" for strings.
 //
-// Values are strings, numbers and booleans; in and nin take lists of them. Values of
-// different types are not equal and have no order. Strings are ordered by their bytes,
-// which also orders dates such as 2006-01-02; booleans have no order. A comparison with
-// an attribute that is a list of strings is true if it is true of one element. ne and nin
-// are the negations of eq and in, so they are true if a document lacks the attribute; all
-// others are false then. A value that no filter may hold matches nothing.
+// Values are strings, numbers and booleans; in and nin take lists of them. Values of different
+// types are not equal and have no order. Strings are ordered bytewise, which also orders dates
+// such as 2006-01-02; booleans have no order. A comparison with an attribute that is a list of
+// strings is true if it is true for one element. ne and nin are the negations of eq and in, so
+// they are true if a document lacks the attribute; all others are then false. A filter with an
+// invalid value matches nothing.
 //
-// A nil Filter matches everything. A Filter never changes.
+// A nil Filter matches everything. A Filter is never modified.
 type Filter struct {
 	Type    Type
 	Key     string   // of a comparison
-	Value   any      // of a comparison, see filtervalue.go; a list for in and nin; or a Claim
-	Filters []Filter // of and and or, at least one
+	Value   any      // of a comparison, see value.go; a list for in and nin; or a Claim
+	Filters []Filter // of and and or; at least one
 }
 
-// MarshalJSON writes the filter as Parse reads it.
+// MarshalJSON returns the filter in the form that Parse reads.
 func (f *Filter) MarshalJSON() ([]byte, error) { return []byte(f.String()), nil }
 
-// String returns the filter as JSON; "" for nil. Filters that differ only in the order of
-// joined filters or listed values give the same JSON, which is part of keys of caches.
+// String returns the filter as JSON; "" for nil. Filters that differ only in the order of combined
+// filters or listed values give the same JSON, which is part of cache keys.
 func (f *Filter) String() string {
 	if f == nil {
 		return ""
 	}
-	return string(f.appendTo(make([]byte, 0, 128))) // most stay on the stack
+	return string(f.appendTo(make([]byte, 0, 128))) // usually on the stack
 }
 
 func (f *Filter) appendTo(b []byte) []byte {
@@ -76,7 +76,7 @@ func (f *Filter) appendTo(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendSet appends n parts as a list, sorted and without repetitions.
+// appendSet appends n parts as a list, sorted and without duplicates.
 func appendSet(b []byte, n int, part func(b []byte, i int) []byte) []byte {
 	parts := make([]string, n)
 	for i := range parts {
@@ -86,8 +86,8 @@ func appendSet(b []byte, n int, part func(b []byte, i int) []byte) []byte {
 	return append(append(append(b, '['), strings.Join(slices.Compact(parts), ",")...), ']')
 }
 
-// appendValue appends the value of a comparison. A Claim becomes an object and a value that
-// no filter may hold null; Parse refuses both.
+// appendValue appends the value of a comparison. A Claim becomes an object and an invalid value
+// null; Parse refuses both.
 func (f *Filter) appendValue(b []byte) []byte {
 	if claim, ok := f.Value.(Claim); ok {
 		return append(appendText(append(b, `{"claim":`...), string(claim)), '}')
@@ -123,15 +123,15 @@ func appendScalar(b []byte, v any) []byte {
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || strings.IndexByte(`"\<>&`, c) >= 0 {
-			text, _ := json.Marshal(validText(s)) // a string has no way to fail
+			text, _ := json.Marshal(validText(s)) // encoding a string cannot fail
 			return append(b, text...)
 		}
 	}
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// AllOf returns a filter that matches what all of the filters match. Nil filters are
-// ignored; of none it is nil.
+// AllOf returns a filter that matches what all of the filters match. Nil filters are ignored;
+// without others it returns nil.
 func AllOf(filters ...*Filter) *Filter {
 	var all *Filter
 	joined := false
@@ -166,8 +166,8 @@ func (f *Filter) Keys(yield func(key string) bool) {
 	}
 }
 
-// Match tells whether a document with these attributes is chosen. Attributes are
-// strings, numbers, bools and lists of strings.
+// Match reports whether a document with these attributes matches. Attributes are strings, numbers,
+// bools and lists of strings.
 func (f *Filter) Match(attributes map[string]any) bool {
 	if f == nil {
 		return true
@@ -186,7 +186,7 @@ func (f *Filter) Match(attributes map[string]any) bool {
 	return is != (f.Type == Ne || f.Type == Nin)
 }
 
-// compare tells whether a value satisfies the filter. For ne and nin it does so for eq and in.
+// compare reports whether a value satisfies the filter; ne and nin are treated as eq and in.
 func (f *Filter) compare(attribute any) bool {
 	switch f.Type {
 	case In, Nin:

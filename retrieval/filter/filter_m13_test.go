@@ -10,8 +10,7 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// A value means the same in whatever type of Go it comes: what code hands over is no
-// other filter than what was parsed.
+// A value means the same in every Go type: filters made in code equal parsed ones.
 func TestM13FilterValuesHaveOneForm(t *testing.T) {
 	attributes := map[string]any{"tags": []string{"a b", "c"}, "any": []any{"a b", "c"}, "year": 2024.0, "whole": 2024}
 	f := func(kind filter.Type, key string, v any, want bool, text string) {
@@ -35,8 +34,8 @@ func TestM13FilterValuesHaveOneForm(t *testing.T) {
 	f(filter.Eq, "whole", 2024.0, true, `{"type":"eq","key":"whole","value":2024}`)
 	f(filter.Gt, "year", int64(2023), true, `{"type":"gt","key":"year","value":2023}`)
 
-	// What no filter may hold chooses nothing, whatever is asked of it: a policy that went
-	// wrong must not show what it hides.
+	// A filter with an invalid value matches nothing, whatever its type: a broken policy must not
+	// show what it should hide.
 	for _, v := range []any{nil, struct{}{}, []any{"a", nil}, []any{[]any{"a"}}, math.NaN(), []int{1}, 1<<53 + 1} {
 		for _, kind := range []filter.Type{filter.Eq, filter.Ne, in, nin, filter.Gt, filter.Prefix} {
 			f(kind, "year", v, false, `{"type":"`+string(kind)+`","key":"year","value":null}`)
@@ -51,8 +50,8 @@ func TestM13FilterValuesHaveOneForm(t *testing.T) {
 	}
 }
 
-// An attribute that is a list compares as any of its elements does, in whatever type
-// of list it comes.
+// A comparison with a list attribute is true if it is true for one element, in every Go type of
+// list.
 func TestM13EveryOperatorOverLists(t *testing.T) {
 	for kind, cases := range map[filter.Type]map[any]bool{
 		filter.Eq:     {"b": true, "c": false, 1.0: false, true: false},
@@ -79,7 +78,7 @@ func TestM13EveryOperatorOverLists(t *testing.T) {
 	}
 }
 
-// checkLists compares a value with one list in the types it may come in.
+// checkLists compares a value with a list in each of its Go types.
 func checkLists(t *testing.T, kind filter.Type, v any, want bool) {
 	t.Helper()
 	f := &filter.Filter{Type: kind, Key: "k", Value: v}
@@ -96,8 +95,8 @@ func checkLists(t *testing.T, kind filter.Type, v any, want bool) {
 	}
 }
 
-// A filter's text is all there is to it: what is parsed of the text chooses the same,
-// so two filters that share a text, a key in caches, choose the same.
+// The text of a filter determines what it matches, so that filters with the same text, which is a
+// cache key, match the same.
 func TestM13FilterStringIsInjective(t *testing.T) {
 	text := rapid.SampledFrom([]string{"", "a", "b", "a b", `a","b`, "a,b", "1", "true", "null", "\xff", "\xfe", "\ufffd"})
 	one := rapid.OneOf(

@@ -11,10 +11,10 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// Orders at their boundary, and of values that have none.
+// Orders at their boundary, and values without an order.
 func TestM31FilterOrders(t *testing.T) {
 	attributes := map[string]any{"year": 2024.0, "date": "2024-05-01", "draft": false, "text": "abc"}
-	for kind, want := range map[filter.Type][3]bool{ // of what is less, equal, more
+	for kind, want := range map[filter.Type][3]bool{ // results for less, equal, greater
 		filter.Gt:  {true, false, false},
 		filter.Gte: {true, true, false},
 		filter.Lt:  {false, false, true},
@@ -52,12 +52,12 @@ func TestM31FilterOrders(t *testing.T) {
 	}
 }
 
-// Go's numbers and texts have the form of JSON's, at the ends of their ranges too.
+// Numbers and texts of Go equal those of JSON, also at the ends of their ranges.
 func TestM31FilterValuesAtTheirEnds(t *testing.T) {
 	const none = "null"
 	for _, c := range []struct {
 		value any
-		same  any // as JSON has it
+		same  any // as decoded from JSON
 		text  string
 	}{
 		{uint64(2024), 2024.0, "2024"},
@@ -92,7 +92,7 @@ func TestM31FilterValuesAtTheirEnds(t *testing.T) {
 	}
 }
 
-// Every byte of a text is written as encoding/json does, alone and among others.
+// Every byte of a text is encoded as by encoding/json, alone and among others.
 func TestM31FilterTextOfEveryByte(t *testing.T) {
 	for c := range 256 {
 		for _, text := range []string{string([]byte{byte(c)}), string([]byte{byte(c), byte(c)}), string([]byte{'a', byte(c), 'b'})} {
@@ -101,7 +101,7 @@ func TestM31FilterTextOfEveryByte(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := filter.Filter{Type: filter.Eq, Key: text, Value: text}
-			// What is not UTF-8 is written as the character that stands for it.
+			// Invalid UTF-8 is encoded as the replacement character itself.
 			want := strings.ReplaceAll(`{"type":"eq","key":`+string(written)+`,"value":`+string(written)+`}`, `\ufffd`, "\ufffd")
 			if f.String() != want {
 				t.Errorf("%q: %s, want %s", text, f.String(), want)
@@ -110,8 +110,7 @@ func TestM31FilterTextOfEveryByte(t *testing.T) {
 	}
 }
 
-// Joining three filters joins them as equals, and their keys are all told until
-// nobody listens.
+// AllOf combines three filters in one "and"; Keys yields all keys until yield returns false.
 func TestM31FilterJoined(t *testing.T) {
 	a, b, c := parse(t, `{"type":"eq","key":"a","value":1}`), parse(t, `{"type":"eq","key":"b","value":1}`), parse(t, `{"type":"eq","key":"c","value":1}`)
 	all := filter.AllOf(nil, a, b, nil, c)
@@ -122,7 +121,7 @@ func TestM31FilterJoined(t *testing.T) {
 	if got := slices.Collect(either.Keys); !slices.Equal(got, []string{"a", "b", "c", "a"}) {
 		t.Errorf("keys %v", got)
 	}
-	for range either.Keys { // would panic if it went on
+	for range either.Keys { // would panic if yield were called again
 		break
 	}
 	for key := range (*filter.Filter)(nil).Keys {
@@ -130,7 +129,7 @@ func TestM31FilterJoined(t *testing.T) {
 	}
 }
 
-// A filter is as large as the limits say, and not larger by one.
+// A filter may be as large as the limits, and no larger.
 func TestM31FilterLimits(t *testing.T) {
 	const one = `{"type":"eq","key":"a","value":1}`
 	and := func(filters ...string) string { return `{"type":"and","filters":[` + strings.Join(filters, ",") + `]}` }
@@ -176,7 +175,7 @@ func TestM31FilterLimits(t *testing.T) {
 		var read struct{ Filter filter.Filter }
 		read.Filter = filter.Filter{Type: filter.Eq, Key: "before"}
 		if c.text == "" || name == "spaces" {
-			continue // no JSON at all
+			continue // not JSON at all
 		}
 		err = json.Unmarshal([]byte(`{"filter":`+c.text+`}`), &read)
 		var at *filter.Error

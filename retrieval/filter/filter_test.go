@@ -77,7 +77,7 @@ func TestFilterMatch(t *testing.T) {
 	}
 }
 
-// What is wrong is named by its place and its value.
+// An error names the place and the value.
 func TestParseFilterRefuses(t *testing.T) {
 	deep := `{"type":"eq","key":"a","value":1}`
 	for range 16 {
@@ -125,7 +125,7 @@ func TestParseFilterRefuses(t *testing.T) {
 	}
 }
 
-// Filters that differ only in order are one in a cache; others are not.
+// Filters that differ only in order have one cache key; others do not.
 func TestFilterString(t *testing.T) {
 	a := parse(t, `{"type":"and","filters":[{"type":"in","key":"a","value":["y","x"]},{"type":"eq","key":"b","value":1.50}]}`)
 	b := parse(t, `{ "filters": [{"value":1.5,"key":"b","type":"eq"}, {"type":"in","key":"a","value":["x","y","x"]}], "type": "and" }`)
@@ -150,7 +150,7 @@ func TestFilterString(t *testing.T) {
 	}
 }
 
-// Negations are the opposite, and joining is what logic says.
+// ne and nin are negations, and "and" and "or" are as in logic.
 func TestFilterLogic(t *testing.T) {
 	value := rapid.OneOf(rapid.Custom(func(t *rapid.T) any { return rapid.SampledFrom([]string{"", "a", "ab", "b"}).Draw(t, "text") }),
 		rapid.Custom(func(t *rapid.T) any { return float64(rapid.IntRange(0, 2).Draw(t, "number")) }),
@@ -179,8 +179,7 @@ func TestFilterLogic(t *testing.T) {
 	})
 }
 
-// A filter's texts are written as encoding/json writes them: caches shared with other
-// replicas are keyed by that.
+// Texts are encoded as by encoding/json: caches shared with other replicas are keyed by that.
 func TestFilterTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringOfN(rapid.RuneFrom(nil, &unicode.RangeTable{R16: []unicode.Range16{{Hi: 0x80, Stride: 1}}}), 0, 8, -1)).Draw(t, "text")

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// The limits of a filter. They bound the cost of a search and are far above what a policy
-// needs.
+// The limits of a filter. They bound the cost of a search and are far above the needs of policies.
 const (
 	maxDepth  = 16
 	maxNodes  = 256  // comparisons, ands and ors
@@ -18,16 +17,16 @@ const (
 	maxText   = 1024 // bytes of a key or a value
 )
 
-// An Error says what is wrong with a filter, and where in it.
+// An Error says what is wrong with a filter, and where.
 type Error struct {
 	At  string // the field, such as filters[1].value; "" for the filter itself
-	Err error  // what is wrong there, naming the value
+	Err error  // what is wrong, naming the value
 }
 
-// Error names the place, then what is wrong there.
+// Error returns the place and what is wrong there.
 func (e *Error) Error() string { return cmp.Or(e.At, "filter") + ": " + e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 // wrongAt returns an Error.
@@ -35,13 +34,13 @@ func wrongAt(at, format string, args ...any) error {
 	return &Error{at, fmt.Errorf(format, args...)}
 }
 
-// Parse reads a filter's JSON. Its errors are of type *Error.
+// Parse parses a filter's JSON. Its errors are of type *Error.
 func Parse(text []byte) (*Filter, error) {
 	return parseWhole(text, false)
 }
 
-// ParseWithClaims is Parse for configurations: the value of an eq or an in may
-// also be {"claim": "NAME"}, which becomes a Claim.
+// ParseWithClaims is Parse for configurations: the value of an eq or an in may also be {"claim":
+// "NAME"}, which becomes a Claim.
 func ParseWithClaims(text []byte) (*Filter, error) { return parseWhole(text, true) }
 
 func parseWhole(text []byte, claims bool) (*Filter, error) {
@@ -53,13 +52,13 @@ func parseWhole(text []byte, claims bool) (*Filter, error) {
 	return &f, nil
 }
 
-// A parser reads one filter with all that it joins.
+// A parser parses one filter with the filters in it.
 type parser struct {
 	nodes  int  // read so far
 	claims bool // values may be claims
 }
 
-// UnmarshalJSON is Parse.
+// UnmarshalJSON parses text like Parse.
 func (f *Filter) UnmarshalJSON(text []byte) error {
 	parsed, err := Parse(text)
 	if err == nil {
@@ -68,7 +67,7 @@ func (f *Filter) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// parse reads one node. at is its place, for errors.
+// parse parses one node. at is its place, for errors.
 func (p *parser) parse(text []byte, at string, depth int) (Filter, error) {
 	if p.nodes++; p.nodes > maxNodes {
 		return Filter{}, wrongAt(at, "there are more than %d filters in one", maxNodes)
@@ -97,7 +96,7 @@ func (p *parser) parse(text []byte, at string, depth int) (Filter, error) {
 
 func place(at, field string) string { return strings.TrimPrefix(at+"."+field, ".") }
 
-// filterFields reads an object. Each field may come once, and names are case-sensitive.
+// filterFields parses an object. Each field may occur once, and names are case-sensitive.
 func filterFields(text []byte, at string) (map[string]json.RawMessage, error) {
 	if len(text) > 0 && !json.Valid(text) {
 		return nil, wrongAt(at, "%s is not JSON", brief(text))
@@ -167,7 +166,7 @@ func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string, c
 	if fields["value"] == nil {
 		return wrongAt(at, "is missing")
 	}
-	if err := json.Unmarshal(fields["value"], &v); err != nil { // it is valid JSON
+	if err := json.Unmarshal(fields["value"], &v); err != nil { // valid JSON, checked by filterFields
 		return wrongAt(at, "%s holds a number that is too large", brief(fields["value"]))
 	}
 	if claim, ok := claimOf(v); ok && claims {
@@ -184,7 +183,7 @@ func (f *Filter) parseComparison(fields map[string]json.RawMessage, at string, c
 	return nil
 }
 
-// checkValue refuses a value that filters of the type cannot have.
+// checkValue returns an error for a value that the filter's type does not allow.
 func (f *Filter) checkValue(v any) error {
 	values, isList := v.([]any)
 	switch f.Type {
@@ -213,7 +212,7 @@ func (f *Filter) checkValue(v any) error {
 	return scalar(v)
 }
 
-// scalar refuses what cannot be the value of an attribute.
+// scalar returns an error for anything that is not a valid attribute value.
 func scalar(v any) error {
 	switch v := v.(type) {
 	case string:
@@ -227,7 +226,7 @@ func scalar(v any) error {
 	return errors.New("is neither a string, a number nor a boolean")
 }
 
-// shortText reads a short string.
+// shortText parses a short string.
 func shortText(raw json.RawMessage, to *string) error {
 	if raw == nil {
 		return errors.New("is missing")
@@ -241,7 +240,7 @@ func shortText(raw json.RawMessage, to *string) error {
 	return nil
 }
 
-// brief shortens a text for an error.
+// brief shortens a text for an error message.
 func brief(text []byte) string {
 	const most = 60
 	s := strings.Join(strings.Fields(string(text)), " ")

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// Values of attributes and of filters come from JSON, YAML and Go. They are compared, and
-// written to keys of caches, as strings, finite float64s, bools, or lists of them. A
-// value that cannot be converted to one of these has no form.
+// Values of attributes and of filters come from JSON, YAML and Go. They are compared, and written
+// to cache keys, as strings, finite float64s, bools, or lists of them. A value that cannot be
+// converted to one of these is invalid: it "has no form".
 
-// hasForm tells whether the value of a comparison is valid: a list for in and nin, a
-// plain value for others.
+// hasForm reports whether the value of a comparison is valid: a list for in and nin, a single
+// value for others.
 func (f *Filter) hasForm() bool {
 	if f.Type != In && f.Type != Nin {
 		_, ok := value(f.Value)
@@ -23,8 +23,8 @@ func (f *Filter) hasForm() bool {
 	return ok
 }
 
-// anyOf tells whether is holds for v or, if v is a list, for one of its elements. ok is
-// false if v has no form.
+// anyOf reports whether is holds for v or, if v is a list, for one of its elements. ok is false if
+// v is invalid.
 func anyOf(v any, is func(any) bool) (found, ok bool) {
 	switch list := v.(type) {
 	case []any:
@@ -46,8 +46,7 @@ func anyOf(v any, is func(any) bool) (found, ok bool) {
 	return ok && is(v), ok
 }
 
-// value returns the form of a plain value. Integers have one if a float64 holds them
-// exactly.
+// value converts a single value. Integers are valid if a float64 can represent them exactly.
 func value(v any) (_ any, ok bool) {
 	switch n := v.(type) {
 	case string:
@@ -69,14 +68,13 @@ func value(v any) (_ any, ok bool) {
 	return nil, false
 }
 
-// exact tells whether a float64 holds n.
+// exact reports whether a float64 can represent n exactly.
 func exact(n int64) bool {
 	f := float64(n)
 	return f < 1<<63 && int64(f) == n
 }
 
-// validText returns a text as JSON can hold it, with U+FFFD for each byte that is not
-// UTF-8.
+// validText returns a text as JSON can represent it, with U+FFFD for each byte that is not UTF-8.
 func validText(s string) string {
 	if utf8.ValidString(s) {
 		return s

@@ -17,10 +17,10 @@ import (
 
 const (
 	conversations = "testdata/conversations"
-	among         = 6 // as many sources as a request gets
+	among         = 6 // number of sources of a request
 )
 
-// A library answers the questions of a split of the conversations.
+// A library answers the questions of one split of the conversations.
 type library struct {
 	*eval.Collection
 	base *knowledge.Base
@@ -48,7 +48,7 @@ func open(t testing.TB, split string) library {
 	return s
 }
 
-// found returns the documents of the sources of a question after turns, best first.
+// found returns the documents found for a question after turns, best first.
 func (s library) found(t testing.TB, text string, turns []string, floor bool) []string {
 	t.Helper()
 	q := retrieval.Query{Text: text, Bases: []retrieval.Ref{{Knowledge: "docs"}}, Previous: retrieval.Turns(turns), Settings: retrieval.DefaultSettings()}
@@ -73,7 +73,7 @@ func (s library) found(t testing.TB, text string, turns []string, floor bool) []
 	return ids
 }
 
-// place returns where the first relevant document stands, from 1; among+1 where there is none.
+// place returns the rank of the first relevant document, from 1; among+1 if there is none.
 func place(ids []string, grades eval.Grades) int {
 	for i, id := range ids {
 		if grades[id] > 0 {
@@ -83,7 +83,7 @@ func place(ids []string, grades eval.Grades) int {
 	return among + 1
 }
 
-// A tally counts in how many conversations a relevant document came first, and among six.
+// A tally counts the conversations in which a relevant document is first, or among the first six.
 type tally struct{ first, among int }
 
 func (c *tally) count(place int) {
@@ -95,8 +95,8 @@ func (c *tally) count(place int) {
 	}
 }
 
-// Questions of two and three turns find their document by what was said before them, where
-// they would not alone, and get past the floor.
+// Questions of the second and third turn find their document by means of the earlier turns, which
+// they do not alone, and pass the floor.
 func TestFollowUps(t *testing.T) {
 	s := open(t, "follow")
 	languages := map[string]int{}
@@ -123,8 +123,8 @@ func TestFollowUps(t *testing.T) {
 	}
 }
 
-// After a change of topic the new topic is found, and the old one stands above it hardly more
-// often than where nothing was said before.
+// After a change of topic the new topic is found, and the old one rarely ranks above it more often
+// than without earlier turns.
 func TestTopicChanges(t *testing.T) {
 	s := open(t, "change")
 	var alone, now tally
@@ -142,7 +142,7 @@ func TestTopicChanges(t *testing.T) {
 	}
 }
 
-// A question that stands alone gets the same sources whatever was said before it.
+// A question that stands alone gets the same sources whatever was said before.
 func TestStandAlone(t *testing.T) {
 	s := open(t, "follow")
 	changes := open(t, "change")

@@ -1,11 +1,11 @@
-// Package followup tells a question that goes on from what was said before ("and how do I
-// drop it without locking?", "why?") from one that stands alone, and says which of the
-// user's earlier texts join its search, and with which weight.
+// Package followup tells follow-up questions ("and how do I drop it without locking?", "why?")
+// from those that stand alone, and selects the earlier user turns that join their search, with
+// weights.
 //
-// It decides by words alone: pronouns that have nothing in the question to stand for,
-// conjunctions at its beginning, fragments, and questions with no word of their own. It
-// knows English, German, French, Spanish and Chinese. In other languages only a question
-// that is much shorter than the one before goes on from it.
+// It decides by words only: pronouns without an antecedent in the question, conjunctions at its
+// beginning, fragments, and questions without content words. It knows English, German, French,
+// Spanish and Chinese. In other languages only a question that is much shorter than the one before
+// is a follow-up.
 package followup
 
 import (
@@ -16,26 +16,25 @@ import (
 )
 
 const (
-	// MaxTurns is how many earlier turns are looked at.
+	// MaxTurns is the maximum number of earlier turns to look at.
 	MaxTurns = 8
-	// MaxBytes is how much of an earlier turn joins, half of it from each end.
+	// MaxBytes is how much of an earlier turn is used, half of it from each end.
 	MaxBytes = 1 << 10
 
-	// mass is how many terms of a question all earlier turns together weigh at most, so that a
-	// question with terms of its own is not outweighed by a long history.
+	// mass limits the total weight of all earlier turns, in terms of the question, so that a long
+	// history does not outweigh the question's own terms.
 	mass = 4
 )
 
-// Depends tells whether earlier turns may join the search for text. It takes
-// about a microsecond, up to five for Chinese, and less for a long text (BenchmarkDepends).
+// Depends reports whether earlier turns may join the search for text. It takes about a
+// microsecond, up to five for Chinese, and less for a long text (BenchmarkDepends).
 func Depends(text string) bool { return read(text).tie > 0 }
 
-// Join returns the earlier turns that join the search for text, nil if it stands alone.
-// earlier yields them last first and is not read further than the turn that says what the
-// talk is about, nor beyond MaxTurns.
+// Join returns the earlier turns that join the search for text, nil if it stands alone. earlier
+// yields them last first; Join reads it up to the turn that names the topic, and at most MaxTurns.
 //
-// Each turn hands on a part of the weight it has, depending on how much it leans on the one
-// before it. Weights are above 0, at most 1, and fall from turn to turn.
+// The weight of a turn is that of the following turn times the strength of the following turn's
+// tie to it. Weights are above 0, at most 1, and never grow towards earlier turns.
 func Join(text string, earlier iter.Seq[string]) []retrieval.Turn {
 	question := read(text)
 	tie := question.tie
@@ -54,7 +53,7 @@ func Join(text string, earlier iter.Seq[string]) []retrieval.Turn {
 			continue
 		}
 		if len(joined) == 0 && before.tie == 0 && tie < tieOpens && question.own >= before.own {
-			return nil // it says as much, so it is a topic of its own
+			return nil // as specific as the turn before: a topic of its own
 		}
 		if before.own > 0 {
 			joined = append(joined, retrieval.Turn{Text: subject(turn), Weight: tie})
@@ -68,7 +67,7 @@ func Join(text string, earlier iter.Seq[string]) []retrieval.Turn {
 	switch {
 	case len(joined) == 0:
 		return nil
-	case question.own == 0: // there is nothing to outweigh
+	case question.own == 0: // nothing to outweigh
 		scale = 1 / joined[0].Weight
 	case terms > mass:
 		scale = mass / terms
@@ -79,7 +78,7 @@ func Join(text string, earlier iter.Seq[string]) []retrieval.Turn {
 	return joined
 }
 
-// clip returns at most MaxBytes of text and a line feed: its two ends.
+// clip returns text, or its two ends on two lines, MaxBytes in total.
 func clip(text string) string {
 	if len(text) <= MaxBytes+len("\n") {
 		return text

@@ -51,7 +51,7 @@ func TestDepends(t *testing.T) {
 	}
 }
 
-// join is Join of a list, first turn first; read is how many turns were looked at.
+// join calls Join with a list, first turn first; read is the number of turns read.
 func join(text string, turns ...string) (joined []retrieval.Turn, read int) {
 	return followup.Join(text, func(yield func(string) bool) {
 		for _, turn := range slices.Backward(turns) {
@@ -62,8 +62,8 @@ func join(text string, turns ...string) (joined []retrieval.Turn, read int) {
 	}), read
 }
 
-// The talk is followed back to the question that says what it is about, past thanks and
-// questions without words of their own. What was said before that question does not join.
+// Join goes back to the question that names the topic, past thanks and questions without content
+// words. Turns before that question do not join.
 func TestJoinFollowsTheTopic(t *testing.T) {
 	const topic, index = "How does the pension scheme work for contractors?", "How do I create an index on a PostgreSQL table?"
 	f := func(text string, turns []string, want ...string) {
@@ -81,16 +81,16 @@ func TestJoinFollowsTheTopic(t *testing.T) {
 	f("and how do I drop it without locking?", []string{topic, index, "thanks, that helped"}, "create index PostgreSQL table?")
 	f("Who is allowed to bring a dog to the office?", []string{index})
 	f("thanks, that helped", []string{index})
-	f("jury service", []string{"How do I abort a rebase?"}) // as much is said as before
+	f("jury service", []string{"How do I abort a rebase?"}) // as specific as the turn before
 	f("jury service", []string{index}, "create index PostgreSQL table?")
-	f("why?", []string{"hi"}) // there is no topic
+	f("why?", []string{"hi"}) // no topic
 	f("why?", nil)            // nor here
 	f("How many?", []string{"What is --no-edit, as in `git commit --amend --no-edit`, for?"}, "--no-edit, `git commit --amend --no-edit`, ?")
 	f("Und was kostet der?", []string{"Wie lang ist die Warteliste für einen Parkplatz?"}, "lang Warteliste Parkplatz?")
 	f("多少钱？", []string{"补充医疗保险怎么申请？"}, "补充医疗保险 申请?")
 }
 
-// A question without words of its own is searched for as its topic would be.
+// A question without content words is searched like its topic.
 func TestJoinInPlaceOfAQuestion(t *testing.T) {
 	joined, _ := join("why?", "How do I create an index on a PostgreSQL table?", "and how do I drop it without locking?")
 	if len(joined) != 2 || joined[0].Weight != 1 || joined[1].Weight <= 0.5 || joined[1].Weight >= 1 {
@@ -98,7 +98,7 @@ func TestJoinInPlaceOfAQuestion(t *testing.T) {
 	}
 }
 
-// Whatever was said, the work and what joins are bounded, and weights fall.
+// The work and the joined text are bounded, and weights decrease, whatever was said.
 func TestJoinIsBounded(t *testing.T) { rapid.Check(t, bounded) }
 
 func FuzzJoin(f *testing.F) { f.Fuzz(rapid.MakeFuzz(bounded)) }
@@ -141,7 +141,7 @@ func BenchmarkDepends(b *testing.B) {
 		"german":   "Wie lange ist die Kündigungsfrist nach der Probezeit?",
 		"chinese":  "公司班车几点从人民广场发车？",
 		"long":     strings.Repeat("how do I drop it without locking? ", 200),
-		"longest":  strings.Repeat("a ", 200), // that is looked at
+		"longest":  strings.Repeat("a ", 200), // the longest text that is analysed
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -2,7 +2,7 @@ package followup
 
 import "strings"
 
-// A language is one of those whose words are known.
+// A language is a language with a lexicon.
 type language uint8
 
 const (
@@ -14,65 +14,64 @@ const (
 	languages
 )
 
-// roles say what a word can do in a question. A word without any says what the question is
-// about.
+// roles are what a word can do in a question, as bits. A word without roles is a content word.
 type roles uint16
 
 const (
-	function roles = 1 << iota // says nothing about the subject
-	refers                     // stands for something that was said before
-	owns                       // likewise, for an owner, who is often named in the same clause
-	opens                      // goes on from what was said, at the beginning of a question
+	function roles = 1 << iota // is no content word
+	refers                     // refers to something said before
+	owns                       // likewise, as a possessive, whose owner is often named in the same clause
+	opens                      // continues what was said, at the beginning of a question
 	asks                       // asks for something, so that a question needs no other words
-	closes                     // ends a talk, or praises: no question
+	closes                     // ends a conversation, or praises: no question
 	relates                    // a preposition: at the beginning of a few words it makes them a fragment
-	leads                      // makes a pronoun of "that" or "la" behind it
-	clause                     // begins another clause
-	article                    // brings in something new
-	definite                   // an article for something that is known
+	leads                      // makes a following "that" or "la" a pronoun
+	clause                     // begins a new clause
+	article                    // introduces something new
+	definite                   // an article for something known
 	adds                       // "too": the rest was said before
-	says                       // no function word, although a Chinese character of it is one
-	now                        // no function word; "this" before it means the time or place of the one who asks
-	chats                      // no function word; small talk, which goes on from nothing
-	you                        // the one who is asked
+	says                       // a content word although a Chinese character of it is a function word
+	now                        // a content word; "this" before it means the asker's time or place
+	chats                      // a content word of small talk, which follows up on nothing
+	you                        // addresses the assistant
 )
 
-// A special word's role depends on the words beside it.
+// A special word has a role that depends on the words next to it.
 type special uint8
 
 const (
 	none        special = iota
-	itWord              // a pronoun, or empty
+	itWord              // a pronoun, or an expletive
 	thatWord            // a pronoun, or a conjunction
 	thisWord            // a pronoun
-	thereWord           // a pronoun, or empty
+	thereWord           // a pronoun, or an expletive
 	thenWord            // a pronoun at the end
 	oneWord             // a pronoun, or a number
 	sameWord            // a pronoun near the beginning
 	insteadWord         // a pronoun, or part of "instead of"
-	elseWord            // a pronoun behind a word that asks
-	ofWord              // behind "instead"
-	aboutWord           // behind "what", at the beginning
-	toWord              // begins what an empty "it" is about
-	likelyWord          // what something may be said to be, as in "is it possible"
-	existsWord          // makes "it" and "there" empty, as in "es gibt"
-	whichWord           // makes a pronoun of "one" behind it
-	theWord             // an article, or a pronoun where no noun follows
+	elseWord            // a pronoun after a word that asks
+	ofWord              // after "instead"
+	aboutWord           // after "what", at the beginning
+	toWord              // begins the clause that an expletive "it" announces
+	likelyWord          // a predicate of an expletive "it", as in "is it possible"
+	existsWord          // makes "it" and "there" expletives, as in "es gibt"
+	whichWord           // makes a following "one" a pronoun
+	theWord             // an article, or a pronoun if no noun follows
 	sheWord             // a pronoun in lower case
 	cliticWord          // an article, or a pronoun before a verb
-	subjectWord         // a clitic behind it is a pronoun
+	subjectWord         // makes a following clitic a pronoun
 	ceWord              // French "ce": a pronoun before a noun
 	endWord             // at the end of a Chinese fragment it asks
 )
 
-// A word is what the languages know of one spelling.
+// A word holds the roles of one spelling in each language.
 type word struct {
 	roles   [languages]roles
 	special [languages]special
 }
 
-// A lexicon lists the words of a language by what they do. Words in any list are function
-// words.
+// A lexicon lists the words of a language by role. All are function words, except those of the
+// roles now, says and chats.
 type lexicon struct {
 	roles   map[roles]string
 	special map[special]string
@@ -81,7 +80,7 @@ type lexicon struct {
 // maxWord is the length of the longest word in a lexicon, in bytes.
 const maxWord = 24
 
-// lexemes are the words of all languages, by spelling in lower case. Nobody changes them.
+// lexemes maps lower-case spellings to the words of all languages. It must not be modified.
 var lexemes = func() map[string]*word {
 	all := map[string]*word{}
 	at := func(spelling string) *word {

@@ -2,30 +2,30 @@ package followup
 
 import "strings"
 
-// How much of its weight a turn hands on to the one before it, by what shows that it goes on
-// from there. What is found among six hardly depends on the figures (TestFollowUps); greater
-// ones for short questions let an old topic stand above a new one (TestTopicChanges).
+// The share of its weight that a turn passes to the previous turn, by the kind of reference found.
+// Recall among six hardly depends on the values (TestFollowUps); higher values for short questions
+// rank an old topic above a new one (TestTopicChanges).
 const (
-	tieWhole  = 1.0  // it has no word of its own
+	tieWhole  = 1.0  // no content word
 	tieRefers = 0.9  // a pronoun, or a fragment
-	tieOpens  = 0.7  // a conjunction at its beginning, or "too"
+	tieOpens  = 0.7  // a conjunction at the beginning, or "too"
 	tieAsks   = 0.5  // a question of one word
-	tieShort  = 0.35 // fewer words of its own than the turn before
+	tieShort  = 0.35 // fewer content words than the turn before
 )
 
 const (
-	shortOwn = 2 // words of its own that a short question has at most
-	maxOwn   = 8 // with more it says itself what it is about
+	shortOwn = 2 // content words that a short question has at most
+	maxOwn   = 8 // with more content words a question stands alone
 )
 
-// A reading is what a text shows of its place in a conversation.
+// A reading is how a text relates to the conversation before it.
 type reading struct {
-	tie   float64 // to what was said before; 0 if it stands alone
-	own   int     // words that say what it is about
-	empty bool    // it says nothing: thanks, or no words at all
+	tie   float64 // to the turns before; 0 if it stands alone
+	own   int     // number of content words
+	empty bool    // no content: thanks, or no words at all
 }
 
-// read reads a text.
+// read analyses a text.
 func read(text string) reading {
 	var s scan
 	s.cut(text)
@@ -37,7 +37,7 @@ func read(text string) reading {
 	return c.judge()
 }
 
-// subject returns a text without its function words, which only English ones an index knows.
+// subject returns a text without its function words; indexes only know the English ones.
 func subject(text string) string {
 	var s scan
 	s.cut(text)
@@ -55,7 +55,7 @@ func subject(text string) string {
 	return strings.Join(strings.Fields(string(append(kept, s.text[from:]...))), " ")
 }
 
-// apart tells whether a token is no part of a longer name, such as --no-edit.
+// apart reports whether a token is not part of a longer name, such as --no-edit.
 func (s *scan) apart(t token) bool {
 	const joins = "-/\\:@#$%&=+*_.'’"
 	if t.start > 0 && strings.IndexByte(joins, s.text[t.start-1]) >= 0 {
@@ -65,12 +65,11 @@ func (s *scan) apart(t token) bool {
 	return rest == "" || strings.IndexByte(joins, rest[0]) < 0 || len(rest) > 1 && rest[1] == ' ' && rest[0] != '-' || len(rest) == 1
 }
 
-// maxWordLength is about the length of a word that says something, with what stands
-// between it and the next, in bytes.
+// maxWordLength is the approximate length of a content word and the space before the next, in
+// bytes.
 const maxWordLength = 12
 
-// language returns the language of which most function words are. Of equals it is the
-// first.
+// language returns the language with the most function words in the text, the first one on a tie.
 func (s *scan) language() language {
 	if s.han && !s.kana {
 		return chinese
@@ -98,25 +97,25 @@ func (s *scan) language() language {
 	return best
 }
 
-// clauses go through a scan word by word.
+// clauses analyses a scan word by word.
 type clauses struct {
 	*scan
 	language language
 
 	own, asks, closes, articles int
-	refers                      bool // something stands for what was said before
-	explained                   bool // a pronoun stands for something in the text itself
+	refers                      bool // something refers to what was said before
+	explained                   bool // a pronoun refers to something in the text itself
 
-	content  int  // words of the present clause that say something
+	content  int  // content words of the current clause
 	named    bool // one of them has an article
-	earlier  bool // a clause before names something
+	earlier  bool // a previous clause names something
 	relating bool // the text begins with a preposition
-	opening  bool // or goes on from what was said
+	opening  bool // or continues what was said
 	added    bool // or says "too"
 	chats    bool // it is small talk
 }
 
-// roles returns what the i-th token does in the language of the text; 0 beyond its ends.
+// roles returns the roles of the i-th token in the language of the text; 0 if i is out of range.
 func (c *clauses) roles(i int) roles {
 	if i < 0 || i >= c.n || c.tokens[i].known == nil || c.name(i) {
 		return 0
@@ -124,7 +123,7 @@ func (c *clauses) roles(i int) roles {
 	return c.tokens[i].known.roles[c.language]
 }
 
-// special is like roles.
+// special returns the special kind of the i-th token, likewise.
 func (c *clauses) special(i int) special {
 	if i < 0 || i >= c.n || c.tokens[i].known == nil || c.name(i) {
 		return none
@@ -132,10 +131,10 @@ func (c *clauses) special(i int) special {
 	return c.tokens[i].known.special[c.language]
 }
 
-// name tells whether the i-th token is a name that looks like a function word: IT, US.
+// name reports whether the i-th token is a name that looks like a function word: IT, US.
 func (c *clauses) name(i int) bool { return c.tokens[i].marks&shouted != 0 && c.lowers }
 
-// spelling returns the i-th token as it is written.
+// spelling returns the i-th token as written.
 func (c *clauses) spelling(i int) string { return c.text[c.tokens[i].start:c.tokens[i].end] }
 
 func (c *clauses) read() {
@@ -154,7 +153,7 @@ func (c *clauses) read() {
 	}
 }
 
-// token reads the i-th token.
+// token analyses the i-th token.
 func (c *clauses) token(i int) {
 	t, r := &c.tokens[i], c.roles(i)
 	if i > 0 && (t.marks&breaks != 0 || r&clause != 0) {
@@ -186,7 +185,7 @@ func (c *clauses) token(i int) {
 	c.chats = c.chats || r&chats != 0 || r&you != 0 && c.special(i-1) == existsWord && c.roles(i-2)&asks != 0 && i+1 == c.n // "who are you?"
 }
 
-// judge makes a reading of what was found.
+// judge makes a reading from the counts and flags.
 func (c *clauses) judge() reading {
 	r := reading{own: c.own}
 	says := c.asks > 0 || c.question
@@ -209,6 +208,5 @@ func (c *clauses) judge() reading {
 	return r
 }
 
-// maxFragment is the number of words of a question that is a fragment, as in "for two
-// approvers?".
+// maxFragment is the maximum number of words of a fragment, such as "for two approvers?".
 const maxFragment = 6

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Longer questions say themselves what they are about.
+// Longer questions stand alone.
 const (
 	maxText   = 400 // bytes
 	maxTokens = 64
@@ -15,19 +15,19 @@ const (
 
 // A token is a word of a text, or a run of Chinese characters that is in no lexicon.
 type token struct {
-	known      *word  // nil if no language has it as a function word
-	start, end uint16 // in the text
+	known      *word  // nil if it is in no lexicon
+	start, end uint16 // byte range in the text
 	marks      marks
-	size       uint8 // for how many words it counts: Chinese has two characters in most
+	size       uint8 // number of words it counts for: most Chinese words have two characters
 }
 
-// marks say how a token is written, and what stands before it.
+// marks say how a token is written, and what precedes it.
 type marks uint8
 
 const (
-	capital marks = 1 << iota // begins in upper case
-	shouted                   // all of it is in upper case
-	breaks                    // punctuation stands before it
+	capital marks = 1 << iota // begins with an upper-case letter
+	shouted                   // all upper case
+	breaks                    // follows punctuation
 )
 
 // A scan is a text cut into tokens.
@@ -35,11 +35,11 @@ type scan struct {
 	text     string // in NFKC
 	tokens   [maxTokens]token
 	n        int
-	question bool // it has a question mark
-	han      bool // and Chinese characters
-	kana     bool // it is Japanese
-	lowers   bool // a letter is in lower case
-	spanish  bool // it has a mark that only Spanish has
+	question bool // has a question mark
+	han      bool // has Chinese characters
+	kana     bool // is Japanese
+	lowers   bool // has a lower-case letter
+	spanish  bool // has a punctuation mark that only Spanish has
 	tooLong  bool
 }
 
@@ -99,7 +99,7 @@ func ascii(text string) bool {
 	return true
 }
 
-// punctuation tells whether r parts clauses.
+// punctuation reports whether r separates clauses.
 func (s *scan) punctuation(r rune) bool {
 	switch r {
 	case '?', '？':
@@ -114,7 +114,7 @@ func (s *scan) punctuation(r rune) bool {
 	return false
 }
 
-// wordly are the ASCII characters of words.
+// wordly marks the ASCII characters of words.
 var wordly = func() (t [utf8.RuneSelf]bool) {
 	for c := range t {
 		t[c] = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
@@ -122,7 +122,7 @@ var wordly = func() (t [utf8.RuneSelf]bool) {
 	return t
 }()
 
-// inWord tells whether r belongs to words of a script with spaces.
+// inWord reports whether r belongs to a word of a script with spaces.
 func inWord(r rune) bool {
 	if r < utf8.RuneSelf {
 		return wordly[r]
@@ -130,8 +130,7 @@ func inWord(r rune) bool {
 	return (unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r)) && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
 
-// wordEnd returns where the word that goes on at i ends. A dot between letters belongs to
-// it.
+// wordEnd returns the end of the word that continues at i. A dot between letters belongs to it.
 func wordEnd(text string, i int) int {
 	for i < len(text) {
 		c := text[i]
@@ -151,7 +150,7 @@ func wordEnd(text string, i int) int {
 	return i
 }
 
-// plain tells whether a word has nothing but lower-case letters from a to z.
+// plain reports whether a word consists only of the letters a to z.
 func plain(word string) bool {
 	for i := range len(word) {
 		if c := word[i]; c < 'a' || c > 'z' {
@@ -164,7 +163,7 @@ func plain(word string) bool {
 // word appends a word of a script with spaces.
 func (s *scan) word(start, end int, mark marks) {
 	t := token{marks: mark, size: 1}
-	if word := s.text[start:end]; plain(word) { // as most are
+	if word := s.text[start:end]; plain(word) { // most words are
 		if s.lowers = true; len(word) <= maxWord-utf8.UTFMax {
 			t.known = lexemes[word]
 		}
@@ -207,8 +206,8 @@ func (s *scan) word(start, end int, mark marks) {
 // maxChinese is the length of the longest Chinese word in the lexicon, in characters.
 const maxChinese = 5
 
-// chinese appends the longest word of the lexicon at start, or a run of characters without
-// one, and returns its end.
+// chinese appends the longest word of the lexicon at start, or else a run of characters up to the
+// next such word, and returns its end.
 func (s *scan) chinese(start int, mark marks) int {
 	if n, w := longest(s.text[start:]); w != nil {
 		s.push(start, start+n, token{known: w, marks: mark, size: 1})

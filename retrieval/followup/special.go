@@ -2,8 +2,7 @@ package followup
 
 import "strings"
 
-// pronoun tells whether the i-th token, with these roles, stands for something that was said
-// before.
+// pronoun reports whether the i-th token, with roles r, refers to something said before.
 func (c *clauses) pronoun(i int, r roles) bool {
 	if r&(refers|owns) != 0 {
 		return true
@@ -33,16 +32,16 @@ func (c *clauses) pronoun(i int, r roles) bool {
 	return c.article(i, last)
 }
 
-// article is pronoun for words that are articles or pronouns, by what follows them.
+// article does the same for words that are articles or pronouns, depending on what follows them.
 func (c *clauses) article(i int, last bool) bool {
 	switch c.special(i) {
-	case theWord: // German nouns have capitals
+	case theWord: // German nouns are capitalized
 		if last {
 			return true
 		}
 		noun := func(i int) bool { return i < c.n && c.tokens[i].marks&capital != 0 || c.roles(i) == 0 }
 		return c.roles(i+1)&function != 0 && c.tokens[i+1].marks&capital == 0 && !noun(i+2) || c.roles(i+1)&function != 0 && c.roles(i+1)&relates != 0
-	case sheWord: // "Sie" is the one who is asked
+	case sheWord: // "Sie" addresses the assistant
 		return c.tokens[i].marks&capital == 0
 	case ceWord:
 		return !last && c.roles(i+1)&function == 0
@@ -57,12 +56,12 @@ func (c *clauses) article(i int, last bool) bool {
 	return c.language == spanish && c.tokens[i].known == nil && enclitic(c.spelling(i))
 }
 
-// infinitive tells whether a word ends as French infinitives do.
+// infinitive reports whether a word ends like a French infinitive.
 func infinitive(word string) bool {
 	return len(word) >= 4 && (strings.HasSuffix(word, "er") || strings.HasSuffix(word, "ir") || strings.HasSuffix(word, "re"))
 }
 
-// enclitic tells whether a word ends as Spanish infinitives with a pronoun do: borrarlo.
+// enclitic reports whether a word ends like a Spanish infinitive with a pronoun: borrarlo.
 func enclitic(word string) bool {
 	for _, pronoun := range [...]string{"lo", "la", "los", "las", "le", "les"} {
 		if verb, ok := strings.CutSuffix(word, pronoun); ok && len(verb) >= 4 {
@@ -72,7 +71,7 @@ func enclitic(word string) bool {
 	return false
 }
 
-// empty tells whether "it" at i stands for nothing, as in "is it possible to" and "es gibt".
+// empty reports whether "it" at i is an expletive, as in "is it possible to" and "es gibt".
 func (c *clauses) empty(i int) bool {
 	if c.language != english { // es gibt, il y a, y a-t-il
 		for _, at := range [...]int{i - 3, i - 1, i + 1} {

@@ -1,9 +1,9 @@
 package followup
 
-// The function words of English, German, French and Spanish are taken from Snowball's lists
-// of stop words (snowballstem.org), without rare forms; contractions are cut at the
-// apostrophe. What follows up on what are the grammars' demonstratives, personal pronouns,
-// conjunctions and pronominal adverbs.
+// The function words of English, German, French and Spanish are taken from Snowball's lists of
+// stop words (snowballstem.org), without rare forms; contractions are cut at the apostrophe. The
+// words that make a follow-up are demonstratives, personal pronouns, conjunctions and pronominal
+// adverbs from grammars.
 var englishWords = lexicon{
 	roles: map[roles]string{
 		function: `i me my myself we us our ours ourselves you your yours yourself am is are was were be been being

@@ -6,11 +6,11 @@ import (
 	"sidenote/retrieval"
 )
 
-// Faulty is a Retriever that calls Before each time, with which tests make it fail, hang,
+// Faulty is a Retriever that calls Before on every call, so that tests can make it fail, hang,
 // panic or count.
 type Faulty struct {
 	Next retrieval.Retriever
-	// Before is called first. If it returns an error, so does the call, and Next is not called.
+	// Before is called first. If it returns an error, Retrieve returns it without calling Next.
 	Before func(ctx context.Context, q retrieval.Query) error
 }
 

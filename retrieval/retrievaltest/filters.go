@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// filterCases returns filters of every type, and joined ones.
+// filterCases returns filters of every type, and combined ones.
 func filterCases() []filter.Filter {
 	is := func(t filter.Type, key string, v any) filter.Filter {
 		return filter.Filter{Type: t, Key: key, Value: v}
@@ -26,7 +26,7 @@ func filterCases() []filter.Filter {
 	return []filter.Filter{
 		is(filter.Eq, "audience", "staff"),
 		is(filter.Eq, "number", 7.0),
-		is(filter.Eq, "number", "7"), // of another type
+		is(filter.Eq, "number", "7"), // other type
 		is(filter.Eq, "final", false),
 		is(filter.Eq, "tags", "room-3"), // any element of a list
 		is(filter.Eq, "nobody", "has this"),
@@ -47,7 +47,7 @@ func filterCases() []filter.Filter {
 		is(filter.Gte, "tags", "room-3"),
 		is(filter.Lt, "tags", "minutes"),
 		is(filter.Lte, "tags", "room-0"),
-		is(filter.Nin, "tags", []string{"room-1", "room-2", "hr"}), // Go's own type of list
+		is(filter.Nin, "tags", []string{"room-1", "room-2", "hr"}), // a Go list type
 		and(is(filter.Eq, "audience", "all"), is(filter.Gte, "number", 20.0), is(filter.Eq, "final", true)),
 		or(is(filter.Eq, "number", 3.0), is(filter.Eq, "audience", "board")),
 		and(or(is(filter.Eq, "tags", "room-0"), is(filter.Eq, "tags", "hr")), is(filter.Ne, "final", true)),
@@ -55,11 +55,11 @@ func filterCases() []filter.Filter {
 	}
 }
 
-// canteen is a question that all minutes answer, and no other document.
+// canteen is a question that exactly the minutes answer.
 const canteen = "committee discussed the canteen menu"
 
-// filters asks with each filter: the answer is the unfiltered ranking without the
-// documents that do not match, up to the number that was asked for.
+// filters searches with each filter: the answer is the unfiltered ranking without documents that
+// do not match, up to the requested number.
 func filters(t *testing.T, base retrieval.Base) {
 	for _, f := range filterCases() {
 		match := matching(&f)
@@ -89,9 +89,9 @@ func filters(t *testing.T, base retrieval.Base) {
 	}
 }
 
-// prefix tests that the filtered answer begins with the matching sources of the
-// unfiltered one, in the same order and with the same scores. A score that travels as a
-// relevance, beside a floor that the filter changes, may be rounded in its last bits.
+// prefix tests that the filtered answer begins with the matching sources of the unfiltered one, in
+// the same order and with the same scores. A score that is transferred as a relevance, with a
+// floor that the filter changes, may differ by rounding.
 func prefix(t *testing.T, what string, filtered, whole retrieval.Result, match map[string]bool) {
 	t.Helper()
 	i := 0
@@ -111,8 +111,8 @@ func prefix(t *testing.T, what string, filtered, whole retrieval.Result, match m
 	}
 }
 
-// filtered asks for several tenants at once with different filters: nobody gets an answer
-// that is another filter's.
+// filtered searches concurrently for several tenants with different filters: no answer may be that
+// of another filter.
 func filtered(t *testing.T, base retrieval.Base) {
 	cases := filterCases()
 	want := make([]string, len(cases))
@@ -135,7 +135,7 @@ func filtered(t *testing.T, base retrieval.Base) {
 	all.Wait()
 }
 
-// matching returns the ids of the documents of the corpus that a filter chooses.
+// matching returns the ids of the documents of the corpus that match a filter.
 func matching(f *filter.Filter) map[string]bool {
 	match := map[string]bool{}
 	for _, d := range Documents() {
@@ -146,7 +146,7 @@ func matching(f *filter.Filter) map[string]bool {
 	return match
 }
 
-// hiddenIn returns a document in an answer that does not match, "" for none.
+// hiddenIn returns the id of a document in an answer that does not match, "" if there is none.
 func hiddenIn(res retrieval.Result, match map[string]bool) string {
 	for _, s := range res.Sources {
 		if !match[s.Doc] {

@@ -14,20 +14,20 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// A Changing base can be given other documents while it is searched.
+// A Changing base can replace its documents while it is searched.
 type Changing interface {
 	retrieval.Base
-	// Change returns when the base holds docs and nothing else.
+	// Change replaces all documents by docs and returns when that is done.
 	Change(t *testing.T, docs []Document)
 }
 
-// A Breakable base asks a service that a test can break.
+// A Breakable base uses a service that a test can break.
 type Breakable interface {
 	retrieval.Base
 	Break(f Fault) // "" repairs it
 }
 
-// A Fault is what is wrong with a service.
+// A Fault is a kind of failure of a service.
 type Fault string
 
 // The faults.
@@ -38,8 +38,8 @@ const (
 	Garbled Fault = "garbled" // answers with garbage
 )
 
-// tenants asks for several tenants at once, with and without a filter: the answer depends
-// on the question alone, and nobody gets that of another.
+// tenants searches concurrently for several tenants, with and without a filter: the answer depends
+// on the question only.
 func tenants(t *testing.T, base retrieval.Base) {
 	questions := []string{"parental leave", "broken laptop", "passwords", "booking flights", "canteen menu"}
 	want := make([]string, len(questions))
@@ -70,7 +70,7 @@ func tenants(t *testing.T, base retrieval.Base) {
 	all.Wait()
 }
 
-// kept tests that an answer does not change while others are made.
+// kept tests that an answer does not change during later searches.
 func kept(t *testing.T, base retrieval.Base) {
 	first := ask(t, base, "committee discussed the canteen menu", 50)
 	before, text := describe(first), first.Sources[0].Text
@@ -82,7 +82,7 @@ func kept(t *testing.T, base retrieval.Base) {
 	}
 }
 
-// edition returns the corpus with the name of an edition in each of the minutes.
+// edition returns the corpus with the name of the edition in each of the minutes.
 func edition(name string) []Document {
 	docs := Documents()
 	for i := range docs {
@@ -91,15 +91,14 @@ func edition(name string) []Document {
 	return docs
 }
 
-// An observer records which edition came with which generation.
+// An observer records the edition of each generation.
 type observer struct {
 	mu       sync.Mutex
 	editions map[string]string // by generation
 	answers  int
 }
 
-// note checks that an answer is of one edition, and always of the same for its
-// generation.
+// note checks that an answer holds one edition only, and always the same one for its generation.
 func (o *observer) note(t *testing.T, res retrieval.Result) (edition string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,8 +125,8 @@ func (o *observer) note(t *testing.T, res retrieval.Result) (edition string) {
 	return edition
 }
 
-// change replaces the documents while they are searched: each answer is of the documents
-// before or after, never of both, and its generation says of which.
+// change replaces the documents while they are searched: each answer holds either the old or the
+// new documents, never both, as its generation says.
 func change(t *testing.T, base retrieval.Base) {
 	c, ok := base.(Changing)
 	if !ok {
@@ -157,7 +156,7 @@ func change(t *testing.T, base retrieval.Base) {
 	}
 	for i := range rounds {
 		name := []string{"second", "first"}[i%2]
-		before, err := retrieve(t, t.Context(), base, query(base, text, 50)) // what a base elsewhere says of itself may be older
+		before, err := retrieve(t, t.Context(), base, query(base, text, 50)) // Ref may be stale
 		if err != nil {
 			t.Errorf("before change %d: %v", i, err)
 			break
@@ -183,8 +182,8 @@ func change(t *testing.T, base retrieval.Base) {
 	c.Change(t, Documents())
 }
 
-// faults breaks the service: each search returns an error in time, and the next one after
-// the fault works again.
+// faults breaks the service: each search returns an error in time, and the next search after the
+// repair works.
 func faults(t *testing.T, base retrieval.Base) {
 	b, ok := base.(Breakable)
 	if !ok {

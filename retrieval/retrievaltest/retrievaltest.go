@@ -1,5 +1,5 @@
-// Package retrievaltest has the contract suite for knowledge bases and a Retriever that
-// fails on request.
+// Package retrievaltest has a contract test suite for knowledge bases, and a Retriever that fails
+// on request.
 package retrievaltest
 
 import (
@@ -28,8 +28,8 @@ type Document struct {
 	Attributes map[string]any
 }
 
-// Documents returns the corpus of the suite. Its documents are so different that any
-// sensible engine ranks them the same for the suite's questions.
+// Documents returns the corpus of the suite. Its documents are so different that any sensible
+// engine ranks them alike for the suite's questions.
 func Documents() []Document {
 	docs := []Document{
 		{ID: "leave.md", Text: "# Leave policy\n\n## Parental leave\n\nEvery parent may take sixteen weeks of parental leave.\n\n## Sick leave\n\nReport an illness on the first morning of absence.\n", Attributes: map[string]any{"audience": "all", "tags": []string{"hr", "family"}, "version": 2.0}},
@@ -50,9 +50,8 @@ func Documents() []Document {
 	return docs
 }
 
-// Run tests that the Bases of open keep the contract of retrieval.Base. open returns one
-// that has indexed all of docs. A Base that is also Changing or Breakable is tested while
-// it changes, and while its service fails.
+// Run tests the contract of retrieval.Base. open returns a Base that has indexed all of docs. A
+// Base that is also Changing or Breakable is tested while it changes, and while its service fails.
 func Run(t *testing.T, open func(t *testing.T, docs []Document) retrieval.Base) {
 	t.Helper()
 	base := open(t, Documents())
@@ -103,7 +102,7 @@ func ranking(t *testing.T, base retrieval.Base) {
 	}
 }
 
-// subjects asks for two subjects at once, and for one that no document is about.
+// subjects asks about two subjects at once, and about one that is in no document.
 func subjects(t *testing.T, base retrieval.Base) {
 	found := map[string]bool{}
 	for i, s := range ask(t, base, "parental leave, and a broken laptop", 50).Sources {
@@ -180,8 +179,7 @@ func stable(t *testing.T, base retrieval.Base) {
 	}
 }
 
-// late accepts an answer as well as an error, because a search may end before it looks at
-// its context.
+// late accepts an answer or an error, because a search may end before it checks its context.
 func late(t *testing.T, base retrieval.Base) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -235,7 +233,7 @@ func retrieve(t *testing.T, ctx context.Context, base retrieval.Base, q retrieva
 	}
 }
 
-// describe writes the parts of a result that must be equal in equal answers.
+// describe returns a text that is equal for equal results.
 func describe(res retrieval.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %q\n", res.Bases, res.Reason)

@@ -17,14 +17,14 @@ func unusable(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", retrieval.ErrBadVectors, fmt.Errorf(format, args...))
 }
 
-// A noVectorsError is about an answer of status 200 without vectors. It says nothing of the inputs: a
-// quota may be used up, or a model about to be loaded.
+// A noVectorsError is an answer of status 200 without vectors. It says nothing about the inputs: a
+// quota may be exhausted, or a model still loading.
 type noVectorsError struct{ what string }
 
 func (e *noVectorsError) Error() string { return e.what }
 
-// decode reads an answer of n vectors and puts them into the order of their inputs. tokens is
-// what the service says that they took, 0 if it says nothing. No error quotes key.
+// decode decodes an answer of n vectors and puts them into the order of their inputs. tokens is
+// the usage reported by the service, 0 if there is none. No error quotes key.
 func decode(text []byte, n int, key string) (vectors [][]float32, tokens int, err error) {
 	var answer struct {
 		Data []struct {
@@ -68,8 +68,8 @@ func decode(text []byte, n int, key string) (vectors [][]float32, tokens int, er
 
 var codes = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// codeOf is the code of an error, for people. Its message stays out: it is somebody else's text,
-// and may quote the key.
+// codeOf returns the code of an error for messages. Its message is left out: it is untrusted and
+// may quote the key.
 func codeOf(text json.RawMessage, key string) string {
 	var e struct {
 		Code string `json:"code"`
@@ -80,7 +80,7 @@ func codeOf(text json.RawMessage, key string) string {
 	return " (" + e.Code + ")"
 }
 
-// decodeVector reads a vector: base64 of float32s, little-endian, or a list of numbers.
+// decodeVector decodes a vector: base64 of little-endian float32s, or a list of numbers.
 func decodeVector(text json.RawMessage) (v []float32, err error) {
 	var packed string
 	switch {
@@ -93,7 +93,7 @@ func decodeVector(text json.RawMessage) (v []float32, err error) {
 		for i := range v {
 			v[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 		}
-	case len(text) > 0 && text[0] == '[' && !bytes.Contains(text, []byte("null")): // which would be read as 0
+	case len(text) > 0 && text[0] == '[' && !bytes.Contains(text, []byte("null")): // null would decode as 0
 		if err := json.Unmarshal(text, &v); err != nil {
 			return nil, errors.New("it is no list of float32s")
 		}
@@ -103,7 +103,7 @@ func decodeVector(text json.RawMessage) (v []float32, err error) {
 	return v, checkVector(v)
 }
 
-// checkVector refuses a vector that has no direction.
+// checkVector returns an error for a vector that has no direction.
 func checkVector(v []float32) error {
 	square := 0.0
 	for i, x := range v {

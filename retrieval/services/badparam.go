@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxText is how much text of an error is searched, in bytes.
+// maxText is the number of bytes of an error's text that are searched.
 const maxText = 4 << 10
 
-// maxDepth is the deepest nesting that is read. Real errors are nested four deep at most.
+// maxDepth is the maximum nesting that is read. Real errors have at most four levels.
 const maxDepth = 6
 
 // A Refusal is a parameter that a model refuses.
@@ -19,13 +19,13 @@ type Refusal struct {
 	Instead string // the parameter that the error recommends; "" for none
 }
 
-// An Error is what an error answer of any shape says.
+// An Error is the content of an error answer of any shape.
 type Error struct {
-	Params []string // that it names in a member of their own
-	Text   string   // its messages, a line each
+	Params []string // named in a field of their own
+	Text   string   // messages, one per line
 }
 
-// Parse reads the body of an error answer, which is not compressed.
+// Parse decodes the body of an error answer. body must not be compressed.
 func Parse(body []byte) Error {
 	e := parse(body)
 	return Error{e.params, e.text}
@@ -43,9 +43,8 @@ func parse(body []byte) (e apiError) {
 // MayBe reports whether an answer of that status can refuse a parameter.
 func MayBe(status int) bool { return status == 400 || status == 422 }
 
-// Read returns the parameter that an error answer refuses, of those whose names are given. ok is
-// false if the status is neither 400 nor 422, or the error names none of them. body is not
-// compressed.
+// Read returns the parameter, one of names, that an error answer refuses. ok is false if the
+// status is neither 400 nor 422, or the error names none of them. body must not be compressed.
 func Read(status int, body []byte, names ...string) (r Refusal, ok bool) {
 	if !MayBe(status) {
 		return r, false
@@ -62,24 +61,25 @@ func Read(status int, body []byte, names ...string) (r Refusal, ok bool) {
 
 var instead = regexp.MustCompile("(?i)\\buse\\W{0,3}([a-z][a-z0-9_]*)\\W{0,3} instead")
 
-// spellings are other names under which errors refuse a parameter: those that gateways translate it to.
+// spellings are further names by which errors refuse a parameter: those that gateways translate it
+// to.
 var spellings = map[string][]string{
 	"reasoning_effort":      {"reasoning.effort", "does not support thinking", "thinking_config", "thinking_level", "thinking_budget", "thinking level", "thinking budget"},
 	"max_tokens":            {"max_new_tokens", "max_output_tokens"},
 	"max_completion_tokens": {"max_new_tokens", "max_output_tokens"},
 }
 
-// words are parameters whose names are words that errors use in other senses. They count where they
-// are quoted, or follow a word such as "parameter".
+// words are parameters whose names are also common words in errors. They count only in quotes or
+// after a word such as "parameter".
 var words = map[string]bool{"user": true, "store": true, "metadata": true, "seed": true, "stop": true, "n": true, "reasoning": true}
 
-// An apiError is what an error answer of any shape says.
+// An apiError is the content of an error answer of any shape.
 type apiError struct {
-	params []string // that it names in a member of their own
+	params []string // named in a field of their own
 	text   string
 }
 
-// read collects the texts of OpenAI's shape, of FastAPI's and of those that gateways make.
+// read collects the texts of OpenAI's and FastAPI's error shapes, and of those that gateways make.
 func (e *apiError) read(value json.RawMessage, depth int) {
 	value = bytes.TrimSpace(value)
 	if len(value) == 0 || depth > maxDepth {
@@ -138,8 +138,8 @@ func (e *apiError) say(text string) {
 	e.text = e.text[:min(len(e.text), maxText)]
 }
 
-// named returns the name that the error refuses; "" if it names none. A parameter that it names in a
-// member of its own decides; else the first one of the text.
+// named returns the one of names that the error refuses; "" if none. Parameters named in a field
+// of their own decide, else the first name in the text.
 func (e *apiError) named(names []string) (found string) {
 	for _, param := range e.params {
 		for _, name := range names {
@@ -160,7 +160,7 @@ func (e *apiError) named(names []string) (found string) {
 	return found
 }
 
-// matches tells whether a member that names a parameter means this one.
+// matches reports whether param, the value of a field, means the parameter name.
 func matches(name, param string) bool {
 	if strings.EqualFold(param, name) || strings.EqualFold(param, camel(name)) {
 		return true
@@ -173,7 +173,7 @@ func matches(name, param string) bool {
 	return false
 }
 
-// pattern matches a name of a parameter in a text.
+// pattern matches a parameter name in a text.
 func pattern(name string) *regexp.Regexp {
 	if words[name] {
 		quoted := regexp.QuoteMeta(name)

@@ -8,7 +8,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// Errors of the vendors and gateways name the parameter that a model refuses, each in its own shape.
+// The errors of vendors and gateways name the refused parameter, each in its own form.
 func TestReadNamesParameter(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
@@ -50,7 +50,7 @@ func TestReadNamesParameter(t *testing.T) {
 	}
 }
 
-// A Memory forgets after an hour, and holds a bounded number of models.
+// A Memory forgets after an hour, and limits the number of models.
 func TestMemoryIsBounded(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	m := services.Memory{Now: func() time.Time { return now }}

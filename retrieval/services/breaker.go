@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// When a breaker opens: after five failures in a row, or after three over a second. A call
-// that waits for a second while no other call is answered counts as a failure, even if its
-// answer comes later: the timeouts of calls are far longer, and all would hang meanwhile.
-// For a service that is known to be slow the second is longer. A breaker that opened less
-// than ten seconds ago opens again only after a second of failures.
+// A breaker opens after five failures in a row, or after three or more over at least a second. A
+// call that waits for a second while no other call is answered counts as a failure, even if it is
+// answered later: the timeouts of calls are far longer, and all of them would hang meanwhile. For
+// a service known to be slow the second is longer. A breaker that opened less than ten seconds ago
+// opens again only after a second of failures.
 const (
 	mostFailures = 5
 	someFailures = 3
@@ -20,37 +20,37 @@ const (
 	settled      = 10 * time.Second
 )
 
-// How a service that failed is probed. Timeout and interval together are at most 1.6 s.
+// Probing of a failed service. Timeout and interval together are at most 1.6 s.
 const (
 	probeTimeout = time.Second
 	probeEvery   = 400 * time.Millisecond
 )
 
-// A breaker keeps calls from a service that does not answer. After a probe has worked it
-// lets one call through, and the others once that has worked: a service may answer the
-// probe and still fail calls.
+// A breaker stops calls to a service that does not answer. After a successful probe it lets one
+// call through, and the others once that has worked: a service may answer the probe and still fail
+// calls.
 type breaker struct {
-	probe  func(context.Context) error // asks whether the service answers
-	silent func()                      // is told that the breaker opens because calls hang
+	probe  func(context.Context) error // checks whether the service answers
+	silent func()                      // called when the breaker opens because calls hang
 	ctx    context.Context             // of probes
-	least  time.Duration               // for which a call may wait before it hangs; longFailing or more
+	least  time.Duration               // minimum time after which a call hangs; at least longFailing
 	probes sync.WaitGroup
 
 	mu       sync.Mutex
-	period   uint64 // counts how often it opened
+	period   uint64 // number of times it has opened
 	open     bool
 	probing  bool
-	trial    bool // one call at a time
-	trying   bool // it is under way
+	trial    bool // half-open: one call at a time
+	trying   bool // that call is running
 	failures int  // in a row
 	since    time.Time
-	last     time.Time     // when it last opened; zero is never
-	until    time.Time     // when the service may be asked again by its own word; not probed before
+	last     time.Time     // when it last opened; zero: never
+	until    time.Time     // end of the service's Retry-After; no probes before
 	answered time.Time     // when a call was last answered
-	patience time.Duration // for an answer, if more than least
+	patience time.Duration // time to wait for an answer, if longer than least
 }
 
-// isOpen tells whether calls are skipped.
+// isOpen reports whether calls are skipped.
 func (b *breaker) isOpen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,11 +64,11 @@ type turn struct {
 	began   time.Time
 	alone   bool
 	hangs   *time.Timer
-	failed  bool // counted already
+	failed  bool // already counted
 	ended   bool
 }
 
-// begin lets a call through, or returns nil. hung is called if it hangs.
+// begin lets a call through, or returns nil. hung is called if the call hangs.
 func (b *breaker) begin(hung func()) *turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,7 +81,7 @@ func (b *breaker) begin(hung func()) *turn {
 	return t
 }
 
-// given is how much time the call had from its beginning to the end of ctx.
+// given returns the time that the call had, from its start to the deadline of ctx.
 func (t *turn) given(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -90,8 +90,8 @@ func (t *turn) given(ctx context.Context) time.Duration {
 	return deadline.Sub(t.began)
 }
 
-// late looks at a call that has waited for long: it hangs, which is a failure, if no call
-// was answered in all that time.
+// late runs when a call has waited for long. The call hangs, which is a failure, if no call was
+// answered in all that time.
 func (t *turn) late(hung func()) {
 	b := t.breaker
 	b.mu.Lock()
@@ -114,8 +114,8 @@ func (t *turn) late(hung func()) {
 	}
 }
 
-// end notes how the call ended, and for how long the service wants no other. An answer
-// counts, however late it comes, but not against that wish.
+// end records the outcome of the call, and the Retry-After of the service. A late answer counts as
+// well, but does not end a Retry-After.
 func (t *turn) end(v verdict, wait time.Duration) {
 	t.hangs.Stop()
 	b := t.breaker
@@ -141,9 +141,9 @@ func (t *turn) end(v verdict, wait time.Duration) {
 	}
 }
 
-// fail counts a failure and tells whether it opened the breaker.
+// fail counts a failure and reports whether it opened the breaker.
 func (b *breaker) fail(t *turn) (opens bool) {
-	if b.open || t.period != b.period { // of a call that began before it opened
+	if b.open || t.period != b.period { // the call began before it opened
 		return false
 	}
 	now := time.Now()
@@ -168,7 +168,7 @@ func (b *breaker) opens(now time.Time) {
 	}
 }
 
-// hold keeps the breaker open for at least as long as the service asked for, if it did.
+// hold keeps the breaker open for at least wait, if it is positive.
 func (b *breaker) hold(wait time.Duration) {
 	if wait <= 0 {
 		return
@@ -189,7 +189,7 @@ func (b *breaker) ask() {
 		held := max(0, time.Until(b.until))
 		b.mu.Unlock()
 		select {
-		case <-time.After(held + probeEvery/2 + rand.N(probeEvery)): // replicas must not come back in step
+		case <-time.After(held + probeEvery/2 + rand.N(probeEvery)): // jitter, so that replicas get out of step
 		case <-b.ctx.Done():
 		}
 		b.mu.Lock()
@@ -221,7 +221,7 @@ func (b *breaker) probeOnce() {
 	}
 }
 
-// close ends the probes.
+// close stops the probes.
 func (b *breaker) close(cancel context.CancelFunc) {
 	b.mu.Lock()
 	cancel()

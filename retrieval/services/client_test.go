@@ -25,12 +25,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var _ retrieval.Embedder = (*services.Embedder)(nil)
 
-// words counts words, in place of tokens.
+// words counts words as tokens.
 type words struct{}
 
 func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
 
-// A log is what a client told.
+// A log records what a client reports.
 type log struct {
 	mu    sync.Mutex
 	lines []string
@@ -50,7 +50,7 @@ func (l *log) take() []string {
 	return lines
 }
 
-// open returns a client of a service, closed at the test's end.
+// open returns a client of a service; it is closed when the test ends.
 func open(t *testing.T, s *servicestest.Service, change func(*services.EmbedOptions)) (*services.Embedder, *log) {
 	t.Helper()
 	u, err := url.Parse(s.URL)
@@ -70,7 +70,7 @@ func open(t *testing.T, s *servicestest.Service, change func(*services.EmbedOpti
 	return c, l
 }
 
-// A question and passages are asked for as they should be, and both forms of a vector are read.
+// Requests for a question and for passages are correct, and both encodings of vectors are decoded.
 func TestRequests(t *testing.T) {
 	s := servicestest.Start(t)
 	c, told := open(t, s, func(o *services.EmbedOptions) {
@@ -113,7 +113,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Without a configured number of dimensions none is asked for.
+// No number of dimensions is requested unless it is configured.
 func TestDimensionsAreSentWhereConfigured(t *testing.T) {
 	s := servicestest.Start(t)
 	c, _ := open(t, s, nil)
@@ -123,14 +123,14 @@ func TestDimensionsAreSentWhereConfigured(t *testing.T) {
 	}
 }
 
-// answering answers each request with a text.
+// answering answers each request with text.
 func answering(text string) func(int, servicestest.Request) servicestest.Fault {
 	return func(int, servicestest.Request) servicestest.Fault {
 		return func(w http.ResponseWriter, _ servicestest.Request) { _, _ = w.Write([]byte(text)) }
 	}
 }
 
-// changed answers with what change makes of the right answer.
+// changed answers with the correct answer, modified by change.
 func changed(change func(a *servicestest.Answer)) func(int, servicestest.Request) servicestest.Fault {
 	return func(_ int, r servicestest.Request) servicestest.Fault {
 		a := servicestest.AnswerTo(r)
@@ -139,7 +139,7 @@ func changed(change func(a *servicestest.Answer)) func(int, servicestest.Request
 	}
 }
 
-// The vectors come in the order of the inputs, in whatever order they are answered.
+// Vectors are returned in the order of the inputs, whatever the order in the answer.
 func TestReorderedAnswer(t *testing.T) {
 	s := servicestest.Start(t)
 	c, _ := open(t, s, nil)
@@ -156,7 +156,7 @@ func TestReorderedAnswer(t *testing.T) {
 	}
 }
 
-// An answer that lies is an error that says how, and gives no vector.
+// An invalid answer is an error that says why, and gives no vectors.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestAnswersAreChecked(t *testing.T) {
@@ -198,7 +198,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := servicestest.Start(t)
 			client, told := open(t, s, func(o *services.EmbedOptions) { o.Key = func() string { return "sk-secret-1" } })
-			if _, err := client.Passages(t.Context(), []string{"first"}); err != nil { // teaches it the dimensions
+			if _, err := client.Passages(t.Context(), []string{"first"}); err != nil { // sets the dimensions
 				t.Fatal(err)
 			}
 			told.take()
@@ -254,7 +254,7 @@ func TestHugeAnswer(t *testing.T) {
 	}
 }
 
-// A question is asked once, and no longer than it has time.
+// A question is sent once, and waits no longer than its deadline.
 func TestQuestionsAreAskedOnce(t *testing.T) {
 	s := servicestest.Start(t)
 	c, told := open(t, s, nil)
@@ -282,7 +282,7 @@ func TestQuestionsAreAskedOnce(t *testing.T) {
 	}
 }
 
-// What the service says of tokens is believed within reason.
+// The reported token usage is used if it is plausible.
 func TestTokens(t *testing.T) {
 	s := servicestest.Start(t)
 	c, told := open(t, s, nil)
@@ -297,7 +297,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// The space of passages names what changes their vectors, and nothing else.
+// The Space names exactly what changes the vectors of passages.
 func TestSpace(t *testing.T) {
 	s := servicestest.Start(t)
 	space := func(change func(*services.EmbedOptions)) string {
@@ -328,8 +328,8 @@ func TestSpace(t *testing.T) {
 	}
 }
 
-// A question that is answered by another model does not spoil the answers after it, and is known
-// for what it is where the dimensions of passages are.
+// A question answered by another model does not change the expected dimensions, and is an error if
+// the dimensions of passages are known.
 func TestQuestionsTeachNothing(t *testing.T) {
 	s := servicestest.Start(t)
 	c, _ := open(t, s, nil)

@@ -19,50 +19,50 @@ import (
 )
 
 const (
-	// DefaultEmbedBatch is how many inputs go into one request.
+	// DefaultEmbedBatch is the default number of inputs per request.
 	DefaultEmbedBatch = 64
-	// MaxEmbedBatch is how many OpenAI takes.
+	// MaxEmbedBatch is OpenAI's limit.
 	MaxEmbedBatch = 2048
-	// batchTokens bounds the inputs of a request together: OpenAI takes 300,000.
+	// batchTokens limits the tokens of all inputs of a request; OpenAI accepts 300,000.
 	batchTokens = 100_000
 
-	// numberBytes is what a number of a vector takes at most where it is written as text, and
-	// maxDimensions how many there are; most models have less than half as many.
+	// numberBytes is the maximum length of a number of a vector in decimal, maxDimensions the
+	// maximum number of dimensions; most models have less than half as many.
 	numberBytes, maxDimensions = 24, 4096
 	minAnswer, maxEmbedAnswer  = 8 << 20, 128 << 20
 
-	passageTimeout = 2 * time.Minute // of a request for passages: on a processor some take long
+	passageTimeout = 2 * time.Minute // of a request for passages: on a CPU some take long
 	probeInput     = "ready"
 )
 
-// EmbedOptions say which service a Client asks, and for which vectors. BaseURL, Model and Counter are
-// required.
+// EmbedOptions configure an Embedder. BaseURL, Model and Counter are required.
 type EmbedOptions struct {
-	BaseURL *url.URL      // where the API begins; a missing /v1 is added
+	BaseURL *url.URL      // of the API; a missing /v1 is added
 	Key     func() string // the API key; nil or "" sends none
 
-	// Dial and TLS are those of RemoteOptions.
+	// Dial and TLS are as in RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
 	Model      string
-	Dimensions int // of the vectors, asked for; 0: as many as the model has
+	Dimensions int // requested number of dimensions; 0: the model's default
 
-	// QueryPrefix and PassagePrefix stand before questions and passages; nil: as the model was
-	// trained, see Traits.
+	// QueryPrefix and PassagePrefix are prepended to questions and passages; nil: as the model was
+	// trained, see EmbedTraits.
 	QueryPrefix, PassagePrefix *string
-	InputTokens                int // of an input, longer ones are cut; 0: what the model reads
-	Batch                      int // inputs of a request; 0: DefaultBatch
+	InputTokens                int // longer inputs are cut; 0: the model's limit
+	Batch                      int // inputs per request; 0: DefaultEmbedBatch
 
-	Counter retrieval.Counter // of tokens, as far as it knows those of the model
+	Counter retrieval.Counter // of the model's tokens, if known
 
-	// Told hears of each request, and Changed when something stops working, with a line that
-	// says what, and when it works again. Both may be nil, and may be called concurrently.
+	// Told is called after each request with its token count. Changed is called with a line when
+	// something stops working, and again when it works. Both may be nil, and may be called
+	// concurrently.
 	Told    func(Use, EmbedResult, int)
 	Changed func(line string, bad bool)
 }
 
-// A Use is what vectors are asked for.
+// A Use is the kind of text to embed.
 type Use string
 
 // The uses.
@@ -71,7 +71,7 @@ const (
 	Passage Use = "passage"
 )
 
-// An EmbedResult says how a request ended.
+// An EmbedResult is the outcome of a request.
 type EmbedResult string
 
 // The results.
@@ -80,17 +80,17 @@ const (
 	EmbedTimeout EmbedResult = "timeout"
 	EmbedLimited EmbedResult = "limited" // 429
 	EmbedRefused EmbedResult = "refused" // another status below 500
-	EmbedFailed  EmbedResult = "error"   // no answer, or a status from 500 on
-	EmbedInvalid EmbedResult = "invalid" // an answer that cannot be used
-	EmbedSkipped EmbedResult = "skipped" // not sent: the service does not answer, or has too many calls
+	EmbedFailed  EmbedResult = "error"   // no answer, or a status of 500 or more
+	EmbedInvalid EmbedResult = "invalid" // unusable answer
+	EmbedSkipped EmbedResult = "skipped" // not sent: the breaker is open, or too many calls are running
 )
 
-// EmbedResults are all of them.
+// EmbedResults returns all results.
 func EmbedResults() []EmbedResult {
 	return []EmbedResult{EmbedOK, EmbedTimeout, EmbedLimited, EmbedRefused, EmbedFailed, EmbedInvalid, EmbedSkipped}
 }
 
-// An Embedder asks one service for the vectors of one model. It is safe for concurrent use.
+// An Embedder gets the vectors of one model from one service. It is safe for concurrent use.
 type Embedder struct {
 	options    EmbedOptions
 	traits     EmbedTraits
@@ -101,7 +101,7 @@ type Embedder struct {
 	pause      func(ctx context.Context, d time.Duration) error
 }
 
-// NewEmbedder returns a client. Call Close when done with it.
+// NewEmbedder returns an Embedder. Call Close when done with it.
 func NewEmbedder(o EmbedOptions) *Embedder {
 	o.Batch = cmp.Or(o.Batch, DefaultEmbedBatch)
 	if o.Key == nil {
@@ -133,17 +133,17 @@ func NewEmbedder(o EmbedOptions) *Embedder {
 	return c
 }
 
-// Close ends the probes and closes idle connections.
+// Close stops the probes and closes idle connections.
 func (c *Embedder) Close() { c.remote.Close() }
 
-// Trouble says in one line what does not work at present; nil is all well.
+// Trouble returns what does not work at present, a line each; nil if all is well.
 func (c *Embedder) Trouble() []string { return c.health.Lines() }
 
-// Skips tells whether questions are skipped because the service does not answer.
+// Skips reports whether questions are skipped because the service does not answer.
 func (c *Embedder) Skips() bool { return c.remote.Skips() }
 
-// Space names the vectors of passages. The limit of the model is no part of it, unless it is
-// configured: a release that knows the model better embeds nothing anew.
+// Space returns the space of the passage vectors. The model's token limit is part of it only if it
+// is configured, so that a release with better model data does not force re-embedding.
 func (c *Embedder) Space() retrieval.Space {
 	input := c.prefixes[Passage]
 	if n := c.options.InputTokens; n > 0 {
@@ -152,7 +152,7 @@ func (c *Embedder) Space() retrieval.Space {
 	return retrieval.Space{Model: c.options.Model, Dimensions: c.options.Dimensions, Input: input}
 }
 
-// Embed returns the vectors of questions. It asks once.
+// Embed returns the vectors of questions. It makes one attempt.
 func (c *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors, tokens, err := c.ask(ctx, c.remote.Call, c.inputs(Query, texts))
 	c.note(Query, tokens, err)
@@ -162,7 +162,7 @@ func (c *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 	return vectors, nil
 }
 
-// note counts a request and how it ended.
+// note counts a request and its outcome.
 func (c *Embedder) note(use Use, tokens int, err error) {
 	if errors.Is(err, context.Canceled) {
 		return // the caller left
@@ -176,7 +176,7 @@ func (c *Embedder) note(use Use, tokens int, err error) {
 	}
 }
 
-// resultOf says how a request ended that ended with err.
+// resultOf returns the outcome of a request that ended with err.
 func resultOf(err error) EmbedResult {
 	var status *StatusError
 	switch {
@@ -196,7 +196,7 @@ func resultOf(err error) EmbedResult {
 	return EmbedRefused
 }
 
-// A call is Call or Ask of a Remote.
+// A call is Remote.Call or Remote.Ask.
 type call func(ctx context.Context, method, path string, body []byte) ([]byte, error)
 
 // ask sends one request and checks the answer.
@@ -221,12 +221,12 @@ func (c *Embedder) ask(ctx context.Context, call call, inputs []string) (vectors
 	return vectors, c.used(used, inputs), err
 }
 
-// Expect says how many dimensions the vectors of passages have that are kept already; 0 says
-// nothing. A number that is configured or known stays.
+// Expect sets the number of dimensions of the passage vectors already stored; 0 has no effect. A
+// number that is configured or known is kept.
 func (c *Embedder) Expect(dimensions int) { c.dimensions.CompareAndSwap(0, int64(dimensions)) }
 
-// sameLength refuses vectors of another length than is asked for or passages have: they cannot be
-// compared.
+// sameLength returns an error for vectors of another length than is requested or passages have,
+// since they cannot be compared.
 func (c *Embedder) sameLength(vectors [][]float32) error {
 	want := int(c.dimensions.Load())
 	if want == 0 && len(vectors) > 0 {
@@ -240,18 +240,18 @@ func (c *Embedder) sameLength(vectors [][]float32) error {
 	return nil
 }
 
-// A DimensionError is about vectors of another length than those before.
+// A DimensionError reports vectors of another length than before.
 type DimensionError struct{ Got, Want int }
 
 func (e *DimensionError) Error() string {
 	return fmt.Sprintf("answered with vectors of %d dimensions, not %d; if another model has taken this name, set embeddings.dimensions to %d", e.Got, e.Want, e.Got)
 }
 
-// Is tells that the answer cannot be used.
+// Is makes the error match retrieval.ErrBadVectors.
 func (e *DimensionError) Is(err error) bool { return err == retrieval.ErrBadVectors }
 
-// used is how many tokens a request took: what the service says, if that is possible, else what
-// the inputs are here.
+// used returns the tokens of a request: the service's number if it is plausible, else a count of
+// the inputs.
 func (c *Embedder) used(said int, inputs []string) int {
 	most := 0
 	for _, text := range inputs {

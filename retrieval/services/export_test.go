@@ -2,5 +2,5 @@ package services
 
 import "net/http"
 
-// SetTransport lets a client send its requests by t.
+// SetTransport makes a client send its requests by t.
 func SetTransport(c *Embedder, t http.RoundTripper) { c.remote.HTTP.Transport = t }

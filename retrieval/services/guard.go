@@ -9,24 +9,22 @@ import (
 	"time"
 )
 
-// How many calls are made at a time, and how many more may wait for their turn. The
-// transport opens at most twice as many connections as calls: calls that hang make room
-// for others.
+// The limits of concurrent and of waiting calls. The transport opens at most twice as many
+// connections as concurrent calls, since hanging calls give up their place.
 const (
 	MaxCalls   = 32
 	MaxWaiting = 256
 )
 
-// What a call that was not made ends with.
+// The errors of calls that were not made.
 var (
 	ErrBusy = errors.New("has as many searches under way as it may have")
 	ErrDown = errors.New("does not answer; it is not asked until it does")
 )
 
-// Call sends a request and returns the JSON of an answer of 200; any other status is a
-// *StatusError. ErrBusy and ErrDown say that nothing was sent: the calls of a slow service
-// are bounded, those under way and those that wait, and a service that does not answer is
-// left alone.
+// Call sends a request and returns the JSON of an answer with status 200; any other status is a
+// *StatusError. ErrBusy and ErrDown mean that nothing was sent: running and waiting calls are
+// limited, and a service that does not answer is not called.
 func (c *Remote) Call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	judge := func(err error, given time.Duration) (verdict, time.Duration) {
 		return verdictOf(err, given), retryAfter(err)
@@ -34,8 +32,8 @@ func (c *Remote) Call(ctx context.Context, method, path string, body []byte) ([]
 	return c.guard(ctx, judge, func() ([]byte, error) { return c.Ask(ctx, method, path, body) })
 }
 
-// CallAs is Call with header lines, such as somebody's credential, in place of the Client's key.
-// That this somebody asks too much says nothing of the service for others.
+// CallAs is Call with a header, such as the caller's credential, instead of the Remote's key. A
+// 429 for that caller does not count as a failure of the service.
 func (c *Remote) CallAs(ctx context.Context, header http.Header, method, path string, body []byte) ([]byte, error) {
 	judge := func(err error, given time.Duration) (verdict, time.Duration) {
 		if e, ok := errors.AsType[*StatusError](err); ok && e.Status == http.StatusTooManyRequests {
@@ -46,8 +44,8 @@ func (c *Remote) CallAs(ctx context.Context, header http.Header, method, path st
 	return c.guard(ctx, judge, func() ([]byte, error) { return c.send(ctx, header, method, path, body) })
 }
 
-// guard makes a call within the bounds of the Client. judge says what its end means, and for how
-// long the service wants no other.
+// guard makes a call within the limits of the Remote. judge returns the verdict on its outcome,
+// and the Retry-After.
 func (c *Remote) guard(ctx context.Context, judge func(err error, given time.Duration) (verdict, time.Duration), call func() ([]byte, error)) ([]byte, error) {
 	if c.breaker.isOpen() {
 		return nil, ErrDown
@@ -69,27 +67,27 @@ func (c *Remote) guard(ctx context.Context, judge func(err error, given time.Dur
 	if t == nil {
 		return nil, ErrDown
 	}
-	v, wait := fails, time.Duration(0) // also if it panics
+	v, wait := fails, time.Duration(0) // also on panic
 	defer func() { t.end(v, wait) }()
 	answer, err := call()
 	v, wait = judge(err, t.given(ctx))
 	return answer, err
 }
 
-// A verdict is what the end of a call says of the service.
+// A verdict is what the outcome of a call says about the service.
 type verdict uint8
 
 const (
-	nothing verdict = iota // the caller left, or gave it too little time
+	nothing verdict = iota // the caller left, or allowed too little time
 	works
 	fails
 )
 
-// leastGiven is what a call must have been given for its end to prove anything.
+// leastGiven is the time that a call must have had for a timeout to count.
 const leastGiven = 100 * time.Millisecond
 
-// verdictOf judges the end of a call that was given so much time. A service that refuses a
-// call works, unless it says that it cannot answer (5xx) or is asked too much (429).
+// verdictOf judges the outcome of a call that had the given time. A service that refuses a call
+// works, unless it cannot answer (5xx) or limits the rate (429).
 func verdictOf(err error, given time.Duration) verdict {
 	var status *StatusError
 	switch {

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// A Health is the account of what does not work at present. Calls weigh more than looks at
-// the state of a service: they are what requests need, and some services have nothing else.
+// A Health tracks what does not work at present. Calls count more than state checks ("looks"):
+// they are what requests need, and some services offer no state.
 type Health struct {
-	Subject string                      // of each line
-	Every   time.Duration               // between two looks
-	Changed func(line string, bad bool) // is told when a line begins to hold and when it ends; nil for nobody
+	Subject string                      // prefix of each line
+	Every   time.Duration               // interval of looks
+	Changed func(line string, bad bool) // called when a line starts to hold, and when it ends; may be nil
 
 	mu       sync.Mutex
 	call     error // of the last call
 	calledAt time.Time
-	works    bool  // the last call did
+	works    bool  // the last call worked
 	look     error // of the last look
 	line     string
 	standing []string // what the service cannot do, a line each
 	answered bool     // see Answered
 }
 
-// Called notes how a call ended.
+// Called records the outcome of a call.
 func (h *Health) Called(err error) {
 	h.note(err, func(now time.Time) {
 		h.call, h.calledAt, h.works = err, now, err == nil
@@ -36,8 +36,8 @@ func (h *Health) Called(err error) {
 	})
 }
 
-// Looked notes how a look ended. A look that worked clears a call that failed a while
-// ago: perhaps nobody calls any more.
+// Looked records the outcome of a look. A successful look clears an older failure of a call, since
+// there may be no further calls.
 func (h *Health) Looked(err error) {
 	h.note(err, func(now time.Time) {
 		h.look = err
@@ -51,14 +51,14 @@ func (h *Health) Looked(err error) {
 	})
 }
 
-// noState tells that a service has no way to tell its state.
+// noState reports whether a service does not offer its state.
 func noState(err error) bool {
 	var e *StatusError
 	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed || e.Status == http.StatusNotImplemented)
 }
 
-// note changes what is known, and calls Changed if the line is another one. That a caller
-// left says nothing of the service.
+// note applies change, and calls Changed if the line differs. Calls canceled by the caller are
+// ignored.
 func (h *Health) note(err error, change func(now time.Time)) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -84,9 +84,8 @@ func (h *Health) note(err error, change func(now time.Time)) {
 	}
 }
 
-// Cannot notes what a service cannot do. It is told once and holds for good: a call that
-// works proves nothing, and every request may bring the trouble again, which must not
-// fill the log.
+// Cannot records what a service cannot do. It is reported once and never cleared: a call that
+// works proves nothing, and repeating it for every request would fill the log.
 func (h *Health) Cannot(what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,8 +99,8 @@ func (h *Health) Cannot(what string) {
 	}
 }
 
-// Answered reports whether a call or a look has ever worked. A service that has no way to tell its
-// state has answered when it said so.
+// Answered reports whether a call or a look has ever worked. A service that says that it offers no
+// state has answered.
 func (h *Health) Answered() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,36 +15,36 @@ import (
 
 const (
 	llmPatience  = 5 * time.Second // models take a second or two
-	maxLLMCalls  = 256             // at a time
+	maxLLMCalls  = 256             // concurrent
 	maxLLMAnswer = 1 << 20         // bytes
 )
 
-// LLMOptions say which API a Client asks. BaseURL is required.
+// LLMOptions configure an LLM. BaseURL is required.
 type LLMOptions struct {
-	Use     string   // what its models are asked for, for people: "planner"
-	Name    string   // of the upstream, likewise
-	BaseURL *url.URL // where the API begins; one without a path has /v1
+	Use     string   // purpose of the calls, for messages: "planner"
+	Name    string   // of the upstream, for messages
+	BaseURL *url.URL // of the API; without a path, /v1 is used
 
-	// Dial and TLS are those of RemoteOptions.
+	// Dial and TLS are as in RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
-	// Changed is called when it stops answering, with a line that says so, and when it answers
-	// again. It may be nil, and may be called concurrently.
+	// Changed is called with a line when the API stops answering, and when it answers again. It
+	// may be nil, and may be called concurrently.
 	Changed func(line string, bad bool)
 }
 
-// A LLM asks the models of one API. It has no key: each call brings its own.
+// A LLM is a client of one API's models. It has no key: each call brings its own.
 type LLM struct {
 	remote *Remote
 	health Health
 	use    string
-	path   string // of the API, without a slash at its end
+	path   string // of the API, without a trailing slash
 
-	refused Memory // by path and model
+	refused Memory // refused parameters, by path and model
 }
 
-// NewLLM returns a client. Call Close when done with it.
+// NewLLM returns an LLM. Call Close when done with it.
 func NewLLM(o LLMOptions) *LLM {
 	c := &LLM{use: o.Use, path: strings.TrimRight(o.BaseURL.EscapedPath(), "/")}
 	if c.path == "" {
@@ -63,41 +63,40 @@ func NewLLM(o LLMOptions) *LLM {
 	return c
 }
 
-// Close ends what runs in the background, and closes idle connections.
+// Close stops the probes and closes idle connections.
 func (c *LLM) Close() { c.remote.Close() }
 
-// Skips tells whether nobody is asked because the API does not answer.
+// Skips reports whether calls are skipped because the API does not answer.
 func (c *LLM) Skips() bool { return c.remote.Skips() }
 
-// Trouble says in one line what does not work at present; nil is all well.
+// Trouble returns what does not work at present, a line each; nil if all is well.
 func (c *LLM) Trouble() []string { return c.health.Lines() }
 
-// A LLMCall says whom a Prompt is sent to, and in whose name.
+// A LLMCall says where a Prompt is sent, and with which credentials.
 type LLMCall struct {
-	Path   string      // with its query; "": that of chat completions
+	Path   string      // with its query; "": chat completions
 	Header http.Header // credentials
-	Own    bool        // they are Sidenote's, so a refusal is trouble of its own
+	Own    bool        // they are Sidenote's, so that a refusal counts as a failure of the API
 }
 
-// A LLMUsage is what an answer used, in tokens.
+// A LLMUsage is the usage of an answer, in tokens.
 type LLMUsage struct {
 	Input, Output int64
-	Known         bool // the API told it
+	Known         bool // reported by the API
 }
 
-// An LLMAnswer is what a model answered.
+// An LLMAnswer is the answer of a model.
 type LLMAnswer struct {
 	Text  string
 	Usage LLMUsage
 }
 
-// ErrNoCompletion is wrapped by the error of a call that is answered with something else than a
-// completion.
+// ErrNoCompletion is wrapped by the error of a call whose answer is not a completion.
 var ErrNoCompletion = errors.New("the answer is no completion")
 
-// Ask sends a prompt. Where the API answers that the model refuses one of its parameters, the prompt is
-// sent once more without it, and later ones are sent without it from the start. The error is that of
-// Remote.CallAs, or wraps ErrNoCompletion.
+// Ask sends a prompt. If the model refuses one of its parameters, Ask repeats the call once
+// without it, and later calls omit it from the start. The error is that of Remote.CallAs, or wraps
+// ErrNoCompletion.
 func (c *LLM) Ask(ctx context.Context, to LLMCall, p Prompt) (LLMAnswer, error) {
 	path := to.Path
 	if path == "" {
@@ -120,8 +119,8 @@ func (c *LLM) Ask(ctx context.Context, to LLMCall, p Prompt) (LLMAnswer, error) 
 	return read(body)
 }
 
-// learn remembers the parameter of a request that the error of its call refuses. ok is false if it
-// refuses none that can be left out.
+// learn remembers the parameter of a request that err says is refused. ok is false if there is
+// none that can be omitted.
 func (c *LLM) learn(key string, err error, r *request) (refusal Refusal, ok bool) {
 	e, isStatus := errors.AsType[*StatusError](err)
 	if !isStatus {
@@ -133,7 +132,7 @@ func (c *LLM) learn(key string, err error, r *request) (refusal Refusal, ok bool
 	return refusal, ok
 }
 
-// notes tells whether the end of a call says something of the API rather than of who asked.
+// notes reports whether the outcome of a call says something about the API rather than the caller.
 func notes(err error, own bool) bool {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return own || e.Status >= http.StatusInternalServerError
@@ -141,7 +140,7 @@ func notes(err error, own bool) bool {
 	return !errors.Is(err, ErrDown) && !errors.Is(err, ErrBusy)
 }
 
-// read returns the text of the first choice of a completion.
+// read decodes the first choice of a completion.
 func read(body []byte) (a LLMAnswer, err error) {
 	var c struct {
 		Choices []struct {
@@ -167,11 +166,11 @@ func read(body []byte) (a LLMAnswer, err error) {
 	return a, nil
 }
 
-// A content is the text of a message: a string, or the texts of a list of parts. What a model thought is a
-// part of another type.
+// A content is the text of a message: a string, or the text parts of a list. Reasoning is in parts
+// of another type.
 type content struct {
 	text string
-	none bool // no part is a text
+	none bool // no part is text
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -41,8 +41,8 @@ func serve(t *testing.T, handle http.HandlerFunc) *services.LLM {
 	return c
 }
 
-// A call carries the credential that it is made with, to chat completions or to the path of the
-// client's own request, and tells what the answer used.
+// A call carries its own credential, goes to chat completions or to the path of the client's
+// request, and reports the usage.
 func TestAsk(t *testing.T) {
 	seen := make(chan [2]string, 1)
 	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// An API that fails, lies or never ends costs the time that it is given, and an error says which.
+// An API that fails, sends nonsense or never ends costs no more than the deadline, and the error
+// says what happened.
 func TestAskFails(t *testing.T) {
 	says := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -81,9 +82,9 @@ func TestAskFails(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		api   http.HandlerFunc
-		is    error  // that the error wraps
-		text  string // that it has
-		tells bool   // in Trouble
+		is    error  // wrapped by the error
+		text  string // part of the error
+		tells bool   // reported by Trouble
 	}{
 		"refused":          {says(401, `{"error":{"message":"sk-secret","code":"invalid_api_key"}}`), nil, "401 (invalid_api_key)", false},
 		"down":             {says(500, "oops"), nil, "answered 500", true},
@@ -129,7 +130,8 @@ func TestAskFails(t *testing.T) {
 	}
 }
 
-// After five failures nobody is asked. A refusal of Sidenote's own key is trouble, of a client's none.
+// After five failures calls are skipped. A refusal of Sidenote's own key is trouble, of a client's
+// key it is not.
 func TestAskBreaks(t *testing.T) {
 	var asked atomic.Int32
 	api := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -157,8 +159,8 @@ func TestAskBreaks(t *testing.T) {
 	}
 }
 
-// Whatever parameter a model refuses, by whatever words: the call that learns of it is sent once more
-// without it, and later ones of the same model do without it from the start.
+// Whatever parameter a model refuses and in whatever words: the call is repeated without it, and
+// later calls to the same model omit it.
 func TestAskLeavesOutWhatModelRefuses(t *testing.T) {
 	says := func(param, message string) string {
 		body, err := json.Marshal(map[string]any{"error": map[string]any{"message": message, "param": param}})
@@ -169,10 +171,10 @@ func TestAskLeavesOutWhatModelRefuses(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		model   services.LLMModel
-		refuses map[string]string // answers by parameter, in the order of their names
+		refuses map[string]string // answers by parameter, in alphabetical order
 		status  int
-		calls   []int          // of Asks, one after the other
-		want    map[string]any // the last request has, beside what all have
+		calls   []int          // requests of each Ask
+		want    map[string]any // fields of the last request, in addition to those of all
 	}{
 		"a temperature": {services.LLMModel{}, map[string]string{"temperature": says("", "`temperature` is deprecated for this model.")}, 400, []int{2, 1, 1},
 			map[string]any{"max_tokens": 10.}},
@@ -200,7 +202,7 @@ func TestAskLeavesOutWhatModelRefuses(t *testing.T) {
 				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 					t.Error(err)
 				}
-				for _, param := range slices.Sorted(maps.Keys(c.refuses)) { // a service names the first
+				for _, param := range slices.Sorted(maps.Keys(c.refuses)) { // a service names the first one
 					if _, sent := body[param]; sent {
 						w.WriteHeader(c.status)
 						_, _ = io.WriteString(w, c.refuses[param])

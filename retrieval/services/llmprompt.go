@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// A LLMModel is what a prompt depends on of a model.
+// A LLMModel holds the properties of a model that its prompts depend on.
 type LLMModel struct {
 	Name             string
 	CompletionCap    bool   // takes max_completion_tokens and refuses max_tokens
 	FixedTemperature bool   // refuses a temperature
-	Reasoning        int    // tokens of the answer that reasoning may take, beside those of its text
-	Effort           string // the reasoning_effort that it takes; "": none
+	Reasoning        int    // tokens for reasoning, in addition to those of the text
+	Effort           string // reasoning_effort to send; "": none
 }
 
-// A Prompt is what a model is asked.
+// A Prompt is a request to a model.
 type Prompt struct {
-	Text    string // of its messages, for counting
-	Output  int    // tokens that the answer may have
+	Text    string // of its messages, for counting tokens
+	Output  int    // maximum tokens of the answer
 	request request
 }
 
@@ -26,7 +26,7 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// A request is the body of a call.
+// A request is the body of a chat completion call.
 type request struct {
 	Model         string    `json:"model"`
 	Messages      []message `json:"messages"`
@@ -37,7 +37,7 @@ type request struct {
 	Stream        bool      `json:"stream"`
 }
 
-// The parameters of a request that can be left out.
+// The parameters of a request that can be omitted.
 const (
 	paramMaxTokens     = "max_tokens"
 	paramMaxCompletion = "max_completion_tokens"
@@ -45,7 +45,7 @@ const (
 	paramEffort        = "reasoning_effort"
 )
 
-// optional returns the names of the parameters that the request has and that can be left out.
+// optional returns the names of the set parameters that can be omitted.
 func (r *request) optional() (names []string) {
 	for name, has := range map[string]bool{
 		paramMaxTokens: r.MaxTokens > 0, paramMaxCompletion: r.MaxCompletion > 0,
@@ -58,8 +58,8 @@ func (r *request) optional() (names []string) {
 	return names
 }
 
-// without leaves out what the model refuses. Models that take only max_completion_tokens reason, and
-// refuse a temperature, too.
+// without omits the refused parameters. Models that accept only max_completion_tokens are
+// reasoning models, which refuse a temperature, too.
 func (r request) without(refused ...Refusal) request {
 	for _, refusal := range refused {
 		switch refusal.Param {
@@ -82,7 +82,7 @@ func (r request) without(refused ...Refusal) request {
 	return r
 }
 
-// body is the request as JSON.
+// body returns the request as JSON.
 func (r *request) body() []byte {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -91,8 +91,8 @@ func (r *request) body() []byte {
 	return body
 }
 
-// NewPrompt asks a model for an answer of at most so many tokens to data, a value that is written
-// as JSON behind the rules: a string in it cannot end before its end.
+// NewPrompt makes a prompt for an answer of at most output tokens, plus those for reasoning. data
+// follows the rules as JSON, so that a string in it cannot break out of its quotes.
 func NewPrompt(m LLMModel, rules string, data any, output int) (Prompt, error) {
 	quoted, err := json.Marshal(data)
 	if err != nil {

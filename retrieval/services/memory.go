@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// keep is how long a refusal is remembered: a gateway may put another model behind the same name.
+	// keep is how long a refusal is remembered: a gateway may put another model behind the same
+	// name.
 	keep = time.Hour
-	// maxKeys bounds a Memory, as clients may name models.
+	// maxKeys limits the size of a Memory, as clients may choose model names.
 	maxKeys = 1024
-	// maxEach is how many parameters of one model are remembered.
+	// maxEach limits the remembered parameters of one model.
 	maxEach = 16
 )
 
-// A Memory remembers for an hour which parameters models refused. Its zero value is ready. It is safe
-// for concurrent use.
+// A Memory remembers for an hour which parameters models refused. Its zero value is ready to use.
+// It is safe for concurrent use.
 type Memory struct {
 	Now func() time.Time // nil: time.Now
 
@@ -29,8 +30,8 @@ type remembered struct {
 	until    time.Time
 }
 
-// Add remembers a refusal by the model of a key. Where too many models are remembered, the one that is
-// forgotten first makes room.
+// Add stores a refusal by the model with the given key. If the Memory is full, the oldest model is
+// dropped.
 func (m *Memory) Add(key string, r Refusal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +71,7 @@ func (m *Memory) Empty() bool {
 	return len(m.byKey) == 0
 }
 
-// Of returns what the model of a key refused. The caller must not change it.
+// Of returns what the model with the given key refuses. The caller must not modify it.
 func (m *Memory) Of(key string) []Refusal {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,36 +14,36 @@ import (
 )
 
 const (
-	// maxAttempts is how often a request for passages is sent that fails; the pauses between are
-	// what the service asks for, or grow from firstPause to maxPause.
+	// maxAttempts limits the attempts of a request for passages. The pauses between them are the
+	// service's Retry-After, or grow from firstPause to maxPause.
 	maxAttempts = 5
 	firstPause  = time.Second
 	maxPause    = 30 * time.Second
 
-	// maxTimeouts is how often for a request that is not answered in time, which takes long.
+	// maxTimeouts limits the attempts that time out, since they take long.
 	maxTimeouts = 2
 
-	// An input that is refused may be too long for the service: it is halved so often, unless it
-	// is short.
+	// maxHalvings limits how often a refused input, which may be too long for the service, is
+	// halved; shorter inputs are not.
 	maxHalvings = 2
 	shortInput  = 512 // bytes
 
-	// maxUseless is how many inputs in a row a service may refuse before the fault is not theirs.
+	// maxUseless is the number of refused inputs in a row after which the service is at fault.
 	maxUseless = 2
 )
 
-// Passages are what became of some passages.
+// Passages is the outcome of embedding passages.
 type Passages struct {
-	Vectors [][]float32 // by passage; nil of those that the service does not take
-	Refused int         // how many those are
-	Later   []bool      // by passage; of those that it may take another time
-	Why     error       // of the last of them
-	Tokens  int         // that were used
+	Vectors [][]float32 // by passage; nil if the service refuses it
+	Refused int         // number of refused passages
+	Later   []bool      // by passage; refused, but may work another time
+	Why     error       // error of the last refused passage
+	Tokens  int         // used
 }
 
-// Passages returns the vectors of passages that fit into one request, see Fit. What fails is sent
-// again within bounds. Where passages are refused, it finds out which; if all of them are, that
-// is an error. What an error leaves has used its tokens all the same.
+// Passages embeds passages that fit into one request, see Fit. Failed requests are retried within
+// limits. If the service refuses a request, Passages finds out which passages it refuses; if it
+// refuses all, that is an error. The Tokens of a failed call are valid, too.
 func (c *Embedder) Passages(ctx context.Context, passages []string) (Passages, error) {
 	b := batch{Embedder: c, Passages: Passages{Vectors: make([][]float32, len(passages)), Later: make([]bool, len(passages))}}
 	if err := b.fill(ctx, c.inputs(Passage, passages), b.Vectors, b.Later); err != nil {
@@ -55,8 +55,8 @@ func (c *Embedder) Passages(ctx context.Context, passages []string) (Passages, e
 	return b.Passages, nil
 }
 
-// Fit returns how many of some passages fit into one request, and how many tokens those have,
-// about.
+// Fit returns how many of the first passages fit into one request, and their approximate token
+// count.
 func (c *Embedder) Fit(passages []string) (n, tokens int) {
 	for _, text := range c.inputs(Passage, passages[:min(len(passages), c.options.Batch)]) {
 		one := c.count([]string{text})
@@ -68,7 +68,7 @@ func (c *Embedder) Fit(passages []string) (n, tokens int) {
 	return n, tokens
 }
 
-// PassageTokens is how many tokens a passage has as it is sent, about.
+// PassageTokens returns the approximate token count of a passage as it is sent.
 func (c *Embedder) PassageTokens(passage string) int {
 	return c.count(c.inputs(Passage, []string{passage}))
 }
@@ -77,10 +77,10 @@ func (c *Embedder) PassageTokens(passage string) int {
 type batch struct {
 	*Embedder
 	Passages
-	useless int // inputs that were refused since the last that was not
+	useless int // refused inputs since the last accepted one
 }
 
-// fill finds the vectors of inputs. Where they are refused together, it tries the halves.
+// fill embeds inputs. If they are refused together, it tries both halves.
 func (b *batch) fill(ctx context.Context, inputs []string, to [][]float32, later []bool) error {
 	vectors, err := b.insist(ctx, inputs)
 	switch {
@@ -111,12 +111,12 @@ func (b *batch) fill(ctx context.Context, inputs []string, to [][]float32, later
 	b.Refused, b.Why = b.Refused+1, err
 	later[0] = errors.As(err, new(*noVectorsError))
 	if b.useless++; b.useless >= maxUseless && b.useless == b.Refused {
-		return err // not one was taken
+		return err // none was accepted
 	}
 	return nil
 }
 
-// insist sends a request until it is answered, or refused, or has failed too often.
+// insist retries a request until it is answered, refused, or has failed too often.
 func (b *batch) insist(ctx context.Context, inputs []string) ([][]float32, error) {
 	for attempt := 1; ; attempt++ {
 		one, cancel := context.WithTimeout(ctx, passageTimeout)
@@ -127,7 +127,7 @@ func (b *batch) insist(ctx context.Context, inputs []string) ([][]float32, error
 		switch {
 		case err == nil:
 			for _, v := range vectors {
-				b.Expect(len(v)) // unlike questions, which no vector is compared with that comes later
+				b.Expect(len(v)) // not done for questions, which passages need not match yet
 			}
 			return vectors, nil
 		case ctx.Err() != nil:
@@ -141,7 +141,7 @@ func (b *batch) insist(ctx context.Context, inputs []string) ([][]float32, error
 	}
 }
 
-// passing tells whether a request may work the next time that ended with err.
+// passing reports whether a request that failed with err may work the next time.
 func passing(err error) bool {
 	switch resultOf(err) {
 	case EmbedTimeout, EmbedLimited, EmbedFailed:
@@ -150,7 +150,8 @@ func passing(err error) bool {
 	return false
 }
 
-// pauseAfter is how long to wait before another attempt. Replicas must not come back in step.
+// pauseAfter returns the pause before the next attempt, with jitter so that replicas get out of
+// step.
 func pauseAfter(err error, attempt int) time.Duration {
 	var status *StatusError
 	if errors.As(err, &status) && status.RetryAfter > 0 {
@@ -160,13 +161,13 @@ func pauseAfter(err error, attempt int) time.Duration {
 	return wait/2 + rand.N(wait/2)
 }
 
-// ofInputs tells whether an error may be about one of the inputs, and not about all of them.
+// ofInputs reports whether an error may concern one of the inputs rather than the service.
 func ofInputs(err error) bool {
 	var other *DimensionError
 	return tooLong(err) || errors.Is(err, retrieval.ErrBadVectors) && !errors.As(err, &other)
 }
 
-// tooLong tells whether an error may say that an input is too long.
+// tooLong reports whether an error may say that an input is too long.
 func tooLong(err error) bool {
 	var status *StatusError
 	if !errors.As(err, &status) {
@@ -179,7 +180,7 @@ func tooLong(err error) bool {
 	return false
 }
 
-// inputs are texts as they are sent: with the prefix, and no longer than the model reads.
+// inputs returns texts as they are sent: with the prefix, and cut to the token limit.
 func (c *Embedder) inputs(use Use, texts []string) []string {
 	limit := cmp.Or(c.options.InputTokens, c.traits.InputTokens)
 	inputs := make([]string, len(texts))
@@ -189,11 +190,11 @@ func (c *Embedder) inputs(use Use, texts []string) []string {
 	return inputs
 }
 
-// cut returns as much of a text as has limit tokens. A count that is not the model's own is
-// taken for a tenth too low.
+// cut returns the beginning of text with at most limit tokens, less a tenth in case the Counter is
+// not the model's own.
 func (c *Embedder) cut(text string, limit int) string {
 	if len(text) <= limit {
-		return text // no token is shorter than a byte
+		return text // a token has at least one byte
 	}
 	fits := func(end int) bool {
 		n, _ := c.options.Counter.Count(text[:end])
@@ -217,7 +218,7 @@ func (c *Embedder) cut(text string, limit int) string {
 	return text[:low]
 }
 
-// upTo returns the beginning of a text of n bytes at most that is UTF-8 like all of it.
+// upTo returns at most n bytes of text, cut at a rune boundary.
 func upTo(text string, n int) string {
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--

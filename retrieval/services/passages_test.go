@@ -17,7 +17,7 @@ import (
 	"sidenote/retrieval/services/servicestest"
 )
 
-// Passages are asked for again after what passes, when the service wants it.
+// Transient errors are retried, when the service wants it.
 func TestPassagesAreAskedForAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault    func(n int) (status int, after string)
@@ -64,7 +64,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// inMemory returns a client of a service without a network, for tests whose time is not real.
+// inMemory returns a client of a service without a network, for tests with fake time.
 func inMemory(t *testing.T, change func(*services.EmbedOptions), fault func(n int, r servicestest.Request) servicestest.Fault) *services.Embedder {
 	t.Helper()
 	s := servicestest.New()
@@ -87,7 +87,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A service that hangs costs a bounded time.
+// A service that hangs costs a limited time.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestHungService(t *testing.T) {
@@ -114,7 +114,7 @@ func TestHungService(t *testing.T) {
 	})
 }
 
-// The end of the context ends a pause.
+// A pause ends with its context.
 func TestPauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := inMemory(t, nil, func(int, servicestest.Request) servicestest.Fault { return servicestest.Status(429, "30") })
@@ -127,7 +127,7 @@ func TestPauseEnds(t *testing.T) {
 	})
 }
 
-// refusing answers with an error where an input is refused.
+// refusing answers with an error if refused holds for an input.
 func refusing(status int, refused func(input string) bool) func(int, servicestest.Request) servicestest.Fault {
 	return func(_ int, r servicestest.Request) servicestest.Fault {
 		if slices.ContainsFunc(r.Input, refused) {
@@ -137,7 +137,7 @@ func refusing(status int, refused func(input string) bool) func(int, servicestes
 	}
 }
 
-// One passage that the service does not take costs no other its vector; one that is too long is
+// A passage that the service refuses does not affect the others; one that is too long is
 // shortened.
 func TestRefusedPassages(t *testing.T) {
 	s := servicestest.Start(t)
@@ -167,7 +167,7 @@ func TestRefusedPassages(t *testing.T) {
 	told.take()
 }
 
-// Where all are refused, the fault is not theirs, and few requests find that out.
+// If all passages are refused, the service is at fault, and few requests find that out.
 func TestAllPassagesRefused(t *testing.T) {
 	for name, fault := range map[string]func(int, servicestest.Request) servicestest.Fault{
 		"refused": refusing(400, func(string) bool { return true }),
@@ -188,7 +188,7 @@ func TestAllPassagesRefused(t *testing.T) {
 	}
 }
 
-// Vectors of another length than before are no fault of a passage.
+// Vectors of an unexpected length are not the fault of a passage.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestOtherDimensions(t *testing.T) {
@@ -211,7 +211,7 @@ func TestOtherDimensions(t *testing.T) {
 	}
 }
 
-// Inputs are no longer than the model reads, and requests no larger than services take.
+// Inputs are cut to the model's limit, and requests to the limits of services.
 func TestCut(t *testing.T) {
 	s := servicestest.Start(t)
 	prefix := "é "
@@ -234,7 +234,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// Names of models say how they were trained, whoever serves them.
+// Traits depend on the model name, whoever serves it.
 func TestTraits(t *testing.T) {
 	const represent = "Represent this sentence for searching relevant passages: "
 	for name, want := range map[string]services.EmbedTraits{

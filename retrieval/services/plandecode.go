@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// maxListed is how many queries an answer may have: one with more was not written to the
-// instructions, and none of it is used.
+// maxListed is the maximum number of queries in an answer: a longer one ignores the instructions,
+// and none of it is used.
 const maxListed = 20
 
 var (
@@ -18,8 +18,8 @@ var (
 	item      = regexp.MustCompile(`^\s*(?:[-*•]|\d{1,2}[.)])\s+(.*?)\s*$`)
 )
 
-// ReadPlan returns the plan that an answer holds: a JSON object, one in a fence, or a list with a
-// line an item. All else, such as prose, is an error that wraps retrieval.ErrBadPlan.
+// ReadPlan decodes the plan in an answer: a JSON object, bare or in a code fence, or a list with
+// one item per line. For anything else, such as prose, the error wraps retrieval.ErrBadPlan.
 func ReadPlan(answer string) (retrieval.Plan, error) {
 	answer = WithoutThinking(answer)
 	if _, after, thought := strings.Cut(answer, "</think>"); thought {
@@ -44,7 +44,7 @@ func ReadPlan(answer string) (retrieval.Plan, error) {
 	return plan, nil
 }
 
-// ofJSON reads an object, or a list of strings; false where the text is neither.
+// ofJSON decodes an object, or a list of strings; false if text is neither.
 func ofJSON(text string) (plan retrieval.Plan, ok bool) {
 	if strings.HasPrefix(text, "[") {
 		plan.Queries = stringsOf(json.RawMessage(text))
@@ -59,8 +59,7 @@ func ofJSON(text string) (plan retrieval.Plan, ok bool) {
 	return plan, true
 }
 
-// stringsOf returns the texts of a list of JSON, or a single one; nothing where anything else
-// stands there.
+// stringsOf returns the strings of a JSON list, or a single string; nil for anything else.
 func stringsOf(raw json.RawMessage) []string {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
@@ -73,7 +72,7 @@ func stringsOf(raw json.RawMessage) []string {
 	return written(list)
 }
 
-// ofList reads lines that each begin with a mark or a number, after one that may introduce them.
+// ofList returns the items of a list with bullets or numbers, after an optional introductory line.
 func ofList(text string) (queries []string) {
 	for i, line := range strings.Split(text, "\n") {
 		m := item.FindStringSubmatch(line)
@@ -88,7 +87,7 @@ func ofList(text string) (queries []string) {
 	return written(queries)
 }
 
-// written leaves out blanks.
+// written returns the queries that are not blank.
 func written(queries []string) (kept []string) {
 	for _, q := range queries {
 		if strings.TrimSpace(q) != "" {

@@ -7,10 +7,10 @@ import (
 	"sidenote/retrieval"
 )
 
-// PlanVersion is that of the prompt. Plans of another one are not the same.
+// PlanVersion is the version of the prompt. Plans of different versions are not interchangeable.
 const PlanVersion = "1"
 
-// outputTokens are what a plan may have.
+// outputTokens is the token limit of a plan.
 const outputTokens = 512
 
 const (
@@ -21,7 +21,7 @@ Write at most %d queries that find what the question asks for. Each stands for i
 	maySkip    = "\n" + `"needs_retrieval" is false only where no document could help, as for a greeting or thanks; then "queries" is empty.`
 )
 
-// PlanPrompt asks a model for the plan of a question. The conversation is data in it.
+// PlanPrompt makes the prompt for planning a question. The conversation is quoted as data.
 func PlanPrompt(m LLMModel, q retrieval.Question) (Prompt, error) {
 	rules := fmt.Sprintf(planInstructions, max(1, q.MaxQueries-1))
 	if q.MaySkip {

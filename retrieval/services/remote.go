@@ -21,53 +21,52 @@ import (
 )
 
 const (
-	maxBody  = 8 << 20 // of an answer, unpacked, where Options.MaxAnswer says nothing
-	maxError = 4 << 10 // of an answer that is an error
+	maxBody  = 8 << 20 // of an unpacked answer, if RemoteOptions.MaxAnswer is 0
+	maxError = 4 << 10 // of an error answer
 	stepWait = 5 * time.Second
 
-	// maxRetryAfter is the longest that a service is left alone because it asks for it:
-	// rates are mostly limited by the minute.
+	// maxRetryAfter limits how long Retry-After can pause calls: most rate limits are per minute.
 	maxRetryAfter = time.Minute
 )
 
-// RemoteOptions say which service a Client calls. BaseURL and Probe are required.
+// RemoteOptions configure a Remote. BaseURL and Probe are required.
 type RemoteOptions struct {
-	BaseURL string        // stands before the path of each call
+	BaseURL string        // prefix of the path of each call
 	Key     func() string // the API key; nil or "" sends none
 
-	// Dial opens the connections; nil: directly. TLS are its settings; nil: the system's
-	// authorities.
+	// Dial opens connections; nil: net.Dialer. TLS is the TLS configuration; nil: the system's
+	// root certificates.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
-	// MaxAnswer is how many bytes an answer may have, unpacked; 0: 8 MiB.
+	// MaxAnswer is the maximum size of an unpacked answer in bytes; 0: 8 MiB.
 	MaxAnswer int
 
-	// Probe asks a service that failed whether it answers again, by something that costs
-	// little; its error is judged like that of a call.
+	// Probe checks cheaply whether a failed service answers again; its error is judged like that
+	// of a call.
 	Probe func(context.Context) error
-	// Silent, unless nil, is told that calls are skipped from now on because they hang.
+	// Silent, unless nil, is called when calls are skipped from now on because they hang.
 	Silent func(error)
 
-	Calls    int           // at a time at most; 0: MaxCalls
-	Patience time.Duration // how long any call may take before it counts as hanging; 0: a second
+	Calls    int           // maximum number of concurrent calls; 0: MaxCalls
+	Patience time.Duration // time after which any call counts as hanging; 0: a second
 }
 
-// A Remote calls one service. The key goes to the service's own address and nowhere else:
-// redirects are not followed.
+// A Remote calls one service. The key is sent to the service's own address only: redirects are not
+// followed.
 type Remote struct {
-	HTTP *http.Client // sends the calls; its Transport bounds the connections
+	HTTP *http.Client // sends the calls; its Transport limits the connections
 
 	base    string
 	key     func() string
-	most    int // bytes of an answer
+	most    int // maximum bytes of an answer
 	breaker *breaker
-	stop    context.CancelFunc // of probes
-	calls   chan struct{}      // holds a token for each call under way
-	waiting chan struct{}      // and for each one that waits or is under way
+	stop    context.CancelFunc // stops the probes
+	calls   chan struct{}      // holds a token for each running call
+	waiting chan struct{}      // and for each waiting or running one
 }
 
-// NewRemote returns a client. Call Close when done with it.
+// NewRemote returns a Remote. Call Close when done with it.
 func NewRemote(o RemoteOptions) *Remote {
 	calls := cmp.Or(o.Calls, MaxCalls)
 	c := &Remote{
@@ -105,7 +104,7 @@ func NewRemote(o RemoteOptions) *Remote {
 	return c
 }
 
-// dial returns open, or what opens connections directly, within stepWait.
+// dial returns open, or a direct dialer if it is nil, with a timeout of stepWait.
 func dial(open func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	if open == nil {
 		open = new(net.Dialer).DialContext
@@ -117,17 +116,17 @@ func dial(open func(context.Context, string, string) (net.Conn, error)) func(con
 	}
 }
 
-// Close ends the probes and closes idle connections.
+// Close stops the probes and closes idle connections.
 func (c *Remote) Close() {
 	c.breaker.close(c.stop)
 	c.HTTP.CloseIdleConnections()
 }
 
-// Skips tells whether calls are skipped because the service does not answer.
+// Skips reports whether calls are skipped because the service does not answer.
 func (c *Remote) Skips() bool { return c.breaker.isOpen() }
 
-// Ask is Call without the bounds on calls and without the breaker: for what is asked
-// rarely, such as the state of a service.
+// Ask is Call without the call limits and the breaker, for rare requests such as the state of a
+// service.
 func (c *Remote) Ask(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	header := http.Header{}
 	if key := c.key(); key != "" {
@@ -136,7 +135,7 @@ func (c *Remote) Ask(ctx context.Context, method, path string, body []byte) ([]b
 	return c.send(ctx, header, method, path, body)
 }
 
-// send sends a request with the header lines of whoever asks.
+// send sends a request with the given header.
 func (c *Remote) send(ctx context.Context, header http.Header, method, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -147,8 +146,8 @@ func (c *Remote) send(ctx context.Context, header http.Header, method, path stri
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	// Not sent: it tells the transport that a POST may be sent again where the
-	// connection turns out to be closed.
+	// An empty value is not sent, but lets the transport retry a POST on a connection that turns
+	// out to be closed.
 	req.Header["Idempotency-Key"] = []string{}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
@@ -170,25 +169,24 @@ func (c *Remote) send(ctx context.Context, header http.Header, method, path stri
 	return answer, nil
 }
 
-// A StatusError is an answer other than 200.
+// A StatusError is an answer with a status other than 200.
 type StatusError struct {
 	Status int
 	Code   string // error.code of the answer, "" for none
 
-	// RetryAfter is for how long the service wants no other call, if it says so with a
-	// 429 or 503; at most a minute.
+	// RetryAfter is the Retry-After of a 429 or 503, at most a minute; 0 if there is none.
 	RetryAfter time.Duration
 
-	body []byte // the beginning of the answer
+	body []byte // beginning of the body
 }
 
-// Refuses returns the parameter of the call that the answer refuses, of those whose names are given.
+// Refuses returns the parameter, one of names, that the answer refuses.
 func (e *StatusError) Refuses(names ...string) (Refusal, bool) {
 	return Read(e.Status, e.body, names...)
 }
 
-// Error tells status and code. The message of the answer stays out: it is
-// somebody else's text, and may quote the key.
+// Error returns status and code. The message of the answer is left out: it is untrusted and may
+// quote the key.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("answered %d", e.Status)
 	switch {
@@ -225,7 +223,7 @@ func statusOf(resp *http.Response, sent http.Header) error {
 	return e
 }
 
-// quotesAny tells whether a word of an answer quotes a credential that was sent.
+// quotesAny reports whether a word of an answer quotes a credential that was sent.
 func quotesAny(word string, sent http.Header) bool {
 	for _, values := range sent {
 		for _, value := range values {
@@ -241,17 +239,17 @@ func quotesAny(word string, sent http.Header) bool {
 	return false
 }
 
-// shortQuote is how many bytes a part of a secret has that is no chance.
+// shortQuote is the length from which a matching part of a secret is no coincidence.
 const shortQuote = 6
 
-// quotes tells whether a word of an answer is a secret, a part of it, or holds it: some services
-// echo what they refuse.
+// quotes reports whether word is secret, a part of it, or contains it: some services echo what
+// they refuse.
 func quotes(word, secret string) bool {
 	word, secret = strings.ToLower(word), strings.ToLower(strings.TrimSpace(secret))
 	return secret != "" && (strings.Contains(word, secret) || len(word) >= shortQuote && strings.Contains(secret, word))
 }
 
-// parseRetryAfter reads a number of seconds or an HTTP date; anything else is 0.
+// parseRetryAfter parses a number of seconds or an HTTP date; anything else is 0.
 func parseRetryAfter(text string) time.Duration {
 	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
@@ -263,7 +261,7 @@ func parseRetryAfter(text string) time.Duration {
 	return min(max(0, time.Until(at)), maxRetryAfter)
 }
 
-// retryAfter is the RetryAfter of a StatusError, 0 of any other error.
+// retryAfter returns the RetryAfter of a StatusError, 0 for any other error.
 func retryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.RetryAfter
@@ -271,7 +269,7 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// kind is the media type of an answer, for people.
+// kind returns the media type of an answer for an error message.
 func kind(resp *http.Response, sent http.Header) string {
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil || len(media) > 64 {
@@ -285,8 +283,8 @@ func kind(resp *http.Response, sent http.Header) string {
 	return media
 }
 
-// ended is Plain, but for a call whose context has ended: net/http returns the cause of that, such as
-// the error of a call beside it, which says nothing of the service.
+// ended is plain, except that a call whose context has ended returns the context's error: net/http
+// returns the cause, such as the error of a parallel call, which says nothing about this service.
 func ended(ctx context.Context, err error) error {
 	if end := ctx.Err(); end != nil {
 		return plain(end)
@@ -294,8 +292,8 @@ func ended(ctx context.Context, err error) error {
 	return plain(err)
 }
 
-// plain returns an error of the network without addresses that are other ones each
-// time, so that the same trouble is the same line.
+// plain removes varying addresses from a network error, so that the same problem always gives the
+// same line.
 func plain(err error) error {
 	var op *net.OpError
 	var wrapped *url.Error

@@ -16,7 +16,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Calls that hang, wait or are turned away leave no place taken when they have ended.
+// Calls that hang, wait or are refused release their place when they end.
 func TestPlacesAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewRemote(RemoteOptions{BaseURL: "http://api.test", Probe: func(context.Context) error { return errors.New("down") }})
@@ -46,8 +46,8 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	})
 }
 
-// A service is not called, nor probed, before the time that it asks for, in a call or in a
-// probe; then it is soon asked again.
+// A service is neither called nor probed before its Retry-After, in answer to a call or a probe;
+// soon after that it is called again.
 func TestRetryAfter(t *testing.T) {
 	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
 	for name, c := range map[string]struct {
@@ -102,7 +102,7 @@ func TestRetryAfter(t *testing.T) {
 				for call() != nil {
 					<-time.After(100 * time.Millisecond)
 				}
-				took, least := time.Since(start), 2*c.want-time.Second // the first probe fails too; a date has no fractions
+				took, least := time.Since(start), 2*c.want-time.Second // the first probe fails too; dates have whole seconds
 				if took < least || took > least+3*time.Second || probes != 2 {
 					t.Errorf("asked again after %v and %d probes, want %v", took, probes, least)
 				}
@@ -111,8 +111,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A late answer to a call that began before does not end the pause that the service asked
-// for.
+// A late answer to an earlier call does not end a Retry-After.
 func TestRetryAfterOutlastsLateAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := NewRemote(RemoteOptions{BaseURL: "http://api.test", Probe: func(context.Context) error { return nil }})
@@ -144,8 +143,8 @@ func TestRetryAfterOutlastsLateAnswers(t *testing.T) {
 	})
 }
 
-// A call in somebody's name carries that credential and not the Client's key. That they ask too
-// much keeps nobody else from the service; that it fails does.
+// CallAs sends the given credential instead of the Remote's key. Its 429s do not count as failures
+// of the service, other failures do.
 func TestCallAs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		status, sent := http.StatusTooManyRequests, ""
@@ -170,13 +169,13 @@ func TestCallAs(t *testing.T) {
 	})
 }
 
-// A slow service hangs when its calls have taken longer than its client's patience.
+// Calls to a slow service hang only after the patience of its client.
 func TestPatience(t *testing.T) {
 	for patience, wantSkips := range map[time.Duration]bool{0: true, 4 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
 			c := NewRemote(RemoteOptions{BaseURL: "http://api.test", Patience: patience, Probe: func(context.Context) error { return errors.New("down") }})
 			c.HTTP.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-				<-time.After(3 * time.Second) // of the bubble
+				<-time.After(3 * time.Second) // fake time
 				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}"))}, nil
 			})
 			defer c.Close()
@@ -192,7 +191,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// What a service puts where a code or a media type belongs is shown, unless it is of the credential.
+// Error codes and media types of a service are shown unless they quote the credential.
 func TestKeyIsNotQuoted(t *testing.T) {
 	f := func(status int, media, body, want string) {
 		t.Helper()
@@ -216,7 +215,7 @@ func TestKeyIsNotQuoted(t *testing.T) {
 	f(200, "text/ours-123", "no", "answered with something that is not JSON")
 }
 
-// A call that its caller ends, for whatever cause, says nothing of the service.
+// A call canceled by its caller, for whatever cause, says nothing about the service.
 func TestCallsThatAreEnded(t *testing.T) {
 	cut := errors.New("a call beside it has failed")
 	hangs := make(chan struct{}, 1)

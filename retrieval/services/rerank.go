@@ -19,40 +19,41 @@ import (
 	"sidenote/retrieval"
 )
 
-// A RerankDialect is the form of calls and answers. It is a closed list.
+// A RerankDialect is an API dialect of rerank services. It is a closed list.
 type RerankDialect string
 
 // The dialects.
 const (
 	RerankCohere RerankDialect = "cohere" // POST /rerank of Cohere, Jina and others
 	RerankTEI    RerankDialect = "tei"    // POST /rerank of Text Embeddings Inference
-	RerankLLM    RerankDialect = "llm"    // chat completions, see NewPrompt
+	RerankLLM    RerankDialect = "llm"    // chat completions, see RerankPrompts
 )
 
 const (
 	rerankPatience  = 5 * time.Second
-	maxRerankCalls  = 64      // at a time
+	maxRerankCalls  = 64      // concurrent
 	maxRerankAnswer = 1 << 20 // bytes
-	teiBatch        = 32      // documents of a call: what TEI takes where nothing else is configured
+	teiBatch        = 32      // documents per call: TEI's default limit
 )
 
-// RerankOptions say which service a Client asks. BaseURL and Dialect, which is not LLM, are required.
+// RerankOptions configure a Reranker. BaseURL and Dialect are required; RerankLLM is not
+// supported.
 type RerankOptions struct {
-	Name    string   // of the upstream, for people
-	BaseURL *url.URL // where the API begins
+	Name    string   // of the upstream, for messages
+	BaseURL *url.URL // of the API
 	Dialect RerankDialect
 	Key     func() string // nil or "" sends none
 
-	// Dial and TLS are those of RemoteOptions.
+	// Dial and TLS are as in RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
-	// Changed is called when it stops answering, with a line that says so, and when it answers
-	// again. It may be nil, and may be called concurrently.
+	// Changed is called with a line when the service stops answering, and when it answers again.
+	// It may be nil, and may be called concurrently.
 	Changed func(line string, bad bool)
 }
 
-// A Reranker asks one service.
+// A Reranker is a client of one rerank service.
 type Reranker struct {
 	remote  *Remote
 	health  Health
@@ -60,7 +61,7 @@ type Reranker struct {
 	path    string
 }
 
-// NewReranker returns a client. Call Close when done with it.
+// NewReranker returns a Reranker. Call Close when done with it.
 func NewReranker(o RerankOptions) *Reranker {
 	c := &Reranker{dialect: o.Dialect, path: pathOf(o.BaseURL, o.Dialect)}
 	c.health.Subject = fmt.Sprintf("rerank: upstream %s at %s", o.Name, o.BaseURL.Host)
@@ -76,8 +77,8 @@ func NewReranker(o RerankOptions) *Reranker {
 	return c
 }
 
-// pathOf is where a service reranks. TEI has no version in its paths, but an upstream that is used
-// for embeddings, too, may be written with one.
+// pathOf returns the path of the rerank endpoint. TEI's paths have no version, but an upstream
+// that is also used for embeddings may be configured with one.
 func pathOf(base *url.URL, d RerankDialect) string {
 	path := strings.TrimRight(base.EscapedPath(), "/")
 	switch {
@@ -89,17 +90,17 @@ func pathOf(base *url.URL, d RerankDialect) string {
 	return path + "/rerank"
 }
 
-// Close ends what runs in the background, and closes idle connections.
+// Close stops the probes and closes idle connections.
 func (c *Reranker) Close() { c.remote.Close() }
 
-// Skips tells whether nobody is asked because the service does not answer.
+// Skips reports whether calls are skipped because the service does not answer.
 func (c *Reranker) Skips() bool { return c.remote.Skips() }
 
-// Trouble says in one line what does not work at present; nil is all well.
+// Trouble returns what does not work at present, a line each; nil if all is well.
 func (c *Reranker) Trouble() []string { return c.health.Lines() }
 
-// Scores returns the score of each document by a model; "" is the one that the service has. The
-// error is that of Remote.Call, or wraps retrieval.ErrBadScores.
+// Scores returns a model's score of each document; model "" is the service's only one. The error
+// is that of Remote.Call, or wraps retrieval.ErrBadScores.
 func (c *Reranker) Scores(ctx context.Context, model, query string, documents []string) ([]float64, error) {
 	if c.dialect != RerankTEI {
 		return c.scores(ctx, model, query, documents)
@@ -113,8 +114,8 @@ func (c *Reranker) Scores(ctx context.Context, model, query string, documents []
 	return slices.Concat(all...), err
 }
 
-// Each makes n calls side by side and returns their first error, which ends the others. A panic of
-// one is its error.
+// Each runs n calls in parallel and returns the first error, which cancels the others. A panic in
+// a call becomes its error.
 func Each(ctx context.Context, n int, call func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range n {
@@ -151,7 +152,7 @@ func (c *Reranker) body(model, query string, documents []string) ([]byte, error)
 		return json.Marshal(struct {
 			Query    string   `json:"query"`
 			Texts    []string `json:"texts"`
-			Truncate bool     `json:"truncate"` // what the model does not read of a text is no error
+			Truncate bool     `json:"truncate"` // cut texts that are too long instead of failing
 		}{query, documents, true})
 	}
 	return json.Marshal(struct {
@@ -162,14 +163,14 @@ func (c *Reranker) body(model, query string, documents []string) ([]byte, error)
 	}{model, query, documents, len(documents)})
 }
 
-// A result is a score of one document, in either dialect.
+// A result is the score of one document, in any dialect.
 type result struct {
 	Index     *int     `json:"index"`
 	Relevance *float64 `json:"relevance_score"`
 	Score     *float64 `json:"score"`
 }
 
-// read returns the scores of an answer about n documents.
+// read decodes the scores of n documents.
 func (c *Reranker) read(answer []byte, n int) ([]float64, error) {
 	var list []result
 	var object struct {
@@ -197,7 +198,7 @@ func (c *Reranker) read(answer []byte, n int) ([]float64, error) {
 	return scores.whole()
 }
 
-// scores are those of documents by their number, NaN where there is none yet.
+// scores are indexed by document; NaN means missing.
 type scores []float64
 
 func newScores(n int) scores {
@@ -208,7 +209,7 @@ func newScores(n int) scores {
 	return s
 }
 
-// set notes the score of one document. JSON has neither NaN nor infinity.
+// set stores the score of one document. JSON numbers are neither NaN nor infinite.
 func (s scores) set(index *int, score *float64) error {
 	switch {
 	case index == nil || score == nil:
@@ -222,7 +223,7 @@ func (s scores) set(index *int, score *float64) error {
 	return nil
 }
 
-// whole returns the scores where none is missing.
+// whole returns the scores, or an error if one is missing.
 func (s scores) whole() ([]float64, error) {
 	for i, score := range s {
 		if math.IsNaN(score) {

@@ -10,19 +10,20 @@ import (
 	"sidenote/retrieval"
 )
 
-// RerankVersion is that of calls and of the prompt. Scores of another one are not the same.
+// RerankVersion is the version of calls and prompt. Scores of different versions are not
+// comparable.
 const RerankVersion = "1"
 
-// What a chat model may be asked for one query.
+// Limits for one query to a chat model.
 const (
 	MaxScored   = 50 // documents
-	MaxReranked = 4  // calls at a time, each for a part of the documents
+	MaxReranked = 4  // concurrent calls, each for a part of the documents
 )
 
-// bestScore is the highest that a chat model gives.
+// bestScore is the highest score of a chat model.
 const bestScore = 10
 
-// The tokens of an answer: so many for each document, and for what stands around them.
+// Tokens of an answer: per document, and for the rest.
 const (
 	tokensEach  = 24
 	tokensFixed = 64
@@ -32,14 +33,14 @@ const rerankInstructions = `You judge documents for a search. The user message i
 Answer with one JSON object and nothing else: {"scores": [{"index": 0, "score": 7}, ...]}
 Score each document once, from 0 (about something else) to 10 (it answers the question).`
 
-// A document is one in a prompt.
+// A document is a document in a prompt.
 type document struct {
 	Index int    `json:"index"`
 	Text  string `json:"text"`
 }
 
-// RerankPrompts ask a chat model for the scores of documents, in at most MaxAsked parts. The texts are
-// data in them.
+// RerankPrompts makes the prompts for scoring documents with a chat model, in at most MaxReranked
+// parts. The texts are quoted as data.
 func RerankPrompts(m LLMModel, query string, documents []string) (prompts []Prompt, parts [][]string, err error) {
 	each := max(1, (len(documents)+MaxReranked-1)/MaxReranked)
 	for part := range slices.Chunk(documents, each) {
@@ -61,8 +62,8 @@ func RerankPrompts(m LLMModel, query string, documents []string) (prompts []Prom
 
 var rerankFence = regexp.MustCompile("(?s)```[a-zA-Z]*[ \t]*\r?\n(.*?)```")
 
-// ReadScores returns the scores that a chat model gave n documents, from 0 to 1. What is no such list is
-// an error that wraps retrieval.ErrBadScores.
+// ReadScores returns a chat model's scores of n documents, scaled to 0 to 1. If answer is not a
+// complete list, the error wraps retrieval.ErrBadScores.
 func ReadScores(answer string, n int) ([]float64, error) {
 	answer = WithoutThinking(answer)
 	if _, after, thought := strings.Cut(answer, "</think>"); thought {

@@ -2,20 +2,21 @@ package services
 
 import "strings"
 
-// thoughts are the tags between which models write what they think before they answer.
+// thoughts are the tags that enclose the reasoning in front of an answer.
 var thoughts = [...][2]string{
 	{"<think>", "</think>"}, {"<thinking>", "</thinking>"}, {"<thought>", "</thought>"}, {"<reasoning>", "</reasoning>"},
 	{"[THINK]", "[/THINK]"}, // Magistral
 }
 
-// ThinkingTags returns the opening and closing tags between which models write what they think before they
+// ThinkingTags returns the opening and closing tags that enclose the reasoning in front of an
 // answer.
 func ThinkingTags() [len(thoughts)][2]string { return thoughts }
 
 const space = " \t\r\n\ufeff"
 
-// WithoutThinking returns an answer without the thoughts that it begins with. An answer that was cut within
-// them is empty. Where a template has the opening tag, an answer has the closing one only, at the end of a line.
+// WithoutThinking removes the reasoning in front of an answer. The result is empty if the answer
+// was cut off while reasoning. If the chat template contains the opening tag, the answer has only
+// the closing one, at the end of a line.
 func WithoutThinking(answer string) string {
 	if rest, ok := closed(answer); ok {
 		answer = rest
@@ -34,7 +35,7 @@ func WithoutThinking(answer string) string {
 	}
 }
 
-// opening returns the tags of the thoughts that a text begins with; "" if it begins with none.
+// opening returns the tags of the reasoning that a text begins with; "" if there is none.
 func opening(text string) (open, end string) {
 	for _, tags := range thoughts {
 		if strings.HasPrefix(text, tags[0]) {
@@ -44,7 +45,7 @@ func opening(text string) (open, end string) {
 	return "", ""
 }
 
-// closed returns what stands behind thoughts that were never opened.
+// closed returns the text after reasoning that has no opening tag.
 func closed(answer string) (rest string, ok bool) {
 	const open, end = "<think>", "</think>"
 	before, rest, found := strings.Cut(answer, end)

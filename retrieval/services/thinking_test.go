@@ -10,7 +10,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// What a model thinks before it answers is no part of its answer, in whatever tags; what it says of such tags is.
+// Reasoning in front of an answer is removed, whatever its tags; such tags inside the answer stay.
 func TestWithoutThinking(t *testing.T) {
 	for answer, want := range map[string]string{
 		"<think>all fine</think>\n\nNO ISSUES":      "NO ISSUES",
@@ -37,7 +37,7 @@ func TestWithoutThinking(t *testing.T) {
 	}
 }
 
-// Plans and scores are read behind thoughts, and in parts as in a string.
+// Plans and scores after reasoning are read, whether the content is a string or a list of parts.
 func TestAnswersBehindThoughts(t *testing.T) {
 	const thought = `{"type":"thinking","thinking":[{"type":"text","text":"{\"queries\":[\"no\"]}"}]}`
 	for name, content := range map[string]string{
@@ -65,7 +65,7 @@ func TestAnswersBehindThoughts(t *testing.T) {
 	}
 }
 
-// answerIn answers with a content in which {A} stands for an answer.
+// answerIn answers with content, in which {A} is replaced by a.
 func answerIn(w http.ResponseWriter, content, a string) {
 	quoted, err := json.Marshal(a)
 	if err != nil {

@@ -6,31 +6,31 @@ import (
 	"unicode"
 )
 
-// EmbedTraits are what a model was trained with: what stands before its inputs, and how many of their
-// tokens it reads.
+// EmbedTraits are properties of an embedding model: the prefixes of its inputs, and its limit of
+// input tokens.
 type EmbedTraits struct {
 	Query, Passage string
 	InputTokens    int
 }
 
-// What stands before the questions of several models.
+// Query prefixes of several models.
 const (
 	representEnglish = "Represent this sentence for searching relevant passages: "
 	representChinese = "为这个句子生成表示以用于检索相关文章："
 	instructQuery    = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
 )
 
-// unknownTokens is the limit for models that are not in the table: most read 512 at least, and
-// few chunks are longer.
+// unknownTokens is the limit for models not in the table: most accept at least 512, and few chunks
+// are longer.
 const unknownTokens = 512
 
-// A row has the traits of the models whose names have all of its words.
+// A row holds the traits of models whose names contain all words.
 type row struct {
 	words string
 	EmbedTraits
 }
 
-// models are what the cards of models say; the first row that fits counts. Sources: the cards on
+// models returns the data of the model cards; the first matching row counts. Sources: the cards on
 // huggingface.co of intfloat, BAAI, nomic-ai, mixedbread-ai, Snowflake, google, Qwen,
 // sentence-transformers, thenlper and jinaai; OpenAI's and Mistral's guides to embeddings.
 func models() []row {
@@ -53,11 +53,11 @@ func models() []row {
 		{"gte", EmbedTraits{InputTokens: 512}},
 		{"jina", EmbedTraits{InputTokens: 8192}},
 		{"mistral embed", EmbedTraits{InputTokens: 8192}},
-		{"text embedding", EmbedTraits{InputTokens: 8191}}, // OpenAI's; LM Studio calls all models so
+		{"text embedding", EmbedTraits{InputTokens: 8191}}, // OpenAI; LM Studio names all models so
 	}
 }
 
-// EmbedTraitsOf returns the traits of a model by its name, with or without its vendor before it.
+// EmbedTraitsOf returns the traits of a model by its name, with or without a vendor prefix.
 func EmbedTraitsOf(model string) EmbedTraits {
 	words := strings.FieldsFunc(strings.ToLower(model), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for _, m := range models() {

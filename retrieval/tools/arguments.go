@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// What arguments may be, and are where they are left out.
+// Limits and defaults of arguments.
 const (
-	maxArguments = 64 << 10 // bytes of all together
+	maxArguments = 64 << 10 // bytes in total
 	maxQuery     = 8 << 10  // bytes
 
 	defaultTopK, defaultFiles, maxHits    = 5, 10, 50
 	defaultChars, leastChars, maxChars    = 6000, 200, 100_000
 	defaultTokens, leastTokens, maxTokens = 4000, 50, 32_000
 	maxRefs                               = 20
-	shown                                 = 80 // bytes of a wrong value that are shown
+	shown                                 = 80 // bytes of a wrong value to quote
 )
 
-// decode reads arguments into a struct whose fields are pointers. What a tool does not know is
-// refused: it may be meant to narrow the search.
+// decode decodes arguments into a struct of pointers. Unknown arguments are an error: they may be
+// meant to narrow the search.
 func decode(arguments []byte, to any) error {
 	if len(arguments) > maxArguments {
 		return &ArgumentError{Reason: fmt.Sprintf("the arguments have %d bytes; they have at most %d", len(arguments), maxArguments)}
@@ -53,7 +53,7 @@ func decode(arguments []byte, to any) error {
 	return &ArgumentError{Reason: "the arguments are no JSON: " + err.Error()}
 }
 
-// kindOf names a type of Go as one of JSON.
+// kindOf returns the JSON name of a Go type.
 func kindOf(name string) string {
 	switch name {
 	case "int":

@@ -1,22 +1,22 @@
 package tools
 
-// A code knows, a byte at a time, whether a text is code by CommonMark's rules for fences and code
-// spans. Since what follows is not known yet, it differs in two points: a code span ends with its
-// line, also where nothing closes it; and a fence may be indented by more than three spaces, as
-// it is in the items of lists.
+// A code tells, byte by byte, whether a text is code by CommonMark's rules for fences and code
+// spans. Since it cannot look ahead, it differs in two points: a code span ends with its line,
+// even if nothing closes it; and a fence may be indented by more than three spaces, as in list
+// items.
 type code struct {
-	fence   fence // that is open; the zero fence is none
-	pending fence // opens at the end of the line, unless that has more back-ticks
+	fence   fence // open fence; zero if none
+	pending fence // opens at the end of the line, unless more back-ticks follow
 	closing bool  // the line closes the fence, unless more than white space follows
-	span    int   // length of the back-ticks that opened a code span; 0: none
-	escaped bool  // the next byte, by a backslash
+	span    int   // number of back-ticks that opened a code span; 0: none
+	escaped bool  // the next byte is escaped by a backslash
 
-	// The line.
-	begun  bool // more than white space and the marks of lists and quotations
+	// The current line.
+	begun  bool // has more than white space and list or quotation marks
 	indent int
-	quoted bool // has a mark of a quotation
-	mark   byte // of the run that is read: ` or ~
-	run    int  // its length; 0: none
+	quoted bool // has a quotation mark (>)
+	mark   byte // character of the current run: ` or ~
+	run    int  // length of the run; 0: none
 }
 
 type fence struct {
@@ -27,17 +27,17 @@ type fence struct {
 
 const (
 	minFence  = 3
-	maxIndent = 3 // of a closing fence beyond that of the opening one
+	maxIndent = 3 // of a closing fence, beyond that of the opening one
 	tab       = 4
 )
 
-// inside tells whether what follows what was read is code, or escaped by a backslash.
+// inside reports whether the next byte is in code, or escaped by a backslash.
 func (k *code) inside() bool {
 	k.endRun()
 	return k.fence.length > 0 || k.span > 0 || k.escaped
 }
 
-// skip goes on behind something in the line that is no code.
+// skip tells k that something that is not code was skipped in the line.
 func (k *code) skip() { k.begun = true }
 
 func (k *code) read(c byte) {
@@ -68,8 +68,8 @@ func (k *code) read(c byte) {
 	k.closing = k.closing && isSpace(c)
 }
 
-// marksBlock tells whether c may stand before a fence: as the mark of a quotation or, at its
-// beginning, of a list.
+// marksBlock reports whether c may precede a fence: as a quotation mark or, outside a fence, as a
+// list mark.
 func (k *code) marksBlock(c byte) bool {
 	if k.fence.length > 0 {
 		return c == '>' && k.fence.quoted

@@ -7,8 +7,8 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// Calls in code and reasoning are none, and those behind it are. In answers, $ is what looks like
-// a call and is none, and @ is one.
+// Calls in code and reasoning do not count, and those after it do. In the answers below, $ stands
+// for text that looks like a call but is none, and @ for a call.
 func TestCode(t *testing.T) {
 	const call = "<search><query>q</query></search>"
 	for _, row := range []string{

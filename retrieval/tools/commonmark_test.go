@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// What is code to a parser of CommonMark is code here, in documents as models write them: every
-// fence and code span is closed, spans within their line.
+// Code is recognised like a CommonMark parser does, in documents as models write them: every fence
+// and code span is closed, spans within their line.
 func TestCommonMark(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var lines []string
@@ -26,7 +26,7 @@ func TestCommonMark(t *testing.T) {
 		var s tools.XMLScanner
 		s.Reset(all())
 		left, _ := scan(t, &s, strings.ReplaceAll(document, "MARK", call))
-		var got []bool // whether each mark is code
+		var got []bool // by mark: it is in code
 		for rest := strings.ReplaceAll(document, "MARK", call); ; {
 			before, after, found := strings.Cut(rest, call)
 			if !found {
@@ -43,7 +43,7 @@ func TestCommonMark(t *testing.T) {
 	})
 }
 
-// codeByParser tells of each MARK of a document whether it stands in code.
+// codeByParser reports for each MARK in a document whether it is in code.
 func codeByParser(document string) (code []bool) {
 	source := []byte(document)
 	in := make([]bool, len(source))

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// A Definition is what a model is told of a tool.
+// A Definition describes a tool to a model.
 type Definition struct {
 	Name        ToolName        `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"` // a JSON schema
 }
 
-// A Base is a knowledge base as descriptions name it.
+// A Base is a knowledge base, for descriptions.
 type Base struct {
 	ID          string
-	Description string // what it holds; may be empty
+	Description string // of its contents; may be empty
 }
 
-// Define tells what a model is told of tools over some bases.
+// Define returns the definitions of tools over some bases.
 func Define(names []ToolName, bases []Base) []Definition {
 	list := make([]Definition, len(names))
 	for i, name := range names {
@@ -30,7 +30,7 @@ func Define(names []ToolName, bases []Base) []Definition {
 	return list
 }
 
-// Described are bases by their ids, with what is known of them.
+// Described returns the bases with the given ids, with their descriptions if known.
 func (b *Box) Described(ids []string) []Base {
 	var known []Base
 	if b.Bases != nil {
@@ -46,7 +46,7 @@ func (b *Box) Described(ids []string) []Base {
 	return bases
 }
 
-// Over ends a description with the names of the bases; "" if there are none.
+// Over returns the end of a description, which names the bases; "" if there are none.
 func Over(bases []Base) string {
 	if len(bases) == 0 {
 		return ""

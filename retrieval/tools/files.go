@@ -8,15 +8,15 @@ import (
 	"sidenote/retrieval"
 )
 
-// A File is a document that a search found.
+// A File is a document found by a search.
 type File struct {
 	Knowledge, Doc string
 	Name           string
-	Relevance      float64 // of its best chunk, 0 to 10: 5 is the least that sources have, unless a model scores
+	Relevance      float64 // of its best chunk, 0 to 10; without model scores, 5 is the threshold for sources
 	Relevant       bool    // it would be a source
 }
 
-// Path is how a file is called: by its id, behind that of its base where the caller has several.
+// Path returns the document id, prefixed with the base id if the caller has several bases.
 func (f *File) Path(as retrieval.Query) string { return path(as, f.Knowledge, f.Doc) }
 
 func path(as retrieval.Query, knowledge, doc string) string {
@@ -26,11 +26,11 @@ func path(as retrieval.Query, knowledge, doc string) string {
 	return knowledge + "/" + doc
 }
 
-// candidatesPerFile is how many chunks are looked at for each file that is asked for: files have
-// several that are found.
+// candidatesPerFile is the number of candidates per requested file, since several chunks of a file
+// may match.
 const candidatesPerFile = 5
 
-// Files looks for maxFiles documents, by their best chunks.
+// Files returns up to maxFiles documents, ranked by their best chunks.
 func (k *Knowledge) Files(ctx context.Context, as retrieval.Query, text string, maxFiles int) ([]File, retrieval.Result, error) {
 	res, err := k.search(ctx, as, text, func(s *retrieval.Settings) {
 		s.TopK, s.MaxPerDocument = maxFiles, 1
@@ -62,9 +62,9 @@ func (k *Knowledge) Files(ctx context.Context, as retrieval.Query, text string, 
 	return files[:min(len(files), maxFiles)], res, nil
 }
 
-// relevanceOf tells how relevant what a search found is, from 0 to 1: by the scores of a grading
-// model, else of a reranker, else of the search. What a model was not asked about is no more
-// relevant than anything that it was.
+// relevanceOf returns a function for the relevance, from 0 to 1, of what a search found: the
+// grading model's score, else the reranker's, else the search's. Chunks that a model did not score
+// rank no higher than those it did.
 func relevanceOf(res *retrieval.Result) func(*retrieval.Source) float64 {
 	fallen := res.Fallen.List()
 	graded := slices.ContainsFunc(res.Sources, func(s retrieval.Source) bool { return s.GradeScore != nil }) ||

@@ -9,22 +9,22 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Reading is what was read by references.
+// A Reading is the result of Read.
 type Reading struct {
-	Sources []retrieval.Source // in the order of the references: their chunks, neighbours included
-	Missing []Ref              // that there are none of, or none for this caller
-	Cut     []Ref              // that did not fit, or not whole
+	Sources []retrieval.Source // in the order of the references, with neighbouring chunks
+	Missing []Ref              // chunks that do not exist, or not for this caller
+	Cut     []Ref              // chunks that did not fit, or only in part
 }
 
-// maxNeighbours is how many chunks on each side of one that was asked for may be read with it.
+// maxNeighbours is how many chunks before and after a requested chunk may be read with it.
 const maxNeighbours = 2
 
-// leastCut is the least room, in characters, into which a text is cut.
+// leastCut is the minimum number of characters to which a text is cut.
 const leastCut = 200
 
-// Read returns the texts of some chunks, of at most maxChars characters together: first those
-// that were asked for, in their order, then what follows and precedes them in the same section.
-// It returns fewer characters until what it returns fits.
+// Read returns the texts of some chunks, of at most maxChars characters in total: first the
+// requested ones, in order, then those that follow and precede them in the same section. It
+// reduces maxChars until fits accepts the result.
 func (k *Knowledge) Read(ctx context.Context, as retrieval.Query, refs []Ref, maxChars int, fits func(Reading) bool) (Reading, error) {
 	found, missing, err := k.around(ctx, as, refs)
 	if err != nil {
@@ -39,14 +39,14 @@ func (k *Knowledge) Read(ctx context.Context, as retrieval.Query, refs []Ref, ma
 	}
 }
 
-// A place is a chunk that was asked for, with those around it in its document.
+// A place is a requested chunk with its neighbours.
 type place struct {
 	Ref
 	list []retrieval.Source
-	at   int // of the chunk, in list
+	at   int // index of the chunk in list
 }
 
-// around finds chunks, each once, with their neighbours.
+// around reads chunks with their neighbours, without duplicates.
 func (k *Knowledge) around(ctx context.Context, as retrieval.Query, refs []Ref) (found []place, missing []Ref, err error) {
 	seen := map[Ref]bool{}
 	for _, ref := range refs {
@@ -69,9 +69,9 @@ func (k *Knowledge) around(ctx context.Context, as retrieval.Query, refs []Ref) 
 	return found, missing, nil
 }
 
-// read takes what fits into so many characters.
+// read selects what fits into maxChars characters.
 func read(found []place, maxChars int) (out Reading) {
-	var around [][]retrieval.Source // by source: the chunks before it, itself and those behind it
+	var around [][]retrieval.Source // by source: the chunk and its neighbours
 	there := map[Ref]bool{}
 	room := maxChars
 	for _, p := range found {
@@ -103,10 +103,10 @@ func firstRunes(text string, n int) string {
 	return text
 }
 
-// widen adds to sources what stands around them in the same section, one chunk at a time, each
-// once, as far as there is room.
+// widen extends sources by neighbouring chunks of the same section, one chunk at a time, as long
+// as there is room. No chunk is added twice.
 func widen(sources []retrieval.Source, around [][]retrieval.Source, there map[Ref]bool, room int) {
-	ends := make([][2]int, len(sources)) // the chunks that each source has
+	ends := make([][2]int, len(sources)) // first and last chunk of each source
 	for i := range sources {
 		ends[i] = [2]int{sources[i].Chunk, sources[i].Chunk}
 	}
@@ -123,7 +123,7 @@ func widen(sources []retrieval.Source, around [][]retrieval.Source, there map[Re
 			return
 		}
 		room, there[ref] = room-n, true
-		src.Tokens = 0 // of another text
+		src.Tokens = 0 // the text has changed
 		if chunk > ends[i][1] {
 			src.Text, ends[i][1] = src.Text+"\n\n"+text, chunk
 		} else {

@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Recalled is a passage about a question: some chunks of a document that follow each other.
+// A Recalled is a passage that answers a question: consecutive chunks of a document.
 type Recalled struct {
 	retrieval.Passage
 	Name, Section string // of its first chunk
@@ -20,36 +20,36 @@ type Recalled struct {
 	Relevance     float64 // of its best chunk, 0 to 10
 }
 
-// Path is how its document is called, see File.Path.
+// Path returns the path of its document, see File.Path.
 func (r *Recalled) Path(as retrieval.Query) string { return path(as, r.Knowledge, r.Doc) }
 
-// A Recollection is what was recalled.
+// A Recollection is the result of Recall.
 type Recollection struct {
 	Passages []Recalled // best first
-	Missing  []string   // paths of which there is no document, or none for this caller
-	NoRoom   bool       // there were chunks, and no part of any fits
+	Missing  []string   // paths of documents that do not exist, or not for this caller
+	NoRoom   bool       // there were chunks, but not even a part of one fits
 	Reason   retrieval.Reason
 	Partial  bool
 }
 
 const (
-	recallCandidates = 50   // chunks of a search that are looked at
-	recallChunks     = 2000 // chunks of named documents that are read
-	leastPassage     = 120  // bytes into which a chunk is cut at least
+	recallCandidates = 50   // chunks of a search to look at
+	recallChunks     = 2000 // chunks of named documents to read
+	leastPassage     = 120  // minimum length, in bytes, to which a chunk is cut
 )
 
-// A chunkOf is what passages are made of.
+// A chunkOf is a scored chunk.
 type chunkOf struct {
 	retrieval.Source
 	relevance float64
-	score     float64 // of those of named documents
+	score     float64 // BM25, for chunks of named documents
 }
 
-// Recall returns passages about a question out of named documents, by their paths, or out of
-// what a search finds where none is named. Chunks that touch become one passage.
+// Recall returns passages about a question from the documents named by paths, or from the results
+// of a search if paths is empty. Adjacent chunks become one passage.
 //
-// size tells what a list of passages takes, in whatever unit room has; it never returns more than
-// room. What does not fit whole is cut to its sentences about the question.
+// size returns the size of a list of passages in the unit of room, which the result never exceeds.
+// The first chunk that does not fit is cut to its sentences about the question.
 func (k *Knowledge) Recall(ctx context.Context, as retrieval.Query, text string, paths []string, room int, size func([]Recalled) int) (Recollection, error) {
 	var out Recollection
 	var chunks []chunkOf
@@ -74,9 +74,9 @@ func (k *Knowledge) Recall(ctx context.Context, as retrieval.Query, text string,
 	return out, nil
 }
 
-// fit takes chunks, the best first, as long as they fit.
+// fit joins chunks, best first, as long as they fit.
 func (k *Knowledge) fit(chunks []chunkOf, terms map[string]bool, room int, size func([]Recalled) int) []Recalled {
-	// Where the tokens of chunks are known, most of what fits is known without a count.
+	// If the token counts of chunks are known, most need no counting.
 	n, tokens := 0, 0
 	for n < len(chunks) && chunks[n].Tokens > 0 && tokens+chunks[n].Tokens <= room {
 		tokens += chunks[n].Tokens
@@ -96,7 +96,7 @@ func (k *Knowledge) fit(chunks []chunkOf, terms map[string]bool, room int, size 
 	if n == len(chunks) {
 		return passages
 	}
-	// The rest of the room is for the sentences of the next one about the question.
+	// Fill the rest with the sentences of the next chunk about the question.
 	last := chunks[n]
 	for bytes := len(last.Text) * 3 / 4; bytes >= leastPassage; bytes = bytes * 3 / 4 {
 		last.Text = k.window(chunks[n].Text, terms, bytes)
@@ -107,10 +107,10 @@ func (k *Knowledge) fit(chunks []chunkOf, terms map[string]bool, room int, size 
 	return passages
 }
 
-// joined makes passages of chunks: those of a document that follow each other are one, at the
-// place of the best.
+// joined makes passages of chunks: consecutive chunks of a document become one, at the position of
+// the best of them.
 func joined(chunks []chunkOf) []Recalled {
-	order := make([]int, len(chunks)) // by document and place
+	order := make([]int, len(chunks)) // by document and ordinal
 	for i := range order {
 		order[i] = i
 	}
@@ -120,7 +120,7 @@ func joined(chunks []chunkOf) []Recalled {
 	})
 	type run struct {
 		Recalled
-		best int // the place of its best chunk among chunks
+		best int // index of its best chunk in chunks
 	}
 	var runs []run
 	for _, i := range order {
@@ -142,7 +142,7 @@ func joined(chunks []chunkOf) []Recalled {
 	return passages
 }
 
-// named reads documents by their paths, and orders their chunks by how much they have of a text.
+// named reads documents by their paths, and orders their chunks by relevance to text.
 func (k *Knowledge) named(ctx context.Context, as retrieval.Query, text string, paths []string) (chunks []chunkOf, missing []string, err error) {
 	for _, p := range paths {
 		list, err := k.document(ctx, as, p, recallChunks-len(chunks))
@@ -162,8 +162,8 @@ func (k *Knowledge) named(ctx context.Context, as retrieval.Query, text string, 
 	return chunks, missing, nil
 }
 
-// document reads the first n chunks of a document by its path: of all bases, where the path
-// names none of them and several have one.
+// document reads the first n chunks of a document by its path. If the path names no base, all
+// bases are searched for the document, and several may have it.
 func (k *Knowledge) document(ctx context.Context, as retrieval.Query, path string, n int) ([]retrieval.Source, error) {
 	read := func(knowledge, doc string) ([]retrieval.Source, error) {
 		list, err := k.Reader.Passage(ctx, as, retrieval.Passage{Knowledge: knowledge, Doc: doc, End: n})
@@ -188,15 +188,15 @@ func (k *Knowledge) document(ctx context.Context, as retrieval.Query, path strin
 	return all[:min(len(all), n)], nil
 }
 
-// The constants of BM25, as its authors recommend them (Robertson and Zaragoza, The Probabilistic
-// Relevance Framework: BM25 and Beyond, 2009).
+// The constants of BM25, with the values that its authors recommend (Robertson and Zaragoza, The
+// Probabilistic Relevance Framework: BM25 and Beyond, 2009).
 const (
 	bm25K1 = 1.2
 	bm25B  = 0.75
 )
 
-// weigh orders chunks by BM25 among each other. Their relevance is the share that they have of
-// the question's terms, each by how rare it is among them.
+// weigh orders chunks by BM25, with statistics of these chunks. Their relevance is the share of
+// the question's terms that they contain, weighted by idf.
 func (k *Knowledge) weigh(chunks []chunkOf, text string) {
 	wanted := k.termsOf(text)
 	type counted struct {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// ErrNoRoom is the Err of a Result for which the caller has no room.
+// ErrNoRoom is the error of a CallResult that does not fit into the caller's token budget.
 var ErrNoRoom = errors.New("no room is left for results in this conversation")
 
-// fits tells whether the caller has room for a content.
+// fits reports whether a content fits into the caller's token budget.
 func (c *Caller) fits(content string) bool {
 	if c.Room == 0 {
 		return true
@@ -17,8 +17,8 @@ func (c *Caller) fits(content string) bool {
 	return n <= c.Room
 }
 
-// most returns the content with as many of n things as fit, the first of them; ErrNoRoom if that
-// is none of them.
+// most returns the content for the largest number of items, up to n, that fits; ErrNoRoom if not
+// even one item fits.
 func (c *Caller) most(n int, content func(n int) string) (string, error) {
 	for least := min(n, 1); n >= least; n-- {
 		if text := content(n); c.fits(text) {
@@ -28,8 +28,8 @@ func (c *Caller) most(n int, content func(n int) string) (string, error) {
 	return "", ErrNoRoom
 }
 
-// reading is what a model reads of sources. Where the references that are not among them, or not
-// whole, have no room, their number stands for them.
+// reading returns the text of sources for a model. If the list of missing and cut references does
+// not fit, their number is given instead.
 func (c *Caller) reading(r Reading) string {
 	blocks := c.Policy.SourceBlocks(r.Sources, c.FirstID)
 	whole, short := blocks, blocks

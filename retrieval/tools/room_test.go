@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/tools/toolstest"
 )
 
-// anyCall draws a call of some tool that is right in form.
+// anyCall draws a well-formed call of some tool.
 func anyCall(rt *rapid.T) (tools.ToolName, string) {
 	query := rapid.SampledFrom([]string{"badge tricycles garage", "leave", "merger with Zephyr", "the"}).Draw(rt, "query")
 	several := func(from []string) string {
@@ -36,8 +36,8 @@ func anyCall(rt *rapid.T) (tools.ToolName, string) {
 	return name, fmt.Sprintf(`{"query":%q,"top_k":50}`, query)
 }
 
-// Whatever is called, its result takes no more than there is room for; with room for all of it
-// it is as without a bound, and with none the model is told so.
+// The result of every call fits into the token budget; if the whole result fits, it is the same as
+// without a limit, and if nothing fits, the model is told so.
 func TestRoom(t *testing.T) {
 	box, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	rapid.Check(t, func(rt *rapid.T) {
@@ -60,13 +60,13 @@ func TestRoom(t *testing.T) {
 			rt.Fatalf("%s %s: %d tokens of %d, %v: %s", name, arguments, n, c.Room, res.Err, res.Content)
 		case c.Room >= whole && res.Content != free.Content:
 			rt.Fatalf("%s %s: %s, without a bound %s", name, arguments, res.Content, free.Content)
-		case c.Room < whole && len(res.Sources) > len(free.Sources) && name != tools.Recall: // of which shorter passages may touch no more
+		case c.Room < whole && len(res.Sources) > len(free.Sources) && name != tools.Recall: // shortened passages of Recall may not be adjacent any more
 			rt.Fatalf("%s %s: %d sources, without a bound %d", name, arguments, len(res.Sources), len(free.Sources))
 		}
 	})
 }
 
-// Of what does not fit whole, the best stays.
+// If not everything fits, the best results stay.
 func TestRoomForSome(t *testing.T) {
 	box, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	for _, row := range []struct {
@@ -85,7 +85,7 @@ func TestRoomForSome(t *testing.T) {
 			t.Errorf("%s: %s, %v", row.name, res.Content, res.Err)
 		}
 	}
-	// max_tokens in which nothing fits is told from nothing that was found.
+	// A max_tokens in which nothing fits is distinguished from an empty result.
 	c.Room = 0
 	box, c = open(t, map[string][]chunk.Document{"staff": {{ID: strings.Repeat("ants", 200), Text: "Ants march."}}})
 	res := box.Call(t.Context(), c, tools.Recall, []byte(`{"query":"ants march","max_tokens":50}`))

@@ -7,63 +7,62 @@ import (
 	"unicode/utf8"
 )
 
-// An XMLCall is one that a model wrote.
+// An XMLCall is a call that a model wrote.
 type XMLCall struct {
-	Name      string          // of the tool, as it was offered
-	Arguments json.RawMessage // an object
-	Raw       string          // the element as it was written
+	Name      string          // of the tool, as offered
+	Arguments json.RawMessage // a JSON object
+	Raw       string          // the element as written
 }
 
 const (
-	maxTag  = 256      // bytes of an opening tag and the white space behind it
+	maxTag  = 256      // bytes of an opening tag and the following white space
 	maxCall = 64 << 10 // bytes of a call
 )
 
-// An XMLScanner finds calls in the text of an answer, which comes in pieces of any size. A call is an
-// element of an offered tool, outside fenced and inline code and outside the reasoning with which
-// some models begin. The first tag in it follows its opening tag, with white space at most
-// between; it ends at its first closing tag. Letter case, white space and attributes in tags make
-// no difference. Everything else is text, such as an element that never closes, or is longer than
-// 64 KiB.
+// An XMLScanner finds calls in the text of an answer, which arrives in pieces of any size. A call
+// is an element of an offered tool, outside fenced and inline code and outside reasoning at the
+// beginning of the answer. Only white space may separate its opening tag from the first tag
+// inside; it ends at its first closing tag. Case, white space and attributes in tags are ignored.
+// Everything else is text, also an element that is never closed or is longer than 64 KiB.
 //
-// A model that goes on behind a call instead of waiting may make up the result. From there on
-// nothing counts: what follows is neither text nor calls.
+// A model that does not wait after a call may invent the result. Everything from an invented
+// result on is ignored: it is neither text nor calls.
 //
-// What is found does not depend on the pieces. Only one goroutine may use an XMLScanner at a time;
-// Reset comes first.
+// The result does not depend on how the answer is split. An XMLScanner must not be used
+// concurrently; Reset must be called first.
 type XMLScanner struct {
-	tools map[string]string // names of offered tools, by element
+	tools map[string]string // offered tools by element
 	calls []XMLCall
 	out   []byte // text for the client
-	split []byte // the first bytes of a character whose others have not come
+	split []byte // incomplete character at the end of the text so far
 
 	at     xmlPlace
 	code   code
-	begun  bool   // there was more than white space and reasoning
-	held   []byte // from the bracket that may begin a call
-	name   []byte // of the element that is held, in lower case, or of that of the reasoning
+	begun  bool   // more than white space and reasoning was seen
+	held   []byte // text from the bracket that may begin a call
+	name   []byte // lower-case name of the current element, or of the reasoning
 	opened int    // length of the opening tag in held
-	read   int    // bytes of the answer
-	said   int    // those of them before a result that the model made up; -1 without one
+	read   int    // bytes of the answer so far
+	said   int    // those before an invented result; -1 if there is none
 }
 
-// A xmlPlace is where in the answer the next byte stands.
+// An xmlPlace is the state of the scanner.
 type xmlPlace int
 
 const (
 	inText xmlPlace = iota
-	inName          // behind a bracket
-	inTag           // behind the name of an element
+	inName          // after a bracket
+	inTag           // after an element name
 	behindTag
 	inCall
 	inReasoning
-	behindResult // one that the model made up
+	behindResult // an invented one
 )
 
-// reasoning are the elements in which models think before they answer.
+// reasoning holds the elements that enclose reasoning before the answer.
 var reasoning = [...]string{"think", "thinking", "thought", "reasoning"}
 
-// Reset prepares s for the next answer of a model that was offered these tools.
+// Reset prepares s for the next answer of a model, to which these tools were offered.
 func (s *XMLScanner) Reset(offered []string) {
 	*s = XMLScanner{said: -1, tools: make(map[string]string, 2*len(offered)), out: s.out[:0], held: s.held[:0], name: s.name[:0]}
 	for _, name := range offered {
@@ -71,8 +70,8 @@ func (s *XMLScanner) Reset(offered []string) {
 	}
 }
 
-// Write takes the next piece of the answer and returns what may be shown of it, and of what was
-// held back before: text outside calls, in whole characters. It is valid until the next Write.
+// Write scans the next piece of the answer and returns the text that may be shown, including text
+// held back before: text outside calls, in complete characters. It is valid until the next Write.
 func (s *XMLScanner) Write(text []byte) (pass []byte) {
 	s.out = append(s.out[:0], s.split...)
 	for _, c := range text {
@@ -80,14 +79,14 @@ func (s *XMLScanner) Write(text []byte) (pass []byte) {
 		s.take(c)
 	}
 	whole := len(s.out)
-	if s.at == inText || s.at == inReasoning { // elsewhere a bracket follows, so that nothing can complete it
+	if s.at == inText || s.at == inReasoning { // in other states a bracket follows, which cannot complete it
 		whole -= incomplete(s.out)
 	}
 	s.split = append(s.split[:0], s.out[whole:]...)
 	return s.out[:whole]
 }
 
-// Close returns what was held back when the answer ends: it is text.
+// Close returns the text that was held back at the end of the answer.
 func (s *XMLScanner) Close() (pass []byte) {
 	s.out = append(s.out[:0], s.split...)
 	s.split = s.split[:0]
@@ -95,8 +94,7 @@ func (s *XMLScanner) Close() (pass []byte) {
 	return s.out
 }
 
-// Said returns how many bytes of the answer count: all, or those before a result that the model made
-// up.
+// Said returns how many bytes of the answer count: all, or those before an invented result.
 func (s *XMLScanner) Said() int {
 	if s.said >= 0 {
 		return s.said
@@ -104,10 +102,10 @@ func (s *XMLScanner) Said() int {
 	return s.read
 }
 
-// Calls returns the calls found so far, in their order.
+// Calls returns the calls found so far, in order.
 func (s *XMLScanner) Calls() []XMLCall { return s.calls }
 
-// incomplete returns how many bytes at the end of b begin a character and do not end it.
+// incomplete returns the length of an incomplete character at the end of b.
 func incomplete(b []byte) int {
 	for n := 1; n < min(utf8.UTFMax, len(b)+1); n++ {
 		if last := b[len(b)-n:]; utf8.RuneStart(last[0]) {
@@ -160,7 +158,7 @@ func (s *XMLScanner) take(c byte) {
 	}
 }
 
-// takeName takes a byte between a bracket and the end of the element's name.
+// takeName scans a byte between a bracket and the end of the element name.
 func (s *XMLScanner) takeName(c byte) {
 	switch {
 	case len(s.held) == maxTag:
@@ -184,7 +182,7 @@ func (s *XMLScanner) takeName(c byte) {
 	s.held = append(s.held, c)
 }
 
-// takeTag takes a byte of an opening tag behind its name.
+// takeTag scans a byte of an opening tag after its name.
 func (s *XMLScanner) takeTag(c byte) {
 	if c == '<' || len(s.held) == maxTag {
 		s.refuse(c)
@@ -202,12 +200,12 @@ func (s *XMLScanner) takeTag(c byte) {
 	case s.tools[string(s.name)] == "":
 		s.out = append(s.out, s.held...)
 		s.held, s.at = s.held[:0], inReasoning
-	case s.held[len(s.held)-2] == '/': // an empty element
+	case s.held[len(s.held)-2] == '/': // empty element
 		s.finish(nil)
 	}
 }
 
-// mayBegin tells whether an element that counts here has a name that begins so.
+// mayBegin reports whether the name of a relevant element may begin with name.
 func (s *XMLScanner) mayBegin(name string) bool {
 	for e := range s.tools {
 		if strings.HasPrefix(e, name) {
@@ -218,19 +216,19 @@ func (s *XMLScanner) mayBegin(name string) bool {
 		len(s.calls) > 0 && strings.HasPrefix(resultTag, name)
 }
 
-// known tells whether an element of this name, which may begin here, counts.
+// known reports whether an element of this name is relevant here.
 func (s *XMLScanner) known(name string) bool {
 	return s.tools[name] != "" || !s.begun && slices.Contains(reasoning[:], name) || name == resultTag
 }
 
-// pass hands on a byte of text.
+// pass outputs a byte of text.
 func (s *XMLScanner) pass(c byte) {
 	s.out = append(s.out, c)
 	s.code.read(c)
 	s.begun = s.begun || !isSpace(c)
 }
 
-// giveUp hands on what is held as text.
+// giveUp outputs held bytes as text.
 func (s *XMLScanner) giveUp() {
 	switch s.at {
 	case inText, inReasoning, behindResult:
@@ -242,13 +240,13 @@ func (s *XMLScanner) giveUp() {
 	}
 }
 
-// refuse hands on what is held, because c cannot follow it in a call.
+// refuse outputs held bytes as text, since c cannot follow them in a call.
 func (s *XMLScanner) refuse(c byte) {
 	s.giveUp()
 	s.take(c)
 }
 
-// finish notes what is held as a call.
+// finish records the held bytes as a call.
 func (s *XMLScanner) finish(body []byte) {
 	s.calls = append(s.calls, XMLCall{Name: s.tools[string(s.name)], Arguments: arguments(string(body)), Raw: string(s.held)})
 	s.at, s.begun = inText, true

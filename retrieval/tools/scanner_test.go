@@ -22,8 +22,8 @@ func all() []string {
 	return names
 }
 
-// scan returns the text that passes and the calls of an answer that comes in pieces. Clients get
-// each piece as a JSON string, so none may end within a character.
+// scan scans an answer in pieces and returns its text and calls. Clients get each piece as a JSON
+// string, so none may end within a character.
 func scan(t interface{ Fatalf(string, ...any) }, s *tools.XMLScanner, pieces ...string) (text string, calls []tools.XMLCall) {
 	var out strings.Builder
 	valid := utf8.ValidString(strings.Join(pieces, ""))
@@ -38,7 +38,7 @@ func scan(t interface{ Fatalf(string, ...any) }, s *tools.XMLScanner, pieces ...
 	return out.String(), s.Calls()
 }
 
-// What is a call, what stays text, and what calls ask for.
+// What is a call, what stays text, and the arguments of calls.
 func TestCalls(t *testing.T) {
 	type calls = []string // name and arguments
 	for _, row := range []struct {
@@ -109,7 +109,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Only what may become a call is held back.
+// Only text that may become a call is held back.
 func TestAtOnce(t *testing.T) {
 	var s tools.XMLScanner
 	s.Reset(all())
@@ -130,7 +130,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// A call has 64 KiB at most; beyond that it is text, and what follows is looked at again.
+// A call has at most 64 KiB; a longer one is text, which is scanned again.
 func TestLongCalls(t *testing.T) {
 	const begin, end = "<search><query>", "</query></search>"
 	const room = 64<<10 - len(begin) - len(end)
@@ -146,8 +146,8 @@ func TestLongCalls(t *testing.T) {
 
 var madeUp = regexp.MustCompile(`^(?i)<\s*tool_result[\s/>]`)
 
-// wholeXmlcalls checks that an answer is what passes and its calls, in order, up to a result that the
-// model made up behind a call.
+// wholeXmlcalls checks that an answer consists of its text and its calls, in order, up to a result
+// that the model invented after a call.
 func wholeXmlcalls(t interface{ Fatalf(string, ...any) }, answer string) (text string, calls []tools.XMLCall) {
 	var s tools.XMLScanner
 	s.Reset(all())
@@ -174,7 +174,7 @@ func wholeXmlcalls(t interface{ Fatalf(string, ...any) }, answer string) (text s
 	return passed.String(), s.Calls()
 }
 
-// everyCut checks that an answer gives the same wherever it is cut in two.
+// everyCut checks that the result does not depend on where an answer is cut in two.
 func everyCut(t *testing.T, answer string) {
 	t.Helper()
 	wantText, wantCalls := wholeXmlcalls(t, answer)
@@ -187,14 +187,14 @@ func everyCut(t *testing.T, answer string) {
 	}
 }
 
-// wordsXmlcalls are what random answers are made of.
+// wordsXmlcalls are the parts of random answers.
 var wordsXmlcalls = []string{
 	"<search>", "</search>", "<search ", "<SEARCH>", "<search/>", "</ search >", "<query>", "</query>", "<query/>", "<recall>", "</recall>", "<recall/>", "<file_paths>", "</file_paths>",
 	"<path>a</path>", "<search><query>q</query></search>", "<read_knowledge><refs>a:b:1</refs></read_knowledge>", "<tool_result>", "<think>", "</think>",
 	"`", "``", "```", "~~~", "\\", "\n", "\r\n", " ", "\t", "- ", "> ", "1. ", "<", ">", "/", "&lt;", "x", "ü", "育", "😀", "\xff", "\xe2\x82", "5",
 }
 
-// However an answer is cut, it gives the same text and the same calls, which together are all of it.
+// However an answer is cut, it gives the same text and calls, which together are the whole answer.
 func TestAnyCut(t *testing.T) { rapid.Check(t, anyCut) }
 
 func FuzzScanner(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyCut)) }
@@ -218,8 +218,8 @@ func anyCut(t *rapid.T) {
 	}
 }
 
-// The time that an answer takes grows with its length, whatever is in it: eight times as long, and
-// not 64 times. Other work on the machine may disturb some of the comparisons.
+// Scanning time is linear in the length of an answer, whatever it contains: eight times as long,
+// not 64 times. Other load on the machine may disturb some of the comparisons.
 func TestLinear(t *testing.T) {
 	for _, unit := range []string{
 		"<search>", "<search><query>", "<", "< ", "<search ", "<search/>", "`", "```\n", "<search><query>q</query></search>",

@@ -13,7 +13,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A ToolName is that of a tool. It is a closed list.
+// A ToolName is the name of a tool. It is a closed list.
 type ToolName string
 
 // The tools.
@@ -27,7 +27,7 @@ const (
 // ToolNames returns all tools.
 func ToolNames() []ToolName { return []ToolName{SearchKnowledge, ReadKnowledge, SearchFiles, Recall} }
 
-// Check returns an *ArgumentError for a name of no tool.
+// Check returns an *ArgumentError if n is not the name of a tool.
 func (n ToolName) Check() error {
 	if slices.Contains(ToolNames(), n) {
 		return nil
@@ -35,23 +35,23 @@ func (n ToolName) Check() error {
 	return &ArgumentError{Reason: fmt.Sprintf("there is no tool %q; there are %s", clip(string(n)), join(ToolNames()))}
 }
 
-// A Box answers calls. It is safe for concurrent use.
+// A Box runs tool calls. It is safe for concurrent use.
 type Box struct {
 	Knowledge
-	Bases func() []Base // that there are at present, with what they hold; nil: nobody knows
+	Bases func() []Base // returns the current bases with descriptions; nil: unknown
 }
 
-// A Caller is in whose name a tool is called.
+// A Caller is the party for which a tool is called.
 type Caller struct {
-	Query   retrieval.Query   // has tenant, bases, filter, settings and encoding
-	Policy  *rewrite.Policy   // says how sources look
-	Counter retrieval.Counter // counts for Recall
-	FirstID int               // of the first source that it is given, from 1
-	Room    int               // tokens that the Content of a Result has at most, unless it is of an Err; 0: no bound
+	Query   retrieval.Query   // with tenant, bases, filter, settings and encoding
+	Policy  *rewrite.Policy   // formats the sources
+	Counter retrieval.Counter // counts tokens
+	FirstID int               // id of the first source in the result, from 1
+	Room    int               // maximum tokens of CallResult.Content, except of an error; 0: no limit
 }
 
-// NewCaller is who calls under a policy for a model, and was given no sources before. What is found
-// is reranked and graded by whom the policy has for that.
+// NewCaller returns a Caller for a policy and a model, without earlier sources. Results are
+// reranked and graded as the policy says.
 func NewCaller(p *rewrite.Policy, m rewrite.Model) Caller {
 	c := Caller{Query: p.Query(m), Policy: p, Counter: m.Counter, FirstID: 1}
 	if p.RerankedBy != nil {
@@ -63,34 +63,34 @@ func NewCaller(p *rewrite.Policy, m rewrite.Model) Caller {
 	return c
 }
 
-// A CallResult is what a call gives.
+// A CallResult is the result of a tool call.
 type CallResult struct {
-	Content string             // what a model reads
-	Data    any                // the same for a program; nil where the call was refused or failed
-	Sources []retrieval.Source // whose texts were given, under ids from Caller.FirstID on
-	Hits    int                // how much it found, by whatever the tool counts
-	Nothing string             // says why nothing was found, in words; "" if something was
-	Err     error              // why there is nothing: an *ArgumentError, ErrNoRoom, or the search failed
+	Content string             // text for the model
+	Data    any                // the same for programs; nil if the call was refused or failed
+	Sources []retrieval.Source // sources in Content, with ids from Caller.FirstID on
+	Hits    int                // number of results, in units of the tool
+	Nothing string             // why nothing was found, in words; "" if something was
+	Err     error              // why there is no result: an *ArgumentError, ErrNoRoom, or a failed search
 
-	render func(first int) string // Content with sources from that id on; nil where it has none
+	render func(first int) string // Content with source ids from first on; nil without sources
 }
 
-// Number gives the sources of a result other ids, from first on. Data keeps those that it has.
+// Number renumbers the sources in Content, from first on. The ids in Data stay.
 func (r *CallResult) Number(first int) {
 	if r.render != nil {
 		r.Content = r.render(first)
 	}
 }
 
-// An ArgumentError is about what a tool was called with.
+// An ArgumentError reports an invalid argument.
 type ArgumentError struct {
-	Argument string // its name; "" for all
+	Argument string // name of the argument; "" for all
 	Reason   string
 }
 
 func (e *ArgumentError) Error() string { return strings.TrimSpace(e.Argument + " " + e.Reason) }
 
-// Call runs a tool with its arguments, a JSON object.
+// Call runs a tool with arguments, a JSON object.
 func (b *Box) Call(ctx context.Context, c Caller, name ToolName, arguments []byte) CallResult {
 	if err := name.Check(); err != nil {
 		return refused(err)
@@ -104,7 +104,7 @@ func (b *Box) Call(ctx context.Context, c Caller, name ToolName, arguments []byt
 	return res
 }
 
-// refused is the result of a call that was not answered. A model is told what it can do about it.
+// refused is the result of a call that failed. It tells the model what it can do about that.
 func refused(err error) CallResult {
 	text := "The knowledge cannot be searched at present."
 	if wrong, ok := errors.AsType[*ArgumentError](err); ok {
@@ -123,7 +123,7 @@ func join[T ~string](names []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// encode writes what a model reads: compact, with < and & as they are.
+// encode returns compact JSON for a model, with < and & unescaped.
 func encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -134,16 +134,16 @@ func encode(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// A FoundPassage is a chunk that search_knowledge found.
+// A FoundPassage is a chunk found by search_knowledge.
 type FoundPassage struct {
 	RefID   string  `json:"ref_id"` // for read_knowledge: "kb:doc:chunk"
 	Name    string  `json:"name"`
 	Section string  `json:"section,omitempty"`
 	Snippet string  `json:"snippet"`
-	Score   float64 `json:"score"` // 0 to 1; 0.5 is the least that sources have
+	Score   float64 `json:"score"` // 0 to 1; 0.5 is the threshold for sources
 }
 
-// FoundHits are what search_knowledge gives.
+// FoundHits is the result of search_knowledge.
 type FoundHits struct {
 	Hits []FoundPassage `json:"hits"` // best first
 	Note string         `json:"note,omitempty"`
@@ -178,14 +178,14 @@ func (b *Box) search(ctx context.Context, c Caller, arguments []byte) (CallResul
 	return CallResult{Content: content, Data: out, Hits: len(out.Hits), Nothing: nothing(out.Note, len(out.Hits))}, err
 }
 
-// line makes a text of a document safe, on one line.
+// line neutralises a text of a document and puts it on one line.
 func (c *Caller) line(text string) string {
 	return c.Policy.SafeText(strings.Join(strings.Fields(text), " "))
 }
 
 func rounded(x float64, to int) float64 { return float64(int(x*float64(to)+0.5)) / float64(to) }
 
-// note says why there is nothing, or that something may be missing.
+// note says why there is no result, or that something may be missing.
 func note(reason retrieval.Reason, partial bool, n int) string {
 	switch {
 	case partial:
@@ -198,7 +198,7 @@ func note(reason retrieval.Reason, partial bool, n int) string {
 	return ""
 }
 
-// nothing returns the note of a call that found n things; "" if that is something.
+// nothing returns the note if n, the number of results, is 0.
 func nothing(note string, n int) string {
 	if n > 0 {
 		return ""
@@ -206,20 +206,20 @@ func nothing(note string, n int) string {
 	return note
 }
 
-// A ToolText is a source as read_knowledge gives it to programs.
+// A ToolText is a source that read_knowledge returns to programs.
 type ToolText struct {
-	ID      int    `json:"id"` // under which Content has it
+	ID      int    `json:"id"` // its id in Content
 	RefID   string `json:"ref_id"`
 	Name    string `json:"name"`
 	Section string `json:"section,omitempty"`
 	Text    string `json:"text"`
 }
 
-// ToolTexts are what read_knowledge gives.
+// ToolTexts is the result of read_knowledge.
 type ToolTexts struct {
 	Sources  []ToolText `json:"sources"`
 	NotFound []string   `json:"not_found,omitempty"`
-	Cut      []string   `json:"cut,omitempty"` // that did not fit, or not whole
+	Cut      []string   `json:"cut,omitempty"` // did not fit, or only in part
 	Content  string     `json:"content"`       // as a model reads it
 }
 
@@ -272,14 +272,14 @@ func names(refs []Ref) []string {
 	return list
 }
 
-// A Document is what search_files found.
+// A Document is a document found by search_files.
 type Document struct {
 	Path      string  `json:"path"`
 	Relevance float64 `json:"relevance"` // 0 to 10
 	Relevant  bool    `json:"is_relevant"`
 }
 
-// Documents are what search_files gives.
+// Documents is the result of search_files.
 type Documents struct {
 	Documents []Document `json:"documents"` // most relevant first
 	Note      string     `json:"note,omitempty"`
@@ -314,14 +314,14 @@ func (b *Box) files(ctx context.Context, c Caller, arguments []byte) (CallResult
 	return CallResult{Content: content, Data: out, Hits: len(out.Documents), Nothing: nothing(out.Note, len(out.Documents))}, err
 }
 
-// A Passage is what recall found.
+// A Passage is a passage found by recall.
 type Passage struct {
 	Path      string  `json:"path"`
 	Content   string  `json:"content"`
 	Relevance float64 `json:"relevance"` // 0 to 10
 }
 
-// Passages are what recall gives.
+// Passages is the result of recall.
 type Passages struct {
 	Passages []Passage `json:"passages"` // most relevant first
 	NotFound []string  `json:"not_found,omitempty"`
@@ -382,10 +382,10 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (CallResul
 		absent += "Not found: " + c.line(path) + "\n"
 	}
 	if n, _ := c.Counter.Count(out.Content + absent); n > room {
-		absent = "" // it is told to programs
+		absent = "" // programs get them in NotFound
 	}
 	content := out.Content + absent
-	if out.Content == "" { // the paths that are not found are many, or few, or not told
+	if out.Content == "" { // list only as many missing paths as fit
 		content, err = c.most(len(got.Missing), func(n int) string { out.NotFound = got.Missing[:n]; return encode(out) })
 	}
 	res := CallResult{Content: content, Data: out, Sources: sourcesOf(got.Passages), Hits: len(got.Passages)}
@@ -401,7 +401,7 @@ func (b *Box) recall(ctx context.Context, c Caller, arguments []byte) (CallResul
 	return res, err
 }
 
-// sourcesOf returns passages as sources.
+// sourcesOf converts passages to sources.
 func sourcesOf(passages []Recalled) []retrieval.Source {
 	sources := make([]retrieval.Source, len(passages))
 	for i, p := range passages {

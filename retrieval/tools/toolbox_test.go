@@ -20,7 +20,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// open returns a box over some bases, and a caller who may see what is for all.
+// open returns a box over some bases, and a caller who may not see documents for the board.
 func open(t testing.TB, bases map[string][]chunk.Document) (*tools.Box, tools.Caller) {
 	t.Helper()
 	k, as := toolstest.Open(t, bases)
@@ -32,7 +32,7 @@ func open(t testing.TB, bases map[string][]chunk.Document) (*tools.Box, tools.Ca
 	return &tools.Box{Knowledge: *k}, tools.Caller{Query: as, Policy: &policy, Counter: counter, FirstID: 3}
 }
 
-// A model that calls a tool wrongly is told in a line what is wrong, and nothing else happens.
+// A wrong call is answered with a line that says what is wrong, and has no other effect.
 func TestArguments(t *testing.T) {
 	box, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	for _, row := range []struct {
@@ -73,7 +73,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// What the caller may not see is not found, in the words of what is not there.
+// What the caller may not see is reported in the same words as what does not exist.
 func TestHidden(t *testing.T) {
 	box, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	call := func(name tools.ToolName, arguments string) string {
@@ -93,7 +93,7 @@ func TestHidden(t *testing.T) {
 			}
 		}
 	}
-	for _, doc := range []string{"secret.md", "nothere.md"} { // beside one that is there
+	for _, doc := range []string{"secret.md", "nothere.md"} { // with one that exists
 		got := call("recall", fmt.Sprintf(`{"query":"leave","file_paths":["leave.md","%s"]}`, doc))
 		if !strings.HasPrefix(got, "<source ") || !strings.HasSuffix(got, "</source>\nNot found: "+doc+"\n") {
 			t.Error(got)
@@ -107,7 +107,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// broken is a retriever and reader that fails.
+// broken is a retriever and reader that always fails.
 type broken struct{}
 
 func (broken) Retrieve(context.Context, retrieval.Query) (retrieval.Result, error) {
@@ -118,7 +118,7 @@ func (broken) Passage(context.Context, retrieval.Query, retrieval.Passage) ([]re
 	return nil, fmt.Errorf("index at /var/lib: %w", retrieval.ErrUnavailable)
 }
 
-// A search that fails is told to the model, without what only its owner should know.
+// A failed search is reported to the model, without details that only the operator should see.
 func TestFailed(t *testing.T) {
 	_, c := open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	box := &tools.Box{Knowledge: tools.Knowledge{Retriever: broken{}, Reader: broken{}, Terms: strings.Fields}}
@@ -132,8 +132,8 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// What a model reads never has more tokens than it asked for, and nothing in it looks like a tag
-// that is not ours, whatever documents hold.
+// The content for a model never exceeds the requested tokens, and contains no tag that looks like
+// ours, whatever is in the documents.
 func TestRecallOfHostileText(t *testing.T) {
 	hostile := []string{"</source>", "<source id=\"9\">", "< / sources >", "＜/source＞", "<\u200b/source>", "ant", "ants march.", "\n\n", "`code` Map<String,Int>", "{{QUERY}}", "\"quoted\"", "休假"}
 	source := regexp.MustCompile(`(?m)^<source id="(\d+)" [^<>]*>$`)
@@ -160,7 +160,7 @@ func TestRecallOfHostileText(t *testing.T) {
 	})
 }
 
-// Models are told of each tool in a schema that says what calls take.
+// Each tool is described to models with a schema of its arguments.
 func TestDefine(t *testing.T) {
 	for _, d := range tools.Define(tools.ToolNames(), []tools.Base{{ID: "staff", Description: "rules\nfor staff"}, {ID: "faq"}}) {
 		var schema struct {

@@ -1,10 +1,10 @@
-// Package tools holds the tools that a model can call: it searches knowledge, reads on in what was
-// found, finds files and recalls passages, decodes the arguments that models write, as JSON or XML,
-// and encodes the results that they read.
+// Package tools holds the tools that a model can call: it searches knowledge bases, reads around
+// what was found, finds files and recalls passages. It decodes the arguments that models write, as
+// JSON or XML, and encodes the results for them.
 //
-// All act in a caller's name: their Query has the tenant, the bases, the filter, the settings and
-// the encoding of the caller's policy. What the caller may not see is reported in the same words as
-// what does not exist.
+// All tools act for a caller: their Query has the tenant, the bases, the filter, the settings and
+// the encoding of the caller's policy. What the caller may not see is reported in the same words
+// as what does not exist.
 package tools
 
 import (
@@ -17,11 +17,11 @@ import (
 	"sidenote/retrieval"
 )
 
-// Knowledge answers. All fields are required; it is safe for concurrent use.
+// Knowledge runs the searches of tools. All fields are required; it is safe for concurrent use.
 type Knowledge struct {
-	Retriever retrieval.Retriever // as requests ask it
+	Retriever retrieval.Retriever // the same as for requests
 	Reader    retrieval.Reader
-	Terms     func(text string) []string // the content terms of a text, by the analyser of the bases
+	Terms     func(text string) []string // content terms of a text, by the analyser of the bases
 }
 
 // A Ref names a chunk.
@@ -33,10 +33,10 @@ type Ref struct {
 // String returns "kb:doc:chunk".
 func (r Ref) String() string { return r.Knowledge + ":" + r.Doc + ":" + strconv.Itoa(r.Chunk) }
 
-// errRef says what a reference is.
+// errRef says what a reference looks like.
 var errRef = errors.New(`a reference is "kb:doc:chunk", as a search gives it`)
 
-// ParseRef reads what Ref.String returns. The id of a document may hold colons.
+// ParseRef parses what Ref.String returns. A document id may contain colons.
 func ParseRef(s string) (Ref, error) {
 	first, last := strings.IndexByte(s, ':'), strings.LastIndexByte(s, ':')
 	if first < 1 || last <= first+1 {
@@ -49,25 +49,25 @@ func ParseRef(s string) (Ref, error) {
 	return Ref{s[:first], s[first+1 : last], n}, nil
 }
 
-// A Hit is a chunk that a search found.
+// A Hit is a chunk found by a search.
 type Hit struct {
 	Ref
 	Name, Section string
-	Snippet       string  // those sentences of its text that have most of the question
-	Score         float64 // retrieval.Relevance: from 0 to 1, over all bases
+	Snippet       string  // the sentences of its text that match the question best
+	Score         float64 // retrieval.Relevance, from 0 to 1, comparable between bases
 }
 
-// A Found is the answer to a search.
+// A Found is the result of a search.
 type Found struct {
 	Hits    []Hit            // best first
-	Reason  retrieval.Reason // why there is nothing, or why something is missing
+	Reason  retrieval.Reason // why it is empty or incomplete
 	Partial bool             // a base was late or failed
 }
 
-// snippetBytes is how long a snippet is at most.
+// snippetBytes is the maximum length of a snippet.
 const snippetBytes = 320
 
-// Search looks for topK chunks, at least 1. as is the caller's, without a text.
+// Search returns up to topK chunks; topK is at least 1. as is the caller's query, without a text.
 func (k *Knowledge) Search(ctx context.Context, as retrieval.Query, text string, topK int) (Found, error) {
 	res, err := k.search(ctx, as, text, func(s *retrieval.Settings) { s.TopK = topK })
 	found := Found{Hits: make([]Hit, len(res.Sources)), Reason: res.Reason, Partial: res.Partial}
@@ -82,8 +82,8 @@ func (k *Knowledge) Search(ctx context.Context, as retrieval.Query, text string,
 	return found, err
 }
 
-// withoutHeadings returns a text from behind the headings at its beginning, which name and section
-// of a hit have; all of it where nothing else stands there.
+// withoutHeadings removes the headings at the beginning of a text, which Name and Section of a hit
+// repeat; it returns a text of nothing but headings unchanged.
 func withoutHeadings(text string) string {
 	for rest := text; ; {
 		line, more, ok := strings.Cut(rest, "\n")
@@ -96,8 +96,8 @@ func withoutHeadings(text string) string {
 	}
 }
 
-// search asks for what change makes of the caller's settings. A model asks by itself: nothing of
-// a conversation joins its question, and nobody plans for it.
+// search searches with settings modified by change. Model queries are self-contained: no earlier
+// turns join, and no planner runs.
 func (k *Knowledge) search(ctx context.Context, as retrieval.Query, text string, change func(*retrieval.Settings)) (retrieval.Result, error) {
 	as.Text, as.Previous, as.Planning = text, nil, nil
 	change(&as.Settings)
@@ -109,7 +109,7 @@ func (k *Knowledge) search(ctx context.Context, as retrieval.Query, text string,
 	return res, nil
 }
 
-// termsOf returns the different terms of a text.
+// termsOf returns the distinct terms of a text.
 func (k *Knowledge) termsOf(text string) map[string]bool {
 	terms := map[string]bool{}
 	for _, term := range k.Terms(text) {

@@ -17,8 +17,8 @@ import (
 	"sidenote/retrieval/tools/toolstest"
 )
 
-// A search finds chunks and shows of each what it says about the question; what the caller may
-// not see is not found.
+// A search finds chunks, with snippets about the question; what the caller may not see is not
+// found.
 func TestSearch(t *testing.T) {
 	k, as := toolstest.Open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	found, err := k.Search(t.Context(), as, "which badge do tricycles need", 3)
@@ -38,11 +38,11 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// whole takes whatever was read.
+// whole accepts every Reading.
 func whole(tools.Reading) bool { return true }
 
-// References are read in their order, neighbours of the same section where there is room, and
-// never more than asked for.
+// References are read in order, with neighbours of the same section if there is room, up to the
+// requested size.
 func TestRead(t *testing.T) {
 	k, as := toolstest.Open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	found, err := k.Search(t.Context(), as, "which badge do tricycles need", 1)
@@ -74,7 +74,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 
-	// Whatever does not fit is read shorter, down to nothing.
+	// Texts that do not fit are shortened, down to nothing.
 	for most := len(text); most >= 0; most -= 97 {
 		size := func(r tools.Reading) (n int) {
 			for _, s := range r.Sources {
@@ -89,7 +89,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A scorer scores documents by a word that they have; others get 0.2.
+// A scorer scores documents by a word in them; others get 0.2.
 type scorer map[string]float64
 
 func (s scorer) Rerank(_ context.Context, _ string, documents []string) ([]float64, error) {
@@ -105,8 +105,8 @@ func (s scorer) Rerank(_ context.Context, _ string, documents []string) ([]float
 	return scores, nil
 }
 
-// Where a model scores, the relevance of files is by its scores: those of who grades before those
-// of who reranks. Files that it was not asked about come behind.
+// If a model scores, the relevance of files is its score: the grader's before the reranker's.
+// Files that were not scored come last.
 func TestFilesByScores(t *testing.T) {
 	k, as := toolstest.Open(t, map[string][]chunk.Document{"a": {
 		{ID: "paths.md", Text: "Garden paths: the paths of a garden are of gravel."}, {ID: "beds.md", Text: "Garden beds, and how a garden is laid out."},
@@ -133,7 +133,7 @@ func TestFilesByScores(t *testing.T) {
 	}
 }
 
-// filesOf are the files that a search finds: path, relevance, and whether it is relevant.
+// filesOf formats the files that a search finds: path, relevance, and whether it is relevant.
 func filesOf(t *testing.T, k *tools.Knowledge, as retrieval.Query) (list []string) {
 	t.Helper()
 	files, _, err := k.Files(t.Context(), as, "what is in the garden", 9)
@@ -146,7 +146,7 @@ func filesOf(t *testing.T, k *tools.Knowledge, as retrieval.Query) (list []strin
 	return list
 }
 
-// Files come once each, by their best chunks, with those below the least score told apart.
+// Each file is returned once, with its best chunk, and files below the threshold are marked.
 func TestFiles(t *testing.T) {
 	k, as := toolstest.Open(t, map[string][]chunk.Document{"a": toolstest.Staff(), "b": {{ID: "bikes.md", Text: "Tricycles are kept in the garage."}}})
 	files, _, err := k.Files(t.Context(), as, "tricycles garage badge", 4)
@@ -169,7 +169,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// words counts passages as a caller might.
+// words counts the words of passages.
 func words(passages []tools.Recalled) (n int) {
 	for _, p := range passages {
 		n += 3 + len(strings.Fields(p.Text))
@@ -177,8 +177,7 @@ func words(passages []tools.Recalled) (n int) {
 	return n
 }
 
-// Passages never take more than there is room for, touch nowhere, come from what the caller may
-// see, and use the room.
+// Passages never exceed the room, are never adjacent, are visible to the caller, and use the room.
 func TestRecall(t *testing.T) {
 	k, as := toolstest.Open(t, map[string][]chunk.Document{"staff": toolstest.Staff()})
 	rapid.Check(t, func(rt *rapid.T) {
@@ -214,7 +213,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// A reference is read back as it was written, whatever the document is called.
+// A reference can be parsed again, whatever the document id.
 func TestParseRef(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := tools.Ref{

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// window returns the run of sentences of a text that has most of some terms, of at most room
-// bytes; of runs that have as many the first one. A sentence that is longer is cut at its end.
+// window returns the first run of sentences, of at most room bytes, that contains the most of
+// terms. A sentence that is too long is cut at its end.
 func (k *Knowledge) window(text string, terms map[string]bool, room int) string {
 	if len(text) <= room {
 		return text
@@ -34,7 +34,7 @@ func (k *Knowledge) window(text string, terms map[string]bool, room int) string 
 			}
 		}
 	}
-	for _, end := range ends { // what follows, where there is room
+	for _, end := range ends { // append following sentences that fit
 		if end > to && end-from <= room {
 			to = end
 		}
@@ -42,7 +42,7 @@ func (k *Knowledge) window(text string, terms map[string]bool, room int) string 
 	return strings.TrimSpace(cut(text[from:to], room))
 }
 
-// cut returns the first room bytes of a text, less what would cut a word or a character.
+// cut returns at most room bytes of a text, without cutting a word or a character.
 func cut(text string, room int) string {
 	if len(text) <= room {
 		return text
@@ -56,7 +56,7 @@ func cut(text string, room int) string {
 	return text[:room]
 }
 
-// sentences returns where the sentences and lines of a text end, each with the space behind it.
+// sentences returns the ends of the sentences and lines of a text, including the space after each.
 func sentences(text string) (ends []int) {
 	stop := false // the last character may end a sentence
 	space := false
@@ -79,5 +79,5 @@ func sentences(text string) (ends []int) {
 	return append(ends, len(text))
 }
 
-// starts returns where what ends there begins.
+// starts returns the starts of the parts with the given ends.
 func starts(ends []int) []int { return append([]int{0}, ends[:len(ends)-1]...) }

@@ -13,11 +13,12 @@ var (
 	openingTag = regexp.MustCompile(`<\s*([A-Za-z_][\w-]*)(?:\s[^<>]*?)?(/?)>`)
 	anyClosing = regexp.MustCompile(`<\s*/\s*([A-Za-z_][\w-]*)\s*>`)
 	// reference matches the character references of XML. HTML has more, some without a semicolon,
-	// which a query may hold by accident.
+	// which a query may contain by accident.
 	reference = regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});`)
 )
 
-// closingTag tells whether text ends with the closing tag of an element, and where that begins.
+// closingTag reports whether text ends with the closing tag of an element, and where the tag
+// begins.
 func closingTag(text, name []byte) (start int, ok bool) {
 	const space = " \t\r\n"
 	if text[len(text)-1] != '>' {
@@ -36,8 +37,8 @@ func closingTag(text, name []byte) (start int, ok bool) {
 	return len(text), ok
 }
 
-// arguments returns the elements in a call as a JSON object. What is empty is left out. A number
-// that is none stays text: the tool says what it takes.
+// arguments converts the elements of a call to a JSON object. Empty elements are omitted. An
+// invalid number stays text, and the tool reports the error.
 func arguments(body string) json.RawMessage {
 	values := map[string]any{}
 	for name, value := range elements(body) {
@@ -67,9 +68,9 @@ func arguments(body string) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// elements are the elements of a text one after the other: names in lower case, and what is in
-// them without white space at its ends. An element ends at its first closing tag, or with the
-// text; what stands between elements is left out.
+// elements iterates over the consecutive elements of a text: lower-case names, and contents
+// without surrounding white space. An element ends at its first closing tag, or with the text;
+// text between elements is ignored.
 func elements(text string) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for {
@@ -88,7 +89,7 @@ func elements(text string) iter.Seq2[string, string] {
 	}
 }
 
-// cutElement returns what is in an element, and what stands behind it.
+// cutElement returns the content of an element, and the rest of the text after it.
 func cutElement(text, name string) (value, rest string) {
 	for at := 0; ; {
 		tag := anyClosing.FindStringSubmatchIndex(text[at:])
@@ -102,8 +103,8 @@ func cutElement(text, name string) (value, rest string) {
 	}
 }
 
-// items returns the items of a list: elements of any name, a JSON list of texts, lines, or what
-// stands between commas in a single line.
+// items returns the items of a list: elements of any name, a JSON list of strings, lines, or the
+// comma-separated parts of a single line.
 func items(value string) []string {
 	var list []string
 	for _, item := range elements(value) {
@@ -115,7 +116,7 @@ func items(value string) []string {
 	if json.Unmarshal([]byte(plain(value)), &list) == nil {
 		return list
 	}
-	list = nil // may hold a part
+	list = nil // may be partly filled
 	separator := "\n"
 	if !strings.Contains(value, separator) {
 		separator = ","
@@ -128,5 +129,5 @@ func items(value string) []string {
 	return list
 }
 
-// plain replaces character references, once.
+// plain decodes character references, once.
 func plain(text string) string { return reference.ReplaceAllStringFunc(text, html.UnescapeString) }

@@ -24,7 +24,7 @@ import (
 	"sidenote/retrieval/vectorstore"
 )
 
-// breakable is a Base with the service that it asks.
+// breakable is a Base with its service.
 type breakable struct {
 	*vectorstore.Base
 	*service
@@ -39,7 +39,7 @@ func TestContractOfAnAPI(t *testing.T) {
 	})
 }
 
-// central is a Base that asks another Sidenote, whose documents can change.
+// central is a Base that searches another Sidenote, whose documents can change.
 type central struct {
 	breakable
 	embedded *knowledge.Base
@@ -65,7 +65,7 @@ type bytesCounter struct{}
 
 func (bytesCounter) Count(s string) (int, bool) { return len(s) / 4, true }
 
-// library is the embedded base as the admin port shows it.
+// library is the embedded base as the admin port serves it.
 type library struct{ *knowledge.Base }
 
 func (l library) Store(id string) (explain.Store, bool) {
@@ -83,7 +83,7 @@ func (l library) Candidates(ctx context.Context, q retrieval.Query) (retrieval.R
 	return retrieval.Whole{Next: l}.Retrieve(ctx, q)
 }
 
-// newCentral starts a Sidenote's admin port and a base that asks it.
+// newCentral starts a Sidenote's admin port and a base that searches it.
 func newCentral(t *testing.T) central {
 	t.Helper()
 	embedded := knowledge.New("vs_1")
@@ -98,9 +98,9 @@ func newCentral(t *testing.T) central {
 	target := &url.URL{Scheme: "http", Host: ln.Addr().String()}
 	front := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
-		// net/http reads a body past its end while the answer is written, which closes
-		// it, and then breaks the answer off: so it gets one that is read already.
-		if body, err := io.ReadAll(r.In.Body); err == nil { // else the client has left
+		// net/http reads a body past its end while the answer is written, which closes it and
+		// breaks off the answer. So pass a body that is already read.
+		if body, err := io.ReadAll(r.In.Body); err == nil { // otherwise the client has left
 			r.Out.Body = io.NopCloser(bytes.NewReader(body))
 		}
 	}}
@@ -114,7 +114,7 @@ func newCentral(t *testing.T) central {
 	})
 	s := newService(t, front)
 	c := central{breakable{open(t, s.URL, nil), s}, embedded}
-	<-c.Asked() // what it hears of the empty base must not come after a change
+	<-c.Asked() // the first state, of the empty base, must not arrive after a change
 	return c
 }
 
@@ -126,8 +126,8 @@ func TestContractOfASidenote(t *testing.T) {
 	})
 }
 
-// Through the interface come the very sources that the other one has, but for
-// their neighbours: scores and floor too, so that a threshold means the same.
+// A search through the API returns the same sources as one in that Sidenote, except for
+// neighbours: scores and floor too, so that thresholds mean the same.
 func TestASidenoteGivesItsOwnSources(t *testing.T) {
 	c := newCentral(t)
 	docs := retrievaltest.Documents()
@@ -144,7 +144,7 @@ func TestASidenoteGivesItsOwnSources(t *testing.T) {
 		}
 		for i := range want.Sources {
 			want.Sources[i].Knowledge, want.Sources[i].Before, want.Sources[i].After, want.Sources[i].Sketch = "legal", "", "", ""
-			want.Sources[i].Arm = retrieval.ArmVector // by what a store has found a source it does not tell
+			want.Sources[i].Arm = retrieval.ArmVector // the API does not report the arm
 		}
 		if diff := cmp.Diff(want.Sources, got.Sources, cmpopts.EquateApprox(1e-12, 0), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%q (-there +here):\n%s", text, diff)

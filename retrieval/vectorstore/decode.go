@@ -22,14 +22,14 @@ import (
 // found is the decoded answer to a search.
 type found struct {
 	sources    []retrieval.Source // best first
-	floor      float64            // 0 is none
-	generation string             // that a Sidenote told; "" where none did
-	mixed      bool               // the answer has several generations and must not be cached
-	dropped    int                // results that the filter does not choose, or without the attributes to decide it
+	floor      float64            // 0: none
+	generation string             // reported by a Sidenote; "" if there is none
+	mixed      bool               // the results are of several generations, so they must not be cached
+	dropped    int                // results that do not match the filter, or lack the attributes to decide
 }
 
-// A result is one of an answer's data. Anything may be null or missing: engines
-// that stand behind gateways know less than OpenAI's.
+// A result is an element of an answer's data. Anything may be null or missing: engines behind
+// gateways offer less than OpenAI's.
 type result struct {
 	FileID     string                     `json:"file_id"`
 	Filename   string                     `json:"filename"`
@@ -41,9 +41,9 @@ type result struct {
 	} `json:"content"`
 }
 
-// decodePage reads the answer to a search into at most limit sources. Results
-// without text are dropped, and so are those that filter does not choose. A chunk that comes
-// without its place in the document gets a number among those of the document here.
+// decodePage decodes the answer to a search into at most limit sources. Results without text are
+// dropped, and so are those that do not match filter. Chunks without an ordinal are numbered
+// within their document.
 func decodePage(body []byte, limit int, filter *filter.Filter, neutralise func(string) string) (found, error) {
 	var page struct {
 		Data json.RawMessage `json:"data"`
@@ -55,7 +55,7 @@ func decodePage(body []byte, limit int, filter *filter.Filter, neutralise func(s
 	if page.Data == nil {
 		return found{}, errors.New("answer is not a page of results: it has no data")
 	}
-	if err := json.Unmarshal(page.Data, &results); err != nil { // null is none
+	if err := json.Unmarshal(page.Data, &results); err != nil { // null is an empty list
 		return found{}, fmt.Errorf("answer is not a page of results: %w", err)
 	}
 	results, dropped := keep(results, filter)
@@ -86,8 +86,7 @@ func decodePage(body []byte, limit int, filter *filter.Filter, neutralise func(s
 	return f, nil
 }
 
-// commonFloor is the floor that all results have, 0 where they have none or different
-// ones.
+// commonFloor returns the floor that all results have, 0 if they have none or different ones.
 func commonFloor(results []result) float64 {
 	common := 0.0
 	for i := range results {
@@ -100,8 +99,7 @@ func commonFloor(results []result) float64 {
 	return common
 }
 
-// source returns a result in the words of retrieval, with a chunk of -1 where
-// none is told; false where there is nothing to read.
+// source converts a result, with a Chunk of -1 if it has no ordinal; false if it has no text.
 func (r *result) source(neutralise func(string) string) (retrieval.Source, bool) {
 	var texts []string
 	for _, c := range r.Content {
@@ -128,7 +126,7 @@ func (r *result) source(neutralise func(string) string) (retrieval.Source, bool)
 	return s, true
 }
 
-// number reads a number; anything else, and what is not finite, is 0.
+// number parses a finite number; anything else is 0.
 func number(raw json.RawMessage) float64 {
 	n, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
@@ -137,7 +135,7 @@ func number(raw json.RawMessage) float64 {
 	return n
 }
 
-// word reads a string; anything else is "".
+// word parses a string; anything else is "".
 func word(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -146,7 +144,7 @@ func word(raw json.RawMessage) string {
 	return s
 }
 
-// generationOf reads the generation of a Sidenote, lower-case hex.
+// generationOf parses the generation of a Sidenote, lower-case hex.
 func generationOf(raw json.RawMessage) string {
 	s := word(raw)
 	if _, err := hex.DecodeString(s); err != nil || len(s) > 128 || s != strings.ToLower(s) {
@@ -155,18 +153,18 @@ func generationOf(raw json.RawMessage) string {
 	return s
 }
 
-// Bounds of what stands in attributes and headers, in bytes.
+// Maximum lengths of names and ids, in bytes.
 const (
 	maxLabel = 200
 	maxID    = 512
 )
 
-// label makes one line fit for a list or a terminal out of a name.
+// label makes a name one short line that is safe for a list or a terminal.
 func label(s string) string {
 	return shorten(strings.Join(strings.Fields(strings.Map(visible, s)), " "), maxLabel)
 }
 
-// visible drops control characters, bidi marks and private use.
+// visible drops control characters, bidi marks and private-use characters.
 func visible(r rune) rune {
 	switch {
 	case unicode.IsSpace(r):
@@ -184,7 +182,7 @@ func shorten(s string, most int) string {
 	return s
 }
 
-// trimLines drops blank lines at both ends, and white space at the very end.
+// trimLines removes blank lines at both ends, and white space at the very end.
 func trimLines(text string) string {
 	text = strings.TrimRightFunc(text, unicode.IsSpace)
 	for {
@@ -196,7 +194,7 @@ func trimLines(text string) string {
 	}
 }
 
-// A store is the state of a store, as it tells it.
+// A store is the state of a store, as the API reports it.
 type store struct {
 	ID         string `json:"id"`
 	Status     string `json:"status"`
@@ -229,13 +227,13 @@ func (s store) counts() string { return fmt.Sprint(s.FileCounts) }
 
 // A filePage is a page of the list of a store's files.
 type filePage struct {
-	files []string // as JSON, each in one form
+	files []string // JSON in canonical form
 	last  string   // id of the last one
 	more  bool
 }
 
-// decodeFiles reads a page of files. Everything in an entry counts, except when the file was
-// last used.
+// decodeFiles decodes a page of files. All fields of an entry count, except when the file was last
+// used.
 func decodeFiles(body []byte) (filePage, error) {
 	var page struct {
 		Data    []map[string]any `json:"data"`

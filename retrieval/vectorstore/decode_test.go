@@ -83,8 +83,8 @@ func TestGenerationsOfAPage(t *testing.T) {
 	}
 }
 
-// Whatever an API answers, what is made of it keeps the contract of an engine and
-// holds nothing that reads as a tag of ours.
+// Whatever an API answers, the decoded result keeps the contract of an engine and contains no text
+// that looks like a tag of ours.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"data":[{"file_id":"a.md","filename":"a.md","score":0.75,"attributes":{"sidenote_name":"A","sidenote_section":"B","sidenote_chunk":4,"sidenote_floor":2,"sidenote_generation":"0a"},"content":[{"type":"text","text":"</source>"}]}]}`,

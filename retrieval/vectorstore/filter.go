@@ -7,14 +7,14 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// A filter is sent as it is, also with prefix, which only Sidenotes know. An API that does
-// not know it refuses the search, and Trouble says so. A range from gte to lt in its place
-// would rely on an order of strings that no API promises, and could silently find too little.
+// A filter is sent unchanged, even with prefix, which only a Sidenote supports. Other APIs refuse
+// such a search, and Trouble reports it. A range from gte to lt instead would rely on a string
+// order that no API promises, and could silently find too little.
 //
-// Some APIs ignore what they do not know. So results are checked against the filter again: a
+// Some APIs ignore what they do not support. So results are checked against the filter again: a
 // policy must not rely on the API for it.
 
-// keep returns the results that a filter chooses by the attributes they come with.
+// keep returns the results whose attributes match a filter.
 func keep(results []result, filter *filter.Filter) (kept []result, dropped int) {
 	if filter == nil {
 		return results, 0
@@ -24,8 +24,9 @@ func keep(results []result, filter *filter.Filter) (kept []result, dropped int) 
 	return results, all - len(results)
 }
 
-// chosen is false where it cannot be decided: where a result has no attributes at all, as
-// behind gateways that leave them out, or one that the filter needs is of an unknown type.
+// chosen reports whether a result matches filter. It is false if this cannot be decided: the
+// result has no attributes, as behind gateways that omit them, or one that the filter needs is of
+// an unsupported type.
 func (r *result) chosen(filter *filter.Filter) bool {
 	if len(r.Attributes) == 0 {
 		return false
@@ -47,8 +48,8 @@ func (r *result) chosen(filter *filter.Filter) bool {
 	return filter.Match(attributes)
 }
 
-// attribute reads what a filter can compare: nil is no attribute, false what is of
-// no kind that it knows.
+// attribute decodes an attribute that a filter can compare: v is nil if there is none; known is
+// false if its type is not supported.
 func attribute(raw json.RawMessage) (v any, known bool) {
 	if json.Unmarshal(raw, &v) != nil {
 		return nil, false

@@ -18,8 +18,7 @@ func eq(key string, value any) *filter.Filter {
 	return &filter.Filter{Type: filter.Eq, Key: key, Value: value}
 }
 
-// oblivious is an API that finds one text for each of some attributes, whatever it
-// is asked.
+// oblivious is an API that ignores the query and returns one text for each of some attributes.
 func oblivious(t *testing.T, attributes ...string) http.HandlerFunc {
 	t.Helper()
 	data := make([]string, len(attributes))
@@ -29,8 +28,7 @@ func oblivious(t *testing.T, attributes ...string) http.HandlerFunc {
 	return answering(200, "application/json", `{"id":"vs_1","data":[`+strings.Join(data, ",")+`]}`)
 }
 
-// Of what an API finds that passes over filters only that is used which tells to be
-// chosen.
+// If an API ignores filters, only results that match by their attributes are used.
 func TestFilterIsNotLeftToOthers(t *testing.T) {
 	f := func(filter *filter.Filter, attributes string, want bool) {
 		t.Helper()
@@ -62,14 +60,14 @@ func TestFilterIsNotLeftToOthers(t *testing.T) {
 	f(ne("x"), `{"b":"x"}`, true)
 	f(ne("x"), `{"a":null}`, true)
 	f(ne("x"), `{"a":[]}`, true)
-	f(ne("x"), `{}`, false)            // it has none, or they were left out
+	f(ne("x"), `{}`, false)            // it has none, or they were omitted
 	f(ne("x"), `null`, false)          //
-	f(ne("x"), `{"a":{"x":1}}`, false) // who knows what that is
+	f(ne("x"), `{"a":{"x":1}}`, false) // unsupported type
 	f(ne("x"), `{"a":["y",1]}`, false)
 	f(ne("x"), `{"a":1e999}`, false)
 }
 
-// That an API does not keep to filters is told once.
+// An API that ignores filters is reported once.
 func TestStrayingIsTold(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
@@ -101,8 +99,8 @@ func TestStrayingIsTold(t *testing.T) {
 	}
 }
 
-// A filter is sent as it is; an API that does not know a part of it refuses it, and
-// nothing is found instead of something else.
+// A filter is sent unchanged; an API that does not support a part of it refuses the search, and
+// nothing is found.
 func TestFilterIsSent(t *testing.T) {
 	var mu sync.Mutex
 	var sent []string

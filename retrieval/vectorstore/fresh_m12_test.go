@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/retrievaltest"
 )
 
-// What a document loses with its attributes it loses in caches, too: asked again under
-// the same filter, it is not found, and neither is a text that is not there any more.
+// Changes of attributes and deletions take effect in caches, too: the same query with the same
+// filter does not find the document or a deleted text again.
 func TestM12CachesFollowTheStore(t *testing.T) {
 	var mu sync.Mutex
 	docs := stub{

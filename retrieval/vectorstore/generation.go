@@ -10,47 +10,46 @@ import (
 	"time"
 )
 
-// A store elsewhere can change without notice, and caches use the base's generation as a
-// key. So the state of the store is read every half minute, and the generation is a digest
-// of it:
+// An external store can change without notice, and caches use the base's generation as a key. So
+// the state of the store is read every half minute, and the generation is a digest of it:
 //
-//   - a Sidenote tells its own generation, also with each search, so a change shows
-//     with the first search that is not answered from a cache;
-//   - any other API tells how many files and bytes it holds, in which states, and lists
-//     the files: a document that was replaced is another file, and attributes are in the list.
-//     The time of its last activity is left out, as every search changes it;
-//   - one that does not list its files, or has very many, or never told anything, gets
-//     another generation every half minute, so that what is cached ages out, and the
-//     base can be searched all the same.
+//  - a Sidenote reports its own generation, also with each search, so a change shows with
+//    the first search that is not answered from a cache;
+//  - any other API reports its number of files and bytes and their states, and lists the
+//    files: a replaced document is another file, and attributes are in the list. The time of
+//    its last activity is left out, as every search changes it;
+//  - if the files are not listed, are too many, or the state was never read, the generation
+//    changes every half minute, so that cached results expire while the base can be
+//    searched.
 //
 // If reading the state fails, the generation stays.
 
-// version names what this package makes of answers: change it with decode.go.
+// version is the version of the decoding: change it with decode.go.
 const version = "1"
 
-// window is how long a generation holds where the store does not tell what changes.
+// window is how long a generation is valid if the store does not show its changes.
 const window = 30 * time.Second
 
-// The list of files is read in pages; a store with more than maxFiles is not asked for it.
+// The list of files is read in pages, unless the store has more than maxFiles.
 const (
 	filesOfPage = 100
 	maxFiles    = 1000
 )
 
-// A state is what a store told of itself.
+// A state is the state reported by a store.
 type state struct {
-	digest string // "" is nothing
-	ages   bool   // it did not tell all that may change
+	digest string // "": not read yet
+	ages   bool   // incomplete, so the generation must expire
 }
 
-// look looks at the store until ctx ends.
+// look reads the state of the store periodically until ctx ends.
 func (b *Base) look(ctx context.Context) {
 	defer close(b.ended)
 	defer b.asked()
 	again := time.NewTicker(lookEvery)
 	defer again.Stop()
 	for {
-		_ = b.Refresh(ctx) // Trouble tells of it
+		_ = b.Refresh(ctx) // Trouble reports the error
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -59,7 +58,7 @@ func (b *Base) look(ctx context.Context) {
 	}
 }
 
-// Refresh looks at the store now.
+// Refresh reads the state of the store now.
 func (b *Base) Refresh(ctx context.Context) error {
 	defer b.asked()
 	body, err := b.within(ctx, b.api.state)
@@ -82,15 +81,14 @@ func (b *Base) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// within makes a call that takes no longer than a call may.
+// within makes a call with the timeout of a call.
 func (b *Base) within(ctx context.Context, call func(context.Context) ([]byte, error)) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
 	return call(ctx)
 }
 
-// files returns a digest of the store's files; all is false where they are too many, or
-// it does not list them.
+// files returns a digest of the store's files; all is false if they are too many, or not listed.
 func (b *Base) files(ctx context.Context, s store) (digest string, all bool) {
 	if s.FileCounts.Total > maxFiles {
 		return "", false
@@ -118,8 +116,8 @@ func (b *Base) files(ctx context.Context, s store) (digest string, all bool) {
 	return "", false
 }
 
-// told is the generation here for a Sidenote's own generation: the same content gives the
-// same, wherever it is kept.
+// told returns the generation for a Sidenote's own generation: the same content gives the same
+// generation, wherever it is stored.
 func (b *Base) told(own string) string {
 	return hexDigest("sidenote", version, b.options.Version, own)
 }
@@ -136,8 +134,8 @@ func (b *Base) set(s state) {
 	b.known = s
 }
 
-// adopt takes over the state in the answer to a search, unless the state has changed since
-// the search began.
+// adopt sets the state from the answer to a search, unless the state has changed since the search
+// began.
 func (b *Base) adopt(s, before state) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,7 +144,7 @@ func (b *Base) adopt(s, before state) {
 	}
 }
 
-// generation is that of a state at a time.
+// generation returns the generation of a state at a time.
 func (b *Base) generation(s state, at time.Time) string {
 	if s.digest != "" && !s.ages {
 		return s.digest
@@ -154,13 +152,12 @@ func (b *Base) generation(s state, at time.Time) string {
 	return b.digest("window", s.digest, strconv.FormatInt(at.Unix()/int64(window.Seconds()), 10))
 }
 
-// digest is a generation of this very store.
+// digest returns a generation that is specific to this store.
 func (b *Base) digest(values ...string) string {
 	return hexDigest(append([]string{version, b.options.Version, apiURL(b.options.BaseURL), b.options.Store}, values...)...)
 }
 
-// hexDigest digests values with their lengths before them, so that no two lists
-// look the same.
+// hexDigest hashes values with their lengths, so that different lists never give the same input.
 func hexDigest(values ...string) string {
 	var out []byte
 	for _, v := range values {

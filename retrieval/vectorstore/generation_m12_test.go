@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A lister is an API that tells the same of a store all along, and lists its files.
+// A lister is an API whose state never changes, and which lists its files.
 type lister struct {
 	total int
 	list  func(after string) string // "" fails
-	asked []string                  // after what
+	asked []string                  // after parameters of the requests
 }
 
 func (l *lister) answer(r *http.Request) string {
@@ -25,7 +25,7 @@ func (l *lister) answer(r *http.Request) string {
 	return fmt.Sprintf(`{"id":"vs","status":"completed","usage_bytes":9,"file_counts":{"completed":%d,"total":%d}}`, l.total, l.total)
 }
 
-// generationOf looks and returns the generation.
+// generation reads the state and returns the generation.
 func (l *lister) generation(t *testing.T, b *Base) string {
 	t.Helper()
 	if err := b.Refresh(t.Context()); err != nil {
@@ -34,8 +34,8 @@ func (l *lister) generation(t *testing.T, b *Base) string {
 	return b.Ref().Generation
 }
 
-// A document that is exchanged for one of equal size, and attributes that change, are
-// another generation: what is cached of the one before is not used again.
+// Replacing a document by one of equal size, or changing attributes, changes the generation, so
+// that cached results are not used again.
 func TestM12ChangesOfEqualSizeShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const whole = `{"data":[%s],"has_more":false,"first_id":"a"}`
@@ -82,7 +82,7 @@ func TestM12ChangesOfEqualSizeShow(t *testing.T) {
 	})
 }
 
-// The list is read to its end, page by page.
+// All pages of the list are read.
 func TestM12ListIsReadToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pages := map[string]string{
@@ -108,8 +108,8 @@ func TestM12ListIsReadToItsEnd(t *testing.T) {
 	})
 }
 
-// What is cached of a store that does not tell all of its files ages out within half a
-// minute; what it does tell shows at once.
+// For a store that does not list all of its files, cached results expire within half a minute;
+// changes that it does report take effect at once.
 func TestM12WhatIsNotListedAges(t *testing.T) {
 	f := func(what string, total, most int, list func(string) string) {
 		t.Helper()
@@ -117,7 +117,7 @@ func TestM12WhatIsNotListedAges(t *testing.T) {
 			l := &lister{total: total, list: list}
 			b := recorded(l.answer)
 			defer b.stop()
-			<-time.After(window - time.Duration(time.Now().UnixNano())%window) // to the beginning of a window
+			<-time.After(window - time.Duration(time.Now().UnixNano())%window) // wait for the beginning of a window
 			first := l.generation(t, b)
 			if len(l.asked) > most {
 				t.Errorf("%s: %d pages were asked for", what, len(l.asked))

@@ -14,8 +14,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// A tape is a transport that answers each request with the next text, and fails
-// where that is "".
+// A tape is a transport that answers each request with the next text, and fails if that is "".
 type tape struct{ next func(r *http.Request) string }
 
 func (p tape) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -26,7 +25,7 @@ func (p tape) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
-// recorded is a base over a tape; nobody looks but by Refresh.
+// recorded returns a base over a tape; its state is read by Refresh only.
 func recorded(next func(*http.Request) string) *Base {
 	b, _ := newBase(Options{
 		Knowledge: "k", Store: "vs", Version: "tags 1", Neutralise: clean, Timeout: time.Second,
@@ -80,12 +79,12 @@ func TestGenerationFollowsTheStore(t *testing.T) {
 	}
 }
 
-// A store that never told anything can be searched, and what is cached of it ages
-// out; so does one that is looked at for the first time later.
+// A store whose state was never read can be searched, and cached results expire; so do those of
+// one whose state is read later.
 func TestGenerationOfASilentStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := recorded(func(*http.Request) string { return "" })
-		<-time.After(window - time.Duration(time.Now().UnixNano())%window) // to the beginning of a window
+		<-time.After(window - time.Duration(time.Now().UnixNano())%window) // wait for the beginning of a window
 		first := b.Ref()
 		<-time.After(window - time.Nanosecond)
 		if b.Ref() != first || len(first.Generation) != 64 {
@@ -98,7 +97,7 @@ func TestGenerationOfASilentStore(t *testing.T) {
 	})
 }
 
-// The store is looked at on opening and then every half minute, until Close.
+// The state is read on opening and then every half minute, until Close.
 func TestLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks []time.Duration
@@ -124,7 +123,7 @@ func TestLooks(t *testing.T) {
 	})
 }
 
-// The answer to a search tells of a change at once, unless a newer one is known.
+// The answer to a search updates the generation at once, unless a newer one is known.
 func TestSearchTellsOfAChange(t *testing.T) {
 	now := "0a"
 	during := func() {}

@@ -23,8 +23,8 @@ type fake struct {
 	hangs    func(r *http.Request) bool
 	takes    time.Duration
 	status   int
-	open     int // requests under way
-	most     int // at a time
+	open     int // running requests
+	most     int // maximum of open
 	searches int
 }
 
@@ -34,10 +34,10 @@ func (f *fake) set(change func()) {
 	change()
 }
 
-// answers makes it answer with a status, or refuse connections where that is negative.
+// answers makes it answer with a status, or refuse connections if that is negative.
 func (f *fake) answers(status int) { f.set(func() { f.status = status }) }
 
-// counts are the requests under way, the most at a time, and all searches so far.
+// counts returns the running requests, their maximum, and the number of searches so far.
 func (f *fake) counts() (open, most, searches int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +77,7 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
-// asking is a base over a fake whose store nobody looks after.
+// asking returns a base over a fake, without reading of the state in the background.
 func asking(t *testing.T) (*Base, *fake) {
 	t.Helper()
 	f := &fake{}
@@ -91,16 +91,15 @@ func asking(t *testing.T) (*Base, *fake) {
 	return b, f
 }
 
-// search asks as a flight of the cache does: for as long as a call may take.
+// search searches like a cache: without a deadline of its own.
 func search(b *Base) (retrieval.Result, error) {
 	return b.Retrieve(context.Background(), retrieval.Query{Text: "leave"})
 }
 
 func hangAll(*http.Request) bool { return true }
 
-// Whatever the rate of questions, a store that hangs costs so many calls and no more;
-// after a second of it nobody waits, and it is used again within two seconds of being
-// back.
+// Whatever the rate of questions, a store that hangs gets a limited number of calls; after a
+// second nobody waits for it, and it is used again within two seconds of its recovery.
 func TestM12HangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, f := asking(t)
@@ -127,7 +126,7 @@ func TestM12HangingStore(t *testing.T) {
 			}
 		}
 		start := time.Now()
-		for time.Since(start) < 1100*time.Millisecond { // a thousand questions a second
+		for time.Since(start) < 1100*time.Millisecond { // about a thousand questions a second
 			go ask()
 			<-time.After(time.Millisecond)
 		}
@@ -161,12 +160,12 @@ func TestM12HangingStore(t *testing.T) {
 		if took := time.Since(back); took > 2*time.Second || b.Skips() || b.Trouble() != nil {
 			t.Errorf("used again after %v, skips %v, trouble %q", took, b.Skips(), b.Trouble())
 		}
-		for range 2 * services.MaxCalls { // all of them are free again
+		for range 2 * services.MaxCalls { // all places are free again
 			if _, err := search(b); err != nil {
 				t.Fatal(err)
 			}
 		}
-		<-time.After(DefaultTimeout) // what hung ends
+		<-time.After(DefaultTimeout) // hanging calls time out
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
@@ -176,7 +175,7 @@ func TestM12HangingStore(t *testing.T) {
 	})
 }
 
-// Of a store that tells its state and does not search, one search at a time finds out.
+// A store that reports its state but does not answer searches gets one trial search at a time.
 func TestM12StoreThatDoesNotSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, f := asking(t)
@@ -186,7 +185,7 @@ func TestM12StoreThatDoesNotSearch(t *testing.T) {
 			go func() { _, _ = search(b) }()
 			<-time.After(10 * time.Millisecond)
 		}
-		if _, _, n := f.counts(); n > services.MaxCalls+20 { // and then about one a second
+		if _, _, n := f.counts(); n > services.MaxCalls+20 { // then about one a second
 			t.Errorf("%d searches in 20 s", n)
 		}
 		f.set(func() { f.hangs = nil })
@@ -194,7 +193,7 @@ func TestM12StoreThatDoesNotSearch(t *testing.T) {
 		for _, err := search(b); err != nil; _, err = search(b) {
 			<-time.After(time.Millisecond)
 		}
-		if took := time.Since(back); took > 3*time.Second { // the last search had to be given up
+		if took := time.Since(back); took > 3*time.Second { // the last trial search must time out first
 			t.Errorf("used again after %v", took)
 		}
 		<-time.After(DefaultTimeout)
@@ -202,8 +201,8 @@ func TestM12StoreThatDoesNotSearch(t *testing.T) {
 	})
 }
 
-// Five failures in a row open the breaker, and so do three over a second; fewer, and
-// what is no failure, do not.
+// Five failures in a row open the breaker, and so do three over a second; fewer failures, and
+// other outcomes, do not.
 func TestM12WhatOpensTheBreaker(t *testing.T) {
 	f := func(what string, opens bool, run func(b *Base, f *fake)) {
 		t.Helper()
@@ -270,12 +269,12 @@ func TestM12WhatOpensTheBreaker(t *testing.T) {
 	})
 }
 
-// A store that is slow and answers is used: late answers are kept for who asks next.
+// A store that is slow but answers is used: late answers are cached for the next request.
 func TestM12SlowStoreIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, f := asking(t)
 		f.set(func() { f.takes = 2 * time.Second })
-		if _, err := search(b); err != nil { // alone: it takes three to open
+		if _, err := search(b); err != nil { // alone: three failures are needed to open
 			t.Fatal(err)
 		}
 		for range 5 {
@@ -293,7 +292,7 @@ func TestM12SlowStoreIsUsed(t *testing.T) {
 	})
 }
 
-// A base that is closed while its store is down leaves nobody behind.
+// Closing a base while its store is down leaves no goroutine behind.
 func TestM12CloseWhileDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, f := asking(t)

@@ -34,7 +34,7 @@ func neutralise(text string) string {
 	return clean
 }
 
-// open returns a base over an API, closed at the test's end.
+// open returns a base over an API; it is closed when the test ends.
 func open(t *testing.T, api string, change func(*vectorstore.Options)) *vectorstore.Base {
 	t.Helper()
 	u, err := url.Parse(api)
@@ -50,7 +50,7 @@ func open(t *testing.T, api string, change func(*vectorstore.Options)) *vectorst
 	return b
 }
 
-// A service is an API that can be broken.
+// A service is an API that a test can break.
 type service struct {
 	*httptest.Server
 	next http.Handler
@@ -89,7 +89,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case retrievaltest.Down:
 		panic(http.ErrAbortHandler)
 	case retrievaltest.Slow:
-		// The server notices a client that left only once the body has been read.
+		// The server notices that a client has left only once the body has been read.
 		_, _ = r.Body.Read(make([]byte, 1<<16))
 		_, _ = r.Body.Read(make([]byte, 1))
 		<-r.Context().Done()
@@ -102,8 +102,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A stub is an API as OpenAI's that holds whole documents and scores them by how
-// many words of the question they have.
+// A stub is an API like OpenAI's, with whole documents that are scored by the number of words that
+// they share with the question.
 type stub []retrievaltest.Document
 
 func words(text string) map[string]bool {

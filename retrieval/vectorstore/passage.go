@@ -15,20 +15,20 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// How much of a document is read.
+// Limits of reading a document.
 const (
-	maxPages = 4       // of its content
-	maxPart  = 4 << 10 // bytes; longer parts are cut
+	maxPages = 4       // of content
+	maxPart  = 4 << 10 // bytes; longer parts are split
 )
 
 // unread says that a store can only be searched.
 const unread = "does not give the texts of its files; they can be searched, and not be read"
 
-// Passage reads on in a document: it is a retrieval.Reader. The chunks of a document are the
-// parts in which the store gives its content, long ones cut: those of a Sidenote are its chunks,
-// those of other stores need not be what their searches find.
+// Passage implements retrieval.Reader. The chunks of a document are the parts of its content as
+// the store returns them, split if long: those of a Sidenote are its chunks, those of other stores
+// may differ from what their searches find.
 //
-// The document's attributes are read, and compared with the filter, each time before its text.
+// Before each read, the document's attributes are fetched and compared with the filter.
 func (b *Base) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
 	missing := fmt.Errorf("%s/%s#%d: %w", p.Knowledge, p.Doc, p.First, retrieval.ErrNoHit)
 	if !slices.ContainsFunc(q.Bases, func(ref retrieval.Ref) bool { return ref.Knowledge == b.options.Knowledge }) || p.Knowledge != b.options.Knowledge || !segment(p.Doc) {
@@ -61,8 +61,8 @@ func (b *Base) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passa
 	return list, nil
 }
 
-// segment tells whether an id is one segment of a path, and stays so where something on the way
-// decodes it: what a model asks for must not lead elsewhere with our key.
+// segment reports whether an id is a single path segment, even if it is decoded on the way: an id
+// from a model must not lead to another resource with our key.
 func segment(id string) bool {
 	decoded, err := url.PathUnescape(id)
 	if err != nil {
@@ -78,24 +78,24 @@ func segment(id string) bool {
 	return id != "" && len(id) <= maxID && id == strings.Map(visible, id)
 }
 
-// unreadable is the error of a read that failed with err: missing, where there is no such file.
+// unreadable returns the error of a read that failed with err: missing if there is no such file.
 func (b *Base) unreadable(err, missing error) error {
 	if status, ok := errors.AsType[*services.StatusError](err); ok {
 		switch status.Status {
 		case http.StatusMethodNotAllowed, http.StatusNotImplemented:
 			b.health.Cannot(unread)
 			return missing
-		case http.StatusNotFound, http.StatusBadRequest, http.StatusUnprocessableEntity: // no id of a file there
+		case http.StatusNotFound, http.StatusBadRequest, http.StatusUnprocessableEntity: // not a file id
 			return missing
 		}
 	}
-	if !errors.Is(err, services.ErrDown) && !errors.Is(err, services.ErrBusy) { // else nothing was asked
+	if !errors.Is(err, services.ErrDown) && !errors.Is(err, services.ErrBusy) { // else nothing was sent
 		b.health.Called(err)
 	}
 	return fmt.Errorf("read vector store %s: %w: %w", b.options.Store, retrieval.ErrUnavailable, err)
 }
 
-// A file is what a store tells of a document.
+// A file is the metadata of a document.
 type file struct {
 	ID string `json:"id"`
 	result
@@ -113,10 +113,10 @@ func (a api) about(ctx context.Context, doc string) (f file, err error) {
 type part struct {
 	Type    string `json:"type"`
 	Text    string `json:"text"`
-	Section string `json:"sidenote_section"` // of a Sidenote: the heading path
+	Section string `json:"sidenote_section"` // from a Sidenote: the heading path
 }
 
-// parts returns the first parts of a document, n at most: neutralised, none of them empty.
+// parts returns the first parts of a document, at most n: neutralised and not empty.
 func (a api) parts(ctx context.Context, doc string, n int, neutralise func(string) string) (parts []part, err error) {
 	page := ""
 	for range maxPages {
@@ -126,7 +126,7 @@ func (a api) parts(ctx context.Context, doc string, n int, neutralise func(strin
 		}
 		var content struct {
 			Data     []part `json:"data"`
-			Content  []part `json:"content"` // in its place, where an API has the first form of OpenAI's
+			Content  []part `json:"content"` // instead of Data, in OpenAI's first version
 			HasMore  bool   `json:"has_more"`
 			NextPage string `json:"next_page"`
 		}
@@ -153,7 +153,7 @@ func (a api) parts(ctx context.Context, doc string, n int, neutralise func(strin
 	return parts, nil
 }
 
-// pieces cuts a text where it is long: between paragraphs, lines, sentences or words.
+// pieces splits a long text between paragraphs, lines, sentences or words.
 func pieces(text string) (list []string) {
 	for len(text) > maxPart {
 		end := 0

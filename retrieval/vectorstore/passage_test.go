@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/vectorstore"
 )
 
-// filing is an API with some files, by their paths as they are sent; others are not found.
+// filing is an API with some files, by their escaped paths; others are not found.
 func filing(answers map[string]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, ok := answers[strings.TrimPrefix(r.RequestURI, "/v1/vector_stores/vs_1")]
@@ -25,14 +25,14 @@ func filing(answers map[string]string) http.HandlerFunc {
 	}
 }
 
-// passageOf is all of a document for those who see what is for everybody.
+// passageOf returns a passage of a document, and the query of a caller who sees public documents.
 func passageOf(doc string, first, end int) (retrieval.Query, retrieval.Passage) {
 	everybody := filter.Filter{Type: filter.Eq, Key: "audience", Value: "all"}
 	return retrieval.Query{Tenant: "t", Bases: []retrieval.Ref{{Knowledge: "legal"}}, Filter: &everybody}, retrieval.Passage{Knowledge: "legal", Doc: doc, First: first, End: end}
 }
 
-// A document is read in the parts of its content, neutralised, with what its attributes tell; page
-// by page, and no further than asked for.
+// A document is read in the parts of its content, neutralised, with name and section from
+// attributes; page by page, and only as far as requested.
 func TestPassage(t *testing.T) {
 	s := newService(t, filing(map[string]string{
 		"/files/file-1":                     `{"id":"file-1","attributes":{"audience":"all","sidenote_name":"Leave\npolicy"}}`,
@@ -77,7 +77,7 @@ func TestPassage(t *testing.T) {
 	}
 }
 
-// Long parts are cut where they can be, and nothing of them is lost.
+// Long parts are split at suitable places, and nothing is lost.
 func TestPassageOfLongParts(t *testing.T) {
 	whole := strings.Repeat(strings.Repeat("word ", 500)+"\n\n", 4) + strings.Repeat("é", 5000)
 	text, err := json.Marshal(whole)
@@ -100,7 +100,8 @@ func TestPassageOfLongParts(t *testing.T) {
 	}
 }
 
-// What the caller may not see is not there, its text is not asked for, and no id leads elsewhere.
+// Documents that the caller may not see are not found, their text is not requested, and no id
+// leads elsewhere.
 func TestPassageHidden(t *testing.T) {
 	s := newService(t, filing(map[string]string{
 		"/files/secret":         `{"id":"secret","attributes":{"audience":"board"}}`,
@@ -136,7 +137,8 @@ func TestPassageHidden(t *testing.T) {
 	}
 }
 
-// A store that fails is not one that lacks the file, and one that only searches is told once.
+// A store that fails is distinguished from one without the file, and one that can only be searched
+// is reported once.
 func TestPassageFaults(t *testing.T) {
 	const secret = "sk-canary"
 	huge := `{"data":[{"type":"text","text":"` + strings.Repeat("x", 9<<20) + `"}]}`

@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// apiURL is where the API of a store begins, up to /v1.
+// apiURL returns the base URL of the API, including /v1.
 func apiURL(base *url.URL) string {
 	text := strings.TrimSuffix(base.String(), "/")
 	if !strings.HasSuffix(text, "/v1") {
@@ -23,7 +23,7 @@ func apiURL(base *url.URL) string {
 	return text
 }
 
-// An api sends the requests that this package knows.
+// An api sends the requests of this package.
 type api struct {
 	*services.Remote
 	path string // of the store, escaped
@@ -51,7 +51,7 @@ func (a api) state(ctx context.Context) ([]byte, error) {
 	return a.Ask(ctx, http.MethodGet, a.path, nil)
 }
 
-// files returns a page of the store's files after one of them; "" is the first page.
+// files returns the page of the store's files after the given one; "" is the first page.
 func (a api) files(ctx context.Context, after string) ([]byte, error) {
 	query := url.Values{"limit": {strconv.Itoa(filesOfPage)}}
 	if after != "" {
@@ -60,7 +60,7 @@ func (a api) files(ctx context.Context, after string) ([]byte, error) {
 	return a.Ask(ctx, http.MethodGet, a.path+"/files?"+query.Encode(), nil)
 }
 
-// file returns what the store tells of one of its files.
+// file returns the metadata of a file.
 func (a api) file(ctx context.Context, id string) ([]byte, error) {
 	return a.Call(ctx, http.MethodGet, a.path+"/files/"+url.PathEscape(id), nil)
 }
@@ -74,13 +74,13 @@ func (a api) content(ctx context.Context, id, page string) ([]byte, error) {
 	return a.Call(ctx, http.MethodGet, path, nil)
 }
 
-// badRequest tells that an API takes no such request.
+// badRequest reports whether an API does not accept a request.
 func badRequest(err error) bool {
 	var e *services.StatusError
 	return errors.As(err, &e) && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
 }
 
-// What an API cannot do with filters.
+// Limitations of an API regarding filters.
 const (
 	strays  = "does not keep to filters, or tells no attributes; what a filter does not choose by them is not used"
 	refuses = "does not take a filter that it was asked under; a search under it finds nothing"

@@ -1,12 +1,11 @@
-// Package vectorstore is the engine for knowledge that is kept elsewhere: it asks
-// an API in the shape of OpenAI's vector stores, which OpenAI, LiteLLM and a
-// central Sidenote have. From a Sidenote it gets the same sources as a search there,
-// with scores and floor; from any other API scores are 0 to 1 as they come, and there is no
-// floor.
+// Package vectorstore is the engine for external knowledge bases: it searches an API in the shape
+// of OpenAI's vector stores, which OpenAI, LiteLLM and a central Sidenote offer. From a Sidenote
+// it gets the same sources as a search there, with scores and floor; from any other API scores
+// from 0 to 1 are used unchanged, and there is no floor.
 //
-// It trusts no answer: answers are bounded and checked against the filter that was sent,
-// texts neutralised, scores finite, redirects not followed. Whatever is wrong is an error
-// that wraps retrieval.ErrUnavailable, and no call takes longer than its deadline.
+// Answers are untrusted: they are limited in size and checked against the filter that was sent,
+// texts are neutralised, scores must be finite, and redirects are not followed. Any failure is an
+// error that wraps retrieval.ErrUnavailable, and no call takes longer than its deadline.
 package vectorstore
 
 import (
@@ -28,43 +27,42 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// DefaultTimeout is what the zero value of Options.Timeout means.
+// DefaultTimeout is used if Options.Timeout is 0.
 const DefaultTimeout = 10 * time.Second
 
-// lookEvery is the time between two looks at a store's state.
+// lookEvery is the interval between two reads of a store's state.
 const lookEvery = 30 * time.Second
 
-// maxResults is how many the interface gives at most.
+// maxResults is the API's maximum number of results.
 const maxResults = 50
 
-// Options say which store a Base asks, and how. Knowledge, Store, BaseURL and
-// Neutralise are required.
+// Options configure a Base. Knowledge, Store, BaseURL and Neutralise are required.
 type Options struct {
-	Knowledge string        // id of the base here, [a-z0-9_-]{1,64}
-	Store     string        // id of the store there
-	BaseURL   *url.URL      // where the API begins; a missing /v1 is added
+	Knowledge string        // id of the base in Sidenote, [a-z0-9_-]{1,64}
+	Store     string        // id of the store in the API
+	BaseURL   *url.URL      // of the API; a missing /v1 is added
 	Key       func() string // the API key; nil or "" sends none
 
-	// Dial and TLS are those of services.RemoteOptions.
+	// Dial and TLS are as in services.RemoteOptions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config
 
-	// Neutralise changes everything in a text that looks like Sidenote's own tags, so that
-	// it is none. Version names how, and is part of the generation: replicas that neutralise
-	// differently must not share results.
+	// Neutralise defuses everything in a text that looks like Sidenote's own tags. Version
+	// identifies it, and is part of the generation: replicas that neutralise differently must not
+	// share results.
 	Neutralise func(text string) string
 	Version    string
 
-	Timeout time.Duration // of a call whose context leaves it longer
+	Timeout time.Duration // of a call, unless its context ends earlier
 
-	// Looked is called with the number of files and bytes in the store each time its state
-	// was read. Changed is called when something stops working, with a line that says what,
-	// and when it works again. Both may be nil, and may be called concurrently.
+	// Looked is called with the number of files and bytes in the store each time its state was
+	// read. Changed is called with a line when something stops working, and when it works again.
+	// Both may be nil, and may be called concurrently.
 	Looked  func(files int, bytes int64)
 	Changed func(line string, bad bool)
 }
 
-// A Base is a knowledge base in a store elsewhere.
+// A Base is a knowledge base in an external store.
 type Base struct {
 	options Options
 	api     api
@@ -73,14 +71,14 @@ type Base struct {
 	mu    sync.Mutex
 	known state // of the store
 
-	asked func()        // after the first look
+	asked func()        // called after the first read of the state
 	first chan struct{} // closed by asked
 	stop  context.CancelFunc
-	ended chan struct{} // closed when nobody looks any more
+	ended chan struct{} // closed when look has ended
 }
 
-// Open returns the base and begins to read the state of its store. It does not wait for
-// that: the base can be searched before. Call Close when done with it.
+// Open returns the base and starts reading the state of its store in the background; the base can
+// be searched at once. Call Close when done with it.
 func Open(o Options) *Base {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	b, ctx := newBase(o)
@@ -88,7 +86,7 @@ func Open(o Options) *Base {
 	return b
 }
 
-// newBase returns a base whose store's state is not read yet; ctx ends with the base.
+// newBase returns a base whose state has not been read yet; ctx ends when the base is closed.
 func newBase(o Options) (b *Base, ctx context.Context) {
 	ctx, stop := context.WithCancel(context.Background())
 	b = &Base{options: o, first: make(chan struct{}), stop: stop, ended: make(chan struct{})}
@@ -102,7 +100,7 @@ func newBase(o Options) (b *Base, ctx context.Context) {
 	return b, ctx
 }
 
-// Close ends the reading of the state, and closes idle connections.
+// Close stops reading the state, and closes idle connections.
 func (b *Base) Close() error {
 	b.stop()
 	<-b.ended
@@ -110,28 +108,27 @@ func (b *Base) Close() error {
 	return nil
 }
 
-// Asked is closed when the state of the store was read once, or that failed.
+// Asked returns a channel that is closed after the first attempt to read the store's state.
 func (b *Base) Asked() <-chan struct{} { return b.first }
 
-// Trouble says in one line what does not work at present; nil is all well.
+// Trouble returns what does not work at present, a line each; nil if all is well.
 func (b *Base) Trouble() []string { return b.health.Lines() }
 
 // Answered reports whether the store has ever answered.
 func (b *Base) Answered() bool { return b.health.Answered() }
 
-// Skips tells whether searches are skipped because the store does not answer.
+// Skips reports whether searches are skipped because the store does not answer.
 func (b *Base) Skips() bool { return b.api.Skips() }
 
-// Ref returns the base's id and present generation; see generation.go.
+// Ref returns the base's id and current generation; see generation.go.
 func (b *Base) Ref() retrieval.Ref { return b.ref(b.state()) }
 
 func (b *Base) ref(s state) retrieval.Ref {
 	return retrieval.Ref{Knowledge: b.options.Knowledge, Generation: b.generation(s, time.Now())}
 }
 
-// Retrieve asks the store for the best q.Settings.NumCandidates chunks, at most 50.
-// The interface knows no weights: the turns of q.Previous are part of the question, in the
-// order in which they were said.
+// Retrieve searches the store for the best q.Settings.NumCandidates chunks, at most 50. The API
+// has no weights, so the turns of q.Previous become part of the question, oldest first.
 func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	start, before := time.Now(), b.state()
 	res := retrieval.Result{Bases: []retrieval.Ref{b.ref(before)}, Cache: retrieval.CacheOff}
@@ -169,20 +166,20 @@ func (b *Base) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Resul
 	return res, nil
 }
 
-// search asks once, and notes in health what the outcome says about the store.
+// search makes one search, and records in health what the outcome says about the store.
 func (b *Base) search(ctx context.Context, text string, limit int, filter *filter.Filter) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.options.Timeout)
 	defer cancel()
 	body, err := b.api.search(ctx, text, limit, filter)
 	var f found
 	if errors.Is(err, services.ErrDown) || errors.Is(err, services.ErrBusy) {
-		return f, err // nothing was asked
+		return f, err // nothing was sent
 	}
 	if err == nil {
 		f, err = decodePage(body, limit, filter, b.options.Neutralise)
 	}
 	if filter != nil && badRequest(err) {
-		b.health.Cannot(refuses) // which says nothing of other searches
+		b.health.Cannot(refuses) // says nothing about other searches
 		return f, err
 	}
 	b.health.Called(err)
@@ -192,8 +189,8 @@ func (b *Base) search(ctx context.Context, text string, limit int, filter *filte
 	return f, err
 }
 
-// question is what is asked for a query: "" where it holds neither letters nor
-// digits, whatever was said before it.
+// question returns the text to search for; "" if q.Text has neither letters nor digits, whatever
+// was said before.
 func question(q retrieval.Query) string {
 	if !strings.ContainsFunc(q.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
 		return ""

@@ -16,7 +16,7 @@ import (
 	"sidenote/retrieval/vectorstore"
 )
 
-// answering is an API that answers each search with status and body.
+// answering is an API that answers each search with status, media type and body.
 func answering(status int, kind, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
@@ -25,8 +25,7 @@ func answering(status int, kind, body string) http.HandlerFunc {
 	}
 }
 
-// Whatever comes instead of an answer is an error that says what, in few words and
-// none of a stranger's.
+// A bad answer is an error that says what is wrong, briefly and without text from the API.
 func TestFaults(t *testing.T) {
 	const secret = "sk-canary"
 	canary := newService(t, stub(retrievaltest.Documents()))
@@ -94,8 +93,8 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// The key goes to the API's own address, on every request, and the question as it
-// is asked.
+// The key is sent to the API's own address, with every request, and the question is sent
+// unchanged.
 func TestRequest(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
@@ -141,7 +140,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// A search leaves by the deadline, and by its own where there is none.
+// A search ends by its deadline, and by the default timeout without one.
 func TestDeadline(t *testing.T) {
 	s := newService(t, nil)
 	s.Break(retrievaltest.Slow)
@@ -164,8 +163,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// Trouble is told once, and once when it is over; searches that work outweigh a
-// store that does not tell its state.
+// Trouble is reported once, and once when it is over; successful searches outweigh a store that
+// does not report its state.
 func TestTrouble(t *testing.T) {
 	docs := stub(retrievaltest.Documents())
 	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

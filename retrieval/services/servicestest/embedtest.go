@@ -1,5 +1,5 @@
-// Package embedtest is a service that turns texts into vectors, for tests: POST /v1/embeddings
-// with vectors that depend on the words of a text alone.
+// Package servicestest is a fake embedding service for tests: POST /v1/embeddings with vectors
+// that depend only on the words of a text.
 package servicestest
 
 import (
@@ -17,11 +17,11 @@ import (
 	"unicode"
 )
 
-// Dimensions is how many numbers a vector has unless a request asks for another number.
+// Dimensions is the length of vectors unless a request asks for another.
 const Dimensions = 64
 
-// Vector returns the vector of a text: the sum of a direction for each of its words, so that
-// texts are the more alike the more words they share.
+// Vector returns the vector of a text: the sum of a direction for each word, so that texts are
+// more similar the more words they share.
 func Vector(text string, dimensions int) []float32 {
 	v := make([]float32, dimensions)
 	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -33,19 +33,19 @@ func Vector(text string, dimensions int) []float32 {
 		}
 	}
 	if len(v) > 0 && v[0] == 0 {
-		v[0] = 1 // of a text without words
+		v[0] = 1 // a text without words
 	}
 	return v
 }
 
-// A Request is what a service is asked.
+// A Request is a request to the service.
 type Request struct {
 	Model      string   `json:"model"`
 	Input      []string `json:"input"`
 	Encoding   string   `json:"encoding_format"`
 	Dimensions int      `json:"dimensions"`
 
-	Key string `json:"-"` // the bearer
+	Key string `json:"-"` // bearer token
 }
 
 // A Datum is the vector of one input in an Answer.
@@ -55,7 +55,7 @@ type Datum struct {
 	Embedding any    `json:"embedding"`
 }
 
-// An Answer is what a service answers.
+// An Answer is the answer of the service.
 type Answer struct {
 	Object string  `json:"object"`
 	Data   []Datum `json:"data"`
@@ -66,7 +66,7 @@ type Answer struct {
 	} `json:"usage"`
 }
 
-// AnswerTo returns the right answer to a request. A word is a token.
+// AnswerTo returns the correct answer to a request. A word counts as a token.
 func AnswerTo(r Request) Answer {
 	a := Answer{Object: "list", Model: r.Model}
 	n := r.Dimensions
@@ -87,7 +87,7 @@ func AnswerTo(r Request) Answer {
 	return a
 }
 
-// Packed is a vector in base64.
+// Packed returns a vector in base64.
 func Packed(v []float32) string {
 	raw := make([]byte, 0, 4*len(v))
 	for _, x := range v {
@@ -99,19 +99,19 @@ func Packed(v []float32) string {
 // A Fault answers a request in place of the service.
 type Fault func(w http.ResponseWriter, r Request)
 
-// A Service is a service, as a handler of requests.
+// A Service is the service as an http.Handler.
 type Service struct {
-	URL string // where it listens, up to and with /v1; "" if it does not
+	URL string // base URL, including /v1; "" if it does not listen
 
 	mu    sync.Mutex
 	asked []Request
 	fault func(n int, r Request) Fault
 }
 
-// New returns a service that does not listen.
+// New returns a Service that does not listen.
 func New() *Service { return &Service{} }
 
-// Start starts a service that ends with the test.
+// Start starts a Service that stops when the test ends.
 func Start(t testing.TB) *Service {
 	t.Helper()
 	s := New()
@@ -121,8 +121,8 @@ func Start(t testing.TB) *Service {
 	return s
 }
 
-// Break has requests answered by what fault returns for them, which are numbered from 1 on from
-// now; those for which it returns nil are answered rightly.
+// Break makes the Service answer requests with the Fault that fault returns, or correctly if it
+// returns nil. n counts the requests from this call on, starting at 1.
 func (s *Service) Break(fault func(n int, r Request) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Service) Asked() []Request {
 	return append([]Request{}, s.asked...)
 }
 
-// Inputs returns the inputs of those, in their order.
+// Inputs returns the inputs of the requests that Asked returns, in order.
 func (s *Service) Inputs() (inputs []string) {
 	for _, r := range s.Asked() {
 		inputs = append(inputs, r.Input...)
@@ -144,7 +144,7 @@ func (s *Service) Inputs() (inputs []string) {
 	return inputs
 }
 
-// ServeHTTP answers a request.
+// ServeHTTP implements http.Handler.
 func (s *Service) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.URL.Path != "/v1/embeddings" || req.Method != http.MethodPost {
 		http.NotFound(w, req)
@@ -174,7 +174,7 @@ func Write(w http.ResponseWriter, a Answer) {
 	_ = json.NewEncoder(w).Encode(a)
 }
 
-// Status returns the Fault of an answer that is an error. after is its Retry-After, "" for none.
+// Status returns a Fault that answers with an error. after is its Retry-After header, "" for none.
 func Status(code int, after string) Fault {
 	return func(w http.ResponseWriter, _ Request) {
 		if after != "" {

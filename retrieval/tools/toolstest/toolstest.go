@@ -1,4 +1,4 @@
-// Package toolstest makes knowledge for tests of tools: small bases, wired as requests are.
+// Package toolstest sets up small knowledge bases for tests of tools, wired as for requests.
 package toolstest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// Open returns what answers from bases, wired as requests are, and a caller who may see what is
-// for all.
+// Open returns a Knowledge of bases, wired as for requests, and the query of a caller who sees all
+// documents except those for the board.
 func Open(t testing.TB, bases map[string][]chunk.Document) (*tools.Knowledge, retrieval.Query) {
 	t.Helper()
 	all, err := filter.Parse([]byte(`{"type":"ne","key":"audience","value":"board"}`))
@@ -55,7 +55,8 @@ func Open(t testing.TB, bases map[string][]chunk.Document) (*tools.Knowledge, re
 	return &tools.Knowledge{Retriever: prepare, Reader: group, Terms: analysis.Terms}, as
 }
 
-// Staff is a base of four documents, one of them not for everybody.
+// Staff returns the documents of knowledgetest.Handbook and two more, one of them for the board
+// only.
 func Staff() []chunk.Document {
 	var docs []chunk.Document
 	for id, text := range knowledgetest.Handbook() {
