@@ -11,50 +11,48 @@ import (
 	"sidenote/retrieval"
 )
 
-// What a CodecStore did to a value, in this order.
+// Flags for the steps that a CodecStore applied to a value, in this order.
 const (
 	flagCompressed byte = 1 << iota // zstd
 	flagEncrypted                   // AES-256-GCM
 )
 
 const (
-	// maxPlain is the largest value before encoding, and so after decoding.
+	// maxPlain limits values before encoding, and so after decoding.
 	maxPlain = 8 << 20
-	// maxAdded is the most that encryption, the length and the checksum add.
+	// maxAdded is the most that encryption, length and checksum add.
 	maxAdded  = 128
 	maxStored = maxPlain + maxAdded
-	// minCompressed is the least body that is compressed. Compression saves 220 of 512
-	// bytes of English, but of 256 only some 100, which is less than the store's
-	// overhead for an entry.
+	// minCompressed is the smallest body that is compressed. Compression saves 220 of 512 bytes of
+	// English, but only some 100 of 256, which is less than the store's overhead per entry.
 	minCompressed = 512
-	// minSaved says that compression must save this part (an eighth) of a body: less is
-	// not worth decompressing at every hit.
+	// minSaved: compression must save at least 1/minSaved of a body, since less is not worth
+	// decompressing at every hit.
 	minSaved = 8
-	// maxInflation is how many times its compressed size a body may have. Text stays
-	// far below it. It makes the memory that decoding allocates depend on the bytes
-	// present rather than on the length they claim.
+	// maxInflation limits the ratio of a body to its compressed form. Text stays far below it. So
+	// the memory allocated for decoding depends on the bytes present, not on the length they
+	// claim.
 	maxInflation = 256
-	// compressionWindow is how far back the compressor looks. Values are rarely larger, and each
+	// compressionWindow is the window of the compressor. Values are rarely larger, and each
 	// encoder takes a few times as much memory.
 	compressionWindow = 256 << 10
 )
 
-// A CodecStore is a Store that compresses values where that saves enough and, with Keys,
-// encrypts them. It is meant for a remote store, to which every byte is sent and which
-// others may read. Its callers see plain values, as Encode makes them; Next keeps
+// A CodecStore is a Store that compresses values where that saves enough and, with Keys, encrypts
+// them. It is meant for a remote store, which costs traffic for every byte and which others may
+// read. Its callers see plain values, as made by Encode; the next store gets
 //
 //	the head of the plain value, with flags
 //	id of the key, if encrypted (uvarint length, bytes)
 //	body (uint32 length, bytes)
 //	CRC-32C of everything before
 //
-// A compressed body is the plain body's length (uvarint) and a zstd frame. An encrypted
-// body is nonce, ciphertext and tag of the compressed or plain one, authenticated
-// together with the flags, digest, tenant and key id before it, so that none of these
-// can be exchanged.
+// A compressed body is the plain body's length (uvarint) and a zstd frame. An encrypted body is
+// the nonce, ciphertext and tag of the compressed or plain body. Flags, digest, tenant and key id
+// are authenticated with it, so that none of them can be exchanged.
 //
-// Everything malformed is a Mismatch. With Keys, so is everything not encrypted with
-// one of them.
+// Anything malformed is a Mismatch. With Keys, so is everything that is not encrypted with one of
+// them.
 type CodecStore struct {
 	next    Store
 	keys    *Keys
@@ -62,20 +60,19 @@ type CodecStore struct {
 	decoder *zstd.Decoder
 }
 
-// NewCodecStore returns a CodecStore that keeps its values in next. With keys of nil it does
-// not encrypt.
+// NewCodecStore returns a CodecStore in front of next. If keys is nil, it does not encrypt.
 func NewCodecStore(next Store, keys *Keys) *CodecStore {
 	if keys != nil && keys.ring == nil {
 		panic("BUG: keys that ParseKeys has not made")
 	}
-	// Both run in the caller's goroutine, as many at a time as there are processors.
+	// Both run in the caller's goroutine, with at most one call per processor.
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderCRC(false), zstd.WithWindowSize(compressionWindow), zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic("BUG: zstd encoder: " + err.Error())
 	}
 	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxPlain),
-		zstd.WithDecodeAllCapLimit(true)) // it fails rather than grow the buffer it is given
+		zstd.WithDecodeAllCapLimit(true)) // fails instead of growing the given buffer
 	if err != nil {
 		panic("BUG: zstd decoder: " + err.Error())
 	}
@@ -91,7 +88,7 @@ func (p *CodecStore) Get(ctx context.Context, key string) ([]byte, error) {
 	return p.decode(stored)
 }
 
-// Set encodes and keeps val, which must be a plain value.
+// Set encodes and stores val, which must be a plain value.
 func (p *CodecStore) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
 	encoded, err := p.encode(val)
 	if err != nil {
@@ -146,7 +143,7 @@ func (p *CodecStore) compress(body []byte) []byte {
 	return b
 }
 
-// decode returns the plain value of stored. Its error is a Mismatch.
+// decode returns the plain form of stored. Its error is a Mismatch.
 func (p *CodecStore) decode(stored []byte) ([]byte, error) {
 	if len(stored) > maxStored {
 		return nil, MismatchSize
@@ -184,7 +181,7 @@ func (p *CodecStore) decode(stored []byte) ([]byte, error) {
 	if err != nil || len(text) != length {
 		return nil, MismatchBody
 	}
-	return finish(append(b, text...), bodyAt), nil // DecodeAll wrote it into b, so append copies it to itself
+	return finish(append(b, text...), bodyAt), nil // DecodeAll wrote it into b, so append copies it onto itself
 }
 
 // decrypt returns the decrypted body of e, the envelope of stored.
@@ -211,8 +208,7 @@ func (p *CodecStore) decrypt(stored []byte, e envelope) ([]byte, error) {
 	return body, nil
 }
 
-// frameIn returns the zstd frame of a compressed body, and the length that it claims to
-// have decompressed.
+// frameIn returns the zstd frame of a compressed body, and its claimed decompressed length.
 func frameIn(body []byte) (frame []byte, length int, err error) {
 	n, width := binary.Uvarint(body)
 	if width <= 0 || n > maxPlain || n > maxInflation*uint64(len(body)-width) {

@@ -45,8 +45,8 @@ func TestCodecStoreDamaged(t *testing.T) {
 	}
 }
 
-// A valid checksum proves nothing: with keys any changed byte is detected, and without
-// them nothing breaks.
+// A valid checksum proves nothing: with keys any changed byte is detected, and without them a
+// change is harmless.
 func TestCodecStoreTamperedWith(t *testing.T) {
 	for _, f := range forms(t) {
 		b := newBench(f.keys)
@@ -92,7 +92,7 @@ func TestCodecStoreExchanged(t *testing.T) {
 				t.Errorf("%s: got %v, want %v", f.name, err, want)
 			}
 		}
-		val, err := b.unpack(t, stored) // intact, but asked for under another key
+		val, err := b.unpack(t, stored) // intact, but requested under another key
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestCodecStoreExchanged(t *testing.T) {
 	}
 }
 
-// forge returns body as a value with any flags, encrypted with key 1 if they say so.
+// forge returns body as a value with any flags, encrypted with key 1 if the flags say so.
 func forge(t testing.TB, flags byte, body []byte) []byte {
 	b := bytes.Clone(valueOf(0)[:headSize])
 	b[flagsAt] = flags
@@ -118,7 +118,7 @@ func forge(t testing.TB, flags byte, body []byte) []byte {
 	return cache.Resum(append(b, 0, 0, 0, 0))
 }
 
-// frame returns a zstd frame behind a length, which may be false.
+// frame returns a zstd frame with a length prefix, which may be wrong.
 func frame(t testing.TB, length int, text []byte) []byte {
 	e, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -127,8 +127,7 @@ func frame(t testing.TB, length int, text []byte) []byte {
 	return e.EncodeAll(text, binary.AppendUvarint(nil, uint64(length)))
 }
 
-// bomb returns a frame that does not tell its decompressed size: blocks of 128 KiB,
-// each made of four bytes.
+// bomb returns a frame without its decompressed size: blocks of 128 KiB, each made of four bytes.
 func bomb(length, blocks int) []byte {
 	b := append(binary.AppendUvarint(nil, uint64(length)), 0x28, 0xb5, 0x2f, 0xfd, 0, 0x58)
 	for i := range blocks {
@@ -142,7 +141,7 @@ func bomb(length, blocks int) []byte {
 	return b
 }
 
-// allocated returns how many bytes f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -253,8 +252,8 @@ func TestCodecStoreSetRefuses(t *testing.T) {
 	}
 }
 
-// FuzzUnpack feeds noise, also as the body of intact and of encrypted values, because
-// noise alone would never pass the checksum.
+// FuzzUnpack feeds random bytes, also as the body of intact and of encrypted values, since random
+// bytes alone would never pass the checksum.
 func FuzzUnpack(f *testing.F) {
 	keys := keysOf(f, keyLine("k1", 1))
 	plain, sealed := newBench(nil), newBench(keys)
@@ -293,7 +292,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// keyIn returns the key that a value names.
+// keyIn returns the key stored in a value.
 func keyIn(val []byte) (k cache.Key) {
 	copy(k.Digest[:], val[digestAt:])
 	n, width := binary.Uvarint(val[tenantAt-1:])

@@ -11,13 +11,12 @@ import (
 	"sidenote/cache"
 )
 
-// A text is compressed up to 256 times and not by a byte more, and unpacking accepts as
-// much.
+// A text is compressed by a factor of at most exactly 256, and unpacking accepts the same.
 func TestM31CodecStoreInflation(t *testing.T) {
 	const most, end = 256, 64 << 10
 	b := newBench(nil)
 	same := func(size int) []byte { return bytes.Repeat([]byte("a"), size) }
-	// widthOf is that of the length before a frame.
+	// widthOf returns the width of the length before a frame.
 	widthOf := func(size int) int { return len(binary.AppendUvarint(nil, uint64(size))) }
 
 	size, stored := most, []byte(nil)
@@ -46,7 +45,7 @@ func TestM31CodecStoreInflation(t *testing.T) {
 	}
 }
 
-// A text is kept compressed if that saves an eighth or more.
+// A text is stored compressed if that saves at least an eighth.
 func TestM31CodecStoreSaving(t *testing.T) {
 	b, text := newBench(nil), noise(1000)
 	for len(text) < 2000 {
@@ -63,7 +62,7 @@ func TestM31CodecStoreSaving(t *testing.T) {
 	t.Error("none is compressed")
 }
 
-// Values of the largest size, and of one byte more.
+// Values of the maximum size, and of one byte more.
 func TestM31CodecStoreSizes(t *testing.T) {
 	const maxPlain, maxStored = 8 << 20, 8<<20 + 128
 	b := newBench(nil)

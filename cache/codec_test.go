@@ -57,7 +57,7 @@ func (b *bench) pack(t testing.TB, val []byte) []byte {
 	return b.slot.val
 }
 
-// unpack fails the test if anything but a value or a Mismatch comes back.
+// unpack fails the test if the result is neither a value nor a Mismatch.
 func (b *bench) unpack(t testing.TB, stored []byte) ([]byte, error) {
 	t.Helper()
 	b.slot.val = stored
@@ -74,7 +74,7 @@ func (b *bench) unpack(t testing.TB, stored []byte) ([]byte, error) {
 
 var codecKey = cache.NewKey(cache.Candidates, question("q"))
 
-// prose returns random words, some of them frequent: it compresses like text.
+// prose returns random words, some of them frequent, which compress like text.
 func prose(size int) string {
 	words := strings.Fields(`the of and to in a is that for it as was with be by on not he his but at are this have from or
 		had an they which one you were all her she there would their we him been has when who will no more if out so up
@@ -103,12 +103,12 @@ func valueOf(size int) []byte {
 	})
 }
 
-// A form is a way in which a value can be kept.
+// A form is a stored form of values.
 type form struct {
 	name  string
 	keys  *cache.Keys
 	flags byte
-	value []byte // a plain value that is kept in this form
+	value []byte // a plain value that is stored in this form
 }
 
 func forms(t testing.TB) []form {
@@ -158,8 +158,8 @@ func TestCodecStoreRoundTripOfAnything(t *testing.T) {
 	})
 }
 
-// Only a body that compresses well is kept compressed. One that compresses too well to
-// be text is not: unpacking would have to accept decompression bombs.
+// Only a body that compresses well is stored compressed. One that compresses too well to be text
+// is not, since unpacking would have to accept decompression bombs.
 func TestCodecStoreCompressesWhatPays(t *testing.T) {
 	noise, b := string(noise(4000)), newBench(nil)
 	for name, c := range map[string]struct {
@@ -187,7 +187,7 @@ func TestCodecStoreCompressesWhatPays(t *testing.T) {
 	}
 }
 
-// Next's errors and arguments pass unchanged.
+// Errors and arguments of the next store are passed on unchanged.
 func TestCodecStorePassesOn(t *testing.T) {
 	broken := errors.New("broken")
 	p := cache.NewCodecStore(cachetest.Faulty{Before: func(context.Context, cachetest.Op, string) error { return broken }}, nil)
@@ -238,8 +238,8 @@ func TestCodecStoreConcurrent(t *testing.T) {
 	all.Wait()
 }
 
-// texts returns bodies of about size bytes made of passages of a real collection, or of
-// random words if that is absent.
+// texts returns bodies of about size bytes made of passages of a real collection, or of random
+// words if that is missing.
 func texts(b *testing.B, size int) (values [][]byte) {
 	b.Helper()
 	corpus, err := os.ReadFile("../../shared/ir/scifact/corpus.jsonl")

@@ -8,8 +8,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// A value in a store carries its own identity, because stores mix up replies, serve old
-// schemas, lose bits and are restored from elsewhere:
+// A stored value carries its own identity, because stores can mix up replies, hold values of old
+// schemas, corrupt bits or be restored from another installation:
 //
 //	magic "SN", schema version, flags
 //	digest of the key (32 bytes)
@@ -18,8 +18,8 @@ import (
 //	body (uint32 length, bytes)
 //	CRC-32C of everything before (4 bytes)
 //
-// Numbers are little-endian. A plain value has no flags. Flags say how a CodecStore changed
-// the body; only the store behind the CodecStore holds such values.
+// Numbers are little-endian. A plain value has no flags. Flags say how a CodecStore changed the
+// body; only the store behind a CodecStore holds such values.
 const (
 	magic      = "SN"
 	flagsAt    = len(magic) + 1
@@ -29,30 +29,29 @@ const (
 	sumSize    = 4
 )
 
-// A Mismatch is the error for a value that is not what was stored under its key. It is
-// a closed list and a metric label; every one counts as a miss.
+// A Mismatch is the error for a value that is not what was stored under its key. It is from a
+// closed list and a metric label; each one counts as a miss.
 type Mismatch string
 
 // The kinds of mismatch.
 const (
 	MismatchVersion    Mismatch = "version"    // not a value of this package, or of another schema
-	MismatchChecksum   Mismatch = "checksum"   // damaged or cut
+	MismatchChecksum   Mismatch = "checksum"   // corrupt or truncated
 	MismatchTenant     Mismatch = "tenant"     // another tenant's
 	MismatchKey        Mismatch = "key"        // another key's
 	MismatchBody       Mismatch = "body"       // intact, but not in the expected form
-	MismatchEncryption Mismatch = "encryption" // not encrypted although required, or not with a known key
-	MismatchSize       Mismatch = "size"       // larger than any value that is kept
-	MismatchType       Mismatch = "type"       // the store holds another type than a string there
+	MismatchEncryption Mismatch = "encryption" // not encrypted although required, or with an unknown key
+	MismatchSize       Mismatch = "size"       // larger than any stored value
+	MismatchType       Mismatch = "type"       // the store holds another type than a string
 )
 
-// Error names the kind.
+// Error returns a message with the kind.
 func (m Mismatch) Error() string { return "cached value: " + string(m) + " mismatch" }
 
 // castagnoli is computed once and never changes.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Seal returns the value that keeps a body, in any form, under k; nil if it is too
-// large to keep.
+// Seal returns the value that stores body, in any format, under k; nil if it is too large.
 func Seal(k Key, body []byte) []byte {
 	if len(body) > maxBody {
 		return nil
@@ -61,11 +60,10 @@ func Seal(k Key, body []byte) []byte {
 	return finish(append(b, body...), bodyAt)
 }
 
-// sealed is more than everything takes in a value except the tenant and the body.
+// sealed is an upper bound for the size of a value without tenant and body.
 const sealed = 64
 
-// seal appends the beginning of a value for k. The caller appends the body and then calls
-// finish.
+// seal appends the beginning of a value for k. The caller appends the body and then calls finish.
 func seal(b []byte, k Key) (_ []byte, bodyAt int) {
 	b = append(b, magic...)
 	b = append(b, schema, 0)
@@ -74,7 +72,7 @@ func seal(b []byte, k Key) (_ []byte, bodyAt int) {
 	return appendLength(b)
 }
 
-// appendLength appends four bytes for the length of a body, which finish fills in.
+// appendLength appends four bytes for the length of a body, which finish sets.
 func appendLength(b []byte) (_ []byte, bodyAt int) {
 	b = append(b, 0, 0, 0, 0)
 	return b, len(b)
@@ -90,17 +88,16 @@ func appendSum(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// An envelope is a value split into its parts, which point into the value.
+// An envelope is a value split into its parts, which are subslices of it.
 type envelope struct {
 	flags  byte
 	head   []byte // everything up to the end of the tenant
 	digest []byte
 	tenant []byte
-	rest   []byte // everything behind the tenant, without the checksum
+	rest   []byte // everything after the tenant, without the checksum
 }
 
-// parse splits data, which must not have other flags than known. Its error is a
-// Mismatch.
+// parse splits data, which may only have flags in known. Its error is a Mismatch.
 func parse(data []byte, known byte) (envelope, error) {
 	if len(data) < headerSize+sumSize || string(data[:len(magic)]) != magic || data[len(magic)] != schema {
 		return envelope{}, MismatchVersion
@@ -110,7 +107,7 @@ func parse(data []byte, known byte) (envelope, error) {
 		return envelope{}, MismatchChecksum
 	}
 	if data[flagsAt]&^known != 0 {
-		return envelope{}, MismatchVersion // flags that this release does not know or that are not allowed here
+		return envelope{}, MismatchVersion // unknown or disallowed flags
 	}
 	if len(all) < headerSize+digestSize {
 		return envelope{}, MismatchBody
@@ -128,7 +125,7 @@ func parse(data []byte, known byte) (envelope, error) {
 	}, nil
 }
 
-// cutString reads what appendString wrote.
+// cutString reads a string with a length prefix.
 func cutString(b []byte) (s, rest []byte, ok bool) {
 	n, width := binary.Uvarint(b)
 	if width <= 0 || n > uint64(len(b)-width) {
@@ -138,7 +135,7 @@ func cutString(b []byte) (s, rest []byte, ok bool) {
 	return b[:n], b[n:], true
 }
 
-// bodyIn returns the body from rest, a length and as many bytes.
+// bodyIn returns the body in rest, which is a length and as many bytes.
 func bodyIn(rest []byte) ([]byte, error) {
 	if len(rest) < lengthSize || uint64(binary.LittleEndian.Uint32(rest)) != uint64(len(rest)-lengthSize) {
 		return nil, MismatchBody
@@ -146,8 +143,8 @@ func bodyIn(rest []byte) ([]byte, error) {
 	return rest[lengthSize:], nil
 }
 
-// Body returns the body that Seal was given under k, as a part of value. Anything else
-// is a Mismatch.
+// Body returns the body that was passed to Seal with k, as a subslice of value. Anything else is a
+// Mismatch.
 func Body(k Key, value []byte) ([]byte, error) {
 	e, err := parse(value, 0)
 	switch {

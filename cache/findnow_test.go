@@ -10,7 +10,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// A hasty engine answers at once, and panics when its answer is half written.
+// hasty is an engine that answers without waiting, and can panic after half of its answer.
 type hasty struct {
 	searches int
 	panics   bool
@@ -32,8 +32,8 @@ func (h *hasty) Find(_ context.Context, q *retrieval.Query, res *retrieval.Resul
 	return nil
 }
 
-// What is found at once is kept; nothing is searched for a caller that has left, and nothing is
-// left of an answer whose search panicked.
+// An answer found without waiting is stored; there is no search for a caller that has left, and
+// nothing is left of an answer whose search panicked.
 func TestFoundAtOnce(t *testing.T) {
 	memory, err := cache.NewMemory(1 << 20)
 	if err != nil {

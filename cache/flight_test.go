@@ -15,8 +15,8 @@ import (
 	"sidenote/retrieval/retrievaltest"
 )
 
-// Many callers share one search. Each leaves when its own time is up, and a result that
-// comes too late for all of them is there for the next.
+// Many callers share one search. Each returns when its own time is up, and a result that is too
+// late for all of them is there for the next one.
 func TestRetrieverFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var searches tally
@@ -88,8 +88,8 @@ func TestRetrieverFlightIsShared(t *testing.T) {
 	})
 }
 
-// A failed search is an error for those who wait, and does not affect later callers;
-// nor does one that ignores its deadline.
+// A failed search is an error for the waiting callers, and does not affect later ones; nor does a
+// search that ignores its deadline.
 func TestRetrieverSearchFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		first func(ctx context.Context) error
@@ -119,7 +119,7 @@ func TestRetrieverSearchFails(t *testing.T) {
 				if res, err = r.Retrieve(t.Context(), question("q")); err != nil || len(res.Sources) == 0 {
 					t.Errorf("second: %d sources, %v", len(res.Sources), err)
 				}
-				<-time.After(2 * time.Hour) // a search that ignores its context ends too
+				<-time.After(2 * time.Hour) // a search that ignores its context ends, too
 			})
 		})
 	}
@@ -136,8 +136,8 @@ func TestRetrieverCallerGone(t *testing.T) {
 	}
 }
 
-// Both levels together: a base that was too late for one request is answered from the
-// candidates' cache in the next; only then is the whole result kept.
+// Both levels together: a base that was too late for one request is answered from the candidates'
+// cache in the next one; only then is the complete result stored.
 func TestRetrieverLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var searches tally

@@ -58,8 +58,7 @@ func (k *keeper) Label(hits []*retrieval.Hit, add func(retrieval.Label)) error {
 	return nil
 }
 
-// keeping returns what a pipeline selects of an engine that keeps texts: two sources, the
-// rest of fifty fell.
+// keeping returns an engine whose pipeline selects two sources and excludes the rest of fifty.
 func keeping() *keeper {
 	r := retrieval.Result{Bases: question("").Bases, Floor: 3.5, Retrieved: 50, Unique: 49}
 	var fallen []retrieval.Excluded
@@ -87,8 +86,8 @@ func keeping() *keeper {
 	return &keeper{res: r}
 }
 
-// Of sources whose engine keeps the texts a value has what they are found by again, in a few
-// bytes each; a hit is the same as what was found.
+// If an engine keeps the texts of sources, a value stores only references of a few bytes; a hit
+// equals the original result.
 func TestKeptTextsAreReadAgain(t *testing.T) {
 	store, engine := memory(t, 1<<20), keeping()
 	r := cache.NewRetriever(engine, cache.Selected, near(store), nil)
@@ -123,8 +122,8 @@ func TestKeptCandidatesComeWithTheirTexts(t *testing.T) {
 	}
 }
 
-// What cannot be read any more is a miss: because the base has changed, or its file is damaged.
-// What names a document that the generation does not have is a wrong value, which is counted.
+// Texts that cannot be read any more make a miss: the base has changed, or its file is damaged. A
+// reference to a document that the generation does not have is a Mismatch, which is counted.
 func TestKeptTextsThatAreNotThere(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*keeper)
@@ -162,7 +161,7 @@ func TestKeptTextsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// A value that says that texts are kept, before an engine that keeps none, is a wrong one.
+// A value that refers to kept texts is a Mismatch if the engine keeps none.
 func TestKeptTextsOfAnEngineThatKeepsNone(t *testing.T) {
 	store := memory(t, 1<<20)
 	key := cache.NewKey(cache.Selected, question("q"))

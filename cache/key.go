@@ -9,47 +9,46 @@ import (
 	"sidenote/retrieval"
 )
 
-// schema is the version of keys and values. It changes with either of them, so that two
-// releases that share a store never read each other's entries.
+// schema is the version of keys and values. It changes with either, so that two releases that
+// share a store never read each other's entries.
 const schema = 7
 
-// A Kind says what the entries of a cache hold; it is a metric label.
+// A Kind says what the entries of a cache hold. It is a metric label.
 type Kind string
 
 // The kinds of entries.
 const (
-	Candidates Kind = "candidates" // the answer of one base, or of those that are joint, to one question
-	Selected   Kind = "selected"   // the sources of one request
-	Embedded   Kind = "embedded"   // the vector of one question
-	Planned    Kind = "plans"      // what a planner answered
-	Scored     Kind = "scores"     // what a reranker answered
-	Turns      Kind = "turns"      // what a client does not see of a turn with tools
-	Outputs    Kind = "outputs"    // what a stage before the last one answered
+	Candidates Kind = "candidates" // search result of one base, or of several searched together, for one question
+	Selected   Kind = "selected"   // sources of one request
+	Embedded   Kind = "embedded"   // vector of one question
+	Planned    Kind = "plans"      // answers of planners
+	Scored     Kind = "scores"     // scores of rerankers
+	Turns      Kind = "turns"      // the part of a turn with tools that clients do not see
+	Outputs    Kind = "outputs"    // answers of stages before the last one
 
-	Calibration Kind = "calibration" // how an upstream counts a model's tokens; no search results
+	Calibration Kind = "calibration" // token calibration of an upstream's model; no search results
 )
 
-// A Key names one entry. Two queries that differ in any field have different
-// digests.
+// A Key identifies one entry. Queries that differ in any field have different digests.
 type Key struct {
 	Kind   Kind
 	Tenant string
 	Digest [sha256.Size]byte
 }
 
-// short is the beginning of the digest, by which people see that two keys are the same.
+// short returns a prefix of the digest, by which people can compare keys.
 func (k *Key) short() uint32 { return binary.BigEndian.Uint32(k.Digest[:]) }
 
-// digestKey returns the key of what id identifies.
+// digestKey returns the key of the entry that id identifies.
 func digestKey(kind Kind, tenant string, id []byte) Key {
 	return Key{Kind: kind, Tenant: tenant, Digest: sha256.Sum256(id)}
 }
 
-// writtenRoom is the size of a buffer on the stack that holds most queries.
+// writtenRoom is the size of a stack buffer that fits most queries.
 const writtenRoom = 512
 
-// appendQuery appends the schema version, the kind and every field of q. Each is of
-// fixed width or follows its length, so that no two queries give the same bytes.
+// appendQuery appends the schema version, the kind and every field of q. Each has a fixed width or
+// a length prefix, so that no two queries give the same bytes.
 func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	b = append(b, schema)
 	b = retrieval.AppendString(b, string(kind))
@@ -79,7 +78,7 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 		b = retrieval.AppendFloat(b, turn.Weight)
 	}
 	plain := q.Settings.Fusion == retrieval.FusionScores
-	if len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && plain { // as it was before there were plans
+	if len(q.Further) == 0 && q.Reranking == nil && q.Grading == nil && plain { // the format from before there were plans
 		return b
 	}
 	b = binary.AppendUvarint(b, uint64(len(q.Further)))
@@ -117,8 +116,8 @@ func appendQuery(b []byte, kind Kind, q *retrieval.Query) []byte {
 	return retrieval.AppendString(b, string(q.Settings.Fusion))
 }
 
-// NamedKey returns the key of a value that belongs to no tenant and is identified by
-// names. The digest covers the schema version, the kind and every name with its length.
+// NamedKey returns the key of a value that belongs to no tenant and is identified by names. The
+// digest covers the schema version, the kind and every name with its length.
 func NamedKey(kind Kind, names ...string) Key { return digestKey(kind, "", appendNames(kind, names)) }
 
 // appendNames returns the schema version, the kind and every name with its length.
@@ -131,9 +130,9 @@ func appendNames(kind Kind, names []string) []byte {
 	return b
 }
 
-// String returns the key in the form that stores use: version, kind, {tenant}, digest.
-// The first three are for people who look into a store; the digest alone identifies the
-// entry. The braces keep all keys of a tenant on one node of a Redis cluster.
+// String returns the key as stores use it: version, kind, {tenant}, digest. The first three are
+// for people who look into a store; the digest alone identifies the entry. The braces keep all
+// keys of a tenant on one node of a Redis cluster.
 func (k Key) String() string {
 	const most = 64 // bytes of the tenant's name
 	b := make([]byte, 0, 192)
@@ -153,8 +152,8 @@ func (k Key) String() string {
 	return string(b)
 }
 
-// keySafe tells whether a byte of a tenant's name can stand in a key without being
-// mistaken for a part of its structure or, on Redis, of a hash tag.
+// keySafe reports whether a byte of a tenant's name can be part of a key without being mistaken
+// for its structure or, on Redis, for a hash tag.
 func keySafe(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
 }

@@ -12,8 +12,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// Keys are the same in all processes of a release, which share a store. A change of
-// what they are made of must change the schema, and this test.
+// Keys are the same in all processes of a release, which share a store. Any change of their input
+// must change the schema, and this test.
 func TestM31KeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
@@ -28,8 +28,8 @@ func TestM31KeysStayTheSame(t *testing.T) {
 	}
 }
 
-// A key shows at most 64 bytes of a tenant's name, and only characters that cannot be
-// mistaken for its structure.
+// A key shows at most 64 bytes of a tenant's name, and only characters that cannot be mistaken for
+// its structure.
 func TestM31KeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
@@ -55,7 +55,7 @@ func TestM31KeyShowsPlainNames(t *testing.T) {
 	}
 }
 
-// A value whose parts do not add up is a mismatch, wherever it ends.
+// A value whose parts do not add up is a Mismatch, wherever it ends.
 func TestM31ValuesOfAnyShape(t *testing.T) {
 	whole := cache.Seal(codecKey, nil)
 	head := whole[:tenantAt-1] // up to the tenant

@@ -15,9 +15,9 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// vary calls visit once for every leaf of v, and for every way in which a list can
-// change, each time with that one thing changed and then restored. An unknown kind of
-// field fails the test, because a new field must become part of the key.
+// vary calls visit once for every leaf of v, and for every way in which a list can change, with
+// only that changed, and then restores it. An unknown kind of field fails the test, because a new
+// field must become part of the key.
 func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 	t.Helper()
 	old := reflect.ValueOf(v.Interface())
@@ -31,9 +31,9 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 		for i := range v.NumField() {
 			switch v.Type().Field(i).Type {
 			case reflect.TypeFor[*retrieval.Planning]():
-				continue // it is nil behind Prepare, so in front of every cache
+				continue // nil after Prepare, so before every cache
 			case reflect.TypeFor[retrieval.Reranker]():
-				continue // it is what the settings beside it say
+				continue // defined by its settings
 			}
 			vary(t, path+"."+v.Type().Field(i).Name, v.Field(i), visit)
 		}
@@ -68,7 +68,7 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 			v.Set(old)
 			return
 		}
-		// A filter has one form of its own.
+		// A filter has a single canonical form.
 		for _, text := range []string{
 			`{"type":"ne","key":"audience","value":"readers"}`, `{"type":"eq","key":"audience","value":"reader"}`,
 			`{"type":"eq","key":"Audience","value":"readers"}`, `{"type":"eq","key":"audience","value":1}`,
@@ -88,7 +88,7 @@ func vary(t *testing.T, path string, v reflect.Value, visit func(path string)) {
 	}
 }
 
-// everything is a question with all that one can have.
+// everything returns a question with all fields set.
 func everything() retrieval.Query {
 	q := question("how long")
 	q.Further = []string{"how many weeks", "how many days"}
@@ -102,7 +102,7 @@ func everything() retrieval.Query {
 	return q
 }
 
-// T03, T05: whatever differs between two questions, the tenant above all, their keys differ.
+// T03, T05: if two questions differ in anything, above all the tenant, their keys differ.
 func TestKeyCoversEveryField(t *testing.T) {
 	q := everything()
 	want := cache.NewKey(cache.Selected, q)
@@ -127,8 +127,8 @@ func TestKeyCoversEveryField(t *testing.T) {
 	}
 }
 
-// A Retriever that remembers a query and its decoded result does not mistake a query
-// that differs in any field for it.
+// A Retriever that caches a query and its decoded result does not confuse it with a query that
+// differs in any field.
 func TestRecentCoversEveryField(t *testing.T) {
 	q := everything()
 	asked := 0
@@ -161,9 +161,8 @@ func TestRecentCoversEveryField(t *testing.T) {
 	retrieve("as at first", "1", retrieval.CacheHit)
 }
 
-// T04: bytes moved from one field to its neighbour make another query and so another key.
-// The texts are made of few letters, so that the joined fields of different queries are
-// often equal.
+// T04: bytes moved from one field to its neighbour make another query and so another key. The
+// texts consist of few letters, so that the joined fields of different queries are often equal.
 func TestKeyIsInjective(t *testing.T) {
 	letters := rapid.StringOfN(rapid.SampledFrom([]rune("ab\x00\x01:")), 0, 3, -1)
 	filter := rapid.Custom(func(t *rapid.T) *filter.Filter {
@@ -196,7 +195,7 @@ func TestKeyIsInjective(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := query.Draw(t, "a"), query.Draw(t, "b")
-		if rapid.Bool().Draw(t, "shift") { // the hard case: the same bytes, cut elsewhere
+		if rapid.Bool().Draw(t, "shift") { // the hard case: the same bytes, split elsewhere
 			b = a
 			joined := a.Text + a.Encoding
 			cut := rapid.IntRange(0, len(joined)).Draw(t, "cut")
@@ -225,8 +224,8 @@ func TestKeyIsInjective(t *testing.T) {
 	})
 }
 
-// Names have different keys wherever one ends and the next begins, and from those of
-// other kinds; a sealed body is found only under its own key.
+// Lists of names have different keys wherever one name ends and the next begins, and different
+// ones for each kind; a sealed body is found only under its own key.
 func TestNamedKey(t *testing.T) {
 	keys := []cache.Key{
 		cache.NamedKey("k", "a", "b", "c"), cache.NamedKey("k", "ab", "", "c"), cache.NamedKey("k", "", "ab", "c"),

@@ -11,22 +11,21 @@ import (
 	"strings"
 )
 
-// keySize is the length of a key of AES-256.
+// keySize is the length of an AES-256 key in bytes.
 const keySize = 32
 
-// maxKeyID bounds the length of a key's id, which every value carries.
+// maxKeyID limits the length of a key's id, which every value carries.
 const maxKeyID = 32
 
-// Keys are the keys that a CodecStore encrypts with (AES-256-GCM, random nonces): the first
-// encrypts, all decrypt. They are never printed; printing shows their ids.
+// Keys are the encryption keys of a CodecStore (AES-256-GCM with random nonces): the first one
+// encrypts, all decrypt. Printing them shows only their ids.
 //
-// To change keys, add the new one below everywhere, then move it to the top everywhere,
-// and drop the old one when the last values made with it have expired. Do so long
-// before one key has encrypted 2^32 values, counted over all processes that share it:
-// that is the limit of random nonces.
+// To rotate keys, add the new key at the end on all replicas, then move it to the top on all
+// replicas, and remove the old one when the last values encrypted with it have expired. Rotate
+// long before one key has encrypted 2^32 values, counted over all processes that share it: that is
+// the limit for random nonces.
 type Keys struct {
-	// A pointer, because fmt prints unexported fields by itself without asking them how
-	// they want to be printed.
+	// A pointer, because fmt prints unexported fields without calling their String methods.
 	ring *ring
 }
 
@@ -35,9 +34,9 @@ type ring struct {
 	byID map[string]cipher.AEAD
 }
 
-// ParseKeys reads a file of keys: one a line, its id and its 32 bytes in base64. Blank
-// lines and lines that begin with # are skipped. No error shows any of the text,
-// because a malformed line may hold a key anywhere.
+// ParseKeys parses a key file: per line an id and 32 bytes in base64. Blank lines and lines that
+// begin with # are skipped. Errors never quote the text, because a malformed line may contain a
+// key anywhere.
 func ParseKeys(text []byte) (*Keys, error) {
 	r := &ring{byID: map[string]cipher.AEAD{}}
 	number := 0
@@ -63,7 +62,7 @@ func ParseKeys(text []byte) (*Keys, error) {
 	return &Keys{ring: r}, nil
 }
 
-// parseKey reads one line.
+// parseKey parses one line.
 func parseKey(line []byte) (id string, aead cipher.AEAD, err error) {
 	fields := bytes.Fields(line)
 	if len(fields) != 2 {
@@ -93,7 +92,7 @@ func parseKey(line []byte) (id string, aead cipher.AEAD, err error) {
 	return string(fields[0]), aead, nil
 }
 
-// String returns the ids of the keys, the one that encrypts first.
+// String returns the ids of the keys, the encrypting one first.
 func (k *Keys) String() string {
 	if k == nil || k.ring == nil {
 		return ""
@@ -101,16 +100,16 @@ func (k *Keys) String() string {
 	return strings.Join(k.ring.ids, ",")
 }
 
-// GoString is String, for %#v.
+// GoString returns String, for %#v.
 func (k *Keys) GoString() string { return k.String() }
 
-// MarshalText is String, for encoders.
+// MarshalText returns String, for encoders.
 func (k *Keys) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// current returns the key that encrypts.
+// current returns the key for encrypting.
 func (k *Keys) current() (id string, aead cipher.AEAD) {
 	return k.ring.ids[0], k.ring.byID[k.ring.ids[0]]
 }
 
-// find returns the key with an id, nil if there is none.
+// find returns the key with an id, or nil.
 func (k *Keys) find(id []byte) cipher.AEAD { return k.ring.byID[string(id)] }

@@ -61,8 +61,7 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-// Errors name the line and the problem but never quote the line: a key may stand in the
-// wrong place.
+// Errors name the line and the problem but never quote the line: a key may be in the wrong place.
 func TestParseKeysErrors(t *testing.T) {
 	const canary = "c2VjcmV0" // "secret"
 	good := keyLine("k1", 1)
@@ -97,7 +96,7 @@ func TestParseKeysErrors(t *testing.T) {
 	}
 }
 
-// Keys are never printed, however deep they are nested and whatever the verb.
+// Keys are never printed, however deeply they are nested and whatever the verb.
 func TestKeysNeverPrint(t *testing.T) {
 	const fill = 0xab
 	keys := keysOf(t, keyLine("k1", fill))
@@ -136,8 +135,8 @@ func TestKeysNeverPrint(t *testing.T) {
 	}
 }
 
-// A new key is added below, moves to the top, and the old one is dropped: at no step is
-// a value lost that a process wrote with the keys of the step before.
+// A new key is added at the end, moved to the top, and the old one is removed: at no step is a
+// value lost that a process wrote with the keys of the step before.
 func TestKeyRotation(t *testing.T) {
 	older, newer := keyLine("old", 1), keyLine("new", 2)
 	steps := [][]string{{older}, {older, newer}, {newer, older}, {newer}}
@@ -166,7 +165,7 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
-// Keys that ParseKeys did not make must not be taken for no keys.
+// Keys that ParseKeys did not make must not be treated as no keys.
 func TestZeroKeys(t *testing.T) {
 	defer func() {
 		if recover() == nil {

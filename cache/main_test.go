@@ -28,7 +28,7 @@ func memory(t testing.TB, maxBytes int64) *cache.Memory {
 	return m
 }
 
-// near returns a single tier: a store that never waits.
+// near returns a single tier: a store that never blocks.
 func near(s cache.Store) []cache.Tier {
 	return []cache.Tier{{Name: "memory", Store: s, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second}}
 }

@@ -68,7 +68,7 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-// A flood of one-time questions does not evict what everybody asks.
+// A flood of one-time questions does not evict a popular value.
 func TestMemoryAdmission(t *testing.T) {
 	m := memory(t, 64<<10)
 	set := func(key string) {
@@ -96,7 +96,7 @@ func TestMemoryAdmission(t *testing.T) {
 	}
 }
 
-// A value too large to keep must not leave the previous value in its place.
+// A value too large to store must not leave the previous value in place.
 func TestMemoryGiant(t *testing.T) {
 	m := memory(t, 64<<10)
 	for _, size := range []int{100, 8 << 10} {

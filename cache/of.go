@@ -9,57 +9,56 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// flightTimeout is the time limit of a flight, however long its callers wait.
+// flightTimeout limits a flight, independently of how long its callers wait.
 const flightTimeout = 10 * time.Second
 
-// An Event is something that a cache did, for metrics.
+// An Event is an outcome of a cache operation, for metrics.
 type Event struct {
 	Kind     Kind
 	Tier     string // name of the tier; "" for a Bypass
 	Result   Outcome
 	Mismatch Mismatch // what is wrong with a Mismatched value
-	Err      error    // the error of a GetError or SetError
+	Err      error    // error of a GetError or SetError
 }
 
-// Outcome is the result of a look-up in a tier, or of writing a value to it. It is a
-// closed list and a metric label. A request counts once, with one of the first six, in
-// each tier that was asked.
+// Outcome is the result of a lookup in a tier, or of a write to it. It is from a closed list and a
+// metric label. Each tier that is asked for a request counts it once, with one of the first six.
 type Outcome string
 
 // The outcomes.
 const (
 	Hit        Outcome = "hit"
 	Miss       Outcome = "miss"
-	Bypass     Outcome = "bypass"      // not cached: a base has no generation yet, so that the key would be incomplete, or the search takes less time than the cache
-	Mismatched Outcome = "mismatch"    // a miss: the store returned something else than this key's value
+	Bypass     Outcome = "bypass"      // not cached: a base has no generation yet, so the key would be incomplete, or the search is faster than the cache
+	Mismatched Outcome = "mismatch"    // a miss: the store returned something other than this key's value
 	GetError   Outcome = "get_error"   // a miss: the store failed or was too slow
 	Skipped    Outcome = "skipped"     // a miss: not asked, because no time was left or the store is known to be down
-	SetError   Outcome = "store_error" // a value that could not be written
+	SetError   Outcome = "store_error" // a value could not be written
 )
 
-// An Of keeps values of one type in tiers.
+// An Of caches values of one type in tiers.
 //
-// A tier that fails, hangs, forgets or mixes things up costs time, never an answer:
-// everything but an intact value of the very key is a miss.
+// A tier that fails, hangs, or loses or mixes up values costs time, never correctness: everything
+// but an intact value of the exact key is a miss.
 //
-// Concurrent callers with one key share one flight: one look-up in the far tiers and,
-// if that misses, one search. A flight goes on when the caller that began it leaves;
-// its late value is still written to the tiers.
+// Concurrent callers with one key share one flight: one lookup in the far tiers and, if that
+// misses, one search. A flight continues when its callers leave, and its late value is still
+// written to the tiers.
 //
-// Only Observe, Size and Left may be nil, and Empty where there is Left. The fields do not change
+// Only Observe, Size and Left may be nil, and Empty if Left is set. The fields must not change
 // once it is in use.
 type Of[V any] struct {
 	Kind  Kind
 	Tiers []Tier // nearest first; a value found in a far one is written to the nearer ones
 
-	Encode func(Key, V) []byte          // the value in its sealed form (see Seal); nil if it is too large to keep
-	Decode func(Key, []byte) (V, error) // what Encode was given; anything else is a Mismatch
-	Empty  func(V) bool                 // whether a value is kept for the EmptyTTL of a tier
-	// Left is how long a value may still be kept, whatever its tiers say; where that is nothing, it is
-	// a miss. nil: the tiers decide.
+	Encode func(Key, V) []byte          // returns the sealed value (see Seal); nil if it is too large to store
+	Decode func(Key, []byte) (V, error) // reverses Encode; anything else is a Mismatch
+	Empty  func(V) bool                 // reports whether a value gets the EmptyTTL of a tier
+	// Left returns the remaining lifetime of a value, in all tiers; if it is not positive, the
+	// value is a miss. If nil, the tiers determine the lifetime.
 	Left func(V) time.Duration
-	// Size is about the memory that a value takes as Far returns it, to remember it beside the
-	// nearest tier; negative: not to be remembered.
+	// Size returns the approximate memory of a decoded value, for caching it beside the nearest
+	// tier; negative if it must not be cached there.
 	Size func(V) int
 
 	Observe func(Event) // called concurrently
@@ -68,31 +67,31 @@ type Of[V any] struct {
 	recent  answers[V]
 }
 
-// A Lookup is the state of one key's look-ups in the tiers.
+// A Lookup is the state of a key's lookups in the tiers.
 type Lookup[V any] struct {
 	key        Key
-	name       string     // the key in the form of stores
-	known      *answer[V] // the remembered answer of the nearest tier; nil if there is none
-	value      []byte     // as a tier returned it, or as it is to be kept
+	name       string     // the key as stores use it
+	known      *answer[V] // the cached answer of the nearest tier, or nil
+	value      []byte     // as a tier returned it, or as it is to be stored
 	err        error      // of the nearest tier
-	unwritable uint       // a bit for each tier that the value must not be written to
+	unwritable uint       // a bit for each tier that must not be written
 }
 
-// A Search answers what the nearest tier did not.
+// A Search computes a value that the cache does not have.
 type Search[V any] struct {
-	// Complete reads what Encode leaves out, after Decode; nil if that is nothing. Its error is
-	// a Mismatch where the value is wrong, else one that makes it a miss.
+	// Complete adds after Decode what Encode left out; may be nil. If the value is wrong, it
+	// returns a Mismatch; any other error counts as a miss.
 	Complete func(context.Context, *V) error
-	// Find finds the value, which is kept if it is whole.
+	// Find computes the value. It is cached if whole is true.
 	Find func(context.Context) (v V, whole bool, err error)
-	// Prompt says that Find does not wait for anything. Where there is no far tier either, a
-	// caller then finds the value itself: to share a flight would take longer.
+	// Prompt says that Find does not block. Without a far tier, a caller then calls it directly,
+	// since sharing a flight would take longer.
 	Prompt bool
 }
 
-// Near asks the nearest tier, and answers if that has what it had lately. The digest of the key
-// is made of id, which has the schema, the kind and all that the value depends on. Else l is
-// for Far.
+// Near looks in the nearest tier; it hits only if the value is already decoded. The digest of the
+// key is made of id, which contains the schema, the kind and everything that the value depends on.
+// On a miss, pass l to Far.
 func (c *Of[V]) Near(ctx context.Context, tenant string, id []byte, l *Lookup[V]) (v V, hit bool) {
 	l.known = c.recent.get(id)
 	if l.known != nil {
@@ -109,16 +108,16 @@ func (c *Of[V]) Near(ctx context.Context, tenant string, id []byte, l *Lookup[V]
 	return l.known.decoded, true
 }
 
-// Found is the result of a look-up in the tiers, or of a flight.
+// Found is the result of a lookup in the tiers, or of a flight.
 type Found[V any] struct {
 	Value V
-	Hit   bool          // a tier had it
+	Hit   bool          // found in a tier
 	Took  time.Duration // to find it there
-	Err   error         // of the search, which is an error too if it panics
+	Err   error         // of the search; a panic of it is an error, too
 }
 
-// Far answers what Near did not: by what the nearest tier returned, from a far tier, or by
-// s.Find. It returns false if ctx ends first. id is that of Near.
+// Far continues after a miss of Near: with the undecoded value of the nearest tier, a far tier, or
+// s.Find. It returns false if ctx ends first. id must be that of Near.
 func (c *Of[V]) Far(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (Found[V], bool) {
 	start := time.Now()
 	value, err := l.value, l.err
@@ -147,8 +146,8 @@ func (c *Of[V]) Far(ctx context.Context, id []byte, l Lookup[V], s Search[V]) (F
 	return landed.Val.(Found[V]), true
 }
 
-// Put keeps v in all tiers, in place of what they have under the same id: that of Near. It
-// returns when it is written; a tier that fails does not have it.
+// Put stores v in all tiers, replacing the value of the same id; see Near. It returns when v is
+// written; write errors are only observed.
 func (c *Of[V]) Put(ctx context.Context, tenant string, id []byte, v V) {
 	l := Lookup[V]{key: digestKey(c.Kind, tenant, id)}
 	l.name = l.key.String()
@@ -159,8 +158,7 @@ func (c *Of[V]) Put(ctx context.Context, tenant string, id []byte, v V) {
 
 var errNotKept = errors.New("not kept")
 
-// Kept returns what a tier has under id, which is that of Near. Where none has it in time, nothing
-// is searched.
+// Kept returns the value of id from a tier; see Near. On a miss it does not search.
 func (c *Of[V]) Kept(ctx context.Context, tenant string, id []byte) (v V, ok bool) {
 	var l Lookup[V]
 	if v, hit := c.Near(ctx, tenant, id, &l); hit {
@@ -171,7 +169,7 @@ func (c *Of[V]) Kept(ctx context.Context, tenant string, id []byte) (v V, ok boo
 	return f.Value, landed && f.Hit
 }
 
-// remember keeps a value beside the nearest tier, as long as that has it.
+// remember caches a decoded value for as long as the nearest tier has it.
 func (c *Of[V]) remember(id []byte, l *Lookup[V], v V) {
 	size := len(l.value)
 	if c.Size != nil {
@@ -182,13 +180,13 @@ func (c *Of[V]) remember(id []byte, l *Lookup[V], v V) {
 	}
 }
 
-// fly answers all callers that wait for l.
+// fly serves all callers that wait for l.
 func (c *Of[V]) fly(ctx context.Context, l Lookup[V], s Search[V]) Found[V] {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flightTimeout)
 	defer cancel()
-	// If the search ignores its deadline, later callers start a new flight and do not
-	// wait for this one.
+	// If the search ignores its deadline, later callers start a new flight instead of waiting for
+	// this one.
 	stop := context.AfterFunc(ctx, func() { c.flights.Forget(l.name) })
 	defer stop()
 	for at := 1; at < len(c.Tiers); at++ {
@@ -202,7 +200,7 @@ func (c *Of[V]) fly(ctx context.Context, l Lookup[V], s Search[V]) Found[V] {
 	return c.find(ctx, l, s)
 }
 
-// find asks s, and keeps what it finds in all tiers.
+// find calls s.Find and stores its value in all tiers.
 func (c *Of[V]) find(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V]) {
 	defer recovered(&f.Err) // a panic would end the process
 	v, whole, err := s.Find(ctx)
@@ -212,17 +210,17 @@ func (c *Of[V]) find(ctx context.Context, l Lookup[V], s Search[V]) (f Found[V])
 	return Found[V]{Value: v, Err: err}
 }
 
-// keepFound keeps in all tiers what was found for l.
+// keepFound stores v, found for l, in all tiers.
 func (c *Of[V]) keepFound(ctx context.Context, l *Lookup[V], v V) {
 	if l.value = c.Encode(l.key, v); l.value != nil {
 		c.keep(ctx, len(c.Tiers), *l, v)
 	}
 }
 
-// alone tells whether there is no far tier.
+// alone reports whether there is no far tier.
 func (c *Of[V]) alone() bool { return len(c.Tiers) == 1 }
 
-// judge takes what a tier returned and tells the outcome. After a Hit, l holds the value.
+// judge evaluates what a tier returned. After a Hit, l holds the value.
 func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, err error, complete func(context.Context, *V) error) (v V, _ Outcome) {
 	event := Event{Tier: c.Tiers[at].Name}
 	outdated := false
@@ -248,8 +246,8 @@ func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, e
 	default:
 		event.Result, event.Err = GetError, fmt.Errorf("cache get: %w", err)
 	}
-	// If it is not known what the key holds, it could be somebody else's data, so it is
-	// not overwritten.
+	// If the content of the key is unknown, it could be somebody else's data, so it is not
+	// overwritten.
 	if err != nil && !outdated && (!broken || mismatch == MismatchType) {
 		l.unwritable |= 1 << at
 	}
@@ -257,7 +255,7 @@ func (c *Of[V]) judge(ctx context.Context, at int, l *Lookup[V], value []byte, e
 	return v, event.Result
 }
 
-// read decodes a value and completes it. One that is outdated is as good as none.
+// read decodes and completes a value. An outdated one counts as missing.
 func (c *Of[V]) read(ctx context.Context, key Key, value []byte, complete func(context.Context, *V) error) (v V, outdated bool, err error) {
 	if v, err = c.Decode(key, value); err != nil {
 		return v, false, err
@@ -271,7 +269,7 @@ func (c *Of[V]) read(ctx context.Context, key Key, value []byte, complete func(c
 	return v, c.Left != nil && c.Left(v) <= 0, nil
 }
 
-// keep writes v, which is l's value, to the tiers before end.
+// keep writes l's value to the tiers before end. v is its decoded form.
 func (c *Of[V]) keep(ctx context.Context, end int, l Lookup[V], v V) {
 	for at := range c.Tiers[:end] {
 		tier := &c.Tiers[at]
@@ -284,7 +282,7 @@ func (c *Of[V]) keep(ctx context.Context, end int, l Lookup[V], v V) {
 	}
 }
 
-// lifetime returns how long a tier is to keep v.
+// lifetime returns how long tier t should keep v.
 func (c *Of[V]) lifetime(t *Tier, v V) time.Duration {
 	if c.Left != nil {
 		return c.Left(v)
@@ -299,7 +297,7 @@ func (c *Of[V]) observe(e Event) {
 	}
 }
 
-// recovered, when deferred, turns a panic into the error.
+// recovered, when deferred, converts a panic to an error.
 func recovered(err *error) {
 	if broken := recover(); broken != nil {
 		*err = fmt.Errorf("panic: %v", broken)

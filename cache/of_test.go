@@ -10,8 +10,7 @@ import (
 	"sidenote/cache"
 )
 
-// wordLists returns a cache of another type than results, without a near tier that would
-// keep what it decoded.
+// wordLists returns a cache of another type than results, whose near tier keeps nothing.
 func wordLists(tiers ...cache.Tier) *cache.Of[[]string] {
 	return &cache.Of[[]string]{
 		Kind: "words", Tiers: append([]cache.Tier{{Name: "none", Store: &ttls{}}}, tiers...),
@@ -24,7 +23,7 @@ func wordLists(tiers ...cache.Tier) *cache.Of[[]string] {
 	}
 }
 
-// Any type of value is found again, unless it is not whole or its search failed; a panic is
+// Values of any type are found again, unless they are not whole or the search failed; a panic is
 // such a failure.
 func TestOf(t *testing.T) {
 	type found struct {

@@ -16,22 +16,22 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// nearOutputs is the tier of this process.
+// nearOutputs returns the tier of this process.
 func nearOutputs() cache.Tier {
 	return cache.Tier{Name: "memory", Store: toolcalls.NewTurnMemory(1 << 20)}
 }
 
-// far is the tier that replicas share.
+// far returns the tier that replicas share.
 func far(s cache.Store, wait time.Duration) cache.Tier {
 	return cache.Tier{Name: "redis", Store: s, Wait: wait}
 }
 
-// replica returns a memory with a tier of its own before one that others share.
+// replica returns a StageOutputs with its own tier in front of a shared one.
 func replica(shared cache.Store) *cache.StageOutputs {
 	return cache.NewStageOutputs([]cache.Tier{nearOutputs(), far(shared, time.Minute)}, nil)
 }
 
-// finds fails unless a memory has exactly that under a key; "" is nothing.
+// finds fails the test unless m has exactly want under key; "" means nothing.
 func finds(t *testing.T, m *cache.StageOutputs, key, want string) {
 	t.Helper()
 	if got, ok := m.Get(t.Context(), key); string(got) != want || ok != (want != "") {
@@ -41,7 +41,7 @@ func finds(t *testing.T, m *cache.StageOutputs, key, want string) {
 
 var key = cache.StageOutputKey("acme", "api", []byte(`{"model":"m"}`))
 
-// The last output of a key counts. What is empty or too large changes nothing.
+// The last output of a key counts. Empty or too large outputs change nothing.
 func TestPutAndGet(t *testing.T) {
 	m := cache.NewStageOutputs([]cache.Tier{nearOutputs()}, nil)
 	finds(t, m, key, "")
@@ -75,8 +75,8 @@ func TestKeysDoNotMeet(t *testing.T) {
 	}
 }
 
-// What is kept ends when it is said to, also where another replica took it from the shared store later,
-// and where that store keeps it longer.
+// Values expire in time, also if another replica took them from the shared store later, and if
+// that store keeps them longer.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := toolcalls.NewTurnMemory(1 << 20)
@@ -100,15 +100,15 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// forever is a store that forgets nothing.
+// forever is a store that never expires values.
 type forever struct{ cache.Store }
 
 func (f forever) Set(ctx context.Context, key string, val []byte, _ time.Duration) error {
 	return f.Store.Set(ctx, key, val, 1000*time.Hour)
 }
 
-// Whichever call of the shared store fails or panics, nobody hears of it, and the replica that kept an
-// output finds it.
+// If any call of the shared store fails or panics, callers do not notice, and the replica that
+// stored an output finds it.
 func TestFaultsOfTheSharedStore(t *testing.T) {
 	for _, fail := range []func() error{func() error { return errors.New("injected") }, func() error { panic("injected") }} {
 		for failAt := 1; ; failAt++ {
@@ -128,7 +128,7 @@ func TestFaultsOfTheSharedStore(t *testing.T) {
 			}
 			finds(t, b, key, want)
 			if calls < failAt {
-				if failAt != 3 { // one that keeps, one that finds
+				if failAt != 3 { // one for Put, one for Get
 					t.Errorf("%d calls", calls)
 				}
 				break
@@ -143,7 +143,7 @@ var hanging = cachetest.Faulty{Before: func(ctx context.Context, _ cachetest.Op,
 	return ctx.Err()
 }}
 
-// A shared store that hangs costs its wait, and what this process kept is found at once.
+// A shared store that hangs costs at most its wait, and outputs of this process are found at once.
 func TestSharedStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 50 * time.Millisecond
@@ -157,11 +157,11 @@ func TestSharedStoreHangs(t *testing.T) {
 		takes("a miss", wait, func() { finds(t, m, key, "") })
 		takes("to keep", wait, func() { m.Put(t.Context(), key, []byte("one"), time.Minute) })
 		takes("a hit", 0, func() { finds(t, m, key, "one") })
-		<-time.After(time.Second) // look-ups that began last end
+		<-time.After(time.Second) // the last lookups end
 	})
 }
 
-// A caller that has left waits for nothing.
+// A caller that has left does not wait.
 func TestCallerLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -173,7 +173,7 @@ func TestCallerLeaves(t *testing.T) {
 	}
 }
 
-// Whatever else the shared store returns is a miss and is counted.
+// Any wrong value from the shared store is a miss and is counted.
 func TestValuesThatAreNotTheKeys(t *testing.T) {
 	sealed := func(value []byte, body string) []byte { // with the key's own digest and tenant
 		return cache.Seal(cache.Key{Kind: cache.Outputs, Tenant: "acme", Digest: [32]byte(value[4:36])}, []byte(body))
@@ -213,7 +213,7 @@ func TestValuesThatAreNotTheKeys(t *testing.T) {
 	}
 }
 
-// lying is a store whose values a test changes.
+// lying is a store whose values are changed by a test.
 type lying struct {
 	values map[string][]byte
 	last   string
@@ -226,7 +226,7 @@ func (l *lying) Set(_ context.Context, key string, val []byte, _ time.Duration) 
 	return nil
 }
 
-// However much is kept, this process holds no more than its tier may.
+// However much is stored, this process holds no more than its tier allows.
 func TestMemoryIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	held := toolcalls.NewTurnMemory(limit)

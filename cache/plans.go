@@ -8,37 +8,37 @@ import (
 	"sidenote/retrieval"
 )
 
-// Plans remember what planners answered. They are kept in this process only: what users ask
-// never stands in a store that others can read.
+// Plans cache the answers of planners. They are kept only in this process, so that questions of
+// users are never in a store that others can read.
 type Plans struct{ cache Of[retrieval.Plan] }
 
-// NewPlans returns Plans that are kept in a tier. observe may be nil.
+// NewPlans returns Plans that are cached in tier. observe may be nil.
 func NewPlans(tier Tier, observe func(Event)) *Plans {
 	return &Plans{ofJSON[retrieval.Plan](Planned, tier, observe)}
 }
 
-// Plan answers from what is kept under a tenant and all of key, else by find, whose errors are
-// not kept. Concurrent callers share one find, which goes on when they leave, so that a late plan is
-// there for the next; its context is that of the flight. After ctx has ended the error wraps its
-// cause.
+// Plan returns the plan cached for a tenant and key, or calls find. Errors are not cached.
+// Concurrent callers share one call of find, which runs with the context of the flight and
+// continues when they leave, so that a late plan is there for the next request. If ctx ends, the
+// error wraps its cause.
 func (p *Plans) Plan(ctx context.Context, tenant string, key []string, find func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error) {
 	return named(ctx, &p.cache, tenant, key, find)
 }
 
-// Scores remember what rerankers answered, in this process only.
+// Scores cache the answers of rerankers, only in this process.
 type Scores struct{ cache Of[[]float64] }
 
-// NewScores returns Scores that are kept in a tier. observe may be nil.
+// NewScores returns Scores that are cached in tier. observe may be nil.
 func NewScores(tier Tier, observe func(Event)) *Scores {
 	return &Scores{ofJSON[[]float64](Scored, tier, observe)}
 }
 
-// Scores answers as Plan of Plans does. Nobody changes what it returns.
+// Scores works like Plans.Plan. The result must not be changed.
 func (s *Scores) Scores(ctx context.Context, tenant string, key []string, find func(context.Context) ([]float64, error)) ([]float64, error) {
 	return named(ctx, &s.cache, tenant, key, find)
 }
 
-// ofJSON keeps values as JSON in one tier.
+// ofJSON returns an Of that caches values as JSON in one tier.
 func ofJSON[V any](kind Kind, tier Tier, observe func(Event)) Of[V] {
 	return Of[V]{
 		Kind: kind, Tiers: []Tier{tier}, Observe: observe, Empty: func(V) bool { return false },
@@ -59,7 +59,7 @@ func ofJSON[V any](kind Kind, tier Tier, observe func(Event)) Of[V] {
 	}
 }
 
-// named answers from what c keeps under a tenant and all of key, else by find.
+// named returns the value that c has for a tenant and key, or calls find.
 func named[V any](ctx context.Context, c *Of[V], tenant string, key []string, find func(context.Context) (V, error)) (none V, _ error) {
 	id := appendNames(c.Kind, append([]string{tenant}, key...))
 	var l Lookup[V]

@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// answering returns a find that answers with a query, and counts in asked how often it is called.
+// answering returns a find that answers with a query, and counts its calls in asked.
 func answering(query string, asked *int) func(context.Context) (retrieval.Plan, error) {
 	return func(context.Context) (retrieval.Plan, error) {
 		*asked++
@@ -21,8 +21,8 @@ func answering(query string, asked *int) func(context.Context) (retrieval.Plan, 
 	}
 }
 
-// A plan is found again under the very tenant and key, wherever one part of it ends and the next
-// begins, and under no other.
+// A plan is found only under the exact tenant and key, wherever one part of it ends and the next
+// begins.
 func TestPlansKeys(t *testing.T) {
 	plans := cache.NewPlans(near(memory(t, 1<<20))[0], nil)
 	keys := [][]string{
@@ -30,7 +30,7 @@ func TestPlansKeys(t *testing.T) {
 		{"acme", "credential2", "openai", "m", "question", "turn"}, {"acme", "credential", "openai", "m", "question"},
 		{"acme", "credential", "openai", "m", "questionturn"}, {"acme", "credentialopenai", "m", "question", "turn"}, {"acmecredential"},
 	}
-	for round := range 3 { // the last one from what is remembered beside the store
+	for round := range 3 { // the last one from the decoded values beside the store
 		for i, key := range keys {
 			asked, want := 0, strings.Join(key, "|")
 			got, err := plans.Plan(t.Context(), key[0], key[1:], answering(want, &asked))
@@ -41,7 +41,7 @@ func TestPlansKeys(t *testing.T) {
 	}
 }
 
-// Errors are not kept: the next one asks again.
+// Errors are not cached: the next caller calls find again.
 func TestPlansKeepNoErrors(t *testing.T) {
 	plans := cache.NewPlans(near(memory(t, 1<<20))[0], nil)
 	for range 2 {
@@ -57,7 +57,7 @@ func TestPlansKeepNoErrors(t *testing.T) {
 	}
 }
 
-// Callers with one key share one call, which goes on when the first of them leaves.
+// Callers with one key share one call, which continues when the first of them leaves.
 func TestPlansShareAFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plans := cache.NewPlans(cache.Tier{Name: "memory", Store: &ttls{}, TTL: time.Minute}, nil)
@@ -65,7 +65,7 @@ func TestPlansShareAFlight(t *testing.T) {
 		find := func(ctx context.Context) (retrieval.Plan, error) {
 			calls <- struct{}{}
 			select {
-			case <-time.After(time.Second): // of the bubble
+			case <-time.After(time.Second): // time of the bubble
 			case <-ctx.Done():
 			}
 			return retrieval.Plan{Queries: []string{"q"}}, ctx.Err()

@@ -9,16 +9,16 @@ import (
 	"sidenote/retrieval"
 )
 
-// Questions are the vectors of questions. They are kept in this process only: what users ask
-// never stands in a store that others can read.
+// Questions cache the vectors of questions. They are kept only in this process, so that questions
+// of users are never in a store that others can read.
 type Questions struct {
 	embedder retrieval.Embedder
 	space    func() retrieval.Space
 	cache    Of[[]float32]
 }
 
-// NewQuestions returns the vectors that an embedder makes, kept in a tier. space is that of the
-// embedder at present. observe may be nil.
+// NewQuestions returns Questions that embed with embedder and are cached in tier. space returns
+// the current space of the embedder. observe may be nil.
 func NewQuestions(embedder retrieval.Embedder, space func() retrieval.Space, tier Tier, observe func(Event)) *Questions {
 	return &Questions{embedder, space, Of[[]float32]{
 		Kind: Embedded, Tiers: []Tier{tier}, Observe: observe,
@@ -26,9 +26,9 @@ func NewQuestions(embedder retrieval.Embedder, space func() retrieval.Space, tie
 	}}
 }
 
-// Question returns the vector of a tenant's question. Concurrent callers share one request,
-// which goes on when they leave, so that a late vector is there for the next. Nobody changes
-// what it returns. The error, which is not kept, is the embedder's or wraps ctx's cause.
+// Question returns the vector of a tenant's question, which must not be changed. Concurrent
+// callers share one request, which continues when they leave, so that a late vector is there for
+// the next request. Errors are not cached; they are the embedder's or wrap ctx's cause.
 func (c *Questions) Question(ctx context.Context, tenant, text string) ([]float32, error) {
 	space := c.space()
 	id := retrieval.AppendString([]byte{schema}, string(Embedded))

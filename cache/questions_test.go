@@ -12,15 +12,15 @@ import (
 	"sidenote/retrieval"
 )
 
-// An embedFunc embeds texts.
+// An embedFunc is an embedder.
 type embedFunc func(ctx context.Context, texts []string) ([][]float32, error)
 
 func (f embedFunc) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	return f(ctx, texts)
 }
 
-// A vector is made once for a tenant, space and text; another tenant's question is asked again,
-// as what is known of one says nothing to another.
+// A vector is made once per tenant, space and text; the same question of another tenant is
+// embedded again, so that tenants cannot learn from each other.
 func TestQuestions(t *testing.T) {
 	var asked tally
 	space := retrieval.Space{Model: "m"}
@@ -48,8 +48,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A vector that is late for one request is there for the next; one that cannot be made is asked
-// for again.
+// A vector that is late for one request is there for the next; a failed one is requested again.
 func TestLateQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked tally
@@ -86,7 +85,7 @@ func TestLateQuestions(t *testing.T) {
 	})
 }
 
-// A store that mixes up its values gives no vector of another question.
+// A store that mixes up its values never gives the vector of another question.
 func TestMixedUpQuestions(t *testing.T) {
 	var last []byte
 	embedder := embedFunc(func(_ context.Context, texts []string) ([][]float32, error) {

@@ -6,33 +6,32 @@ import (
 	"sidenote/retrieval"
 )
 
-// maxBody is the largest body of a value; its length is written in 32 bits.
+// maxBody limits the body of a value, whose length is stored in 32 bits.
 const maxBody = 1 << 30
 
-// The least bytes that a list's element takes: a source has flags, three strings, its chunk, its
-// score and its place, a ref two lengths. They bound what a decoder allocates for the length that
-// a list claims.
+// The minimum sizes of list elements: a source has flags, three strings, its chunk, its score and
+// its place, a ref two lengths. They limit what a decoder allocates for the claimed length of a
+// list.
 const (
 	minSource = 8
 	minRef    = 2
 )
 
-// Encode returns the value that keeps r under k, in a binary form: lists with their
-// length plus one (0 is nil), strings with their length, integers as varints, scores and
-// relevances as few bytes as keep all their bits. Of a source whose text its engine keeps there
-// is what the text is found by again, in about 20 bytes: base, document, chunk and place. Strings
-// that come again are a number the second time, see columnWriter.
+// Encode returns the value that stores r under k, in a binary format: lists with their length plus
+// one (0 is nil), strings with their length, integers as varints, scores and relevances in as few
+// bytes as keep all their bits. For a source whose text its engine keeps, it stores only the
+// reference to the text, in about 20 bytes: base, document, chunk and place. Repeated strings
+// become numbers, see columnWriter.
 //
-// Cache, CacheKey, Lookups, Took, Partial, Provisional, Degraded,
-// Planned, Reranked, Graded and Texts are not kept. It returns nil for a result that is
-// too large to keep.
+// Cache, CacheKey, Lookups, Took, Partial, Provisional, Degraded, Planned, Reranked, Graded and
+// Texts are not stored. It returns nil if the result is too large.
 func Encode(k Key, r retrieval.Result) []byte {
 	fallen := r.Fallen.Packed(r.Floor)
 	size := sizeOf(r) + len(fallen)
 	if size > maxBody {
 		return nil
 	}
-	var room [2 << 10]byte // of most values
+	var room [2 << 10]byte // enough for most values
 	b := room[:0]
 	if size += sealed + len(k.Tenant); size > len(room) {
 		b = make([]byte, 0, size)
@@ -53,14 +52,14 @@ func Encode(k Key, r retrieval.Result) []byte {
 	b = retrieval.AppendString(b, string(r.Reason))
 	b = binary.AppendVarint(b, int64(r.Retrieved))
 	b = binary.AppendVarint(b, int64(r.Unique))
-	exact := make([]byte, 0, len(b)+sumSize) // what is kept for long takes no more than it holds
+	exact := make([]byte, 0, len(b)+sumSize) // a long-lived value should not waste capacity
 	return finish(append(exact, b...), bodyAt)
 }
 
-// Decode returns the result that Encode wrote under k; the texts of sources that an engine
-// keeps are still to be read. Anything else (the value of another key, tenant or schema, a
-// flipped bit, a byte too many) is a Mismatch. It allocates at most a small multiple of
-// len(data) and keeps no reference to data.
+// Decode returns the result that Encode stored under k. Texts that an engine keeps are still to be
+// read. Anything else (the value of another key, tenant or schema, a flipped bit, a byte too many)
+// is a Mismatch. It allocates at most a small multiple of len(data) and keeps no reference to
+// data.
 func Decode(k Key, data []byte) (retrieval.Result, error) {
 	body, err := Body(k, data)
 	if err != nil {
@@ -94,7 +93,7 @@ func Decode(k Key, data []byte) (retrieval.Result, error) {
 	return r, nil
 }
 
-// sizeOf estimates the encoded size of r without what fell.
+// sizeOf estimates the encoded size of r without the excluded candidates.
 func sizeOf(r retrieval.Result) int {
 	const perSource, perRef, fixed = 16, 4, 128
 	n := fixed

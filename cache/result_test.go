@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// answer returns a result with every kept field set.
+// answer returns a result with every stored field set.
 func answer() retrieval.Result {
 	return retrieval.Result{
 		Sources: []retrieval.Source{
@@ -175,7 +175,7 @@ var someResult = rapid.Custom(func(t *rapid.T) retrieval.Result {
 	}
 })
 
-// optional draws nil lists too, which differ from empty ones.
+// optional also draws nil lists, which differ from empty ones.
 func optional[T any](g *rapid.Generator[[]T]) *rapid.Generator[[]T] {
 	return rapid.OneOf(g, rapid.Just[[]T](nil))
 }
@@ -192,9 +192,8 @@ func TestValueRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzDecode feeds bodies in intact envelopes, because noise alone would never reach
-// the part that reads lists. Whatever is accepted means the same after it is encoded
-// again.
+// FuzzDecode feeds bodies in intact envelopes, because random bytes alone would never reach the
+// part that reads lists. Whatever is accepted means the same after it is encoded again.
 func FuzzDecode(f *testing.F) {
 	key := cache.NewKey(cache.Selected, question("q"))
 	empty := len(cache.Encode(key, retrieval.Result{}))
@@ -220,7 +219,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// six returns what fills a prompt: six sources of 1.6 KB.
+// six returns a result that fills a prompt: six sources of 1.6 KB.
 func six() retrieval.Result {
 	r := retrieval.Result{Bases: question("").Bases, Retrieved: 50, Unique: 20}
 	for i := range 6 {

@@ -10,13 +10,12 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Retriever is a cache in front of one base, or of those that are joint (Candidates), or
-// of the whole pipeline (Selected). A result is kept if it is complete, final and of the
-// generations that were asked for. Where there is no far tier, candidates that are found at once
-// (retrieval.Prompter) are not kept: that takes longer than to find them again.
+// A Retriever is a cache in front of one base, or of several that are searched together
+// (Candidates), or of the whole pipeline (Selected). A result is stored if it is complete, final
+// and of the requested generations. Without a far tier, candidates that are found without waiting
+// (retrieval.Prompter) are not stored, since finding them again is faster.
 //
-// A caller leaves when its context ends, with an error that wraps
-// retrieval.ErrUnavailable.
+// When its context ends, a caller returns with an error that wraps retrieval.ErrUnavailable.
 type Retriever struct {
 	next  retrieval.Retriever
 	cache Of[retrieval.Result]
@@ -30,8 +29,9 @@ func NewRetriever(next retrieval.Retriever, kind Kind, tiers []Tier, observe fun
 	}}
 }
 
-// memoryOf is about the memory that a result takes. Those that hold on to an engine's texts are
-// not to be remembered: these may be files that are no longer in use.
+// memoryOf returns the approximate memory of a result. It is negative for results that reference
+// an engine's texts: these may be files that are no longer in use, so such results must not be
+// cached decoded.
 func memoryOf(res retrieval.Result) int {
 	if res.Texts != nil {
 		return -1
@@ -45,15 +45,14 @@ func memoryOf(res retrieval.Result) int {
 	return n
 }
 
-// Retrieve answers q from a tier, else from the retriever behind it.
+// Retrieve answers q from a tier, else from the next retriever.
 func (r *Retriever) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	var res retrieval.Result
 	err := r.Find(ctx, &q, &res)
 	return res, err
 }
 
-// Find is Retrieve into res. Where nothing is kept the answer is that of the retriever behind the
-// cache.
+// Find is like Retrieve but writes to res. What cannot be cached is passed to the next retriever.
 func (r *Retriever) Find(ctx context.Context, q *retrieval.Query, res *retrieval.Result) error {
 	if r.bypasses(q) {
 		r.cache.observe(Event{Result: Bypass})
@@ -75,22 +74,21 @@ func (r *Retriever) Find(ctx context.Context, q *retrieval.Query, res *retrieval
 	return r.far(ctx, *q, res, id, l)
 }
 
-// bypasses tells whether the answer to q is neither looked for nor kept.
+// bypasses reports whether q is not cached at all.
 func (r *Retriever) bypasses(q *retrieval.Query) bool {
 	return !cacheable(q) || r.cache.Kind == Candidates && r.cache.alone() && retrieval.Prompt(r.next, q)
 }
 
-// Prompt tells whether the retriever behind the cache answers q at once.
+// Prompt reports whether the next retriever answers q without waiting.
 func (r *Retriever) Prompt(q *retrieval.Query) bool { return retrieval.Prompt(r.next, q) }
 
-// cacheable tells whether the generation of every base of q is known, so that its result
-// can be cached.
+// cacheable reports whether the generation of every base of q is known, so that its result can be
+// cached.
 func cacheable(q *retrieval.Query) bool {
 	return len(q.Bases) > 0 && !slices.ContainsFunc(q.Bases, func(b retrieval.Ref) bool { return b.Generation == "" })
 }
 
-// findNow asks the retriever behind the cache, whose answer is there sooner than it could be shared
-// with others who ask the same.
+// findNow calls the next retriever directly, because its answer is faster than sharing a flight.
 func (r *Retriever) findNow(ctx context.Context, q *retrieval.Query, res *retrieval.Result, l *Lookup[retrieval.Result]) (err error) {
 	r.cache.observe(Event{Tier: r.cache.Tiers[0].Name, Result: Miss})
 	asked, answered := q.Bases, false
@@ -101,15 +99,15 @@ func (r *Retriever) findNow(ctx context.Context, q *retrieval.Query, res *retrie
 		}
 		answered = true
 	}()
-	if !answered { // what is there may be half an answer
+	if !answered { // res may hold half an answer
 		*res = retrieval.Result{}
 	}
 	res.Cache, res.CacheKey = retrieval.CacheMiss, l.key.short()
 	return failed(res, err)
 }
 
-// far answers a query, identified by id, that the nearest tier did not answer. It is a function of its own
-// so that q and l move to the heap here, and not in Find, where hits are answered.
+// far handles a query after a miss of Near. It is a separate function so that q and l move to the
+// heap here, and not in Find, where hits are answered.
 func (r *Retriever) far(ctx context.Context, q retrieval.Query, res *retrieval.Result, id []byte, l Lookup[retrieval.Result]) error {
 	f, landed := r.cache.Far(ctx, id, l, Search[retrieval.Result]{
 		Prompt:   retrieval.Prompt(r.next, &q),
@@ -131,8 +129,8 @@ func (r *Retriever) far(ctx context.Context, q retrieval.Query, res *retrieval.R
 	return failed(res, f.Err)
 }
 
-// failed says in res why there is an error, if there is one, and makes it one that callers can go on
-// after.
+// failed sets the reason of res to that of err, and makes err wrap retrieval.ErrUnavailable. If
+// err is nil, it does nothing.
 func failed(res *retrieval.Result, err error) error {
 	if err == nil {
 		return nil
@@ -150,14 +148,14 @@ func failed(res *retrieval.Result, err error) error {
 	return err
 }
 
-// complete tells whether res is complete, final and of the generations that were asked for: a base may
-// have changed between the look-up and the search.
+// complete reports whether res is complete, final and of the requested generations: a base may
+// have changed between lookup and search.
 func complete(res *retrieval.Result, asked []retrieval.Ref) bool {
 	return !res.Partial && !res.Provisional && res.Degraded == "" && !res.Reason.Failed() && slices.Equal(res.Bases, asked)
 }
 
-// readTexts completes a result that was kept without the texts that an engine has. A document
-// that the generation does not have makes the value a wrong one.
+// readTexts adds the texts that an engine keeps to a stored result. If the generation does not
+// have a document, the value is a Mismatch.
 func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retrieval.Result) error {
 	all, n := keptOf(res)
 	if len(all) == 0 {
@@ -169,7 +167,7 @@ func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retri
 		return MismatchBody
 	case err != nil:
 		return err
-	case r.cache.Kind == Candidates: // texts are read of what is selected
+	case r.cache.Kind == Candidates: // texts are read only for what is selected
 		res.Texts = texts
 		return nil
 	}
@@ -180,7 +178,7 @@ func (r *Retriever) readTexts(ctx context.Context, q retrieval.Query, res *retri
 	return err
 }
 
-// keptOf returns what of res has its text in an engine: n sources, and behind them what fell.
+// keptOf returns the parts of res whose text is in an engine: n sources, then excluded candidates.
 func keptOf(res *retrieval.Result) (all []*retrieval.Source, n int) {
 	for i := range res.Sources {
 		if s := &res.Sources[i]; s.At.Kept {
@@ -196,7 +194,7 @@ func keptOf(res *retrieval.Result) (all []*retrieval.Source, n int) {
 	return all, n
 }
 
-// label calls add with the labels of what was located of some bases.
+// label calls add with the labels of located sources.
 func label(texts retrieval.Texts, bases []retrieval.Ref, of []*retrieval.Source, add func(retrieval.Label)) error {
 	if len(of) == 0 {
 		return nil
@@ -212,7 +210,7 @@ func label(texts retrieval.Texts, bases []retrieval.Ref, of []*retrieval.Source,
 	return texts.Label(pointers, add)
 }
 
-// Locate returns the texts of hits, if they have any that the retriever behind the cache keeps.
+// Locate returns the texts of hits, if the next retriever keeps texts.
 func (r *Retriever) Locate(ctx context.Context, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
 	behind, ok := r.next.(retrieval.Locator)
 	if !ok {

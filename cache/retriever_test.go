@@ -19,7 +19,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// fixed returns res or err for every query.
+// fixed returns a Retriever that returns res and err for every query.
 func fixed(res retrieval.Result, err error) retrieval.Func {
 	return func(context.Context, retrieval.Query) (retrieval.Result, error) { return res, err }
 }
@@ -44,7 +44,7 @@ func (c *tally) add(name string) int {
 // like compares results without the fields that the cache sets.
 var like = cmpopts.IgnoreFields(retrieval.Result{}, "Cache", "CacheKey", "Took")
 
-// events counts a Retriever's events.
+// events collects a Retriever's events.
 type events struct {
 	sync.Mutex
 	list []cache.Event
@@ -85,7 +85,7 @@ func TestRetrieverHit(t *testing.T) {
 	}
 }
 
-// A result that is incomplete, or of another generation than asked for, is not kept.
+// A result that is incomplete, or of another generation than requested, is not stored.
 func TestRetrieverKeepsWholeAnswersOnly(t *testing.T) {
 	with := func(change func(*retrieval.Result)) retrieval.Func {
 		res := answer()
@@ -177,7 +177,7 @@ func TestRetrieverTTL(t *testing.T) {
 	}
 }
 
-// A store that mixes up its keys never makes one tenant see another's sources.
+// A store that mixes up its keys never shows one tenant another's sources.
 func TestRetrieverMixedUpStore(t *testing.T) {
 	theirs, mine := question("q"), question("q")
 	theirs.Tenant = "rival"
@@ -204,8 +204,8 @@ func TestRetrieverMixedUpStore(t *testing.T) {
 	}
 }
 
-// Row P16: two releases that share a store. What another schema wrote, under its own keys or
-// under ours, is a miss and no error; both find what they wrote themselves.
+// Row P16: two releases share a store. Values of another schema, under its own keys or under ours,
+// are a miss and no error; both find what they wrote themselves.
 func TestP16AnotherRelease(t *testing.T) {
 	store := memory(t, 1<<20)
 	ours := cache.NewKey(cache.Selected, question("q"))

@@ -7,26 +7,26 @@ import (
 	"sidenote/retrieval"
 )
 
-// grades are those of sources, by their number.
+// grades are the grades of sources by their number in a body.
 var grades = [...]retrieval.Grade{retrieval.GradeNone, retrieval.GradeRelevant, retrieval.GradeAmbiguous, retrieval.GradeIrrelevant}
 
-// The lists of a body have columns: strings of which many are equal, or begin as the one before. One
-// that came before is its number, from 1; a new one is 0, what it has in common with the last new one
-// (a byte) and the rest.
+// The lists of a body have columns: strings that often repeat or share a prefix. A repeated string
+// is written as its number, from 1; a new one as 0, the length of the prefix shared with the last
+// new one (a byte), and the rest.
 const (
-	// maxSeen is the number of strings that are found again.
+	// maxSeen is the number of strings that can be referenced.
 	maxSeen = 127
-	// maxLately is how many of them a writer looks for, the last ones: a base and a document mostly
-	// come again soon.
+	// maxLately is how many of the last strings a writer searches: bases and documents mostly
+	// repeat soon.
 	maxLately = 16
-	// maxCommon bounds what a body can claim to hold by repeating the same beginning.
+	// maxCommon limits what a body can claim to hold by repeating one prefix.
 	maxCommon = 63
 )
 
 // A columnWriter writes a column.
 type columnWriter struct {
-	lately [maxLately]string // the i-th string is at i%maxLately
-	n      int               // of them
+	lately [maxLately]string // string i is at i%maxLately
+	n      int               // number of strings
 	last   string
 }
 
@@ -49,7 +49,7 @@ func (c *columnWriter) append(b []byte, s string) []byte {
 	return retrieval.AppendString(append(b, 0, byte(common)), s[common:])
 }
 
-// A columnReader reads what a columnWriter wrote.
+// A columnReader reads the output of a columnWriter.
 type columnReader struct {
 	seen []string
 	last string

@@ -6,34 +6,35 @@ import (
 	"time"
 )
 
-// MaxStageOutput is the size of the largest output that is kept, in bytes.
+// MaxStageOutput limits the size of a stored output, in bytes.
 const MaxStageOutput = 256 << 10
 
-// A StageOutputs keeps outputs of stages, under keys that Key makes, in tiers. It is safe for concurrent use.
+// A StageOutputs caches outputs of stages in tiers, with keys from StageOutputKey. It is safe for
+// concurrent use.
 type StageOutputs struct {
 	outputs Of[output]
-	wait    time.Duration // for all far tiers of one call; 0 without any
+	wait    time.Duration // for all far tiers of a call; 0 without any
 }
 
-// An output is what a stage said, and when that is forgotten.
+// An output is the text of a stage and the time at which it expires.
 type output struct {
 	text []byte
 	ends time.Time
 }
 
-// NewStageOutputs returns a Memory of tiers, nearest first: each is asked where those before it do not have the
-// output. A call waits for them as long as the Wait of the last one, in all. The lifetimes of tiers
-// do not count. observe may be nil.
+// NewStageOutputs returns a StageOutputs with the given tiers, nearest first: each is asked if
+// those before it do not have the output. A call waits for them at most as long as the Wait of the
+// last one, in total. The TTLs of tiers are ignored. observe may be nil.
 func NewStageOutputs(tiers []Tier, observe func(Event)) *StageOutputs {
 	return &StageOutputs{wait: tiers[len(tiers)-1].Wait, outputs: Of[output]{
 		Kind: Outputs, Tiers: tiers, Observe: observe, Encode: encode, Decode: decode,
 		Left: func(o output) time.Duration { return time.Until(o.ends) },
-		Size: func(output) int { return -1 }, // as large as a tier's, which has it anyway
+		Size: func(output) int { return -1 }, // never cached beside the tier, which has the same bytes anyway
 	}}
 }
 
-// A value's body is when it ends, in Unix milliseconds as eight bytes, little-endian, and the text. The
-// end holds in all tiers, also where a replica takes a value from a far one.
+// The body of a value is its expiry, in Unix milliseconds as eight little-endian bytes, and the
+// text. The expiry applies to all tiers, also if a replica copies a value from a far one.
 
 func encode(k Key, o output) []byte {
 	body := make([]byte, 0, endSize+len(o.text))
@@ -54,20 +55,20 @@ func decode(k Key, value []byte) (output, error) {
 	return output{body[endSize:], time.UnixMilli(int64(binary.LittleEndian.Uint64(body)))}, nil
 }
 
-// outputDigestSize is the size of what a key begins with. The rest is the tenant, which values are checked
-// against.
+// outputDigestSize is the size of the digest at the start of a key. The rest is the tenant,
+// against which values are checked.
 const outputDigestSize = len(Key{}.Digest)
 
-// StageOutputKey returns the key of what a stage says: to a tenant, to the body of the stage's whole request, by
-// an upstream. Upstream names it, and tells apart the credentials that it is asked with where these are
-// the caller's own. Different arguments have different keys.
+// StageOutputKey returns the key for the output of a stage, given its tenant, upstream and whole
+// request body. If the upstream is called with the caller's own credentials, upstream must also
+// identify these. Different arguments have different keys.
 func StageOutputKey(tenant, upstream string, body []byte) string {
 	k := NamedKey(Outputs, tenant, upstream, string(body))
 	return string(k.Digest[:]) + tenant
 }
 
-// Get returns the output that is kept under a key; false if there is none, or not in time. Nobody
-// changes the output.
+// Get returns the output stored under key; false if there is none, or not in time. It must not be
+// changed.
 func (m *StageOutputs) Get(ctx context.Context, key string) (answer []byte, ok bool) {
 	ctx, cancel := m.bounded(ctx)
 	defer cancel()
@@ -75,8 +76,9 @@ func (m *StageOutputs) Get(ctx context.Context, key string) (answer []byte, ok b
 	return o.text, ok
 }
 
-// Put keeps an output for ttl, in place of one that is kept under the key. An empty output, or one larger
-// than MaxSize, is not kept. When it returns, every replica finds the output, unless a tier failed.
+// Put stores an output for ttl, replacing one with the same key. An empty output, or one larger
+// than MaxStageOutput, is not stored. When it returns, all replicas find the output, unless a tier
+// failed.
 func (m *StageOutputs) Put(ctx context.Context, key string, answer []byte, ttl time.Duration) {
 	if len(answer) == 0 || len(answer) > MaxStageOutput || ttl <= 0 {
 		return
@@ -86,7 +88,7 @@ func (m *StageOutputs) Put(ctx context.Context, key string, answer []byte, ttl t
 	m.outputs.Put(ctx, key[outputDigestSize:], []byte(key), output{answer, time.Now().Add(ttl)})
 }
 
-// bounded ends when far tiers have had their time.
+// bounded limits ctx to the time for far tiers.
 func (m *StageOutputs) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if m.wait <= 0 {
 		return context.WithCancel(ctx)

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// jitter is the part of a TTL by which it varies at random, so that entries do not
-// expire together.
+// jitter is the fraction of a TTL by which it varies at random, so that entries do not expire
+// together.
 const jitter = 0.1
 
-// A Tier is a store that a cache looks into.
+// A Tier is a store that a cache uses.
 type Tier struct {
 	Name  string // a metric label: "memory", "redis"
 	Store Store
@@ -19,17 +19,17 @@ type Tier struct {
 	TTL      time.Duration // lifetime of values
 	EmptyTTL time.Duration // lifetime of empty values, such as results without sources
 
-	// Wait is how long a request may wait for this tier, all its look-ups together; 0
-	// is for a store that never blocks. Only look-ups wait: put a WriteBehind before a
-	// store with slow writes.
+	// Wait limits how long a request may wait for this tier in all its lookups together; 0 is for
+	// a store that never blocks. It does not apply to writes: put a WriteBehind before a store
+	// with slow writes.
 	Wait time.Duration
 }
 
-// ErrSkipped is the error of a Store that did not try the call because it knows that it
-// would fail. It does not count as a failure.
+// ErrSkipped is the error of a Store that did not try a call because it knows that it would fail.
+// It does not count as a failure.
 var ErrSkipped = errors.New("not tried")
 
-// get asks the store, within the time that the request may still wait.
+// get looks name up in the store, within the time that the request may still wait.
 func (t *Tier) get(ctx context.Context, name string) (value []byte, err error) {
 	defer recovered(&err)
 	if t.Wait > 0 {
@@ -47,7 +47,7 @@ func (t *Tier) set(ctx context.Context, name string, value []byte, ttl time.Dura
 	return t.Store.Set(ctx, name, value, ttl)
 }
 
-// lifetime returns how long a value is kept.
+// lifetime returns how long a value is stored.
 func (t *Tier) lifetime(empty bool) time.Duration {
 	ttl := t.TTL
 	if empty {

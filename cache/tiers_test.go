@@ -18,7 +18,7 @@ import (
 
 const patience = 50 * time.Millisecond
 
-// farTier is a tier that requests may have to wait for, with its writes behind.
+// farTier returns a tier that requests may wait for, with asynchronous writes.
 func farTier(t *testing.T, s cache.Store) cache.Tier {
 	behind := cache.NewWriteBehind(s)
 	t.Cleanup(func() {
@@ -29,8 +29,8 @@ func farTier(t *testing.T, s cache.Store) cache.Tier {
 	return cache.Tier{Name: "far", Store: behind, TTL: 10 * time.Minute, EmptyTTL: 30 * time.Second, Wait: patience}
 }
 
-// Whichever call of a far store fails, hangs or panics, the answer is the same and
-// comes within the time that a request may wait.
+// If any call of a far store fails, hangs or panics, the answer is the same and comes within the
+// time that a request may wait.
 func TestStoreFaultsNeverShow(t *testing.T) {
 	for name, fault := range map[string]func(context.Context) error{
 		"error":   func(context.Context) error { return errors.New("injected") },
@@ -42,7 +42,7 @@ func TestStoreFaultsNeverShow(t *testing.T) {
 			reached := 0
 			for failAt := 0; ; failAt++ {
 				calls := faultAt(t, failAt, fault)
-				if calls <= failAt { // every call has had its turn
+				if calls <= failAt { // every call was tried
 					break
 				}
 				reached++
@@ -54,7 +54,7 @@ func TestStoreFaultsNeverShow(t *testing.T) {
 	}
 }
 
-// faultAt makes one store call fail and returns how many calls there were.
+// faultAt makes one store call fail and returns the number of calls.
 func faultAt(t *testing.T, failAt int, fault func(context.Context) error) int {
 	var calls atomic.Int32
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func faultAt(t *testing.T, failAt int, fault func(context.Context) error) int {
 	return int(calls.Load())
 }
 
-// Replicas share what one of them found, and a far tier is asked only once for a query.
+// Replicas share what one of them found, and a far tier is asked only once per query.
 func TestTiersShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := farTier(t, memory(t, 1<<20))
@@ -97,7 +97,7 @@ func TestTiersShare(t *testing.T) {
 		if _, err := replica(&one).Retrieve(t.Context(), question("q")); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // for the write behind
+		synctest.Wait() // for the asynchronous write
 		second := replica(&two)
 		for range 2 {
 			got, err := second.Retrieve(t.Context(), question("q"))
@@ -119,8 +119,8 @@ func TestTiersShare(t *testing.T) {
 	})
 }
 
-// Several slow look-ups, of both kinds, in sequence and at the same time, take a
-// request's waiting time only once.
+// Several slow lookups, of both kinds, in sequence and concurrently, take a request's waiting time
+// only once.
 func TestPatienceIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := cachetest.Faulty{Store: memory(t, 1<<20), Before: func(ctx context.Context, op cachetest.Op, _ string) error {
@@ -162,8 +162,8 @@ func TestPatienceIsShared(t *testing.T) {
 	})
 }
 
-// If it is not known what a key holds, nothing is written to it; a broken value of the
-// cache itself is replaced.
+// If the content of a key is unknown, nothing is written to it; a broken value of the cache itself
+// is replaced.
 func TestTiersWriteOnlyWhatTheyKnow(t *testing.T) {
 	for name, c := range map[string]struct {
 		get   error

@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// A waitBudget is how long one request may still wait for its stores. Several slow
-// look-ups, one after the other, cost no more than one; the time of concurrent look-ups
-// is counted once.
+// A waitBudget is how long one request may still wait for its stores. Several slow lookups in
+// sequence cost no more than one; the time of concurrent lookups is counted once.
 type waitBudget struct {
 	mu      sync.Mutex
 	left    time.Duration
-	waiting int       // look-ups under way
-	since   time.Time // when waiting last rose from 0
+	waiting int       // lookups in progress
+	since   time.Time // when waiting last became positive
 }
 
 type waitBudgetKey struct{}
 
-// withWaitBudget gives the look-ups under ctx d in all, unless an outer Retriever has set
-// their time already.
+// withWaitBudget limits the lookups under ctx to d in total, unless an outer Retriever has already
+// set a limit.
 func withWaitBudget(ctx context.Context, d time.Duration) context.Context {
 	if d <= 0 || ctx.Value(waitBudgetKey{}) != nil {
 		return ctx
@@ -28,9 +27,8 @@ func withWaitBudget(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, waitBudgetKey{}, &waitBudget{left: d})
 }
 
-// spend begins a look-up that may take wait, but no longer than the request may still
-// wait. If that is nothing, the error is ErrSkipped. The caller ends the look-up by
-// done.
+// spend begins a lookup that may take wait, but no longer than the rest of the budget. If nothing
+// is left, the error is ErrSkipped. The caller must call done after the lookup.
 func spend(ctx context.Context, wait time.Duration) (_ context.Context, done func(), err error) {
 	p, _ := ctx.Value(waitBudgetKey{}).(*waitBudget)
 	if p != nil {
@@ -48,7 +46,7 @@ func spend(ctx context.Context, wait time.Duration) (_ context.Context, done fun
 	}, nil
 }
 
-// begin starts a look-up and returns how long it may take.
+// begin starts a lookup and returns how long it may take.
 func (p *waitBudget) begin() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

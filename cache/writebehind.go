@@ -10,11 +10,11 @@ import (
 	"sidenote/retrieval"
 )
 
-// What a WriteBehind may hold and do.
+// Limits of a WriteBehind.
 const (
 	behindWriters = 2
-	behindEntries = 1024     // writes that may wait, divided between the writers
-	behindBytes   = 16 << 20 // of keys and values waiting
+	behindEntries = 1024     // queued writes, divided between the writers
+	behindBytes   = 16 << 20 // of queued keys and values
 	behindTimeout = time.Second
 )
 
@@ -26,19 +26,18 @@ var (
 	errQueueClosed = fmt.Errorf("%w: store is closed", ErrDropped)
 )
 
-// A WriteBehind is a Store that writes later: its Set returns at once, however slow the
-// Store behind it is, and a Get soon after may not see the value yet. Writes that it
-// cannot make are lost. The values of one key are written in the order of their Sets,
-// never two at a time.
+// A WriteBehind is a Store that writes asynchronously: Set returns at once, however slow the next
+// Store is, and a Get soon after may not see the value yet. Writes that fail or do not fit into
+// the queue are lost. The values of one key are written in the order of their Sets, one at a time.
 type WriteBehind struct {
 	next    Store
-	running context.Context // of all writes; cancelled when Close gives up
+	running context.Context // context of all writes; cancelled when Close gives up
 	giveUp  context.CancelFunc
 	writers sync.WaitGroup
-	queues  [behindWriters]chan write // a key always waits in the same one
+	queues  [behindWriters]chan write // a key is always in the same queue
 
 	mu     sync.Mutex // never held during a call of next
-	bytes  int64      // of waiting writes
+	bytes  int64      // of queued writes
 	closed bool
 }
 
@@ -62,13 +61,13 @@ func NewWriteBehind(next Store) *WriteBehind {
 	return b
 }
 
-// Get asks the Store behind, which may not have the latest values yet.
+// Get asks the next Store, which may not have the latest values yet.
 func (b *WriteBehind) Get(ctx context.Context, key string) ([]byte, error) {
 	return b.next.Get(ctx, key)
 }
 
-// Set queues the write and returns at once; the context is ignored. The error is
-// ErrDropped if the queue is full or b is closed.
+// Set queues the write and returns at once; the context is ignored. The error wraps ErrDropped if
+// the queue is full or b is closed.
 func (b *WriteBehind) Set(_ context.Context, key string, val []byte, ttl time.Duration) error {
 	w := write{key, val, ttl}
 	queue := b.queues[retrieval.HashText(key)%behindWriters]
@@ -89,10 +88,9 @@ func (b *WriteBehind) Set(_ context.Context, key string, val []byte, ttl time.Du
 	}
 }
 
-// Close refuses new writes and makes those that wait. If ctx ends first, it drops the
-// waiting writes, cancels the running ones and returns the cause. It returns when the
-// writers have ended, so a Store that ignores its context can delay it without limit.
-// It may be called again.
+// Close refuses new writes and completes the queued ones. If ctx ends first, it drops the queued
+// writes, cancels the running ones and returns the cause. It returns when the writers have ended,
+// so a Store that ignores its context can delay it indefinitely. It may be called again.
 func (b *WriteBehind) Close(ctx context.Context) error {
 	b.mu.Lock()
 	if !b.closed {

@@ -24,7 +24,7 @@ func (w writer) Set(ctx context.Context, key string, val []byte, ttl time.Durati
 	return w.set(ctx, key, val, ttl)
 }
 
-// writeBehind returns a WriteBehind whose writes are made by set. The test ends it.
+// writeBehind returns a WriteBehind whose writes call set. It is closed at the end of the test.
 func writeBehind(t testing.TB, set func(context.Context, string, []byte, time.Duration) error) *cache.WriteBehind {
 	b := cache.NewWriteBehind(writer{set: set})
 	t.Cleanup(func() { _ = b.Close(ended()) })
@@ -38,11 +38,11 @@ func ended() context.Context {
 	return ctx
 }
 
-// A syncStore is a Store whose Set returns when its WriteBehind has written the value, as
-// the contract tests expect.
+// A syncStore is a Store whose Set returns when its WriteBehind has written the value, as the
+// contract tests expect.
 type syncStore struct {
 	*cache.WriteBehind
-	turn    sync.Mutex // one by one, so that each Set is a write
+	turn    sync.Mutex // one at a time, so that each Set is a write
 	written chan struct{}
 }
 
@@ -68,7 +68,7 @@ func TestWriteBehind(t *testing.T) {
 	})
 }
 
-// offer sets key to val and tells whether it was taken.
+// offer sets key to val and reports whether it was accepted.
 func offer(t testing.TB, b *cache.WriteBehind, key, val string) bool {
 	t.Helper()
 	err := b.Set(ended(), key, []byte(val), time.Minute)
@@ -78,8 +78,8 @@ func offer(t testing.TB, b *cache.WriteBehind, key, val string) bool {
 	return err == nil
 }
 
-// Set does not wait while writes hang. These end when their time is up, whatever the
-// context of Set, and then the next of the same key has its turn.
+// Set does not block while writes hang. These end when their time is up, whatever the context of
+// Set, and then the next one of the same key begins.
 func TestWriteBehindHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -103,7 +103,7 @@ func TestWriteBehindHangingStore(t *testing.T) {
 	})
 }
 
-// What does not fit is dropped; when a write has ended, there is room again.
+// Writes that do not fit are dropped; when a write has ended, there is room again.
 func TestWriteBehindBounds(t *testing.T) {
 	for name, size := range map[string]int{"entries": 1, "bytes": 5 << 20} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestWriteBehindBounds(t *testing.T) {
 				val := string(make([]byte, size))
 				want := map[string]int{"entries": 512, "bytes": 3}[name]
 				offer(t, b, "k", val)
-				synctest.Wait() // it runs, so it does not wait
+				synctest.Wait() // it is running, so it is not queued
 				waiting := 0
 				for offer(t, b, "k", val) {
 					waiting++
@@ -138,7 +138,7 @@ func TestWriteBehindBounds(t *testing.T) {
 	}
 }
 
-// Close writes while its context lasts. Then it drops and cancels.
+// Close continues to write while its context lasts. Then it drops and cancels.
 func TestWriteBehindClose(t *testing.T) {
 	for name, c := range map[string]struct {
 		patience, took time.Duration
@@ -182,8 +182,8 @@ func TestWriteBehindClose(t *testing.T) {
 	}
 }
 
-// However many goroutines set keys: the values of each are written in order, never two at
-// a time, and the last accepted one stays.
+// However many goroutines set keys, the values of each are written in order, one at a time, and
+// the last accepted one stays.
 func TestWriteBehindOrder(t *testing.T) {
 	const setters, keys, rounds = 8, 5, 2000
 	var offered, taken, written [keys]int

@@ -5,60 +5,59 @@ import (
 	"slices"
 )
 
-// Bounds of the work and the memory of a tenant.
+// Limits of the work and the memory per tenant.
 const (
-	maxExpired = 100 // leases that one call charges; the next call goes on
+	maxExpired = 100 // leases that one call charges; the next call continues
 	maxClosed  = 256 // settled IDs that are remembered
-	maxDebt    = 1   // of a bucket, in limits, beyond the limit
+	maxDebt    = 1   // most that a bucket exceeds its limit by, in multiples of the limit
 )
 
-// An account is the ledger of one tenant as a pure state machine: the same calls at the
-// same times lead to the same state. The scripts of the Redis ledger do the same, step
-// by step; a test compares them. Fields are exported for encoding only.
+// An account is the ledger of one tenant as a pure state machine: the same calls at the same times
+// lead to the same state. The scripts of the Redis ledger do the same, step by step; a test
+// compares them. Fields are exported only for encoding.
 //
-// A call that is refused changes nothing, unless leases ended or the clock was set back.
+// A refused call changes nothing, unless leases expired or the clock was set back.
 type account struct {
 	At      int64 // time of the last change, in milliseconds since 1970
-	Run     int64 // milliseconds that passed between changes, without backward steps of the clock
+	Run     int64 // milliseconds between changes in total, ignoring backward steps of the clock
 	Buckets [3]bucket
 	Slots   int64 // open leases of requests
 	Days    [2]period
 	Months  [2]period
 	Leases  map[string]*lease
-	Closed  []closed // settled IDs, oldest first; the last maxClosed of them count
+	Closed  []closed // settled IDs, oldest first; only the last maxClosed count
 
 	queue   leaseQueue
-	closed  map[string]bool // IDs of Closed, and whether their leases had ended
-	segment int64           // of the journal, that holds all of the account
-	spare   *lease          // one that was settled, for the next
-	day     day             // the last one whose month was asked for
+	closed  map[string]bool // IDs of Closed, and whether their leases had expired
+	segment int64           // of the journal, that holds the complete account
+	spare   *lease          // a settled lease, for reuse
+	day     day             // the last day whose month was computed
 	month   month
 }
 
-// A bucket is a window by the minute: a bucket that drains by its limit each minute.
-// Granting when the fill and the estimate stay within the limit is GCRA with a burst
-// of one minute's limit; unlike a time of arrival the fill stays exact when limits
-// change.
+// A bucket is a window per minute: it drains by its limit each minute. Granting if fill and
+// estimate stay within the limit is GCRA with a burst of one minute's limit; unlike a time of
+// arrival, the fill stays exact when limits change.
 type bucket struct {
 	Fill  int64 // in units × perMinute
-	Since int64 // the Run up to which it has drained
+	Since int64 // the Run up to which it was drained
 }
 
-// A period is a day or month; Index is its number.
+// A period is a day or month, numbered by Index.
 type period struct {
 	Index       int64
 	Spent, Held units
-	Kinds       [len(kindNames)]units // by position in kindNames
+	Kinds       [len(kindNames)]units // by index in kindNames
 }
 
 // A lease is an open reservation.
 type lease struct {
 	ID         string
 	Deadline   int64
-	Run        int64 // of the account, when it was granted
-	Day, Month int64 // in which it is settled, whenever that is
+	Run        int64 // of the account, when the lease was granted
+	Day, Month int64 // periods in which it is settled, whenever that happens
 	Estimate   units
-	PerMinute  [3]int64 // the limits of the buckets, when it was granted
+	PerMinute  [3]int64 // limits of the buckets when it was granted
 	Kind       int
 
 	position int // in the queue
@@ -69,8 +68,8 @@ type closed struct {
 	Expired bool
 }
 
-// pass lets time pass to now. The clock of a lease is set back with the system's, so
-// that no lease lasts longer because of it.
+// pass advances the account to now. If the clock was set back, the deadlines of leases move back
+// with it, so that no lease lasts longer.
 func (a *account) pass(now int64) (steppedBack bool) {
 	if a.At == 0 || now >= a.At {
 		if a.At != 0 {
@@ -86,7 +85,7 @@ func (a *account) pass(now int64) (steppedBack bool) {
 	return true
 }
 
-// expire charges the estimates of leases that have ended, oldest first.
+// expire charges the estimates of expired leases, oldest first.
 func (a *account) expire(now int64) (n int) {
 	for n < maxExpired && len(a.queue) > 0 && a.queue[0].Deadline <= now {
 		l := a.queue[0]
@@ -96,8 +95,8 @@ func (a *account) expire(now int64) (n int) {
 	return n
 }
 
-// reserve decides about r, which has been checked. Changed tells whether the account
-// changed, in which case the call must be recorded.
+// reserve decides about r, which has been checked. changed reports whether the account changed, in
+// which case the call must be recorded.
 func (a *account) reserve(now int64, r Reservation) (d Decision, changed bool, err error) {
 	before, run := a.At, a.Run
 	changed = a.pass(now)
@@ -128,7 +127,7 @@ func (a *account) reserve(now int64, r Reservation) (d Decision, changed bool, e
 	return d, changed, nil
 }
 
-// holds tells whether the counters of what is held have room for so much.
+// holds reports whether u can be held without overflowing the counters.
 func (a *account) holds(u units) bool {
 	for _, p := range []*period{find(&a.Days, int64(dayOf(a.At))), find(&a.Months, a.monthOf(a.At))} {
 		for i, n := range u {
@@ -140,7 +139,7 @@ func (a *account) holds(u units) bool {
 	return true
 }
 
-// monthOf is the function monthOf, which takes longer than the rest of a call, once a day.
+// monthOf is a cached form of the function monthOf, which is slow compared to the rest of a call.
 func (a *account) monthOf(now int64) int64 {
 	if d := dayOf(now); d != a.day || a.month == 0 {
 		a.day, a.month = d, monthOf(now)
@@ -165,8 +164,8 @@ func (a *account) state(limits Limits) State {
 	return s
 }
 
-// drained returns what the bucket holds now. A bucket never holds more than its limit
-// and the debt, also after the limit was lowered, so that two minutes empty it.
+// drained returns the current fill of the bucket. A bucket never holds more than its limit and the
+// debt, even after the limit was lowered, so that two minutes empty it.
 func (b bucket) drained(run, limit int64) int64 {
 	most := (1 + maxDebt) * limit * perMinute
 	passed := min(run-b.Since, (1+maxDebt)*perMinute)
@@ -203,7 +202,7 @@ func (a *account) grant(now int64, r Reservation) {
 	heap.Push(&a.queue, l)
 }
 
-// settle ends a lease by what was really taken.
+// settle ends a lease with the actual amount.
 func (a *account) settle(l *lease, actual units, expired bool) {
 	for i := range a.Buckets {
 		if l.PerMinute[i] > 0 {
@@ -227,9 +226,9 @@ func (a *account) settle(l *lease, actual units, expired bool) {
 	a.spare = l
 }
 
-// correct replaces an estimate by the true amount. What has drained since the lease was
-// granted is taken to be the lease's own part first: it is not given back, because
-// somebody may have used that room already.
+// correct replaces an estimate by the actual amount. What drained since the lease was granted is
+// attributed to the lease first: it is not given back, because somebody may have used that room
+// already.
 func (b *bucket) correct(l *lease, i int, actual int64) {
 	limit, estimate := l.PerMinute[i], l.Estimate[i]
 	if actual >= estimate {
@@ -251,13 +250,13 @@ func (a *account) close(id string, expired bool) {
 	a.closed[id] = expired
 	if n := len(a.Closed); n > maxClosed {
 		delete(a.closed, a.Closed[n-1-maxClosed].ID)
-		if n == 2*maxClosed { // now and then, as it takes long
+		if n == 2*maxClosed { // only occasionally, as it is slow
 			a.Closed = slices.Delete(a.Closed, 0, n-maxClosed)
 		}
 	}
 }
 
-// settleID settles the lease of an ID, if it is open.
+// settleID settles the lease with an ID, if it is open.
 func (a *account) settleID(id string, actual Amount) Outcome {
 	if l := a.Leases[id]; l != nil {
 		a.settle(l, actual.units(), false)
@@ -273,7 +272,7 @@ func (a *account) settleID(id string, actual Amount) Outcome {
 	return Repeated
 }
 
-// renew lets a lease end at that time or later.
+// renew extends a lease to at least deadline.
 func (a *account) renew(now int64, id string, deadline int64) (open bool) {
 	l := a.Leases[id]
 	if l == nil {
@@ -285,10 +284,10 @@ func (a *account) renew(now int64, id string, deadline int64) (open bool) {
 	return true
 }
 
-// slots returns how many parallel requests the lease is.
+// slots returns the number of parallel requests that the lease counts for.
 func (l *lease) slots() int64 { return min(l.Estimate[requests], 1) }
 
-// find returns a period; nil if it is not kept.
+// find returns the period with an index, or nil.
 func find(kept *[2]period, index int64) *period {
 	for i := range kept {
 		if kept[i].Index == index {
@@ -298,8 +297,8 @@ func find(kept *[2]period, index int64) *period {
 	return nil
 }
 
-// ensure returns a period. If it is not kept it begins empty, in place of the older one
-// of those that are kept: the last one is still settled into.
+// ensure returns the period with an index. If there is none, it replaces the older of the two by
+// an empty one: the other one can still be settled into.
 func ensure(kept *[2]period, index int64) *period {
 	if p := find(kept, index); p != nil {
 		return p
@@ -328,7 +327,7 @@ func (q leaseQueue) Swap(i, j int) {
 	q[i].position, q[j].position = i, j
 }
 
-// Push and Pop are for package heap.
+// Push and Pop implement heap.Interface.
 func (q *leaseQueue) Push(x any) {
 	l := x.(*lease)
 	l.position = len(*q)

@@ -21,7 +21,7 @@ func newRig(t *testing.T) rig {
 	return rig{t, budget.NewMemory(clock.Now), clock}
 }
 
-// tokens reserves so many tokens of one request.
+// tokens reserves n tokens for one request.
 func (r rig) tokens(id string, n int64, limits budget.Limits) budget.Decision {
 	r.Helper()
 	d, err := r.Reserve(r.Context(), budget.Reservation{
@@ -53,7 +53,7 @@ func (r rig) usage(limits budget.Limits) budget.Usage {
 	return u
 }
 
-// The debt of a bucket ends at one minute's limit, whatever a call took.
+// The debt of a bucket is limited to one minute's limit, whatever a call used.
 func TestDebtIsCapped(t *testing.T) {
 	r, limits := newRig(t), budget.Limits{budget.TokensPerMinute: 1000}
 	r.tokens("r1:1", 100, limits)
@@ -82,8 +82,8 @@ func TestRefundsAreNotSpentTwice(t *testing.T) {
 	}
 }
 
-// What other calls hold is not spent: the wait is short, and nobody is refused for good
-// what was never spent.
+// Amounts held by other calls are not spent: the wait is short, and no call is refused for the
+// rest of the day because of them.
 func TestHeldIsNotSpent(t *testing.T) {
 	r, limits := newRig(t), budget.Limits{budget.TokensPerDay: 1000}
 	r.tokens("r1:1", 900, limits)
@@ -102,7 +102,7 @@ func TestHeldIsNotSpent(t *testing.T) {
 	}
 }
 
-// An estimate that takes nothing of a unit is not refused for it.
+// An estimate that takes nothing of a unit is not refused because of it.
 func TestWhatTakesNothingIsNotRefused(t *testing.T) {
 	r := newRig(t)
 	limits := budget.Limits{budget.InjectedPerDay: 1, budget.MoneyPerMonth: 1, budget.TokensPerDay: 10}
@@ -118,7 +118,7 @@ func TestWhatTakesNothingIsNotRefused(t *testing.T) {
 	}
 }
 
-// The calls of one request take one of the parallel requests.
+// All calls of one request count as one parallel request.
 func TestInternalCallsAreNoParallelRequests(t *testing.T) {
 	r, limits := newRig(t), budget.Limits{budget.ParallelRequests: 1}
 	r.tokens("r1:1", 5, limits)
@@ -137,8 +137,8 @@ func TestInternalCallsAreNoParallelRequests(t *testing.T) {
 	}
 }
 
-// Row P7: what a killed process held is charged when its lease ends, by whoever calls
-// next, and never again.
+// Row P7: amounts held by a killed process are charged when their lease expires, by the next call,
+// and only once.
 func TestLeasesEndP7(t *testing.T) {
 	r, limits := newRig(t), budget.Limits{budget.TokensPerDay: 1000, budget.ParallelRequests: 1}
 	r.tokens("r1:1", 700, limits)
@@ -160,8 +160,8 @@ func TestLeasesEndP7(t *testing.T) {
 	}
 }
 
-// Row P15: days and months are those of UTC, also where clocks change by an hour, and a
-// call belongs to the day it began on.
+// Row P15: days and months are in UTC, also across changes to summer time, and a call belongs to
+// the day on which it began.
 func TestWindowsAreUTCP15(t *testing.T) {
 	berlin := time.FixedZone("CEST", 2*3600)
 	now := time.Date(2026, 4, 1, 1, 59, 59, 0, berlin) // 31 March in UTC
@@ -187,14 +187,14 @@ func TestWindowsAreUTCP15(t *testing.T) {
 	}
 }
 
-// Rows R21, R22: a clock that steps by an hour locks nobody out.
+// Rows R21, R22: a clock that jumps by an hour locks nobody out.
 func TestClockStepsR21R22(t *testing.T) {
 	for _, step := range []time.Duration{-time.Hour, time.Hour} {
 		r, limits := newRig(t), budget.Limits{budget.RequestsPerMinute: 2, budget.ParallelRequests: 4}
 		r.tokens("r1:1", 5, limits)
 		r.tokens("r2:1", 5, limits)
 		r.clock.Add(step)
-		r.tokens("r3:1", 5, limits) // it may be refused, for a minute at most
+		r.tokens("r3:1", 5, limits) // it may be refused, for at most a minute
 		r.clock.Add(time.Minute)
 		if d := r.tokens("r4:1", 5, limits); !d.Granted {
 			t.Errorf("a minute after a step of %v: %+v", step, d)
@@ -206,7 +206,7 @@ func TestClockStepsR21R22(t *testing.T) {
 	}
 }
 
-// Counters stop at what Redis can count, and count on from there to no limit.
+// Counters stop at the maximum that Redis can count, and calls without limits continue.
 func TestCountersDoNotOverflow(t *testing.T) {
 	r := newRig(t)
 	for i := range 12 {
@@ -241,7 +241,7 @@ func TestSettledIDsAreRemembered(t *testing.T) {
 	}
 }
 
-// Tenants that are gone are forgotten.
+// Accounts of idle tenants are dropped.
 func TestIdleTenantsVanish(t *testing.T) {
 	r := newRig(t)
 	ask := func(i int) {

@@ -1,6 +1,6 @@
-// Package budget counts what tenants use against the limits that their owner set: a Meter reserves
-// an amount in a Ledger before a call and settles it to the true amount after it. Prices say what
-// tokens cost. It knows nothing of requests; callers say how much of what.
+// Package budget counts the usage of tenants against their limits: a Meter reserves an amount in a
+// Ledger before a call and settles the actual amount after it. Prices say what tokens cost. The
+// package knows nothing of requests; callers provide the amounts.
 package budget
 
 import (
@@ -12,28 +12,27 @@ import (
 	"time"
 )
 
-// USD is one US dollar in the unit of money, 10⁻⁹ USD. Whoever works with finer prices
-// rounds the cost of a call up to it.
+// USD is one US dollar in the unit of money, 10⁻⁹ USD. Costs at finer prices are rounded up to it.
 const USD = 1_000_000_000
 
-// Bounds of what can be counted. Redis computes with doubles, which are exact up to
-// 2⁵³; a counter of money so reaches nine million dollars in a month.
+// Limits of what can be counted. Redis computes with doubles, which are exact up to 2⁵³; so a
+// counter of money reaches nine million dollars in a month.
 const (
-	MaxCount     = 1<<53 - 1             // of a counter, and of a limit by the day or month
+	MaxCount     = 1<<53 - 1             // of a counter, and of a limit per day or month
 	MaxAmount    = 1_000_000_000_000_000 // of one reservation or settlement, in each unit
-	MaxPerMinute = 10_000_000_000        // of a limit by the minute
+	MaxPerMinute = 10_000_000_000        // of a limit per minute
 )
 
-// An Amount is how much of each unit something takes. No field is negative.
+// An Amount holds a quantity of each unit. No field is negative.
 type Amount struct {
-	Requests int64 // calls on behalf of the client; 0 for internal calls, such as a planner's
-	Tokens   int64 // input and output together
-	Injected int64 // those of Tokens that Sidenote added
+	Requests int64 // client requests; 0 for internal calls, such as a planner's
+	Tokens   int64 // input plus output
+	Injected int64 // part of Tokens that Sidenote added
 	Money    int64 // in 10⁻⁹ USD; see USD
 }
 
-// Check returns an error that wraps ErrInvalid and names the field if a field is
-// negative or larger than MaxAmount.
+// Check returns an error that wraps ErrInvalid and names the field if a field is negative or
+// larger than MaxAmount.
 func (a Amount) Check() error {
 	for u, n := range a.units() {
 		if n < 0 || n > MaxAmount {
@@ -43,7 +42,7 @@ func (a Amount) Check() error {
 	return nil
 }
 
-// Positions of the units in lists of them, in the order of Amount's fields.
+// Indexes of the units, in the order of Amount's fields.
 const (
 	requests = iota
 	tokens
@@ -60,11 +59,11 @@ func (a Amount) units() units { return units{a.Requests, a.Tokens, a.Injected, a
 
 func (u units) amount() Amount { return Amount{u[requests], u[tokens], u[injected], u[money]} }
 
-// A Window is something that is limited. The numbers are positions in Limits and Levels
-// and may change; the names (String) are for metrics and messages and stay.
+// A Window is a quantity with a limit, such as tokens per day. Its value is an index in Limits and
+// Levels and may change; its name (String) is for metrics and messages and does not change.
 type Window uint8
 
-// The windows. Days and months are those of UTC.
+// The windows. Days and months are in UTC.
 const (
 	RequestsPerMinute Window = iota
 	TokensPerMinute
@@ -73,11 +72,11 @@ const (
 	InjectedPerDay
 	MoneyPerDay
 	MoneyPerMonth
-	ParallelRequests // reservations with Requests > 0 that are open
+	ParallelRequests // open reservations with Requests > 0
 	NumWindows
 )
 
-// minutes is the number of windows by the minute, which come first.
+// minutes is the number of windows per minute, which come first.
 const minutes = int(TokensPerDay)
 
 // String returns the window's name, as in the configuration: "tokens_per_day".
@@ -91,16 +90,16 @@ func (w Window) String() string {
 	}[w]
 }
 
-// unit returns the position of the unit that w limits.
+// unit returns the index of the unit that w limits.
 func (w Window) unit() int {
 	return [NumWindows]int{requests, tokens, injected, tokens, injected, money, money, requests}[w]
 }
 
-// Money tells whether w limits money.
+// Money reports whether w limits money.
 func (w Window) Money() bool { return w.unit() == money }
 
-// Number writes an amount of what w limits as a decimal number: requests, tokens, or US dollars,
-// exactly.
+// Number formats an amount of w's unit as an exact decimal number of requests, tokens, or US
+// dollars.
 func (w Window) Number(n int64) string {
 	if w.Money() {
 		return Dollars(n)
@@ -108,19 +107,19 @@ func (w Window) Number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Dollars writes an amount of money as a decimal number of US dollars, exactly.
+// Dollars formats an amount of money as an exact decimal number of US dollars.
 func Dollars(n int64) string {
 	text := fmt.Sprintf("%d.%09d", n/USD, n%USD)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Limits are the limits of a tenant by Window; 0 means that there is none. Write them
-// as Limits{TokensPerDay: 20_000_000, MoneyPerMonth: 1500 * USD}. They are passed with
-// every reservation, so that new ones hold from the next reservation on.
+// Limits are the limits of a tenant by Window; 0 means no limit. For example, Limits{TokensPerDay:
+// 20_000_000, MoneyPerMonth: 1500 * USD}. They are passed with every reservation, so that new
+// limits apply from the next reservation on.
 type Limits [NumWindows]int64
 
-// Check returns an error that wraps ErrInvalid and names the window if a limit is
-// negative or larger than can be counted.
+// Check returns an error that wraps ErrInvalid and names the window if a limit is negative or too
+// large to be counted.
 func (l Limits) Check() error {
 	for w, limit := range l {
 		most := int64(MaxCount)
@@ -134,19 +133,19 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// A Kind says what a reservation is for. Usage is told by kind; the limits hold for all
-// of them together.
+// A Kind says what a reservation is for. Usage is reported by kind; limits apply to the sum of all
+// kinds.
 type Kind string
 
-// The kinds; there are no others.
+// All kinds.
 const (
 	Chat      Kind = "chat"      // a client's call: chat, completion or response
-	Embedding Kind = "embedding" // a client's call for embeddings, or our own
+	Embedding Kind = "embedding" // an embedding call, of a client or of Sidenote
 	Planner   Kind = "planner"   // a call that plans searches
-	Rerank    Kind = "rerank"    // a call that orders what was found
-	Grade     Kind = "grade"     // a call that grades what was found
+	Rerank    Kind = "rerank"    // a call that reranks candidates
+	Grade     Kind = "grade"     // a call that grades candidates
 	Tool      Kind = "tools"     // a later round of a call with tools
-	Stage     Kind = "stage"     // a stage of a staged answer, the first one too
+	Stage     Kind = "stage"     // a stage of a staged answer, including the first one
 	Other     Kind = "other"     // a client's call to another listed route
 )
 
@@ -155,33 +154,34 @@ func Kinds() []Kind { return slices.Clone(kindNames[:]) }
 
 var kindNames = [...]Kind{Chat, Embedding, Planner, Rerank, Grade, Tool, Stage, Other}
 
-// Errors of ledgers. Any other error means that the ledger could not be reached or
-// written; whether the call took effect is then not known.
+// Errors of ledgers. Any other error means that the ledger could not be reached or written; it is
+// then unknown whether the call took effect.
 var (
-	// ErrInvalid is the error of arguments that no ledger takes.
+	// ErrInvalid is the error for arguments that no ledger accepts.
 	ErrInvalid = errors.New("budget: invalid")
-	// ErrClosed is the error of a reservation whose ID was settled before.
+	// ErrClosed is the error for a reservation whose ID was settled before.
 	ErrClosed = errors.New("budget: the id was settled before")
-	// ErrCorrupt is the error of a tenant whose record in the ledger is not one: somebody
-	// else wrote to it, or it is damaged. Nothing is granted and nothing is overwritten.
+	// ErrCorrupt is the error for a tenant whose record in the ledger is invalid: somebody else
+	// wrote to it, or it is damaged. Nothing is granted and nothing is overwritten.
 	ErrCorrupt = errors.New("budget: the ledger is corrupt")
-	// ErrSkipped is the error of a ledger that was not asked, because it is known to fail;
-	// nothing is held.
+	// ErrSkipped is the error of a ledger that was not asked, because it is known to fail; nothing
+	// is held.
 	ErrSkipped = errors.New("budget: the ledger was not asked")
-	// ErrLost is the error of a tenant of whom the ledger has lost what this process has seen,
-	// where that is not to be corrected: see redis.LedgerOptions. Nothing is granted.
+	// ErrLost is the error for a tenant whose record has lost counts that this process has seen,
+	// if the ledger does not correct them: see RefuseLost in redis.LedgerOptions. Nothing is
+	// granted.
 	ErrLost = errors.New("budget: the ledger has lost what it had counted")
-	// ErrInUse is the error of a folder that another ledger uses.
+	// ErrInUse is the error for a folder that another ledger uses.
 	ErrInUse = errors.New("budget: the folder is in use")
 )
 
-// MaxLease is the longest lease.
+// MaxLease is the longest allowed lease.
 const MaxLease = 24 * time.Hour
 
-// maxName is the most bytes of a tenant's name and of an ID.
+// maxName limits the bytes of a tenant's name and of an ID.
 const maxName = 128
 
-// Check returns an error that wraps ErrInvalid if a ledger would not take r.
+// Check returns an error that wraps ErrInvalid if no ledger would accept r.
 func (r Reservation) Check() error {
 	switch {
 	case !isName(r.Tenant):
@@ -199,7 +199,7 @@ func (r Reservation) Check() error {
 	return errors.Join(r.Limits.Check(), r.Allowance.Check())
 }
 
-// Check returns an error that wraps ErrInvalid if a ledger would not take s.
+// Check returns an error that wraps ErrInvalid if no ledger would accept s.
 func (s Settlement) Check() error {
 	switch {
 	case !isName(s.Tenant):
@@ -210,8 +210,8 @@ func (s Settlement) Check() error {
 	return s.Actual.Check()
 }
 
-// isName tells whether s can be part of a key of Redis and of a list in a script: 1 to
-// 128 printable characters of ASCII, without blanks, commas and braces.
+// isName reports whether s can be part of a Redis key and of a list in a script: 1 to 128
+// printable ASCII characters without blanks, commas and braces.
 func isName(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c > '~' || c == ',' || c == '{' || c == '}' {

@@ -9,7 +9,7 @@ import (
 	"sidenote/cache/budget"
 )
 
-// reservation returns one that every ledger takes.
+// reservation returns a valid reservation.
 func reservation(id string) budget.Reservation {
 	return budget.Reservation{
 		Tenant: "acme", ID: id, Kind: budget.Chat, Lease: time.Minute,
@@ -48,7 +48,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The names are in metrics and configurations, so each window has one of its own.
+// The names are used in metrics and configurations, so each window has its own.
 func TestEachWindowHasAName(t *testing.T) {
 	seen := map[string]bool{}
 	for w := range budget.NumWindows {

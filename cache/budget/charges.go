@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Charges add to a ledger what calls took for which nothing was reserved, as their tenants have
-// no limits. Amounts of a tenant are added up and charged together, once a second in the
-// background, so that no call waits for the ledger and an outage of it costs no memory. What
-// was not charged when the process ends is lost.
+// Charges add to a ledger the amounts of calls without a reservation, whose tenants have no
+// limits. The amounts of a tenant are summed up and charged together, once a second in the
+// background, so that no call waits for the ledger and an outage of it costs no memory. Amounts
+// that are not charged when the process ends are lost.
 type Charges struct {
 	ledger Ledger
 	stop   context.CancelFunc
@@ -20,7 +20,7 @@ type Charges struct {
 	mu      sync.Mutex
 	waiting map[chargeKey]Amount
 
-	open map[chargeKey]charge // of which it is not known whether they were made; of run alone
+	open map[chargeKey]charge // charges whose result is unknown; used only by run
 }
 
 type chargeKey struct {
@@ -28,7 +28,7 @@ type chargeKey struct {
 	kind   Kind
 }
 
-// A charge is an amount with the ID by which it is charged once.
+// A charge is an amount with the ID under which it is charged once.
 type charge struct {
 	id     string
 	amount Amount
@@ -37,7 +37,7 @@ type charge struct {
 // chargePause is the time between two rounds of charges.
 const chargePause = time.Second
 
-// NewCharges starts charges to a ledger. Call Close when done with them.
+// NewCharges starts charging to a ledger. Call Close when done with it.
 func NewCharges(l Ledger) *Charges {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Charges{
@@ -48,7 +48,7 @@ func NewCharges(l Ledger) *Charges {
 	return c
 }
 
-// Add lets an amount be charged soon. It never waits.
+// Add queues an amount to be charged. It never blocks.
 func (c *Charges) Add(tenant string, kind Kind, a Amount) {
 	key := chargeKey{tenant, kind}
 	c.mu.Lock()
@@ -56,7 +56,7 @@ func (c *Charges) Add(tenant string, kind Kind, a Amount) {
 	c.waiting[key] = c.waiting[key].plus(a)
 }
 
-// plus adds two amounts, up to what one settlement may be.
+// plus adds two amounts, up to the maximum of a settlement.
 func (a Amount) plus(b Amount) Amount {
 	x, y := a.units(), b.units()
 	for u := range x {
@@ -65,12 +65,12 @@ func (a Amount) plus(b Amount) Amount {
 	return x.amount()
 }
 
-// Close charges what waits, as far as that is possible until ctx ends.
+// Close charges what is queued, as far as possible until ctx ends.
 func (c *Charges) Close(ctx context.Context) {
 	c.stop()
 	<-c.ended
 	c.round(ctx)
-	c.round(ctx) // of a tenant with a charge that was open
+	c.round(ctx) // for tenants that had an open charge
 }
 
 func (c *Charges) run(ctx context.Context) {
@@ -87,7 +87,7 @@ func (c *Charges) run(ctx context.Context) {
 	}
 }
 
-// round makes the charges that are open, and then those of all who have none.
+// round retries the open charges, and makes those of all other tenants and kinds.
 func (c *Charges) round(ctx context.Context) {
 	c.mu.Lock()
 	for key, amount := range c.waiting {
@@ -104,12 +104,12 @@ func (c *Charges) round(ctx context.Context) {
 		if err := c.make(ctx, key, charge); err == nil || errors.Is(err, ErrInvalid) {
 			delete(c.open, key)
 		} else if errors.Is(err, ErrSkipped) {
-			return // the others would be skipped too
+			return // the others would be skipped, too
 		}
 	}
 }
 
-// make charges an amount, once however often it is repeated.
+// make charges an amount; repeating it does not charge twice.
 func (c *Charges) make(ctx context.Context, key chargeKey, of charge) error {
 	d, err := c.ledger.Reserve(ctx, Reservation{Tenant: key.tenant, ID: "sum:" + of.id, Kind: key.kind, Estimate: of.amount, Lease: MaxLease})
 	if errors.Is(err, ErrClosed) {

@@ -11,12 +11,12 @@ import (
 	"sidenote/cache/budget"
 )
 
-// A shaky ledger fails some calls, before or after they were made.
+// A shaky ledger fails some calls, before or after they took effect.
 type shaky struct {
 	*budget.Memory
 	calls int
 	fails func(call int) (before, after error)
-	well  atomic.Bool // it fails no more
+	well  atomic.Bool // no more failures
 }
 
 func (s *shaky) next() (before, after error) {
@@ -45,7 +45,8 @@ func (s *shaky) Settle(ctx context.Context, all ...budget.Settlement) ([]budget.
 	return outcomes, errors.Join(err, after)
 }
 
-// What tenants without limits take is charged once, whatever fails meanwhile, and at the end.
+// The usage of tenants without limits is charged once, whatever fails meanwhile, and also at
+// Close.
 func TestCharges(t *testing.T) {
 	down := errors.New("down")
 	for name, fails := range map[string]func(int) (before, after error){

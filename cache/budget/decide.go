@@ -2,25 +2,25 @@ package budget
 
 import "time"
 
-// perMinute is the number of milliseconds in a minute. The fill of a bucket is counted
-// in units × perMinute, so that a bucket drains by its limit each millisecond and no
-// fraction of a unit is ever lost.
+// perMinute is the number of milliseconds in a minute. The fill of a bucket is counted in units ×
+// perMinute, so that a bucket drains by its limit each millisecond and no fraction of a unit is
+// lost.
 const perMinute = int64(time.Minute / time.Millisecond)
 
-// busyWait is the Wait where only open reservations of other calls stand in the way.
+// busyWait is the Wait if only open reservations of other calls are in the way.
 const busyWait = time.Second
 
-// A State is what a ledger knows of a tenant at one time. Levels and Refuse compute what
-// all ledgers tell of it, so that they tell the same.
+// A State is what a ledger knows about a tenant at one time. All ledgers use LevelsOf and Refuse
+// on it, so that they give the same answers.
 type State struct {
 	Now                   int64    // milliseconds since 1970, by the ledger's clock
-	Fill                  [3]int64 // of the buckets by the minute, in units × 60,000; 0 where there is no limit
-	DaySpent, DayHeld     Amount   // of the day of Now
-	MonthSpent, MonthHeld Amount   // of the month of Now
+	Fill                  [3]int64 // of the buckets per minute, in units × 60,000; 0 without a limit
+	DaySpent, DayHeld     Amount   // on the day of Now
+	MonthSpent, MonthHeld Amount   // in the month of Now
 	Parallel              int64
 }
 
-// counts returns what is spent and held of the unit of w, a window by the day or month.
+// counts returns what is spent and held in the unit of w, a window per day or month.
 func (s *State) counts(w Window) (spent, held int64) {
 	if w == MoneyPerMonth {
 		return s.MonthSpent.units()[w.unit()], s.MonthHeld.units()[w.unit()]
@@ -28,7 +28,7 @@ func (s *State) counts(w Window) (spent, held int64) {
 	return s.DaySpent.units()[w.unit()], s.DayHeld.units()[w.unit()]
 }
 
-// end returns the time from Now to the end of w, a window by the day or month.
+// end returns the time from Now to the end of w, a window per day or month.
 func (s *State) end(w Window) time.Duration {
 	_, end := dayOf(s.Now).span()
 	if w == MoneyPerMonth {
@@ -60,8 +60,8 @@ func LevelsOf(limits Limits, s State) (levels Levels) {
 	return levels
 }
 
-// Refuse decides about r in the state before it: it returns the windows' refusal, or
-// false if all of them have room, in which case Levels are left out.
+// Refuse decides about r in state s, before r is held: it returns the refusal of the windows, or
+// false if all of them have room; Levels are then not set.
 func Refuse(r Reservation, s State) (d Decision, refused bool) {
 	d = Decision{Ticket: r.Ticket()}
 	estimate := r.Estimate.units()
@@ -82,8 +82,8 @@ func Refuse(r Reservation, s State) (d Decision, refused bool) {
 	return d, refused
 }
 
-// wait returns how long w has no room for so much; 0 if it has room. Never is true if it
-// is more than w can ever hold.
+// wait returns how long it takes until w has room for takes; 0 if it has room now. never is true
+// if that exceeds the whole limit.
 func (s *State) wait(w Window, limit, takes int64) (wait time.Duration, never bool) {
 	if w == ParallelRequests {
 		if s.Parallel < limit {
@@ -98,7 +98,7 @@ func (s *State) wait(w Window, limit, takes int64) (wait time.Duration, never bo
 		return milliseconds(up(s.Fill[w]-(limit-takes)*perMinute, limit)), false
 	}
 	switch spent, held := s.counts(w); {
-	case spent <= limit-takes-held: // no sum here can pass 2⁶³
+	case spent <= limit-takes-held: // no sum here can exceed 2⁶³
 		return 0, false
 	case spent <= limit-takes:
 		return busyWait, false
@@ -116,7 +116,7 @@ func up(n, by int64) int64 {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// A day is the number of days since 1970, a month that of months; both in UTC.
+// A day is a number of days since 1970, a month one of months; both in UTC.
 type (
 	day   int64
 	month int64

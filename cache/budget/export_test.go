@@ -2,7 +2,7 @@ package budget
 
 import "os"
 
-// SmallSegments makes the journal begin a new segment after so many bytes.
+// SmallSegments makes the journal start a new segment after n bytes.
 func (m *Memory) SmallSegments(n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -14,7 +14,7 @@ func (m *Memory) FailWrites() (end func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	good := m.journal.file
-	bad, err := os.Open(good.Name()) // for reading only
+	bad, err := os.Open(good.Name()) // read-only
 	if err != nil {
 		return nil, err
 	}
@@ -27,12 +27,12 @@ func (m *Memory) FailWrites() (end func(), err error) {
 	}, nil
 }
 
-// Accounts returns how many accounts are kept.
+// Accounts returns the number of accounts.
 func (m *Memory) Accounts() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.accounts)
 }
 
-// FailWrites is that of the Memory, which the folder must have.
+// FailWrites calls FailWrites of the Memory; the folder must be open.
 func (f *File) FailWrites() (end func(), err error) { return f.memory.Load().FailWrites() }

@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// A Fallback is a Ledger that asks a shared one, and where that cannot be asked grants
-// what the reservation's Allowance says, of this process alone: N replicas grant N
-// allowances at most. Without an allowance it fails as the shared one does.
+// A Fallback is a Ledger that uses a shared one and, while that cannot be asked, grants up to the
+// reservation's Allowance, counted in this process only: N replicas grant at most N allowances.
+// Without an allowance it fails as the shared ledger does.
 //
-// What was granted so is charged to the shared ledger by its settlement, without a limit
-// there, as soon as that can be asked again.
+// Amounts granted in this way are charged to the shared ledger by their settlement, ignoring
+// limits, as soon as it can be asked again.
 type Fallback struct {
 	shared  Ledger
 	local   *Memory
@@ -19,18 +19,17 @@ type Fallback struct {
 	inUse   atomic.Bool
 }
 
-// NewFallback returns a fallback for shared. Abandon is called with what may be held in
-// the shared ledger although its answer did not come, to be settled to nothing; it
-// must not wait: it is Queue.Settle as a rule, of a queue to the Fallback. Local keeps
-// the allowances.
+// NewFallback returns a fallback for shared; local counts the allowances. abandon is called with
+// reservations that may be held in the shared ledger although its answer did not arrive, to settle
+// them to zero. It must not block; usually it is Settle of a Queue on the Fallback.
 func NewFallback(shared Ledger, local *Memory, abandon func(Settlement)) *Fallback {
 	return &Fallback{shared: shared, local: local, abandon: abandon}
 }
 
-// Local tells whether the last reservation was decided by the allowance.
+// Local reports whether the last reservation was decided by the allowance.
 func (f *Fallback) Local() bool { return f.inUse.Load() }
 
-// Reserve implements Ledger. The Ticket of what the allowance granted says so.
+// Reserve implements Ledger. The Ticket of what the allowance granted has Local set.
 func (f *Fallback) Reserve(ctx context.Context, r Reservation) (Decision, error) {
 	d, err := f.shared.Reserve(ctx, r)
 	switch {
@@ -38,7 +37,7 @@ func (f *Fallback) Reserve(ctx context.Context, r Reservation) (Decision, error)
 		f.inUse.Store(false)
 		return d, err
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrLost):
-		return d, err // it can be asked; what it counts of this tenant is not known
+		return d, err // it can be asked, but the counts of this tenant are unknown
 	case !errors.Is(err, ErrSkipped):
 		f.abandon(Settlement{Ticket: r.Ticket()})
 	}
@@ -54,8 +53,8 @@ func (f *Fallback) Reserve(ctx context.Context, r Reservation) (Decision, error)
 	return d, err
 }
 
-// allowed returns the limits that hold without the shared ledger. Each window that is
-// limited needs an allowance, or nothing is allowed.
+// allowed returns the limits that apply without the shared ledger. If a window with a limit has no
+// allowance, nothing is allowed.
 func allowed(r Reservation) (limits Limits, ok bool) {
 	for w, limit := range r.Limits {
 		if limit == 0 {
@@ -97,8 +96,8 @@ func (f *Fallback) Settle(ctx context.Context, settlements ...Settlement) ([]Out
 	return outcomes, nil
 }
 
-// settleLocal settles what the allowance granted and charges it to the shared ledger. It
-// can be repeated: the ledgers know what was done.
+// settleLocal settles what the allowance granted and charges it to the shared ledger. It can be
+// repeated: the ledgers know what was done.
 func (f *Fallback) settleLocal(ctx context.Context, s Settlement) (Outcome, error) {
 	outcome, err := f.local.Settle(ctx, s)
 	if err != nil {

@@ -11,41 +11,41 @@ import (
 	"time"
 )
 
-// FileOptions are those of a File.
+// FileOptions configure a File.
 type FileOptions struct {
 	Now func() time.Time // the clock; time.Now if nil
-	// Changed is called when a trouble of the ledger begins, and with nil when it is over.
-	// It may be nil.
+	// Changed is called with the error when a problem of the ledger begins, and with nil when it
+	// is over. It may be nil.
 	Changed func(trouble error)
-	// Notice is called with a line about something that was put right; it may be nil.
+	// Notice is called with a line about something that was repaired; it may be nil.
 	Notice func(line string)
 }
 
-// A File is the Memory of a folder, whatever state the folder is in: Ledger, Renewer and
-// Reporter. While the folder cannot be opened or written, Reserve fails with ErrSkipped.
+// A File is a Ledger, Renewer and Reporter on a folder that works in any state of the folder.
+// While the folder cannot be opened or written, Reserve fails with ErrSkipped.
 //
-// Damaged files are renamed to *.damaged and the ledger begins empty. What was used before
-// is not known then, so reservations with limits fail with ErrSkipped until somebody has
-// removed these files; others are counted.
+// Damaged files are renamed to *.damaged and the ledger begins empty. Since earlier usage is
+// unknown then, reservations with limits fail with ErrSkipped until somebody has removed these
+// files; others are counted.
 type File struct {
 	dir string
 	o   FileOptions
 
 	memory atomic.Pointer[Memory] // nil until the folder could be opened
 
-	mu      sync.Mutex // guards what follows
-	damage  error      // why files were set aside; nil if none is there
+	mu      sync.Mutex // guards the fields below
+	damage  error      // why files were set aside; nil if there are none
 	failed  error      // why the folder cannot be opened or written
-	told    error      // the last trouble that Changed has heard of
+	told    error      // the last problem passed to Changed
 	damaged atomic.Bool
 
 	stop   context.CancelFunc
 	ending sync.WaitGroup
 }
 
-// NewFile opens the ledger of a folder, which it makes if need be. Its error is that another
-// ledger uses the folder (ErrInUse); whatever else is wrong is a Trouble. Call Close when done
-// with it.
+// NewFile opens the ledger of a folder, which it creates if necessary. It fails only if another
+// ledger uses the folder (ErrInUse); any other problem is reported by Trouble. Call Close when
+// done with it.
 func NewFile(dir string, o FileOptions) (*File, error) {
 	o.Changed = orNothing(o.Changed)
 	f := &File{dir: dir, o: o}
@@ -81,7 +81,7 @@ func (f *File) open() error {
 	return nil
 }
 
-// setDamage notes a damage, unless an earlier one is known better.
+// setDamage records a damage, unless an earlier one is recorded.
 func (f *File) setDamage(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,8 +95,8 @@ func (f *File) setFailed(err error) {
 	f.failed = err
 }
 
-// Trouble says why limits cannot be held at present; nil if they can. It wraps ErrCorrupt
-// where files were damaged.
+// Trouble says why limits cannot be enforced at present; nil if they can. It wraps ErrCorrupt if
+// files were damaged.
 func (f *File) Trouble() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +106,7 @@ func (f *File) Trouble() error {
 	return f.failed
 }
 
-// tell tells of a Trouble that has begun or ended.
+// tell calls Changed if a problem has begun or ended.
 func (f *File) tell() {
 	trouble := f.Trouble()
 	f.mu.Lock()
@@ -118,14 +118,14 @@ func (f *File) tell() {
 	}
 }
 
-// A folder that cannot be opened is tried again after lookEvery, then after twice as long
-// each time, up to openEvery.
+// A folder that cannot be opened is tried again after lookEvery, then after twice as long each
+// time, up to openEvery.
 const (
 	lookEvery = time.Second
 	openEvery = 10 * time.Second
 )
 
-// watch looks whether troubles have ended.
+// watch checks periodically whether problems have ended.
 func (f *File) watch(ctx context.Context) {
 	for wait := lookEvery; ; {
 		timer := time.NewTimer(wait)
@@ -142,12 +142,12 @@ func (f *File) watch(ctx context.Context) {
 	}
 }
 
-// Look looks now whether a trouble has begun or ended, as is done every second.
+// Look checks now whether a problem has begun or ended, as is done every second.
 func (f *File) Look() {
 	defer f.tell()
 	m := f.memory.Load()
 	if m == nil {
-		_ = f.open() // it is noted
+		_ = f.open() // open records it
 		return
 	}
 	f.mu.Lock()
@@ -167,7 +167,7 @@ func (f *File) Look() {
 	}
 }
 
-// skipped is the error of a call that changed nothing, because of err.
+// skipped returns the error for a call that changed nothing because of err.
 func skipped(err error) error {
 	if err == nil { // it is over by now
 		return ErrSkipped
@@ -199,7 +199,7 @@ func (f *File) Reserve(ctx context.Context, r Reservation) (Decision, error) {
 	return d, err
 }
 
-// note notes a write that failed, after which nothing has changed.
+// note records a failed write, which changed nothing.
 func (f *File) note(err error) error {
 	if errors.Is(err, ErrInvalid) || errors.Is(err, ErrClosed) {
 		return err
@@ -222,7 +222,7 @@ func (f *File) Settle(ctx context.Context, settlements ...Settlement) ([]Outcome
 	return outcomes, err
 }
 
-// SettleNow is Settle of one.
+// SettleNow settles a single settlement.
 func (f *File) SettleNow(s Settlement) (Outcome, error) {
 	m, err := f.opened()
 	if err != nil {
@@ -248,7 +248,7 @@ func (f *File) Renew(ctx context.Context, t Ticket, lease time.Duration) (bool, 
 	return open, err
 }
 
-// Usage implements Reporter. It fails while it is not known what was used.
+// Usage implements Reporter. It fails while the usage is unknown.
 func (f *File) Usage(ctx context.Context, tenant string, limits Limits) (Usage, error) {
 	m, err := f.opened()
 	if err != nil {
@@ -260,8 +260,8 @@ func (f *File) Usage(ctx context.Context, tenant string, limits Limits) (Usage, 
 	return m.Usage(ctx, tenant, limits)
 }
 
-// Close ends the use of the folder. The ledger must not be used any more; the reservations
-// that are open will be charged.
+// Close closes the folder. The ledger must not be used afterwards; open reservations will be
+// charged.
 func (f *File) Close() error {
 	f.stop()
 	f.ending.Wait()

@@ -17,10 +17,10 @@ import (
 	"sidenote/cache/budget/budgettest"
 )
 
-// places is how many bits are flipped in each file, one at a time.
+// places is the number of bits flipped in each file, one at a time.
 const places = 1000
 
-// A usedFolder is a folder of a ledger that was used and closed: its files by name.
+// A usedFolder holds the files, by name, of a ledger that was used and closed.
 type usedFolder map[string][]byte
 
 var usedLimits = budget.Limits{budget.TokensPerDay: 1000}
@@ -67,7 +67,7 @@ func (files usedFolder) with(t *testing.T, dir, name string, content []byte) {
 	}
 }
 
-// memoryDir returns a folder on which a sync costs nothing, where there is one.
+// memoryDir returns a folder on which a sync costs nothing, if there is one.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "sidenote")
@@ -88,7 +88,7 @@ func newFile(t *testing.T, dir string, o budget.FileOptions) *budget.File {
 	return f
 }
 
-// reserves reserves one request of 400 tokens, which acme has no room for.
+// reserves reserves one request of 400 tokens, for which acme has no room.
 func reserves(l budget.Ledger, id string, limits, allowance budget.Limits) (budget.Decision, error) {
 	return l.Reserve(context.Background(), budget.Reservation{
 		Tenant: "acme", ID: id, Kind: budget.Chat, Lease: time.Minute,
@@ -96,9 +96,9 @@ func reserves(l budget.Ledger, id string, limits, allowance budget.Limits) (budg
 	})
 }
 
-// A file of the ledger that is damaged anywhere, cut, filled with zeros or that cannot be read
-// keeps nobody from opening it. A ledger that cannot tell what was used grants no limits, says
-// so, and keeps the damaged files as they are.
+// A ledger file that is damaged anywhere, cut, filled with zeros or unreadable does not prevent
+// opening the ledger. While its usage is unknown, the ledger grants nothing with limits, says so,
+// and keeps the damaged files.
 func TestNoDamageIsFatal(t *testing.T) {
 	clock := budgettest.NewClock()
 	files := newUsedFolder(t, clock)
@@ -114,7 +114,7 @@ func TestNoDamageIsFatal(t *testing.T) {
 			}
 		}()
 		d, err := reserves(f, "r8:1", usedLimits, budget.Limits{})
-		if name != segment { // the counts are sound
+		if name != segment { // the counts are intact
 			if err != nil || d.Granted || f.Trouble() != nil {
 				t.Errorf("%s, %s: %+v, %v, %v, want a refusal", name, how, d, err, f.Trouble())
 			}
@@ -163,9 +163,8 @@ func segmentOf(t *testing.T, files usedFolder) (name string) {
 	return ""
 }
 
-// With an allowance a tenant has that much while the ledger cannot tell what was used. When
-// somebody has removed the damaged files, it is counted anew, and what was granted meanwhile
-// counts.
+// With an allowance a tenant has that much while the usage is unknown. When the damaged files have
+// been removed, usage is counted anew, including what was granted meanwhile.
 func TestDamageIsOverWhenTheFilesAreRemoved(t *testing.T) {
 	clock := budgettest.NewClock()
 	files, dir := newUsedFolder(t, clock), filepath.Join(t.TempDir(), "budgets")
@@ -221,7 +220,7 @@ func TestDamageIsOverWhenTheFilesAreRemoved(t *testing.T) {
 	}
 }
 
-// A folder that cannot be opened is used as soon as it can, with what it holds.
+// A folder that cannot be opened is used as soon as it can, with its content.
 func TestUnusableFolderIsTriedAgain(t *testing.T) {
 	clock := budgettest.NewClock()
 	files := newUsedFolder(t, clock)
@@ -270,8 +269,8 @@ func TestUnusableFolderIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A disk that takes no writes is a trouble until it takes them again. Meanwhile nothing is
-// granted but allowances, which are charged then.
+// A disk that cannot be written is reported as a problem until it can. Meanwhile only allowances
+// are granted, which are charged afterwards.
 func TestWritesThatFailAreTrouble(t *testing.T) {
 	clock, changes := budgettest.NewClock(), 0
 	f := newFile(t, t.TempDir(), budget.FileOptions{Now: clock.Now, Changed: func(error) { changes++ }})

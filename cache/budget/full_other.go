@@ -2,5 +2,5 @@
 
 package budget
 
-// full tells whether the disk of a folder has no room; here only a write tells that.
+// full reports whether the disk of a folder is full; on this system only a write shows that.
 func full(string) bool { return false }

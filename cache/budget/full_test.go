@@ -13,12 +13,12 @@ import (
 	"sidenote/cache/budget/budgettest"
 )
 
-// folderOfFull names the folder of the process that TestFullDiskR25 starts: a limit on the size
-// of files holds for a whole process.
+// folderOfFull names the folder of the process that TestFullDiskR25 starts: a limit on the size of
+// files applies to a whole process.
 const folderOfFull = "SIDENOTE_TEST_BUDGET_FULL"
 
-// TestFull is that process. A write that has no room, or for a part of itself only, is an error
-// and changes nothing; when there is room all goes on.
+// TestFull is that process. A write without room, or with room for only a part, is an error and
+// changes nothing; when there is room again everything continues.
 func TestFull(t *testing.T) {
 	dir := os.Getenv(folderOfFull)
 	if dir == "" {
@@ -37,7 +37,7 @@ func TestFull(t *testing.T) {
 	clock := budgettest.NewClock()
 	r := open(t, dir, clock)
 	r.tokens("a:1", 10, budget.Limits{})
-	for _, part := range []uint64{0, 1, 13} { // bytes of the record that have room
+	for _, part := range []uint64{0, 1, 13} { // bytes of the record that fit
 		limit(uint64(size(t, dir)) + part)
 		if d, err := r.Reserve(t.Context(), reservation("b:1")); err == nil || d.Granted {
 			t.Errorf("reserved with room for %d bytes: %+v", part, d)
@@ -61,7 +61,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// size is that of the files of a folder.
+// size returns the size of the files in a folder.
 func size(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -76,7 +76,7 @@ func size(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// Row R25: a full disk under the ledger of a process.
+// Row R25: the disk of a process's ledger is full.
 func TestFullDiskR25(t *testing.T) {
 	full := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFull$")
 	full.Env = append(os.Environ(), folderOfFull+"="+t.TempDir())

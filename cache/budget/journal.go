@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// The files of a ledger: "lock", segments of the journal by number, and "closed" after a
-// Close. Segments that were damaged are kept under a longer name.
+// The files of a ledger: "lock", numbered segments of the journal, and "closed" after a Close.
+// Damaged segments are kept with a suffix.
 const (
 	lockName     = "lock"
 	segmentNames = "budget-*.log"
@@ -28,58 +28,57 @@ const (
 	magic        = "sidenote budget 1\n"
 )
 
-// A segment is followed by the next one when it is that large, and so many times larger
-// than all accounts are.
+// The next segment is started when one has minSegment bytes and segmentRatio times the size of all
+// accounts.
 const (
 	minSegment   = 4 << 20
 	segmentRatio = 3
 )
 
-// syncEvery is how often what was written is made to survive a power failure. What was
-// written survives the end of the process at once.
+// syncEvery is how often writes are synced, to survive a power failure. They survive the end of
+// the process at once.
 const syncEvery = time.Second
 
-// A journal keeps a Memory in a folder. Calls are appended to the present segment; what
-// an account was before them is written there first. So all older segments can be
-// deleted once each account has been written to the present one, a few at a time, and
-// no call ever waits for a compaction.
+// A journal persists a Memory in a folder. Calls are appended to the current segment, after a
+// snapshot of their account. So older segments can be deleted once all accounts have been written
+// to the current one, a few at a time, and no call ever waits for a compaction.
 type journal struct {
 	dir      string
-	accounts map[string]*account // the Memory's
+	accounts map[string]*account // those of the Memory
 	lock     *os.File
 	buf      []byte // reused; always empty
 
 	file      *os.File
-	segment   int64 // its number
-	enough    int64 // bytes of a segment, minSegment
+	segment   int64 // number of the segment
+	enough    int64 // minimum bytes of a segment, minSegment
 	size      int64
-	sum       uint32   // the checksum of size bytes
-	snapshots int64    // bytes of size
-	broken    bool     // there is half a record behind size
+	sum       uint32   // checksum of the first size bytes
+	snapshots int64    // bytes of size that are snapshots
+	broken    bool     // there is an incomplete record after size
 	pending   []string // tenants not yet written to this segment, while older segments exist
 
-	written atomic.Pointer[os.File] // what was written to since the last sync; nil if nothing
+	written atomic.Pointer[os.File] // file written since the last sync, or nil
 	stop    chan struct{}
 	syncing sync.WaitGroup
 }
 
-// OpenFile returns a ledger that survives the end of the process, kill -9 included, in a
-// folder of its own, which it makes if need be. Nothing that was acknowledged is lost
-// unless the machine itself stops; then about the last second is.
+// OpenFile returns a ledger that survives the end of the process, including kill -9, in a folder
+// of its own, which it creates if necessary. Nothing that was acknowledged is lost unless the
+// machine itself stops, which loses about the last second.
 //
-// Reservations that were open when the last process ended are charged their estimates.
-// Its error wraps ErrInUse if somebody else uses the folder, and ErrCorrupt if a file is
-// damaged elsewhere than at its end. Call Close when done with it.
+// Reservations that were open when the last process ended are charged their estimates. The error
+// wraps ErrInUse if another process uses the folder, and ErrCorrupt if a file is damaged elsewhere
+// than at its end. Call Close when done with it.
 func OpenFile(dir string, now func() time.Time) (*Memory, error) {
 	return openFile(dir, now, opening{})
 }
 
-// An opening says what to do about files that are not as they were left.
+// An opening says how to handle damaged or incomplete files.
 type opening struct {
-	// aside, if not nil, makes the ledger begin empty where a file is damaged: all segments
-	// are renamed then, and aside is called with what was damaged.
+	// aside, if not nil, makes the ledger begin empty if a file is damaged: all segments are then
+	// renamed, and aside is called with the damage.
 	aside func(damage error)
-	// notice, if not nil, is called with a line about an end that was cut.
+	// notice, if not nil, is called with a line about an incomplete end that was dropped.
 	notice func(line string)
 }
 
@@ -93,8 +92,8 @@ func openFile(dir string, now func() time.Time, o opening) (*Memory, error) {
 	return m, nil
 }
 
-// Close ends the use of the file. The ledger must not be used any more; the
-// reservations that are open will be charged.
+// Close closes the files. The ledger must not be used afterwards; open reservations will be
+// charged.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,7 +141,7 @@ func openJournal(dir string, accounts map[string]*account, o opening) (_ *journa
 	if err := j.rewrite(old); err != nil {
 		return nil, err
 	}
-	_ = os.Remove(filepath.Join(dir, closedName)) // it says nothing of the new segment
+	_ = os.Remove(filepath.Join(dir, closedName)) // it does not apply to the new segment
 	j.syncing.Go(j.keepSyncing)
 	return j, nil
 }
@@ -175,7 +174,7 @@ func (j *journal) read(notice func(line string)) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range damaged { // their numbers are not used again
+	for _, name := range damaged { // their numbers are not reused
 		var number int64
 		if _, err := fmt.Sscanf(filepath.Base(name), segmentName, &number); err == nil {
 			j.segment = max(j.segment, number)
@@ -188,7 +187,7 @@ func (j *journal) read(notice func(line string)) ([]string, error) {
 			notice(err.Error())
 		}
 	}
-	var corrupt error // the first
+	var corrupt error // the first error
 	for _, name := range names {
 		var number int64
 		if _, err := fmt.Sscanf(filepath.Base(name), segmentName, &number); err != nil {
@@ -213,7 +212,7 @@ func (j *journal) read(notice func(line string)) ([]string, error) {
 	return names, corrupt
 }
 
-// rewrite starts a segment that holds all accounts and deletes the old ones.
+// rewrite starts a segment with all accounts and deletes the old ones.
 func (j *journal) rewrite(old []string) (err error) {
 	if err := j.begin(); err != nil {
 		return err
@@ -260,7 +259,7 @@ func (j *journal) begin() error {
 	return nil
 }
 
-// checkpoint writes all of an account to the present segment, once.
+// checkpoint writes a snapshot of an account to the current segment, once.
 func (j *journal) checkpoint(tenant string, a *account) error {
 	if a.segment == j.segment {
 		return nil
@@ -277,7 +276,7 @@ func (j *journal) checkpoint(tenant string, a *account) error {
 	return nil
 }
 
-// write appends the record of a call, and goes on with the change to a new segment.
+// write appends the record of a call, and continues the switch to a new segment.
 func (j *journal) write(record []byte) error {
 	if err := j.append(record); err != nil {
 		return err
@@ -286,8 +285,8 @@ func (j *journal) write(record []byte) error {
 	return nil
 }
 
-// The head of a record: its length, the same with all bits of lengthCheck changed, and
-// the checksum of what follows.
+// The header of a record: its length, the length xor lengthCheck, and the checksum of what
+// follows.
 const (
 	headSize    = 12
 	lengthCheck = 0x5bd1e995
@@ -295,8 +294,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// append writes a record, by one call of the system, so that it is whole in the file when
-// the process ends after it.
+// append writes a record with one system call, so that it is complete in the file if the process
+// ends afterwards.
 func (j *journal) append(record []byte) error {
 	if j.broken {
 		if err := j.file.Truncate(j.size); err != nil {
@@ -323,9 +322,8 @@ func (j *journal) append(record []byte) error {
 	return nil
 }
 
-// moveOn begins a new segment if this one is large, or writes two more accounts to one
-// that was begun, and deletes the old one after the last. What fails here is tried again
-// after the next call.
+// moveOn starts a new segment if this one is large; after that it writes two more accounts to it
+// per call, and deletes the old one after the last. Failures are retried after the next call.
 func (j *journal) moveOn() {
 	switch {
 	case len(j.pending) > 0:
@@ -349,7 +347,7 @@ func (j *journal) moveOn() {
 	}
 }
 
-// deleteOld deletes what is not needed any more, once this segment is sure to last.
+// deleteOld deletes older segments after syncing the current one.
 func (j *journal) deleteOld() {
 	file, dir, present := j.file, j.dir, j.segment
 	j.syncing.Go(func() {
@@ -373,17 +371,17 @@ func (j *journal) keepSyncing() {
 			return
 		case <-tick.C:
 			if file := j.written.Swap(nil); file != nil {
-				_ = file.Sync() // or it is closed, and was synced before
+				_ = file.Sync() // an error means that it is closed, and was synced before
 			}
 		}
 	}
 }
 
-// probeSize is more than the room that the last block of a segment may have.
+// probeSize is more than the free space that the last block of a segment may have.
 const probeSize = 64 << 10
 
-// probe finds out whether the segment can take more. It leaves no trace; zeros at the end,
-// as after a crash, are read as nothing.
+// probe finds out whether the segment can grow. It leaves no trace; zeros at the end, as after a
+// crash, are ignored when reading.
 func (j *journal) probe() error {
 	_, err := j.file.WriteAt(make([]byte, probeSize), j.size)
 	cut := j.file.Truncate(j.size)
@@ -396,14 +394,13 @@ func (j *journal) close() error {
 	j.syncing.Wait()
 	err := j.file.Sync()
 	if err == nil && !j.broken {
-		_ = writeClosed(j.dir, closedAt{j.segment, j.size, j.sum}) // it only finds damage
+		_ = writeClosed(j.dir, closedAt{j.segment, j.size, j.sum}) // it only helps to detect damage
 	}
 	return errors.Join(err, j.file.Close(), j.lock.Close())
 }
 
-// A closedAt is how the last segment was when the ledger was closed. Without it a segment
-// that was cut between two records, or damaged in its last one, is like that of a process
-// that was killed.
+// A closedAt describes the last segment at Close. Without it, a segment that was truncated between
+// two records, or damaged in its last one, looks like that of a killed process.
 type closedAt struct {
 	segment, size int64
 	sum           uint32
@@ -428,7 +425,7 @@ func writeClosed(dir string, c closedAt) error {
 	return os.Rename(fresh, filepath.Join(dir, closedName))
 }
 
-// readClosed returns the zero value where there is none, as after a crash.
+// readClosed returns the zero value if there is no such file, as after a crash.
 func readClosed(dir string) (c closedAt, err error) {
 	name := filepath.Join(dir, closedName)
 	text, err := os.ReadFile(name)
@@ -443,8 +440,8 @@ func readClosed(dir string) (c closedAt, err error) {
 	return c, err
 }
 
-// readSegment replays a segment. A record that is incomplete at the very end was never
-// acknowledged; its error says what is damaged before the end, and where.
+// readSegment replays a segment. An incomplete record at the very end was never acknowledged and
+// is ignored. The error says what is damaged before the end, and at is the position.
 func readSegment(accounts map[string]*account, text []byte) (at int, err error) {
 	if len(text) < len(magic) && bytes.HasPrefix([]byte(magic), text) {
 		return 0, nil
@@ -460,7 +457,7 @@ func readSegment(accounts map[string]*account, text []byte) (at int, err error) 
 		n := binary.LittleEndian.Uint32(rest)
 		if n^lengthCheck != binary.LittleEndian.Uint32(rest[4:]) {
 			if isZero(rest[headSize:]) {
-				return at, nil // the file had grown when the machine stopped, its text had not
+				return at, nil // the file had grown when the machine stopped, but the text was not written
 			}
 			return at, errors.New("a length is damaged")
 		}

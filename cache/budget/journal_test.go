@@ -40,8 +40,8 @@ func (r rig) end() {
 	}
 }
 
-// However much of the last record was written when the process was killed, nothing is
-// lost of what was acknowledged before.
+// However much of the last record was written when the process was killed, nothing that was
+// acknowledged before is lost.
 func TestTornTails(t *testing.T) {
 	dir, clock := t.TempDir(), budgettest.NewClock()
 	r := open(t, dir, clock)
@@ -69,7 +69,7 @@ func TestTornTails(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := open(t, torn, clock)
-			// The record may be whole where its own last bytes are zeros.
+			// The record may be complete if its own last bytes are zeros.
 			spent := r.usage(budget.Limits{}).Day.Spent.Tokens
 			if whole := size == len(after) || zeros > 0 && size > len(before)+12; spent != 77 && (spent != 1077 || !whole) {
 				t.Errorf("cut at byte %d of %d, then %d zeros: %d spent", size-len(before), len(after)-len(before), zeros, spent)
@@ -79,7 +79,7 @@ func TestTornTails(t *testing.T) {
 	}
 }
 
-// A bit that changed anywhere but in the last record is found, and nothing is guessed.
+// A bit flipped anywhere but in the last record is detected, and nothing is guessed.
 func TestDamageIsFound(t *testing.T) {
 	dir, clock := t.TempDir(), budgettest.NewClock()
 	r := open(t, dir, clock)
@@ -121,16 +121,16 @@ func TestOneProcessUsesAFolder(t *testing.T) {
 	open(t, dir, clock).end()
 }
 
-// The journal moves to new segments as it grows, without losing anything, and deletes the
-// old ones.
+// The journal moves to new segments as it grows, without losing anything, and deletes the old
+// ones.
 func TestTheJournalIsCompacted(t *testing.T) {
 	dir, clock := t.TempDir(), budgettest.NewClock()
 	r := open(t, dir, clock)
 	r.SmallSegments(100_000)
 	const tenants = 50
-	for i := range 6000 { // of some 200 bytes
+	for i := range 6000 { // of some 200 bytes each
 		ticket := budget.Ticket{Tenant: fmt.Sprint("t", i%tenants), ID: fmt.Sprintf("request-%d:1", i)}
-		if i < 1000 || i%tenants > 10 { // the first ones fall silent
+		if i < 1000 || i%tenants > 10 { // the first ones become idle
 			_, err := r.Reserve(t.Context(), budget.Reservation{
 				Tenant: ticket.Tenant, ID: ticket.ID, Kind: budget.Chat, Lease: time.Minute,
 				Estimate: budget.Amount{Requests: 1, Tokens: 100},
@@ -166,7 +166,8 @@ func TestTheJournalIsCompacted(t *testing.T) {
 	}
 }
 
-// A disk that cannot be written refuses, holds nothing, and is used again when it can.
+// While the disk cannot be written, the ledger refuses and holds nothing; afterwards it is used
+// again.
 func TestWritesThatFail(t *testing.T) {
 	dir, clock := t.TempDir(), budgettest.NewClock()
 	r, limits := open(t, dir, clock), budget.Limits{budget.ParallelRequests: 2}

@@ -13,8 +13,8 @@ import (
 	"sidenote/cache/budget/budgettest"
 )
 
-// folderOfVictim names the folder in which the test program, started by itself, reserves
-// and settles until it is killed.
+// folderOfVictim names the folder in which the test program, started by itself, reserves and
+// settles until it is killed.
 const folderOfVictim = "SIDENOTE_TEST_BUDGET_FOLDER"
 
 // TestVictim is the process that TestKilledProcess kills.
@@ -24,7 +24,7 @@ func TestVictim(t *testing.T) {
 		t.Skip("not started by TestKilledProcess")
 	}
 	r := open(t, dir, budgettest.NewClock())
-	r.SmallSegments(20_000) // so that it is killed in moves to another segment too
+	r.SmallSegments(20_000) // so that it is also killed while moving to another segment
 	for i := range 1_000_000 {
 		id := fmt.Sprintf("process%d-%d:1", os.Getpid(), i)
 		r.tokens(id, 10, budget.Limits{})
@@ -33,8 +33,8 @@ func TestVictim(t *testing.T) {
 	}
 }
 
-// Row P7: a process that is killed at any moment has lost nothing that it acknowledged,
-// and charged nothing twice.
+// Row P7: a process that is killed at any moment has lost nothing that it acknowledged, and
+// charged nothing twice.
 func TestKilledProcess(t *testing.T) {
 	dir := t.TempDir()
 	sum, clock := int64(0), budgettest.NewClock() // acknowledged, by all processes
@@ -66,7 +66,8 @@ func TestKilledProcess(t *testing.T) {
 		sum += 7 * settled
 		r := open(t, dir, clock)
 		u := r.usage(budget.Limits{})
-		// The last call was not acknowledged: nothing of it, its settlement or its estimate.
+		// The last call was not acknowledged: nothing, its settlement or its estimate may be
+		// charged.
 		if spent := u.Day.Spent.Tokens; u.Day.Held.Tokens != 0 || spent != sum && spent != sum+7 && spent != sum+10 {
 			t.Errorf("after %d settlements: %+v, want %d and one call at most", settled, u.Day, sum)
 		}

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A Memory is the ledger of one process: Ledger, Renewer and Reporter. It keeps what it
-// counts in memory and, if it was opened by OpenFile, in a file.
+// A Memory is a Ledger, Renewer and Reporter for one process. It keeps its counts in memory and,
+// if it was opened by OpenFile, in files.
 //
-// Days and months follow the system's clock. A clock that is set back stops nothing:
-// buckets drain on, and leases end as if it had not been.
+// Days and months follow the system's clock. If the clock is set back, buckets continue to drain,
+// and leases expire as if it had not been.
 type Memory struct {
 	now func() time.Time
 
@@ -23,8 +23,7 @@ type Memory struct {
 	journal  *journal // nil without a file
 }
 
-// NewMemory returns a ledger that forgets everything when the process ends. Now is the
-// clock, time.Now if nil.
+// NewMemory returns a ledger without persistence. now is the clock, time.Now if nil.
 func NewMemory(now func() time.Time) *Memory {
 	if now == nil {
 		now = time.Now
@@ -35,8 +34,7 @@ func NewMemory(now func() time.Time) *Memory {
 // minSweep is the number of accounts at which idle ones are first looked for.
 const minSweep = 1024
 
-// Reserve implements Ledger. With a file its error is that of a write that failed;
-// nothing is held then.
+// Reserve implements Ledger. With files, it also fails if a write fails; nothing is held then.
 func (m *Memory) Reserve(_ context.Context, r Reservation) (Decision, error) {
 	if err := r.Check(); err != nil {
 		return Decision{}, err
@@ -54,7 +52,7 @@ func (m *Memory) Reserve(_ context.Context, r Reservation) (Decision, error) {
 			if d.Granted {
 				a.settleID(r.ID, Amount{})
 			}
-			a.segment = 0 // the file does not tell how this came to be
+			a.segment = 0 // force a new snapshot, since the records do not explain this state
 			return Decision{}, failed
 		}
 	}
@@ -76,15 +74,15 @@ func (m *Memory) Settle(_ context.Context, settlements ...Settlement) ([]Outcome
 	return outcomes, nil
 }
 
-// SettleNow is Settle of one.
+// SettleNow settles a single settlement.
 func (m *Memory) SettleNow(s Settlement) (Outcome, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.settle(s)
 }
 
-// settle records a settlement before it takes effect, so that one that was not recorded
-// can be repeated.
+// settle records a settlement before it takes effect, so that one that was not recorded can be
+// repeated.
 func (m *Memory) settle(s Settlement) (Outcome, error) {
 	if err := s.Check(); err != nil {
 		return "", err
@@ -133,8 +131,8 @@ func (m *Memory) Usage(_ context.Context, tenant string, limits Limits) (Usage, 
 	defer m.mu.Unlock()
 	now, a := m.now().UnixMilli(), m.accounts[tenant]
 	if a == nil {
-		a = &account{} // not kept
-	} else if a.isDue(now) { // else nothing is written, and it can be told on a full disk
+		a = &account{} // not stored
+	} else if a.isDue(now) { // otherwise nothing is written, so that it works on a full disk
 		if err := m.checkpoint(tenant, a); err != nil {
 			return Usage{}, err
 		}
@@ -149,7 +147,7 @@ func (m *Memory) Usage(_ context.Context, tenant string, limits Limits) (Usage, 
 	return u, nil
 }
 
-// account returns the account of a tenant, new if need be.
+// account returns the account of a tenant, which it creates if necessary.
 func (m *Memory) account(tenant string, now int64) *account {
 	a := m.accounts[tenant]
 	if a != nil {
@@ -168,19 +166,19 @@ func (m *Memory) account(tenant string, now int64) *account {
 	return a
 }
 
-// isIdle tells whether the account says no more than an empty one would.
+// isIdle reports whether the account is equivalent to an empty one.
 func (a *account) isIdle(now int64) bool {
 	month := int64(monthOf(now))
 	return len(a.Leases) == 0 && now-a.At > 2*dayMillis && a.Months[0].Index < month && a.Months[1].Index < month
 }
 
-// isDue tells whether leases have ended, or the clock was set back, so that usage changes the
+// isDue reports whether leases have expired, or the clock was set back, so that usage changes the
 // account.
 func (a *account) isDue(now int64) bool {
 	return now < a.At || len(a.queue) > 0 && a.queue[0].Deadline <= now
 }
 
-// usage tells what was used, after charging leases that have ended.
+// usage returns the usage after charging expired leases.
 func (a *account) usage(now int64, limits Limits) (u Usage, changed bool) {
 	before, run := a.At, a.Run
 	changed = a.pass(now)
@@ -213,7 +211,7 @@ func usageOf(p *period) Period {
 	return u
 }
 
-// restore makes an account that was decoded whole.
+// restore sets the unexported fields of an account that was decoded.
 func (a *account) restore() {
 	a.queue = a.queue[:0]
 	for _, l := range a.Leases {
@@ -235,8 +233,8 @@ func (a *account) chargeAll() {
 	}
 }
 
-// checkpoint makes sure that the journal's present segment holds all of the account
-// before a change of it is recorded there.
+// checkpoint makes sure that the journal's current segment has a snapshot of the account before a
+// change is recorded there.
 func (m *Memory) checkpoint(tenant string, a *account) error {
 	if m.journal == nil {
 		return nil

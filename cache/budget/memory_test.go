@@ -20,8 +20,8 @@ func TestMemoryMachine(t *testing.T) {
 	})
 }
 
-// A ledger whose process is killed goes on from its file. Killed means that nobody
-// closes it: the files are copied as they are.
+// A ledger whose process is killed continues from its files. Killed means that it is not closed:
+// the files are copied as they are.
 func TestFileMachine(t *testing.T) {
 	budgettest.Machine(t, func(rt *rapid.T, clock *budgettest.Clock) budgettest.Subject {
 		dir := t.TempDir()

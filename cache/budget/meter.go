@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A Settler takes the settlements of calls that have ended. It does not wait.
+// A Settler accepts the settlements of finished calls. Settle does not block.
 type Settler interface {
 	Settle(s Settlement)
 }
 
-// A MeterObserver hears what becomes of budgets, for metrics. Its calls return at once.
+// A MeterObserver receives events about budgets, for metrics. Its methods must not block.
 type MeterObserver interface {
 	Refused(tenant string, window Window)
 	Stepped(rung Rung)
@@ -23,57 +23,56 @@ type MeterObserver interface {
 	Settled(tenant string, kind Kind, actual Amount)
 }
 
-// A Meter reserves for the calls of one server and settles them. It is safe for concurrent
-// use.
+// A Meter reserves and settles budgets for the calls of one server. It is safe for concurrent use.
 type Meter struct {
 	ledger  Ledger
 	renewer Renewer
 	settler Settler
 	watch   MeterObserver
 
-	// Charges take what calls took for which nothing was reserved; nil: they are in no ledger.
-	// It is set before the first call.
+	// Charges receives the amounts of calls without a reservation; nil: they are in no ledger. It
+	// must be set before the first call.
 	Charges *Charges
 
 	mu   sync.Mutex
-	last *Hold // of the list of those that are open
-	open int   // how many
+	last *Hold // last of the list of open Holds
+	open int   // number of open Holds
 }
 
-// NewMeter returns a Meter on a ledger, which settler settles. Of a Reserve that fails the ledger
-// must let nothing be held, as Fallback and Memory do. Run renews what is held.
+// NewMeter returns a Meter on a ledger, which settler settles. A Reserve of the ledger that fails
+// must not hold anything, as with Fallback and Memory. Run renews open reservations.
 func NewMeter(ledger Ledger, renewer Renewer, settler Settler, watch MeterObserver) *Meter {
 	return &Meter{ledger: ledger, renewer: renewer, settler: settler, watch: watch}
 }
 
-// meterLease is how long a reservation is held without news of its call, after which its estimate
-// is charged; a call that goes on renews it.
+// meterLease is the lease of reservations, after which the estimate is charged; a call that takes
+// longer renews it.
 const meterLease = 2 * time.Minute
 
-// A MeteredCall is one that is about to be made for a tenant.
+// A MeteredCall is a call to be made for a tenant.
 type MeteredCall struct {
 	Tenant   string
 	ID       string // "request:attempt"; unique
 	Kind     Kind
-	Estimate Amount // the most that it takes
+	Estimate Amount // the most that it may use
 }
 
-// A Hold is a reservation that was granted. Settle ends it; a Hold that nobody settles is
-// charged its estimate at the end of its lease, as after a crash.
+// A Hold is a granted reservation. Settle ends it; a Hold that nobody settles is charged its
+// estimate when its lease expires, as after a crash.
 type Hold struct {
 	meter  *Meter
 	ticket Ticket
 	call   MeteredCall
-	looks  int // of renew
+	looks  int // how often renew has seen it
 
-	before, after *Hold // in the Meter's list
+	before, after *Hold // neighbours in the Meter's list
 	settled       bool
 }
 
-// Reserve reserves for a call. If there is no room it goes down the ladder: cheaper makes its
-// kind and estimate those of the call on a rung, and returns false where the rung changes
-// nothing of it. It is not called again after the rung that Reserve returns; that is "" where
-// the call has room as it is. The error is a *Refusal, or says that the ledger cannot be reached.
+// Reserve reserves for a call. If there is no room, it tries the rungs of the ladder: cheaper
+// changes kind and estimate to those of the call on a rung, and returns false if the rung does not
+// change the call. The returned rung is the last one for which cheaper was called, or "" if the
+// call has room unchanged. The error is a *Refusal, or says that the ledger cannot be reached.
 func (m *Meter) Reserve(ctx context.Context, t *Terms, c MeteredCall, cheaper func(Rung, *MeteredCall) bool) (*Hold, Rung, error) {
 	r := Reservation{
 		Tenant: c.Tenant, ID: c.ID, Kind: c.Kind, Estimate: c.Estimate,
@@ -85,7 +84,7 @@ func (m *Meter) Reserve(ctx context.Context, t *Terms, c MeteredCall, cheaper fu
 	}
 	for i, rung := range t.Ladder {
 		if !helps(d.Window) {
-			break // however cheap the call is, it is one more request
+			break // however cheap the call is, it is still one more request
 		}
 		lower := c
 		if !cheaper(rung, &lower) || i < len(t.Ladder)-1 && !fits(d.Levels, lower.Estimate) {
@@ -105,7 +104,7 @@ func (m *Meter) Reserve(ctx context.Context, t *Terms, c MeteredCall, cheaper fu
 	return nil, RefuseRung, &Refusal{Window: d.Window, Wait: d.Wait, Never: d.Never, Levels: d.Levels}
 }
 
-// ask asks the ledger.
+// ask calls Reserve of the ledger and reports the result to the observer.
 func (m *Meter) ask(ctx context.Context, r Reservation) (Decision, error) {
 	d, err := m.ledger.Reserve(ctx, r)
 	if d.Expired > 0 {
@@ -137,12 +136,12 @@ func (m *Meter) hold(d Decision, c MeteredCall) *Hold {
 	return h
 }
 
-// helps tells whether a call that takes less may have room in a window.
+// helps reports whether a reduced call may have room in a window.
 func helps(w Window) bool {
 	return w != RequestsPerMinute && w != ParallelRequests
 }
 
-// fits tells whether the levels had room for an estimate.
+// fits reports whether levels have room for an estimate.
 func fits(levels Levels, e Amount) bool {
 	for w, takes := range map[Window]int64{
 		TokensPerMinute: e.Tokens, TokensPerDay: e.Tokens,
@@ -156,10 +155,10 @@ func fits(levels Levels, e Amount) bool {
 	return true
 }
 
-// Estimate returns what was reserved.
+// Estimate returns the reserved amount.
 func (h *Hold) Estimate() Amount { return h.call.Estimate }
 
-// Settle ends the reservation by what the call took. Only the first call counts.
+// Settle ends the reservation with the actual amount. Only the first call counts.
 func (h *Hold) Settle(actual Amount) {
 	m := h.meter
 	if !m.forget(h) {
@@ -169,8 +168,8 @@ func (h *Hold) Settle(actual Amount) {
 	m.watch.Settled(h.call.Tenant, h.call.Kind, actual)
 }
 
-// Add charges what a call took for which nothing was reserved, since its tenant has no limits of
-// what it takes. It does nothing if m is nil.
+// Add charges a call without a reservation, whose tenant has no relevant limits. It does nothing
+// if m is nil.
 func (m *Meter) Add(tenant string, kind Kind, actual Amount) {
 	if m == nil || actual == (Amount{}) {
 		return
@@ -181,7 +180,7 @@ func (m *Meter) Add(tenant string, kind Kind, actual Amount) {
 	m.watch.Settled(tenant, kind, actual)
 }
 
-// forget takes h out of the list; it returns false if that was done before.
+// forget removes h from the list; it returns false if it was removed before.
 func (m *Meter) forget(h *Hold) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,18 +197,18 @@ func (m *Meter) forget(h *Hold) bool {
 	} else {
 		m.last = h.before
 	}
-	h.before, h.after = nil, nil // so that nothing keeps what was settled
+	h.before, h.after = nil, nil // so that settled Holds can be freed
 	return true
 }
 
-// Open returns how many reservations of this process are not settled.
+// Open returns the number of unsettled reservations of this process.
 func (m *Meter) Open() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.open
 }
 
-// Run renews what is held, until the context ends.
+// Run renews open reservations until ctx ends.
 func (m *Meter) Run(ctx context.Context) {
 	tick := time.NewTicker(meterLease / 4)
 	defer tick.Stop()
@@ -223,9 +222,8 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
-// renew prolongs every second time that it looks what is held, which has half of its lease
-// left then at least. One that cannot be renewed is charged its estimate, which is what is
-// known of it.
+// renew renews each Hold at every second call, when at least half of its lease is left. One that
+// cannot be renewed will be charged its estimate.
 func (m *Meter) renew(ctx context.Context) {
 	var old []Ticket
 	m.mu.Lock()

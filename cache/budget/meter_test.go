@@ -14,7 +14,7 @@ import (
 	"sidenote/cache/budget"
 )
 
-// A watch notes what a Meter tells.
+// A watch is a MeterObserver that records its calls.
 type watch struct{ told []string }
 
 func (w *watch) Refused(_ string, window budget.Window)           { w.note("refused " + window.String()) }
@@ -27,20 +27,20 @@ func (w *watch) Settled(_ string, _ budget.Kind, _ budget.Amount) { w.note("sett
 func (w *watch) note(s string)                                    { w.told = append(w.told, s) }
 func (w *watch) Settle(s budget.Settlement)                       { w.note("settle " + s.ID) }
 
-// tokens is a call that takes so many, of which Sidenote added some.
+// tokens returns the amount of a call with these tokens, some of them injected.
 func tokens(all, injected int64) budget.Amount {
 	return budget.Amount{Requests: 1, Tokens: all, Injected: injected}
 }
 
-// The ladder is gone down in its order. A rung that changes nothing, or that by the levels
-// cannot help, is not asked for; the last one always is. Where requests themselves are
-// limited, no rung helps.
+// The ladder is tried in order. A rung that changes nothing, or that cannot help according to the
+// levels, is skipped; the last one is always tried. If requests themselves are limited, no rung
+// helps.
 func TestLadder(t *testing.T) {
 	ladder := []budget.Rung{budget.FewerSources, budget.ShorterSources, budget.NoSources}
 	takes := map[budget.Rung]int64{budget.FewerSources: 80, budget.ShorterSources: 60, budget.NoSources: 40}
 	for name, c := range map[string]struct {
 		limits  budget.Limits
-		unknown budget.Rung // changes nothing
+		unknown budget.Rung // rung that changes nothing
 		tried   []budget.Rung
 		asked   int // calls of the ledger
 		rung    budget.Rung
@@ -86,7 +86,7 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// counting counts what a ledger is asked.
+// A counting ledger counts its calls.
 type counting struct {
 	*budget.Memory
 	asked   int
@@ -103,8 +103,8 @@ func (c *counting) Renew(ctx context.Context, t budget.Ticket, lease time.Durati
 	return c.Memory.Renew(ctx, t, lease)
 }
 
-// What is held longer than a lease is renewed until it is settled, and then charged what it
-// took, not what was estimated; a second settlement counts for nothing.
+// A reservation that lasts longer than its lease is renewed until it is settled, and then charged
+// the actual amount, not the estimate; a second settlement is ignored.
 func TestRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger, w := &counting{Memory: budget.NewMemory(time.Now)}, new(watch)
@@ -142,7 +142,7 @@ type settler func(budget.Settlement)
 
 func (f settler) Settle(s budget.Settlement) { f(s) }
 
-// What a refusal says to people and to SDKs.
+// Messages and headers of a refusal.
 func TestRefusal(t *testing.T) {
 	level := func(w budget.Window, l budget.Level) (out budget.Levels) {
 		out[w] = l
@@ -173,7 +173,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A cost is rounded up to the unit of budgets, and bounded.
+// A cost is rounded up to the unit of budgets, and limited.
 func TestMoney(t *testing.T) {
 	const unit = budget.PicoDollars(budget.Dollar / budget.USD)
 	for cost, want := range map[budget.PicoDollars]int64{0: 0, 1: 1, unit: 1, unit + 1: 2, budget.Dollar: budget.USD, math.MaxInt64: budget.MaxAmount} {

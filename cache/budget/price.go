@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// PicoDollars is an amount of money in 10⁻¹² US dollars. The largest is about 9.2 million dollars.
+// PicoDollars is an amount of money in 10⁻¹² US dollars, up to about 9.2 million dollars.
 type PicoDollars int64
 
 // Dollar is one US dollar.
 const Dollar PicoDollars = 1e12
 
-// decimals is how many decimal places of a dollar PicoDollars has.
+// decimals is the number of decimal places of PicoDollars.
 const decimals = 12
 
-// String returns the amount in dollars, such as "1.25", with all digits that are not zero.
+// String returns the exact amount in dollars, such as "1.25".
 func (u PicoDollars) String() string {
 	sign, n := "", uint64(u)
 	if u < 0 {
@@ -32,23 +32,23 @@ func (u PicoDollars) String() string {
 	return sign + strconv.FormatUint(whole, 10) + "." + strings.TrimRight(fmt.Sprintf("%0*d", decimals, rest), "0")
 }
 
-// ParseUSD reads an amount in dollars: digits, and up to twelve more behind a point. Blank
-// text, signs, exponents and anything else that is no such number are errors.
+// ParseUSD parses an amount in dollars: digits, optionally a point and up to twelve more digits.
+// Anything else, such as blank text, signs and exponents, is an error.
 func ParseUSD(text string) (PicoDollars, error) { return parse(text, decimals, math.MaxInt64) }
 
-// MaxPrice is the largest price of a token: 10,000 dollars for a million of them, several
-// times what the dearest model takes.
+// MaxPrice is the largest price of a token: 10,000 dollars per million tokens, several times the
+// price of the most expensive model.
 const MaxPrice = 10_000 * Dollar / million
 
 const million = 1_000_000
 
-// ParsePrice reads a price in dollars per million tokens, as vendors state it, and returns
-// that of one token. It may have six digits behind the point, so that nothing is lost, and
-// is at most 10,000. Zero is a price: that of a model that costs nothing.
+// ParsePrice parses a price in dollars per million tokens, as vendors state it, and returns the
+// price of one token. It may have up to six decimal places, so that nothing is lost, and is at
+// most 10,000. Zero is valid, for a model that costs nothing.
 func ParsePrice(text string) (PicoDollars, error) { return parse(text, decimals-6, MaxPrice) }
 
-// parse reads a decimal number with up to so many digits behind the point, in units of the
-// last of them.
+// parse parses a decimal number with up to digits decimal places, and returns it in units of the
+// last place.
 func parse(text string, digits int, most PicoDollars) (PicoDollars, error) {
 	whole, fraction, point := strings.Cut(text, ".")
 	switch {
@@ -66,7 +66,7 @@ func parse(text string, digits int, most PicoDollars) (PicoDollars, error) {
 	return PicoDollars(n), nil
 }
 
-// limit returns the largest number that parse takes, as it is written.
+// limit returns the largest number that parse accepts, as text.
 func limit(digits int, most PicoDollars) string {
 	unit := uint64(1)
 	for range digits {
@@ -79,21 +79,20 @@ func isDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// Prices are those of one token of a model.
+// Prices are the prices of one token of a model.
 type Prices struct {
-	Input        PicoDollars // a token of the prompt
-	CachedInput  PicoDollars // a token of the prompt that the upstream had in its cache
-	CacheWrite   PicoDollars // a token of the prompt that the upstream wrote into its cache
-	CacheWrite1h PicoDollars // likewise, to be kept for an hour
-	Output       PicoDollars // a token of the answer, reasoning included
+	Input        PicoDollars // per prompt token
+	CachedInput  PicoDollars // per prompt token read from the upstream's cache
+	CacheWrite   PicoDollars // per prompt token written to the upstream's cache
+	CacheWrite1h PicoDollars // the same, for tokens cached for an hour
+	Output       PicoDollars // per token of the answer, including reasoning
 }
 
-// A Text has Prices in dollars per million tokens, see ParsePrice. What is blank costs what
-// something else does: CachedInput and CacheWrite what Input does, and CacheWrite1h what
-// CacheWrite does.
+// A Text holds Prices as text in dollars per million tokens, see ParsePrice. Blank fields have
+// defaults: Input for CachedInput and CacheWrite, and CacheWrite for CacheWrite1h.
 type Text struct{ Input, CachedInput, CacheWrite, CacheWrite1h, Output string }
 
-// Parse reads prices. An error names the field and the value.
+// Parse parses the prices. An error names the field and the value.
 func (t Text) Parse() (p Prices, err error) {
 	t.CachedInput = cmp.Or(t.CachedInput, t.Input)
 	t.CacheWrite = cmp.Or(t.CacheWrite, t.Input)
@@ -112,29 +111,29 @@ func (t Text) Parse() (p Prices, err error) {
 	return p, nil
 }
 
-// ParsePrices reads prices of a model whose upstream does not charge for writing into its cache.
+// ParsePrices parses the prices of a model whose upstream does not charge for cache writes.
 func ParsePrices(input, cachedInput, output string) (Prices, error) {
 	return Text{Input: input, CachedInput: cachedInput, Output: output}.Parse()
 }
 
-// The errors of costs.
+// Errors of cost calculations.
 var (
-	// ErrPriceOverflow: the cost is more than a USD holds.
+	// ErrPriceOverflow: the cost exceeds the range of PicoDollars.
 	ErrPriceOverflow = errors.New("the cost is more than 9 million dollars")
-	// ErrPriceTokens: a number of tokens is negative, or a part is more than the whole.
+	// ErrPriceTokens: a number of tokens is negative, or a part exceeds the whole.
 	ErrPriceTokens = errors.New("impossible number of tokens")
 )
 
-// Tokens are what an answer took.
+// Tokens is the token usage of an answer.
 type Tokens struct {
-	Input        int64 // of the prompt, the next two included
+	Input        int64 // of the prompt, including CachedInput and CacheWrite
 	CachedInput  int64 // read from the upstream's cache
-	CacheWrite   int64 // written into it, those of CacheWrite1h included
-	CacheWrite1h int64 // to be kept for an hour
+	CacheWrite   int64 // written to it, including CacheWrite1h
+	CacheWrite1h int64 // cached for an hour
 	Output       int64
 }
 
-// Cost returns what an answer costs.
+// Cost returns the cost of an answer.
 func (p Prices) Cost(t Tokens) (PicoDollars, error) {
 	plain, written := t.Input-t.CachedInput-t.CacheWrite, t.CacheWrite-t.CacheWrite1h
 	if min(t.CachedInput, t.CacheWrite, t.CacheWrite1h, t.Output, t.Input-t.CachedInput, plain, written) < 0 {
@@ -156,8 +155,8 @@ func (p Prices) Cost(t Tokens) (PicoDollars, error) {
 	return PicoDollars(sum), nil
 }
 
-// Most returns what an answer costs at most that takes up to so many tokens, whatever the
-// upstream's cache has.
+// Most returns the maximum cost of an answer with up to that many tokens, whatever the upstream's
+// cache holds.
 func (p Prices) Most(input, output int64) (PicoDollars, error) {
 	p.Input = max(p.Input, p.CachedInput, p.CacheWrite, p.CacheWrite1h)
 	return p.Cost(Tokens{Input: input, Output: output})

@@ -150,8 +150,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The tier that an answer tells counts. One that is only asked for never makes it cheaper, and one
-// without prices costs what is usual.
+// The tier that an answer reports counts. One that is only requested never makes it cheaper, and
+// one without prices costs the standard prices.
 func TestTiers(t *testing.T) {
 	table := budget.PriceTable{{Match: "m", Prices: budget.Prices{Input: 10, Output: 1}, Tiers: map[string]budget.Prices{
 		"priority": {Input: 20, Output: 1}, "flex": {Input: 5, Output: 1}, "vast": {Input: budget.MaxPrice},
@@ -199,7 +199,7 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// Whatever is read as an amount is shown as the same one.
+// Any parsed amount is printed as the same amount.
 func FuzzParseUSD(f *testing.F) {
 	for _, text := range []string{"1.25", "0", "-1", "9223372.036854775807", "1e9", "."} {
 		f.Add(text)

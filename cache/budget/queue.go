@@ -15,17 +15,17 @@ const (
 	DefaultQueueTime    = 5 * time.Minute
 )
 
-// QueueOptions are those of a Queue.
+// QueueOptions configure a Queue.
 type QueueOptions struct {
-	Entries int           // most settlements that wait; 0 is DefaultQueueEntries
-	For     time.Duration // how long a settlement is tried; 0 is DefaultQueueTime
-	// Lost is called with the last error, nil if the queue was full, for each settlement
-	// that is given up: the ledger charges its estimate when the lease ends. It may be nil.
+	Entries int           // maximum number of queued settlements; 0 means DefaultQueueEntries
+	For     time.Duration // how long a settlement is retried; 0 means DefaultQueueTime
+	// Lost is called for each settlement that is given up, with the last error, or nil if the
+	// queue was full: the ledger charges its estimate when the lease expires. It may be nil.
 	Lost func(Settlement, error)
 }
 
-// A Queue settles in the background, so that no answer waits for the ledger, and tries
-// again while the ledger fails.
+// A Queue settles in the background, so that no answer waits for the ledger, and retries while the
+// ledger fails.
 type Queue struct {
 	ledger Ledger
 	o      QueueOptions
@@ -33,7 +33,7 @@ type Queue struct {
 	mu      sync.Mutex
 	waiting []queued
 	closed  bool
-	work    chan struct{} // holds one if something waits
+	work    chan struct{} // holds a value if settlements are queued
 
 	stop  context.CancelFunc
 	ended chan struct{}
@@ -56,8 +56,8 @@ func NewQueue(l Ledger, o QueueOptions) *Queue {
 	return q
 }
 
-// Settle lets s be settled soon. It never waits. After Close, and if the queue is full,
-// the settlement is lost at once.
+// Settle queues a settlement. It never blocks. After Close, or if the queue is full, the
+// settlement is lost at once.
 func (q *Queue) Settle(s Settlement) {
 	q.mu.Lock()
 	full := q.closed || len(q.waiting) >= q.o.Entries
@@ -72,14 +72,14 @@ func (q *Queue) Settle(s Settlement) {
 	q.wake()
 }
 
-// Waiting returns how many settlements wait.
+// Waiting returns the number of queued settlements.
 func (q *Queue) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.waiting)
 }
 
-// Close settles what waits until ctx ends; what is left then is lost, and told to Lost.
+// Close settles what is queued until ctx ends; the rest is lost, and passed to Lost.
 func (q *Queue) Close(ctx context.Context) {
 	q.mu.Lock()
 	q.closed = true
@@ -101,12 +101,11 @@ func (q *Queue) wake() {
 	}
 }
 
-// settleBatch is how many settlements are made in one call: those of a tenant cost less
-// together.
+// settleBatch is the number of settlements per call: those of a tenant cost less together.
 const settleBatch = 512
 
-// A failing ledger is asked again after firstPause, then after twice as long each time,
-// up to lastPause.
+// A failing ledger is asked again after firstPause, then after twice as long each time, up to
+// lastPause.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
@@ -138,7 +137,7 @@ func (q *Queue) run(ctx context.Context) {
 			continue
 		}
 		select {
-		case <-time.After(pause/2 + rand.N(pause)): // replicas do not ask in step
+		case <-time.After(pause/2 + rand.N(pause)): // random, so that replicas do not retry in step
 		case <-ctx.Done():
 			q.loseAll(err)
 			return
@@ -147,15 +146,15 @@ func (q *Queue) run(ctx context.Context) {
 	}
 }
 
-// take returns what is to be settled next, which goes on waiting until it is.
+// take returns the next batch to settle, which stays queued until it is settled.
 func (q *Queue) take() (batch []queued, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting[:min(len(q.waiting), settleBatch)], q.closed
 }
 
-// settle settles a batch and takes it out of the queue. After an error what may yet be
-// settled is put at the end, so that one tenant's trouble does not stop the others.
+// settle settles a batch and removes it from the queue. After an error, what may still be settled
+// is put at the end, so that one tenant's problem does not block the others.
 func (q *Queue) settle(ctx context.Context, batch []queued) error {
 	all := make([]Settlement, len(batch))
 	for i, s := range batch {
@@ -165,7 +164,7 @@ func (q *Queue) settle(ctx context.Context, batch []queued) error {
 	errs := make([]error, len(batch))
 	for i := range errs {
 		errs[i] = err
-		if len(batch) > 1 && (errors.Is(err, ErrCorrupt) || errors.Is(err, ErrInvalid)) { // of one of them
+		if len(batch) > 1 && (errors.Is(err, ErrCorrupt) || errors.Is(err, ErrInvalid)) { // the error is about one of them
 			_, errs[i] = q.ledger.Settle(ctx, all[i])
 		}
 	}

@@ -94,7 +94,7 @@ func (g *gate) held(t *testing.T) int64 {
 	return u.Day.Held.Requests
 }
 
-// reserveMany reserves so many and returns what settles them.
+// reserveMany makes n reservations and returns their settlements.
 func reserveMany(t *testing.T, l budget.Ledger, n int) (all []budget.Settlement) {
 	t.Helper()
 	for i := range n {
@@ -109,7 +109,7 @@ func reserveMany(t *testing.T, l budget.Ledger, n int) (all []budget.Settlement)
 	return all
 }
 
-// Settlements survive a ledger that is gone for a while, and nothing is lost at the end.
+// Settlements survive a temporary failure of the ledger, and nothing is lost in the end.
 func TestTheQueueTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, lost := newGate(), &losses{}
@@ -139,7 +139,7 @@ func TestTheQueueTriesAgain(t *testing.T) {
 	})
 }
 
-// A queue is bounded in number and time, and tells what it gives up.
+// A queue is limited in number and time, and reports what it gives up.
 func TestTheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, lost := newGate(), &losses{}
@@ -167,7 +167,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	})
 }
 
-// One tenant's damage does not keep the others' settlements.
+// One tenant's damaged record does not block the others' settlements.
 func TestTheQueueGoesOnPastDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, lost := newGate(), &losses{}
@@ -185,8 +185,8 @@ func TestTheQueueGoesOnPastDamage(t *testing.T) {
 	})
 }
 
-// Row R1: where the shared ledger is gone, a process grants its allowance and no more;
-// without one it fails. What it granted is charged when the ledger is back.
+// Row R1: while the shared ledger is down, a process grants its allowance and no more; without one
+// it fails. What it granted is charged when the ledger is back.
 func TestAllowanceR1(t *testing.T) {
 	shared, abandoned := newGate(), []string{}
 	f := budget.NewFallback(shared, budget.NewMemory(nil), func(s budget.Settlement) { abandoned = append(abandoned, s.ID) })

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// The first byte of a record of the journal. A record says what was called and when;
-// replaying the calls gives the state back, because an account is deterministic. What
-// is written here is read by later versions: never give a letter another meaning.
+// The first byte of a record of the journal. A record holds a call and its time; replaying the
+// calls restores the state, because an account is deterministic. Later versions read these
+// records, so never change the meaning of a letter.
 const (
 	recordReserve  = 'r'
 	recordSettle   = 's'
 	recordRenew    = 'n'
 	recordUsage    = 'u'
-	recordSnapshot = 'a' // all of an account, in place of what was known of it
+	recordSnapshot = 'a' // a complete account, replacing what was known about it
 )
 
 func reserveRecord(b []byte, now int64, r Reservation) []byte {
@@ -63,7 +63,7 @@ func appendInts(b []byte, ints ...int64) []byte {
 
 var errRecord = errors.New("not a record")
 
-// replay repeats what a record says on accounts.
+// replay applies a record to accounts.
 func replay(accounts map[string]*account, record []byte) error {
 	if len(record) == 0 {
 		return errRecord
@@ -114,10 +114,10 @@ func (a *account) replayReserve(d *decoder, tenant string) {
 		d.bad = true
 		return
 	}
-	_, _, _ = a.reserve(now, r) // it may be a refusal that ended leases
+	_, _, _ = a.reserve(now, r) // it may be a refusal that expired leases
 }
 
-// A decoder takes a record apart. After an error all it returns is zero.
+// A decoder reads the fields of a record. After an error it returns only zero values.
 type decoder struct {
 	b   []byte
 	bad bool

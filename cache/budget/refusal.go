@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A Refusal says why a call may not be made.
+// A Refusal is the error for a call that exceeds a limit.
 type Refusal struct {
 	Window Window
-	Wait   time.Duration // after which it may be made; see Decision
-	Never  bool          // it is larger than the whole limit
+	Wait   time.Duration // until it may succeed; see Decision
+	Never  bool          // it exceeds the whole limit
 	Levels Levels
 }
 
-// Error says for the caller which limit is reached, and what helps.
+// Error tells the caller which limit is reached, and what helps.
 func (r *Refusal) Error() string {
 	limit := amount(r.Window, r.Levels[r.Window].Limit)
 	switch {
@@ -29,7 +29,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("Your limit %s, %s, is reached; try again in %s.", r.Window, limit, r.Wait.Round(time.Millisecond))
 }
 
-// ShownLimit is a window with its limit, for people: "usd_per_month $1500".
+// ShownLimit formats a window and its limit for people: "usd_per_month $1500".
 func ShownLimit(w Window, limit int64) string { return w.String() + " " + amount(w, limit) }
 
 func amount(w Window, n int64) string {
@@ -39,14 +39,14 @@ func amount(w Window, n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// maxWait is the longest that clients wait by themselves: OpenAI's SDKs take no longer
-// Retry-After seriously.
+// maxWait is the longest time that clients wait by themselves: OpenAI's SDKs ignore a longer
+// Retry-After.
 const maxWait = time.Minute
 
-// Hopeless tells whether a client that tries again by itself would not succeed.
+// Hopeless reports whether an automatic retry by the client cannot succeed.
 func (r *Refusal) Hopeless() bool { return r.Never || r.Wait > maxWait }
 
-// Quota tells whether the limit is one by the day or month.
+// Quota reports whether the limit is per day or month.
 func (r *Refusal) Quota() bool {
 	switch r.Window {
 	case TokensPerDay, InjectedPerDay, MoneyPerDay, MoneyPerMonth:
@@ -55,7 +55,7 @@ func (r *Refusal) Quota() bool {
 	return false
 }
 
-// Kind returns error.type and error.code as OpenAI has them for such a refusal.
+// Kind returns OpenAI's error.type and error.code for such a refusal.
 func (r *Refusal) Kind() (kind, code string) {
 	switch r.Window {
 	case RequestsPerMinute, ParallelRequests:
@@ -66,8 +66,8 @@ func (r *Refusal) Kind() (kind, code string) {
 	return "insufficient_quota", "insufficient_quota"
 }
 
-// Headers calls set with the header lines by which OpenAI's SDKs know how long to wait:
-// Retry-After, x-should-retry, and x-ratelimit-* of the windows by the minute.
+// Headers calls set with the headers that tell OpenAI's SDKs how long to wait: Retry-After,
+// x-should-retry, and x-ratelimit-* for the windows per minute.
 func (r *Refusal) Headers(set func(name, value string)) {
 	up := func(d, unit time.Duration) string { return strconv.FormatInt(int64((d+unit-1)/unit), 10) }
 	if r.Hopeless() {

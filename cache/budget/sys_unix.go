@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile takes the lock of an open file without waiting, or returns ErrInUse. The
-// system takes it back when the process ends.
+// lockFile locks an open file without waiting, or returns ErrInUse. The system releases the lock
+// when the process ends.
 func lockFile(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -19,7 +19,7 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// syncDir makes the names in a folder last.
+// syncDir syncs the names in a folder to disk.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

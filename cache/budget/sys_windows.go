@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile takes the lock of an open file without waiting, or returns ErrInUse. The
-// system takes it back when the process ends.
+// lockFile locks an open file without waiting, or returns ErrInUse. The system releases the lock
+// when the process ends.
 func lockFile(f *os.File) error {
 	const how = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, &windows.Overlapped{})
@@ -18,5 +18,5 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// syncDir does nothing: Windows has no such thing, and writes names through.
+// syncDir does nothing: Windows has no equivalent, and writes names through.
 func syncDir(string) error { return nil }

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// ErrNoPrice: no row of the table has a price for a model. It is for the policy to refuse the
-// request, or to take a price that its owner states.
+// ErrNoPrice means that no row of the table has a price for a model. The policy decides whether to
+// refuse the request or to use a configured price.
 var ErrNoPrice = errors.New("no price")
 
-// A PriceRow has the prices of the models that a pattern matches: a name, or a prefix that ends
-// in '*'. Letter case does not count.
+// A PriceRow has the prices of the models that match a pattern: a name, or a prefix that ends in
+// '*'. Letter case is ignored.
 type PriceRow struct {
 	Match string
 	Prices
-	Tiers map[string]Prices // of requests that the upstream serves at other prices, by service_tier
+	Tiers map[string]Prices // by service_tier, for requests that the upstream serves at other prices
 }
 
 // A Tariff has all prices of a model.
 type Tariff struct {
-	Prices                   // the usual ones
-	Tiers  map[string]Prices // see Row
+	Prices                   // the standard prices
+	Tiers  map[string]Prices // see PriceRow
 }
 
-// Of returns the prices of a tier; those of one that has none are the usual ones.
+// Of returns the prices of a tier, or the standard prices if it has none of its own.
 func (t *Tariff) Of(tier string) Prices {
 	if p, ok := t.Tiers[tier]; ok {
 		return p
@@ -32,17 +32,17 @@ func (t *Tariff) Of(tier string) Prices {
 	return t.Prices
 }
 
-// auto is the tier of a request that lets the upstream choose, as one does that names none.
+// auto is the tier of a request that lets the upstream choose, as does a request without one.
 const auto = "auto"
 
-// A Tier is the service_tier that a request asks for, and the one that its answer tells; "" where
-// there is none.
+// A Tier holds the service_tier that a request asks for, and the one that its answer reports; ""
+// if there is none.
 type Tier struct{ Asked, Told string }
 
-// Cost returns what an answer costs, and the tier whose prices that rests on, "" for the usual
-// ones. The tier that the answer tells counts. Where it tells none, the one that was asked for
-// counts if it is dearer than usual: the upstream may not know it. A tier without prices costs
-// what is usual.
+// Cost returns the cost of an answer, and the tier whose prices it is based on, "" for the
+// standard ones. The tier that the answer reports counts. If it reports none, the requested one
+// counts if it costs more than standard, since the upstream may not know it. A tier without prices
+// costs the standard prices.
 func (t *Tariff) Cost(n Tokens, tier Tier) (cost PicoDollars, by string, err error) {
 	if cost, err = t.Prices.Cost(n); err != nil && !errors.Is(err, ErrPriceOverflow) {
 		return 0, "", err
@@ -61,9 +61,9 @@ func (t *Tariff) Cost(n Tokens, tier Tier) (cost PicoDollars, by string, err err
 	return cost, "", err
 }
 
-// Most returns what an answer costs at most that takes up to so many tokens, whatever the
-// upstream's cache has: at the usual prices, or those of the tier that was asked for. If none was,
-// it may be any.
+// Most returns the maximum cost of an answer with up to that many tokens, whatever the upstream's
+// cache holds: at the standard prices, or those of the requested tier. If none was requested, it
+// may be any.
 func (t *Tariff) Most(input, output int64, asked string) (PicoDollars, error) {
 	most, err := t.Prices.Most(input, output)
 	for tier, p := range t.Tiers {
@@ -79,13 +79,13 @@ func (t *Tariff) Most(input, output int64, asked string) (PicoDollars, error) {
 	return most, nil
 }
 
-// A PriceTable has the prices of models; the first row that matches counts. Nil has none: prices
-// change, so none are built in.
+// A PriceTable has the prices of models; the first row that matches counts. A nil table has none:
+// prices change, so none are built in.
 type PriceTable []PriceRow
 
-// Of returns the prices of a model, or an error that wraps ErrNone and names it. A model may
-// have several names, such as those with and without its vendor's: the first that any row
-// matches counts.
+// Of returns the prices of a model, or an error that wraps ErrNoPrice and names it. A model may
+// have several names, such as with and without its vendor: the first one that any row matches
+// counts.
 func (t PriceTable) Of(names ...string) (Tariff, error) {
 	if p, ok := t.Find(names...); ok {
 		return p, nil
@@ -97,7 +97,7 @@ func (t PriceTable) Of(names ...string) (Tariff, error) {
 	return Tariff{}, fmt.Errorf("model %.128q: %w", shown, ErrNoPrice)
 }
 
-// Find is Of for those who can do without a price: ok is false if there is none.
+// Find is like Of but returns ok = false instead of an error.
 func (t PriceTable) Find(names ...string) (p Tariff, ok bool) {
 	for _, name := range names {
 		for i := range t {

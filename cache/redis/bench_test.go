@@ -10,7 +10,7 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// Reads a value of 10 KB over loopback: the least that a hit costs.
+// Reads a value of 10 KB over loopback: the minimum cost of a hit.
 func BenchmarkStoreGet(b *testing.B) {
 	s := calm(b, redistest.Start(b).URL())
 	keep(b, s, "k", strings.Repeat("v", 10<<10))
@@ -36,7 +36,7 @@ func BenchmarkStoreGetParallel(b *testing.B) {
 	})
 }
 
-// Measures what a Redis that is down costs a request.
+// Measures the cost per request of a Redis that is down.
 func BenchmarkStoreSkipped(b *testing.B) {
 	s := open(b, redis.Options{URL: "redis://127.0.0.1:1"}).Store("test")
 	asked(b, s)

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// When a breaker opens. A failure takes as long as a request may wait for Redis, so
-// five in a row are enough, or three that span a second where requests are rare. A
-// Redis that is merely slow fails now and then too, and must not switch its breaker on
-// and off all the time: a breaker that opened less than reopenPause ago opens again only
-// after a second without success.
+// Thresholds for opening a breaker. A failure takes as long as a request may wait for Redis, so
+// five in a row are enough, or three within at least a second if requests are rare. A slow Redis
+// fails now and then, too, and must not make the breaker flap: a breaker that opened less than
+// reopenPause ago opens again only after a second without success.
 const (
 	maxFailures    = 5
 	minFailures    = 3
@@ -18,24 +17,23 @@ const (
 	reopenPause    = 10 * time.Second
 )
 
-// A breaker stops calls to a Redis that does not answer. It begins open, closes when a
-// probe has worked, and then counts failures in a row. The Store decides what counts as
-// a failure.
+// A breaker stops calls to a Redis that does not answer. It begins open, closes when a probe
+// succeeds, and then counts consecutive failures. The Store decides what counts as a failure.
 type breaker struct {
-	closedPeriod atomic.Uint64 // number of the present closed period, from 1; 0 while open
+	closedPeriod atomic.Uint64 // number of the current closed period, from 1; 0 while open
 
 	mu       sync.Mutex
 	period   uint64 // number of the last closed period
-	failures int    // in a row
+	failures int    // consecutive
 	since    time.Time
-	opened   time.Time // when it last opened; zero if it has not yet
+	opened   time.Time // when it last opened; zero if never
 }
 
-// allow returns the closed period that a call belongs to; 0 if no call is allowed.
+// allow returns the closed period that a call belongs to; 0 if calls are not allowed.
 func (b *breaker) allow() uint64 { return b.closedPeriod.Load() }
 
-// worked records a success, which ends a row of failures. It returns false for a call
-// of an earlier period: such a call says nothing about the present.
+// worked records a success, which resets the count of failures. It returns false for a call of an
+// earlier period, which says nothing about the current state.
 func (b *breaker) worked(period uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,8 +44,7 @@ func (b *breaker) worked(period uint64) bool {
 	return true
 }
 
-// failed records a failure of a call of that period and returns true if it opened the
-// breaker.
+// failed records a failure of a call of that period and returns true if it opened the breaker.
 func (b *breaker) failed(period uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +65,7 @@ func (b *breaker) failed(period uint64) bool {
 	return true
 }
 
-// close closes the breaker, so that calls are made again.
+// close closes the breaker, so that calls are allowed again.
 func (b *breaker) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

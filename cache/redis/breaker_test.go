@@ -17,7 +17,7 @@ import (
 	"sidenote/cache"
 )
 
-// A step lets time pass and then ends a number of calls in the same way.
+// A step waits and then ends a number of calls in the same way.
 type step struct {
 	after time.Duration
 	does  string // "close", "works", "fails", and "old works" or "old fails" of the period before
@@ -145,8 +145,8 @@ func hangs(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// fakeStore returns a store whose first probe has worked, and whose later calls f
-// answers.
+// fakeStore returns a store whose first probe has succeeded, and whose later calls are answered by
+// the fake.
 func fakeStore(t *testing.T, o Options, get, set func(context.Context) error) (*Store, *fake) {
 	t.Helper()
 	o.URL = "redis://127.0.0.1:1"
@@ -216,7 +216,7 @@ func TestWhatOpensTheBreaker(t *testing.T) {
 	}
 }
 
-// A call with too little time that fails says nothing about Redis.
+// A failed call with too little time says nothing about Redis.
 func TestShortCallsDoNotCount(t *testing.T) {
 	for given, opens := range map[time.Duration]bool{
 		time.Microsecond: false, DefaultTimeout/2 - 1: false, DefaultTimeout / 2: true, DefaultTimeout: true, time.Hour: true,

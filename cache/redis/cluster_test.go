@@ -13,8 +13,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// All keys of a tenant are in one slot (row R27), tenants are spread over all
-// nodes, and a lost node affects only its own tenants.
+// All keys of a tenant are in one slot (row R27), tenants are spread over all nodes, and a lost
+// node affects only its own tenants.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -58,8 +58,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// oneNode uses a node of a cluster as a single Redis: the trouble says so, although a
-// third of the keys can be used.
+// oneNode uses a node of a cluster as a single Redis: Trouble says so, although a third of the
+// keys can be used.
 func oneNode(t *testing.T, node *redistest.Server) {
 	db := open(t, redis.Options{URL: node.URL(), Timeout: patient})
 	s := db.Store("test")
@@ -74,7 +74,7 @@ func oneNode(t *testing.T, node *redistest.Server) {
 	}
 }
 
-// A dead node costs the calls for it no more than one try each, and the others nothing.
+// A dead node costs each call for it only one attempt, and others nothing.
 func TestClusterWithoutANode(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t, 3)
@@ -111,7 +111,7 @@ func TestClusterWithoutANode(t *testing.T) {
 	}
 }
 
-// A hanging node takes the time of the calls for it, and no more.
+// A hanging node costs only the time of the calls for it.
 func TestClusterHangs(t *testing.T) {
 	t.Parallel()
 	addr := ""

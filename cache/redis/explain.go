@@ -15,10 +15,10 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// explain says in one line what is wrong and, if that is known, what to do. The line
-// never holds a password, a key or a value. An error text of the library may quote what
-// the server sent, so no such text is used. meanwhile says what happens while it lasts; nil
-// for what the DB says.
+// explain describes in one line what is wrong and, if known, what to do. The line never contains a
+// password, a key or a value. Error texts of the library are not used, since they may quote what
+// the server sent. meanwhile describes the effect while the problem lasts; if nil, that of the DB
+// is used.
 func (d *DB) explain(op string, err error, meanwhile func() string) string {
 	var reply goredis.Error
 	var word, rest string
@@ -56,7 +56,7 @@ func (d *DB) explain(op string, err error, meanwhile func() string) string {
 	return "redis " + d.address + ": " + what + "; " + out
 }
 
-// readsOnly says what happens while writes of the cache fail.
+// readsOnly describes the effect while writes of the cache fail.
 const readsOnly = "what it holds is read, nothing new is kept"
 
 // timeoutLine distinguishes a network that drops everything from a Redis that hangs.
@@ -131,7 +131,7 @@ func (d *DB) busyLine(word string) string {
 	return "has too many clients"
 }
 
-// otherLine explains the errors that a wrong URL leads to.
+// otherLine explains errors that are caused by a wrong URL.
 func (d *DB) otherLine(op, word, rest string, err error) string {
 	switch {
 	case d.url.MasterName != "" && errors.Is(err, goredis.Nil):
@@ -169,7 +169,7 @@ func (d *DB) refusedLine(err error) string {
 	return "cannot be reached" + d.which(err)
 }
 
-// which names the node that could not be connected to, if there are several.
+// which names the unreachable node, if there are several.
 func (d *DB) which(err error) string {
 	var op *net.OpError
 	if d.url.MasterName == "" && !isCluster(d.url) || !errors.As(err, &op) || op.Addr == nil {
@@ -184,8 +184,7 @@ func isCut(err error) bool {
 
 var capitals = regexp.MustCompile(`^[A-Z_]{1,32}$`)
 
-// safeWord keeps bytes that a server sent out of the logs, unless they are a word of
-// capitals.
+// safeWord keeps what a server sent out of the logs, unless it is a word in capitals.
 func safeWord(word string) string {
 	if !capitals.MatchString(word) {
 		return "unknown"

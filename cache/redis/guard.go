@@ -8,36 +8,36 @@ import (
 	"syscall"
 )
 
-// Limits of a reply. The library allocates whatever length it is told before the bytes
-// arrive, so one false line could take the process's memory; nested arrays could do so
-// with a few bytes each, or exhaust the stack.
+// Limits of a reply. The library allocates any announced length before the bytes arrive, so one
+// wrong line could exhaust the memory; nested arrays could do so with a few bytes each, or exhaust
+// the stack.
 const (
 	maxLine  = 64 << 10  // bytes of a line
-	maxItems = 64 << 10  // elements of an array; the longest honest one is a cluster's slots
+	maxItems = 64 << 10  // elements of an array; the longest legitimate one is a cluster's slots
 	maxTotal = 512 << 10 // elements of all arrays in a reply
-	maxDepth = 8         // of arrays in arrays
+	maxDepth = 8         // nesting of arrays
 )
 
 var errNoRedis = errors.New("not the Redis protocol")
 
-// A guard follows what Redis sends and closes the connection at anything that is no
-// reply, or that is longer than any reply to our commands. It parses the framing of
-// RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec/): lines, some of
-// which announce what follows.
+// A guard parses what Redis sends, and closes the connection at anything that is not a reply, or
+// is longer than any reply to our commands. It parses the framing of RESP2
+// (https://redis.io/docs/latest/develop/reference/protocol-spec/): lines, some of which announce
+// what follows.
 type guard struct {
 	net.Conn
 	maxBytes int64 // longest string
 
-	line      []byte  // the line read so far, without its end
-	skip      int64   // bytes of a string still to come
-	arrays    []int64 // elements still to come of each array that is not complete
+	line      []byte  // the current line, without its end
+	skip      int64   // remaining bytes of a string
+	arrays    []int64 // remaining elements of each incomplete array
 	total     int64   // elements of all arrays in this reply
-	malformed error   // the error of a reply that was malformed
+	malformed error   // error of a malformed reply
 }
 
-// guarded wraps conn. Before the library uses an idle connection, it checks the socket
-// and drops a connection that was closed or holds unexpected bytes. It can do so only
-// if the wrapper gives access to the socket, so the wrapper does if conn does.
+// guarded wraps conn. Before the library uses an idle connection, it checks the socket and drops a
+// connection that was closed or holds unexpected bytes. That needs access to the socket, so the
+// wrapper provides it if conn does.
 func guarded(conn net.Conn, maxBytes int64) net.Conn {
 	g := guard{Conn: conn, maxBytes: maxBytes}
 	if socket, ok := conn.(syscall.Conn); ok {
@@ -53,7 +53,7 @@ type socketGuard struct {
 
 func (g *guard) Read(p []byte) (int, error) {
 	if g.malformed != nil {
-		return 0, g.malformed // the library goes on after some errors
+		return 0, g.malformed // the library continues after some errors
 	}
 	n, err := g.Conn.Read(p)
 	if g.malformed = g.check(p[:n]); g.malformed != nil {
@@ -114,7 +114,7 @@ func (g *guard) announced() error {
 	return errNoRedis
 }
 
-// string handles the head of a string of n bytes.
+// string handles the header of a string of n bytes.
 func (g *guard) string(n int64) error {
 	if n > g.maxBytes {
 		return errNoRedis
@@ -126,7 +126,7 @@ func (g *guard) string(n int64) error {
 	return nil
 }
 
-// array handles the head of an array of n elements.
+// array handles the header of an array of n elements.
 func (g *guard) array(n int64) error {
 	if n <= 0 {
 		g.ended()
@@ -142,8 +142,8 @@ func (g *guard) array(n int64) error {
 	return nil
 }
 
-// ended counts a complete value in the array that holds it; if that completes the
-// array, it does the same for the array around it.
+// ended counts a complete value in its array; if that completes the array, it does the same for
+// the enclosing one.
 func (g *guard) ended() {
 	for len(g.arrays) > 0 {
 		last := &g.arrays[len(g.arrays)-1]

@@ -17,7 +17,7 @@ import (
 
 const guardBytes = 1000 // the largest string in these tests
 
-// A tape is a connection that plays chunks, one for each Read.
+// A tape is a connection that plays chunks, one per Read.
 type tape struct {
 	net.Conn
 	chunks [][]byte
@@ -41,7 +41,7 @@ func pass(chunks ...[]byte) (*guard, []byte, error) {
 	return g, got, err
 }
 
-// between tells whether the guard is between two replies.
+// between reports whether the guard is between two replies.
 func (g *guard) between() bool { return g.skip == 0 && len(g.arrays) == 0 && len(g.line) == 0 }
 
 var replies = []string{
@@ -119,7 +119,7 @@ func TestGuardCutsAtLies(t *testing.T) {
 				if !errors.Is(err, errNoRedis) || !bytes.HasPrefix(all, got) {
 					t.Errorf("%s after %q in chunks of %d: got %d bytes, %v", name, before, size, len(got), err)
 				}
-				// The library goes on after some errors.
+				// The library continues after some errors.
 				if n, err := g.Read(make([]byte, 100)); n != 0 || !errors.Is(err, errNoRedis) {
 					t.Errorf("%s: then got %d bytes, %v", name, n, err)
 				}
@@ -128,7 +128,7 @@ func TestGuardCutsAtLies(t *testing.T) {
 	}
 }
 
-// The guard buffers no more of an endless line than the limit.
+// The guard buffers an endless line only up to the limit.
 func TestGuardKeepsLittle(t *testing.T) {
 	chunk := bytes.Repeat([]byte("x"), 1<<10)
 	g := &guard{maxBytes: 1 << 30}

@@ -15,31 +15,31 @@ import (
 	"sidenote/cache"
 )
 
-// How much of a server that does not evict keys the cache leaves for others. Replicas do not
-// know of each other, so between two looks at the server each of them writes only a part of
-// what is free, or a small part of all memory: up to headroomReplicas of them together cannot
-// use more than what is free and the share.
+// How much memory of a server without eviction the cache leaves for others. Replicas do not know
+// of each other, so between two checks of the server each one writes only a part of what is free,
+// or a small part of the total: up to headroomReplicas of them together cannot use more than the
+// free memory and the reserved share.
 const (
-	headroomShare    = 5                    // one part of so many of the memory is left free
-	headroomReplicas = 16                   // that write at the same time
-	leastGrant       = 8 * headroomReplicas // the small part
+	headroomShare    = 5                    // 1/headroomShare of the memory is left free
+	headroomReplicas = 16                   // replicas that may write at the same time
+	leastGrant       = 8 * headroomReplicas // 1/leastGrant of the memory is the small part
 	headroomFor      = time.Second
-	fullBelow        = 40  // nothing is written while less than this part of the memory may be
-	roomAbove        = 20  // and again when more than this part may be
-	keyOverhead      = 256 // bytes that a key takes beside its name and value, at most
+	fullBelow        = 40  // writing stops when less than 1/fullBelow of the memory may be written
+	roomAbove        = 20  // and resumes when more than 1/roomAbove may be written
+	keyOverhead      = 256 // most bytes that a key takes in addition to its name and value
 )
 
 var errHeldBack = fmt.Errorf("redis %s: its memory is nearly full: %w", opSet, cache.ErrSkipped)
 
-// A headroom keeps the cache from filling a server whose memory others need. A full server
-// that does not evict keys refuses all writes, also those that count budgets, until values
-// of the cache expire; so the cache stops before.
+// A headroom keeps the cache from filling a server whose memory others need. A full server without
+// eviction refuses all writes, including those of budgets, until cached values expire; so the
+// cache stops before.
 type headroom struct {
 	reserved func() bool   // nil: nobody needs the memory
-	turn     chan struct{} // holds one while the rest is used
+	turn     chan struct{} // holds a value while the fields below are in use
 
-	left   int64     // bytes that may be written before the next look
-	looked time.Time // zero: never
+	left   int64     // bytes that may be written before the next check
+	looked time.Time // time of the last check; zero if never
 	full   bool      // nothing is written
 
 	told atomic.Bool // full was reported
@@ -51,8 +51,8 @@ func newHeadroom(reserved func() bool) *headroom {
 	return &headroom{reserved: reserved, turn: make(chan struct{}, 1)}
 }
 
-// mayWrite tells whether so many bytes may be written. It reports when that ends and when it
-// begins again.
+// mayWrite reports whether bytes may be written. It reports to health when writing stops and when
+// it resumes.
 func (s *Store) mayWrite(ctx context.Context, bytes int) bool {
 	h := s.db.headroom
 	if h.reserved == nil || !h.reserved() {
@@ -62,7 +62,7 @@ func (s *Store) mayWrite(ctx context.Context, bytes int) bool {
 		return true
 	}
 	if s.breaker.allow() == 0 {
-		return true // the call says so
+		return true // the call reports the error
 	}
 	select {
 	case h.turn <- struct{}{}:
@@ -81,8 +81,8 @@ func (s *Store) mayWrite(ctx context.Context, bytes int) bool {
 	return true
 }
 
-// look asks the server how much may be written. Where it does not say, all may: what is wrong
-// with it shows when it is written to. The turn is held.
+// look asks the server how much may be written. If the server does not say, there is no limit:
+// errors will show at the write. The caller holds turn.
 func (s *Store) look(ctx context.Context) {
 	h := s.db.headroom
 	m, err := s.db.memory(ctx)
@@ -97,13 +97,13 @@ func (s *Store) look(ctx context.Context) {
 	s.db.health.set(headroomSubject, "redis "+s.db.address+": its memory is nearly full, and budgets need the rest; "+readsOnly, h.full)
 }
 
-// A memory says what memory a server has for keys. The zero memory is not bounded.
+// A memory describes the memory of a server for keys. The zero memory is unlimited.
 type memory struct {
 	most int64
-	free int64 // until only the share of others is left; negative beyond that
+	free int64 // until only the reserved share is left; negative beyond that
 }
 
-// memory returns that of the server, or of the one that has the least to spare.
+// memory returns the memory of the server, or of the one with the least to spare.
 func (d *DB) memory(ctx context.Context) (least memory, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -126,7 +126,7 @@ func (d *DB) memory(ctx context.Context) (least memory, err error) {
 	return least, err
 }
 
-// forEachMaster calls f for each server that holds keys, of a cluster concurrently.
+// forEachMaster calls f for each server that holds keys; in a cluster, concurrently.
 func (d *DB) forEachMaster(ctx context.Context, f func(context.Context, goredis.Cmdable) error) error {
 	if cluster, ok := d.client.(*goredis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *goredis.Client) error { return f(ctx, node) })

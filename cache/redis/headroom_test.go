@@ -12,8 +12,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// On a server that does not evict keys the cache stops writing, however it fills it, while there
-// is memory left for budgets, says so, and writes again when there is more.
+// On a server that does not evict keys the cache stops writing while there is memory left for
+// budgets, however it is filled, reports that, and resumes when there is more memory.
 func TestCacheLeavesMemoryForBudgets(t *testing.T) {
 	for name, size := range map[string]int{"small values": 500, "large values": 100_000} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestCacheLeavesMemoryForBudgets(t *testing.T) {
 	}
 }
 
-// A server that evicts, or whose memory nobody needs, is used whole.
+// All memory is used if the server evicts, or if nobody needs its memory.
 func TestCacheUsesAllMemory(t *testing.T) {
 	needed := func() bool { return true }
 	for name, c := range map[string]struct {

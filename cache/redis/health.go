@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A health records what does not work at present, by subject. Each line is reported
-// once when it first applies to any subject, and once when it no longer applies to any,
-// however often the causes alternate in between.
+// A health records the current problems by subject. Each line is reported once when it begins to
+// apply to any subject, and once when it no longer applies to any, however often the causes
+// alternate in between.
 type health struct {
 	mu       sync.Mutex
 	problems map[string]problem // by subject
@@ -22,7 +22,7 @@ type problem struct {
 }
 
 // recoveryTime is how long a subject must go without a failure before a success counts as
-// recovery: a Redis at the limit of its memory refuses one write and takes the next.
+// recovery: a Redis at its memory limit refuses one write and accepts the next.
 const recoveryTime = 2 * time.Second
 
 // fail records what is wrong with subject.
@@ -42,7 +42,7 @@ func (h *health) fail(subject, line string) {
 	}
 }
 
-// worked records that subject worked once, and tells whether it has recovered.
+// worked records a success of subject, and reports whether it has recovered.
 func (h *health) worked(subject string) (well bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,7 +80,7 @@ func (h *health) end(subject string) {
 	}
 }
 
-// applies tells whether line applies to any subject.
+// applies reports whether line applies to any subject.
 func (h *health) applies(line string) bool {
 	for _, p := range h.problems {
 		if slices.Contains(p.lines, line) {
@@ -96,8 +96,8 @@ func (h *health) report(line string, bad bool) {
 	}
 }
 
-// lines lists the latest line of each subject, without duplicates: several uses may
-// suffer from one Redis.
+// lines returns the latest line of each subject, without duplicates: several uses may have the
+// same problem.
 func (h *health) lines() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -91,7 +91,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// At the limit of its memory a Redis accepts every second write. That is reported once.
+// At its memory limit a Redis accepts every second write. That is reported once.
 func TestTroubleDoesNotFlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d changeLog
@@ -119,8 +119,8 @@ func TestTroubleDoesNotFlap(t *testing.T) {
 	})
 }
 
-// A command that was refused while the breaker stays closed is probed until it works:
-// an idle replica would never find out by its own calls.
+// A command that was refused while the breaker stays closed is probed until it works: an idle
+// replica would never find out by its own calls.
 func TestTroubleEndsUnasked(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply says
@@ -158,8 +158,8 @@ func TestTroubleEndsUnasked(t *testing.T) {
 	}
 }
 
-// A call that began before an outage says nothing about the time after it, neither good
-// nor bad.
+// A call that began before an outage says nothing about the time after it, whether it succeeds or
+// fails.
 func TestLateCallsSayNothing(t *testing.T) {
 	for name, late := range map[string]error{"works": nil, "fails": says("OOM no"), "is denied": says("NOPERM no")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -199,8 +199,7 @@ func TestLateCallsSayNothing(t *testing.T) {
 	}
 }
 
-// A probe that was not made, because the pool was full or the DB closed, changes
-// nothing.
+// A probe that was not made, because the pool was full or the DB closed, changes nothing.
 func TestProbeThatWasNotMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d changeLog
@@ -230,7 +229,7 @@ func TestProbeThatWasNotMade(t *testing.T) {
 	})
 }
 
-// Errors that no server of a test makes.
+// Errors that no test server produces.
 func TestRareLines(t *testing.T) {
 	dial := func(err error) error {
 		return &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 6379}, Err: err}

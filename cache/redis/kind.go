@@ -12,31 +12,30 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// A Kind says why a call failed. It is a closed list and a metric label.
+// A Kind says why a call failed. It is from a closed list and a metric label.
 type Kind string
 
 // The kinds of failure.
 const (
 	Refused    Kind = "refused"     // no connection, or it was lost
 	Timeout    Kind = "timeout"     // no answer in time
-	Pool       Kind = "pool"        // no connection was free in time: too many calls, so not a failure of Redis
-	Protocol   Kind = "protocol"    // the server is no Redis, or sends wrong lengths
+	Pool       Kind = "pool"        // no free connection in time: too many calls, so not a failure of Redis
+	Protocol   Kind = "protocol"    // the server is not a Redis, or sends wrong lengths
 	TLS        Kind = "tls"         // the handshake failed
-	Denied     Kind = "denied"      // no or wrong password, or a user that may not do this
+	Denied     Kind = "denied"      // no or wrong password, or missing permissions
 	Busy       Kind = "busy"        // loading, a script that does not end, too many clients, or no master
 	Memory     Kind = "memory"      // full and configured not to evict: writes fail
 	ReadOnly   Kind = "readonly"    // a replica, or a disk that cannot be written: writes fail
-	Type       Kind = "type"        // the key holds a list or another type: somebody else's data
-	TooLarge   Kind = "too_large"   // the value is larger than is kept
-	Dropped    Kind = "dropped"     // a write dropped because too many waited
+	Type       Kind = "type"        // the key holds a list or another type, which is somebody else's data
+	TooLarge   Kind = "too_large"   // the value exceeds the limit
+	Dropped    Kind = "dropped"     // a write dropped because too many were queued
 	Other      Kind = "other"       // any other error reply
 	callerGone Kind = "caller_gone" // the caller's time was up; not a failure of Redis, and not counted
 )
 
-// opensBreaker tells whether other calls are likely to fail too, so that none should be made
-// for a while. A refused write says nothing about reads. A pool without a free
-// connection means that Redis is used much; to stop using it would turn that into an
-// outage.
+// opensBreaker reports whether other calls are likely to fail, too, so that none should be made
+// for a while. A refused write says nothing about reads. An exhausted pool means that Redis is
+// used heavily; not using it would turn that into an outage.
 func (k Kind) opensBreaker(op string) bool {
 	switch k {
 	case Refused, Timeout, Protocol, TLS:
@@ -47,8 +46,7 @@ func (k Kind) opensBreaker(op string) bool {
 	return false
 }
 
-// isReported tells whether people should be told of a failure even though the breaker
-// stays closed.
+// isReported reports whether a failure is reported even though the breaker stays closed.
 func (k Kind) isReported() bool {
 	switch k {
 	case Denied, Busy, Memory, ReadOnly, Other:
@@ -87,8 +85,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// isMismatched recognises the library's errors for a well-formed reply that does not fit
-// the command.
+// isMismatched recognises the library's errors for a well-formed reply that does not fit the
+// command.
 func isMismatched(err error) bool {
 	var number *strconv.NumError
 	return errors.As(err, &number) || slices.ContainsFunc([]string{"can't", "invalid", "got", "the length", "unexpected"}, func(word string) bool {

@@ -19,7 +19,7 @@ import (
 //go:embed ledger/*.lua
 var scripts embed.FS
 
-// script returns a script of the ledger, from its parts.
+// script returns a script of the ledger, concatenated from its parts.
 func script(parts ...string) *goredis.Script {
 	var text strings.Builder
 	for _, part := range parts {
@@ -32,54 +32,55 @@ func script(parts ...string) *goredis.Script {
 	return goredis.NewScript(text.String())
 }
 
-// probeScript writes, as those of the ledger do, to a key that does not stay.
+// probeScript writes, as the scripts of the ledger do, but to a short-lived key.
 var probeScript = goredis.NewScript(`return redis.call('SET', KEYS[1], '1', 'PX', '1000')`)
 
-// ledgerCommands are the rights that a ledger needs beside those of a Store.
+// ledgerCommands are the permissions that a ledger needs in addition to those of a Store.
 const ledgerCommands = "+eval +evalsha +time +info +pexpire +hget +hmget +hset +hdel +hexists +hlen " +
 	"+zadd +zrem +zrange +zrangebyscore +zremrangebyrank +zscore +zcard"
 
-// LedgerOptions say how budgets are kept.
+// LedgerOptions configure a Ledger.
 type LedgerOptions struct {
-	// Now is the time by which a test wants the ledger to go; nil for that of the Redis.
+	// Now replaces the clock in tests; nil for the clock of the Redis.
 	Now func() time.Time
-	// Limited tells whether anything is limited at present; nil if something always is. While
-	// nothing is, it does no harm that the Redis may forget, as one that is a cache does, or that
-	// it does not answer or refuses, and neither is a problem to report.
+	// Limited reports whether there are any limits at present; nil if there always are. Without
+	// limits it does not matter if the Redis may evict keys or does not answer, and neither is
+	// reported as a problem.
 	Limited func() bool
-	// Meanwhile says what happens while the Redis fails, as it ends messages; nil for
-	// "budgets cannot be counted".
+	// Meanwhile describes the effect of a failing Redis, for the end of messages; nil for "budgets
+	// cannot be counted".
 	Meanwhile func() string
-	// RefuseLost refuses a tenant of whose record the Redis has lost what this process has seen
-	// of it (budget.ErrLost), and leaves the record as it is. Else it is corrected.
+	// RefuseLost makes the ledger refuse a tenant (budget.ErrLost), and leave the record
+	// unchanged, if the Redis has lost counts that this process has seen. Otherwise it corrects
+	// the record.
 	RefuseLost bool
 }
 
-// A Ledger is a budget.Ledger, Renewer and Reporter for all replicas on a Redis. Days,
-// months, minutes and leases go by the clock of the Redis. Each call is one round trip and
-// takes the DB's time-out at most. One that fails or has no answer after half of that is made
-// once more, as each of them may be repeated; the first answer counts. Calls are refused at
-// once while the breaker is open.
+// A Ledger is a budget.Ledger, Renewer and Reporter that all replicas share on a Redis. Days,
+// months, minutes and leases follow the clock of the Redis. Each call is one round trip and takes
+// at most the DB's timeout. A call that fails or has no answer after half of that is repeated
+// once, which is safe for all calls; the first answer counts. While the breaker is open, calls are
+// refused at once.
 //
-// A tenant has four keys, which share a slot of a cluster and vanish 65 days after its
-// last call. A Redis that comes back with less than this process has seen spent of a tenant is
-// raised to that by the next Reserve or Settle; see Decision.RolledBack. What was held then is
-// charged when it is settled.
+// A tenant has four keys, which share a slot of a cluster and expire 65 days after its last call.
+// If the Redis comes back with less spent by a tenant than this process has seen, the next Reserve
+// or Settle raises it; see Decision.RolledBack. Amounts that were held then are charged when they
+// are settled.
 type Ledger struct {
 	store *Store
 	now   func() time.Time
-	nonce string // what records are called that are made by us
+	nonce string // name for records created by this process
 	seen  sightings
 
 	limited func() bool
-	onLost  string // as reserve.lua takes it
+	onLost  string // argument of reserve.lua
 	safety  safety
 
 	reserve, settle, renew, usage *goredis.Script
 }
 
-// Ledger returns the ledger of budgets of a Redis, with a breaker of its own. Use is its
-// name in metrics. It looks in the background whether the Redis keeps what is counted.
+// Ledger returns the budget ledger of a Redis, with its own breaker. Use is its name in metrics.
+// It checks in the background whether the Redis persists what is counted.
 func (d *DB) Ledger(use string, o LedgerOptions) *Ledger {
 	if o.Meanwhile == nil {
 		o.Meanwhile = func() string { return "budgets cannot be counted" }
@@ -103,17 +104,17 @@ func (d *DB) Ledger(use string, o LedgerOptions) *Ledger {
 // Asked returns a channel that is closed once it is known whether the Redis works.
 func (l *Ledger) Asked() <-chan struct{} { return l.store.Asked() }
 
-// Open tells whether the breaker is open, so that calls are refused.
+// Open reports whether the breaker is open, so that calls are refused.
 func (l *Ledger) Open() bool { return l.store.Open() }
 
-// keys returns the keys of a tenant. The number is that of the format: another one
-// begins at zero.
+// keys returns the keys of a tenant. The number in the name is the version of the format; a new
+// version starts at zero.
 func (l *Ledger) keys(tenant string) []string {
 	record := l.store.db.prefix + ":budget1:{" + tenant + "}"
 	return []string{record, record + ":leases", record + ":open", record + ":settled"}
 }
 
-// time returns what scripts take for the time.
+// time returns the time argument of scripts.
 func (l *Ledger) time() string {
 	if l.now == nil {
 		return ""
@@ -121,8 +122,8 @@ func (l *Ledger) time() string {
 	return strconv.FormatInt(l.now().UnixMilli(), 10)
 }
 
-// run runs a script. Redis answers that it does not know a script before it runs
-// anything, so sending its text then counts nothing twice.
+// run runs a script. If Redis does not know the script, it says so before running anything, so
+// sending the text then does not count twice.
 func (l *Ledger) run(ctx context.Context, s *goredis.Script, tenant string, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.store.db.timeout)
 	defer cancel()
@@ -136,9 +137,9 @@ func (l *Ledger) run(ctx context.Context, s *goredis.Script, tenant string, args
 	return reply, ledgerError(err)
 }
 
-// twice makes a call, and makes it again if it fails in a way that may be over soon, or has no
-// answer after a time. It returns the first answer, or else the error of a call that was made.
-// A call that is still under way then ends by its own deadline.
+// twice makes a call, and repeats it once if it fails in a way that may be temporary, or has no
+// answer after some time. It returns the first answer, or the error of a call that was made. A
+// call still in progress then ends by its own deadline.
 func twice(ctx context.Context, after time.Duration, call func() (any, error)) (any, error) {
 	type attempt struct {
 		reply any
@@ -155,7 +156,7 @@ func twice(ctx context.Context, after time.Duration, call func() (any, error)) (
 	start()
 	timer := time.NewTimer(after)
 	defer timer.Stop()
-	again, over := timer.C, ctx.Done() // nil: there is no second call, or it was made
+	again, over := timer.C, ctx.Done() // nil: no second call will be made
 	var failed error
 	for waiting > 0 || again != nil {
 		select {
@@ -163,7 +164,7 @@ func twice(ctx context.Context, after time.Duration, call func() (any, error)) (
 			waiting--
 			skipped := errors.Is(a.err, cache.ErrSkipped)
 			switch {
-			case skipped && again == nil: // the first call may have done something
+			case skipped && again == nil: // the first call may have had an effect
 				if failed == nil {
 					failed = a.err
 				}
@@ -187,8 +188,8 @@ func twice(ctx context.Context, after time.Duration, call func() (any, error)) (
 	return nil, failed
 }
 
-// mayBeOver tells whether a call that failed so may work when it is made again at once: its
-// connection was lost, or there was none, or a server takes over from another.
+// mayBeOver reports whether a call that failed with err may succeed if repeated at once: the
+// connection was lost or could not be made, or a failover is in progress.
 func mayBeOver(err error) bool {
 	var failed *failure
 	if !errors.As(err, &failed) {
@@ -201,7 +202,7 @@ func mayBeOver(err error) bool {
 	return false
 }
 
-// ledgerError recognises a record that is not ours.
+// ledgerError converts the error of a call, and recognises a corrupt record.
 func ledgerError(err error) error {
 	var failed *failure
 	switch {
@@ -242,7 +243,7 @@ func (l *Ledger) Reserve(ctx context.Context, r budget.Reservation) (budget.Deci
 	return reply.decide(r)
 }
 
-// Settle implements budget.Ledger. Settlements are sent together.
+// Settle implements budget.Ledger. It sends settlements in batches.
 func (l *Ledger) Settle(ctx context.Context, settlements ...budget.Settlement) ([]budget.Outcome, error) {
 	for _, s := range settlements {
 		if err := s.Check(); err != nil {
@@ -266,23 +267,22 @@ func (l *Ledger) Settle(ctx context.Context, settlements ...budget.Settlement) (
 }
 
 const (
-	// maxBatch is how many settlements go into one round trip, and maxCall how many of a
-	// tenant into one call of the script, so that the Redis is not kept from its other
-	// clients for long.
+	// maxBatch limits the settlements in one round trip, and maxCall those of a tenant in one call
+	// of the script, so that the Redis does not block its other clients for long.
 	maxBatch = 256
 	maxCall  = 32
 )
 
-// A settleCall is one call of the script, which settles calls of one tenant.
+// A settleCall is one call of the script, which settles for one tenant.
 type settleCall struct {
 	tenant string
-	places []int // of its settlements among those of the batch
+	places []int // indexes of its settlements in the batch
 	args   []any
 }
 
 func (l *Ledger) settleCalls(settlements []budget.Settlement) []*settleCall {
 	var calls []*settleCall
-	last := make(map[string]*settleCall, len(settlements)) // by tenant: the one with room
+	last := make(map[string]*settleCall, len(settlements)) // by tenant: the last call, which may have room
 	for i, s := range settlements {
 		c := last[s.Tenant]
 		if c == nil || len(c.places) == maxCall {
@@ -372,5 +372,5 @@ func (l *Ledger) Usage(ctx context.Context, tenant string, limits budget.Limits)
 	}
 }
 
-// maxExpired is how many leases one call charges; see common.lua.
+// maxExpired is how many expired leases one call charges; see common.lua.
 const maxExpired = 100

@@ -11,9 +11,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// Settlements of several tenants that are made at once, more of one than a script takes, have
-// the outcomes of those that are made one by one, in order, also where the Redis does not
-// know the script.
+// A batch of settlements for several tenants, with more for one than a script accepts, has the
+// same outcomes as single settlements, in order, also if the Redis does not know the script.
 func TestLedgerSettlesManyAtOnce(t *testing.T) {
 	server := redistest.Start(t)
 	clock := budgettest.NewClock()
@@ -26,7 +25,7 @@ func TestLedgerSettlesManyAtOnce(t *testing.T) {
 			s.Tenant = "acme"
 		}
 		if all = append(all, s); i%4 == 0 {
-			continue // nobody reserved it
+			continue // never reserved
 		}
 		for _, l := range []budget.Ledger{shared, own} {
 			r := tokensOf(s.Tenant, s.ID, 100, limits)

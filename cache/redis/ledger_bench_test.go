@@ -38,7 +38,7 @@ func benchLedger(b *testing.B) (*redistest.Server, *redis.Ledger) {
 	return server, workingLedger(b, open(b, redis.Options{URL: server.URL(), Timeout: patient, PoolSize: 64}).Ledger("budgets", redis.LedgerOptions{}))
 }
 
-// Settlements in the background are sent together, as Queue does.
+// Settlements are sent in batches in the background, as by Queue.
 func BenchmarkLedgerSaturated(b *testing.B) {
 	server, l := benchLedger(b)
 	var n atomic.Int64
@@ -63,7 +63,7 @@ func BenchmarkLedgerSaturated(b *testing.B) {
 	reportScripts(b, server)
 }
 
-// A thousand pairs a second are offered, whether or not the last ones have ended.
+// Starts a thousand pairs a second, whether or not the previous ones have ended.
 func BenchmarkLedgerOffered(b *testing.B) {
 	server, l := benchLedger(b)
 	var all sync.WaitGroup
@@ -98,7 +98,7 @@ func reportScripts(b *testing.B, server *redistest.Server) {
 			used += n
 		}
 	}
-	b.ReportMetric(used*1e6/float64(b.N), "redis-cpu-µs/pair") // other processes do not change it
+	b.ReportMetric(used*1e6/float64(b.N), "redis-cpu-µs/pair") // not affected by other processes
 	if m == nil {
 		return // an older Redis
 	}

@@ -13,10 +13,9 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// Four replicas with 256 requests at a time each share a budget for a fraction of them.
-// Nothing is spent beyond it but what calls took beyond their own estimates; while
-// demand goes on it is used up to less than one estimate; nothing stays held, although a
-// replica is killed (row P7).
+// Four replicas with 256 concurrent requests each share a budget for a fraction of them. It is
+// exceeded only by what calls use beyond their own estimates; while demand continues it is used up
+// to less than one estimate; nothing stays held, although a replica is killed (row P7).
 func TestOneBudgetForManyReplicas(t *testing.T) {
 	const limit, estimate = 20_000, 100
 	server, clock := redistest.Start(t), budgettest.NewClock()
@@ -44,7 +43,7 @@ func TestOneBudgetForManyReplicas(t *testing.T) {
 				})
 			}
 		}
-		all.Wait() // all hold what they were granted at the same time
+		all.Wait() // all hold their grants at the same time
 		i := 0
 		tickets.Range(func(ticket, r any) bool {
 			if i++; !settle(r.(int)) {
@@ -67,7 +66,7 @@ func TestOneBudgetForManyReplicas(t *testing.T) {
 		all.Wait()
 		return held
 	}
-	held := round(0, 256, func(replica int) bool { return replica != 0 }) // which is killed
+	held := round(0, 256, func(replica int) bool { return replica != 0 }) // replica 0 is killed
 	if n := granted.Load(); n != limit/estimate {
 		t.Errorf("%d of 1,024 were granted, want %d", n, limit/estimate)
 	}
@@ -85,15 +84,15 @@ func TestOneBudgetForManyReplicas(t *testing.T) {
 	}
 }
 
-// A call that finds all connections in use waits for one, as long as it may take: nobody is
-// refused because others came first.
+// A call that finds all connections in use waits for one within its time: no call is refused
+// because others came first.
 func TestLedgerWaitsForAConnection(t *testing.T) {
 	fault := redistest.NewFault(t, redistest.Start(t).Addr())
 	l := ledger(t, open(t, redis.Options{URL: "redis://" + fault.Addr(), PoolSize: 1, Timeout: 3 * time.Second}), nil)
 	asks(t, l, "first:1", 1, tokensADay) // so that the script is known
 	fault.Latency(100*time.Millisecond, 0)
 	var all sync.WaitGroup
-	for i := range 20 { // the last waits longer than the pool lets it
+	for i := range 20 { // the last one waits longer than the pool timeout
 		all.Go(func() {
 			d, err := l.Reserve(t.Context(), tokensOf("acme", fmt.Sprintf("r%d:1", i), 1, tokensADay))
 			if err != nil || !d.Granted {
@@ -107,8 +106,8 @@ func TestLedgerWaitsForAConnection(t *testing.T) {
 	}
 }
 
-// A call of a slow Redis, and one whose connection was lost meanwhile, is answered within the
-// time-out, and holds what it reserves once.
+// A call to a slow Redis, and one whose connection is lost, is answered within the timeout, and
+// holds its reservation only once.
 func TestLedgerOnASlowRedis(t *testing.T) {
 	server := redistest.Start(t)
 	fault := redistest.NewFault(t, server.Addr())
@@ -121,7 +120,7 @@ func TestLedgerOnASlowRedis(t *testing.T) {
 	asks(t, l, "r2:1", 1, tokensADay)
 	server.Kill()
 	server.Restart()
-	server.Do("FLUSHALL") // what it held is not what this is about
+	server.Do("FLUSHALL") // its reservations do not matter here
 	asks(t, l, "r3:1", 1, tokensADay)
 	if d := asks(t, l, "r3:1", 1, tokensADay); !d.Granted {
 		t.Errorf("again: %+v", d)

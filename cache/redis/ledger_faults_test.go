@@ -47,7 +47,7 @@ func settles(t testing.TB, l budget.Ledger, id string, tokens int64, want budget
 	}
 }
 
-// day returns what was spent and is held of tokens on this day.
+// day returns the tokens spent and held today.
 func day(t testing.TB, l budget.Reporter) (spent, held int64) {
 	t.Helper()
 	u, err := l.Usage(t.Context(), "acme", budget.Limits{})
@@ -57,7 +57,7 @@ func day(t testing.TB, l budget.Reporter) (spent, held int64) {
 	return u.Day.Spent.Tokens, u.Day.Held.Tokens
 }
 
-// Row R13: scripts that Redis forgets at any moment charge nothing twice.
+// Row R13: if Redis forgets scripts at any moment, nothing is charged twice.
 func TestScriptFlushR13(t *testing.T) {
 	server := redistest.Start(t)
 	l := ledger(t, open(t, redis.Options{URL: server.URL(), Timeout: patient}), nil)
@@ -96,7 +96,7 @@ func TestScriptFlushR13(t *testing.T) {
 	}
 }
 
-// Row R15: what is no record of ours grants nothing, and is left as it is.
+// Row R15: a key that is not a valid record grants nothing, and is not changed.
 func TestForeignKeysR15(t *testing.T) {
 	server := redistest.Start(t)
 	record := "sidenote:budget1:{acme}"
@@ -104,7 +104,7 @@ func TestForeignKeysR15(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		spoil []string
-		calls string // that read what is spoilt
+		calls string // that read the spoilt key
 	}{
 		{"text in a counter", []string{"HSET", record, "d" + today, "abc"}, "reserve settle renew usage"},
 		{"text among counters", []string{"HSET", record, "d" + today, `[1,2,"abc",4,5,6,7,8]`}, "reserve settle renew usage"},
@@ -151,9 +151,9 @@ func TestForeignKeysR15(t *testing.T) {
 	}
 }
 
-// Row R19: a Redis that starts again with an old snapshot does not grant what was spent
-// since. Row R20: nor does one that was emptied. What was open when it was lost is charged when it
-// is settled.
+// Row R19: a Redis that restarts with an old snapshot does not grant again what was spent since.
+// Row R20: nor does one that was emptied. Reservations that were lost while open are charged when
+// they are settled.
 func TestOldSnapshotR19R20(t *testing.T) {
 	for name, lose := range map[string]func(*redistest.Server){
 		"snapshot": (*redistest.Server).Restart,
@@ -167,20 +167,20 @@ func TestOldSnapshotR19R20(t *testing.T) {
 			limits := budget.Limits{budget.TokensPerDay: 1000, budget.TokensPerMinute: 900}
 			asks(t, first, "r1:1", 100, limits)
 			settles(t, first, "r1:1", 100, budget.Settled)
-			stale := asks(t, first, "stale:1", 50, limits) // the snapshot has it open
+			stale := asks(t, first, "stale:1", 50, limits) // open in the snapshot
 			if got := server.Do("SAVE"); got != "OK" {
 				t.Fatal(got)
 			}
 			ends(t, first, stale, 40)
 			asks(t, second, "r2:1", 300, limits)
 			settles(t, second, "r2:1", 300, budget.Settled)
-			early, late := asks(t, first, "r3:1", 350, limits), asks(t, first, "r4:1", 50, limits) // open when it is lost
+			early, late := asks(t, first, "r3:1", 350, limits), asks(t, first, "r4:1", 50, limits) // open when the record is lost
 			lose(server)
 			await(t, "Redis", func() bool {
 				_, err := first.Usage(t.Context(), "acme", limits)
 				return err == nil && !first.Open() && !second.Open()
 			})
-			ends(t, second, early, 10) // the first that is asked; by another replica than the one that has it
+			ends(t, second, early, 10) // the first call after the loss, by a replica that did not make the reservation
 			if spent, held := day(t, first); spent != 450 || held != 0 {
 				t.Errorf("after the first settlement %d spent and %d held, want 450 and none", spent, held)
 			}
@@ -206,7 +206,7 @@ func TestOldSnapshotR19R20(t *testing.T) {
 	}
 }
 
-// ends settles what was granted, once and once more.
+// ends settles a granted reservation twice.
 func ends(t testing.TB, l budget.Ledger, d budget.Decision, tokens int64) {
 	t.Helper()
 	for _, want := range []budget.Outcome{budget.Settled, budget.Repeated} {
@@ -217,13 +217,13 @@ func ends(t testing.TB, l budget.Ledger, d budget.Decision, tokens int64) {
 	}
 }
 
-// What a replica restores is what was spent when the last call was settled, whatever was reserved
-// before, and which replica settled.
+// A replica restores what was spent at the last settlement, whatever was reserved before, and
+// whichever replica settled.
 func TestLostCountsAreThoseOfTheLastSettlement(t *testing.T) {
 	limits := budget.Limits{budget.TokensPerDay: 100_000, budget.TokensPerMinute: 50_000}
 	for name, c := range map[string]struct {
 		calls int
-		asked bool // by a reservation; else a settlement is the first call after the loss
+		asked bool // the first call after the loss is a reservation, else a settlement
 	}{
 		"one request":               {calls: 1, asked: true},
 		"a burst":                   {calls: 9, asked: true},
@@ -266,9 +266,9 @@ func TestLostCountsAreThoseOfTheLastSettlement(t *testing.T) {
 	}
 }
 
-// Row R19: where a rollback is to be refused, a replica that has seen more grants nothing and
-// changes nothing, also with an allowance; one that is started anew takes what is there, and
-// all do again when the Redis has what it lost.
+// Row R19: if rollbacks are to be refused, a replica that has seen more grants nothing and changes
+// nothing, even with an allowance; a new one accepts the current counts, and all grant again when
+// the Redis has its counts back.
 func TestOldSnapshotRefusedR19(t *testing.T) {
 	server := redistest.Start(t)
 	clock := budgettest.NewClock()
@@ -287,7 +287,7 @@ func TestOldSnapshotRefusedR19(t *testing.T) {
 
 	server.Do("HSET", record, "state", old)
 	allowed := budget.NewFallback(first, budget.NewMemory(clock.Now), func(budget.Settlement) { t.Error("abandoned") })
-	for i := range 2 { // what it refuses is not what it remembers
+	for i := range 2 { // a refusal does not change what it remembers
 		r := tokensOf("acme", fmt.Sprintf("r3-%d:1", i), 1, tokensADay)
 		r.Allowance = tokensADay
 		if d, err := allowed.Reserve(t.Context(), r); !errors.Is(err, budget.ErrLost) || d.Granted || !d.RolledBack {
@@ -306,8 +306,7 @@ func TestOldSnapshotRefusedR19(t *testing.T) {
 	}
 }
 
-// Row R25: where the disk cannot be written, nothing is granted, and all goes on when it
-// can.
+// Row R25: while the disk cannot be written, nothing is granted; afterwards everything continues.
 func TestMisconfR25(t *testing.T) {
 	server := redistest.Start(t, "--enable-protected-configs", "yes")
 	dir := t.TempDir()
@@ -316,7 +315,7 @@ func TestMisconfR25(t *testing.T) {
 	if got := server.Do("CONFIG", "SET", "dir", dir); got != "OK" {
 		t.Fatal(got)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700); err != nil { // no file can take its place
+	if err := os.Mkdir(filepath.Join(dir, "dump.rdb"), 0o700); err != nil { // no file can replace it
 		t.Fatal(err)
 	}
 	server.Do("CONFIG", "SET", "save", "3600 1000000")
@@ -335,9 +334,9 @@ func TestMisconfR25(t *testing.T) {
 	}
 }
 
-// Row R1: of a Redis with an append-only file that is killed nothing is lost of what was
-// acknowledged, and nothing is held for ever; also where the end of its file is missing, because
-// it answers up to two seconds before it writes while a sync takes long.
+// Row R1: a killed Redis with an append-only file loses nothing that was acknowledged, and nothing
+// stays held; also if the end of its file is missing, because it may answer up to two seconds
+// before writing while a sync is slow.
 func TestKilledRedisR1(t *testing.T) {
 	t.Run("as it is", func(t *testing.T) { killsRedis(t, 0) })
 	t.Run("without its end", func(t *testing.T) { killsRedis(t, 40_000) })
@@ -356,7 +355,7 @@ func killsRedis(t *testing.T, missing int64) {
 			for i := 0; ; i++ {
 				d, err := l.Reserve(t.Context(), tokensOf("acme", fmt.Sprintf("w%d-%d:1", w, i), 10, budget.Limits{}))
 				if err != nil {
-					open.Add(10) // it may be held, and is charged then
+					open.Add(10) // it may be held, and is then charged
 					return
 				}
 				if _, err = l.Settle(t.Context(), budget.Settlement{Ticket: d.Ticket, Actual: budget.Amount{Tokens: 7}}); err != nil {
@@ -396,7 +395,7 @@ func killsRedis(t *testing.T, missing int64) {
 	server.Restart()
 	await(t, "Redis", func() bool { return !l.Open() })
 	clock.Add(time.Minute)
-	// The next reservation makes up for what is missing; what was held then counts in full.
+	// The next reservation restores what is missing; amounts held then count in full.
 	if d := asks(t, l, "after:1", 0, budget.Limits{}); missing > 0 && !d.RolledBack {
 		t.Error("nothing is missing")
 	}
@@ -411,7 +410,7 @@ func killsRedis(t *testing.T, missing int64) {
 	}
 }
 
-// Days and months are those of Go for a long time to come.
+// Days and months are those of Go's calendar for a long time to come.
 func TestCalendarP15(t *testing.T) {
 	server := redistest.Start(t)
 	now := time.Date(2026, 1, 31, 23, 59, 59, 999e6, time.UTC)
@@ -438,7 +437,7 @@ func TestCalendarP15(t *testing.T) {
 	}
 }
 
-// What is remembered of a tenant stays small, and all of it vanishes after its last call.
+// The record of a tenant stays small, and expires completely after its last call.
 func TestLedgerKeysStaySmall(t *testing.T) {
 	server := redistest.Start(t)
 	l := ledger(t, open(t, redis.Options{URL: server.URL(), Timeout: patient}), nil)
@@ -462,7 +461,7 @@ func TestLedgerKeysStaySmall(t *testing.T) {
 	}
 }
 
-// Row R27: the keys of a tenant have one tag, so a cluster keeps them together.
+// Row R27: the keys of a tenant have one hash tag, so a cluster keeps them together.
 func TestLedgerInAClusterR27(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3)
 	l := ledger(t, open(t, redis.Options{URL: nodes[0].URL() + "?cluster=true", Timeout: patient}), nil)

@@ -15,11 +15,11 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// Row R25: where the disk has no room for the append-only file (a limit on the size of the
-// server's files, which it meets as it would meet a full disk) nothing is granted or settled,
-// and all goes on when there is room again; what was acknowledged is there after a crash.
+// Row R25: if the disk has no room for the append-only file (simulated by a limit on the size of
+// the server's files), nothing is granted or settled; when there is room again everything
+// continues, and what was acknowledged is there after a crash.
 func TestFullDiskR25(t *testing.T) {
-	signal.Ignore(syscall.SIGXFSZ) // the server inherits that, and gets an error in place of the signal
+	signal.Ignore(syscall.SIGXFSZ) // inherited by the server, which then gets an error instead of the signal
 	t.Cleanup(func() { signal.Reset(syscall.SIGXFSZ) })
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "everysec")
 	found := regexp.MustCompile(`process_id:(\d+)`).FindStringSubmatch(server.Do("INFO", "server"))
@@ -57,7 +57,7 @@ func TestFullDiskR25(t *testing.T) {
 	}
 	limit(roomy.Cur)
 	server.WaitFor("aof_last_write_status:ok", "INFO", "persistence")
-	server.Do("CONFIG", "SET", "appendfsync", "always") // with everysec a write may be put off for 2 s
+	server.Do("CONFIG", "SET", "appendfsync", "always") // with everysec a write may be delayed by 2 s
 	settles(t, l, "r2:1", 60, budget.Settled)
 	settles(t, l, "r3:1", 7, budget.Settled)
 	if spent, held := day(t, l); spent != 117 || held != 0 {

@@ -11,8 +11,7 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// Row R18: a Redis that does not keep what is counted is said to be one, in the words
-// that mend it.
+// Row R18: a Redis that may lose counts is reported, with the setting to change.
 func TestUnsafeRedisR18(t *testing.T) {
 	const crash, evicts = "a crash of it loses what budgets counted; set appendonly yes", "it may drop what budgets counted; set maxmemory-policy noeviction"
 	for _, c := range []struct {
@@ -42,7 +41,7 @@ func TestUnsafeRedisR18(t *testing.T) {
 	}
 }
 
-// Where nothing is limited, a Redis may be the cache that forgets: nothing is said of it.
+// Without limits, a Redis that may lose data is not reported.
 func TestUnsafeRedisWithoutLimits(t *testing.T) {
 	server, told := redistest.Start(t, "--maxmemory-policy", "allkeys-lru"), &log{}
 	db := open(t, told.attach(redis.Options{URL: server.URL(), Timeout: patient}))
@@ -53,7 +52,7 @@ func TestUnsafeRedisWithoutLimits(t *testing.T) {
 	}
 }
 
-// A user that may not ask is told what to be granted, for the rest of it too.
+// If a user lacks permissions, the message lists all that are needed.
 func TestRightsOfALedger(t *testing.T) {
 	server := redistest.Start(t, "--appendonly", "yes")
 	const all = "+getrange +set +eval +evalsha +time +pexpire +hget +hmget +hset +hdel +hexists +hlen " +
@@ -81,8 +80,7 @@ func TestRightsOfALedger(t *testing.T) {
 	}
 }
 
-// Row R18: a record that was evicted is missed, and counted again from what is
-// remembered.
+// Row R18: an evicted record is detected, and restored from what is remembered.
 func TestEvictedRecordR18(t *testing.T) {
 	server := redistest.Start(t)
 	l := ledger(t, open(t, redis.Options{URL: server.URL(), Timeout: patient}), nil)

@@ -12,8 +12,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// ledger opens a ledger on db that works, and goes by a clock; nil is one that stands,
-// so that no test depends on the time of day.
+// ledger opens a working ledger on db with a clock; nil means one that stands still, so that no
+// test depends on the time of day.
 func ledger(t testing.TB, db *redis.DB, clock *budgettest.Clock) *redis.Ledger {
 	t.Helper()
 	if clock == nil {
@@ -33,8 +33,8 @@ func workingLedger(t testing.TB, l *redis.Ledger) *redis.Ledger {
 	return l
 }
 
-// Rows R13, R21, R22, P7: any sequence of calls, of time, of scripts that are forgotten
-// and of replicas that are killed counts as the model does.
+// Rows R13, R21, R22, P7: any sequence of calls, clock changes, forgotten scripts and killed
+// replicas gives the same counts as the model.
 func TestLedgerMachine(t *testing.T) {
 	server := redistest.Start(t)
 	db := open(t, redis.Options{URL: server.URL(), Timeout: patient})
@@ -48,7 +48,7 @@ func TestLedgerMachine(t *testing.T) {
 	})
 }
 
-// Without a clock of a test the ledger goes by that of the Redis.
+// Without a test clock the ledger uses the clock of the Redis.
 func TestLedgerTime(t *testing.T) {
 	server := redistest.Start(t)
 	l := workingLedger(t, open(t, redis.Options{URL: server.URL(), Timeout: patient}).Ledger("budgets", redis.LedgerOptions{}))

@@ -8,27 +8,28 @@ import (
 	"sidenote/cache/budget"
 )
 
-// A ledgerReply is what the scripts that reserve and tell usage return.
+// A ledgerReply is the reply of the scripts for Reserve and Usage.
 type ledgerReply struct {
 	code    string
 	expired int
 	lost    bool
 	budget.State
-	seen seen // of scripts that reserve
-	// kinds is spent by kind: of each kind of the day its four units, then of the month.
+	seen seen // from scripts that reserve
+	// kinds is the amount spent by kind: four units for each kind, first of the day, then of the
+	// month.
 	kinds []int64
 }
 
-// numbers is how many numbers a state has, and units how many an amount.
+// numbers is the count of numbers in a state, units that in an amount.
 const (
 	numbers = 21
 	units   = 4
 )
 
-// codeLost is the code of a record that was lost, and is not corrected.
+// codeLost is the code for a record that has lost counts and is not corrected.
 const codeLost = "lost"
 
-// wrongReply is about a reply that no script of ours gives.
+// wrongReply returns the error for a reply that none of our scripts gives.
 func wrongReply() error {
 	return fmt.Errorf("redis %s: %s: a reply that no script of ours gives", opScript, Protocol)
 }
@@ -47,7 +48,7 @@ func readReply(raw any) (ledgerReply, error) {
 	}
 	n, ok1 := ints(state)
 	r := ledgerReply{code: code, expired: int(expired), lost: lost == 1}
-	if code == "" { // of usage
+	if code == "" { // reply of usage
 		kinds, _ := parts[4].([]any)
 		if r.kinds, ok2 = ints(kinds); len(r.kinds) != 2*units*len(budget.Kinds()) {
 			return ledgerReply{}, wrongReply()
@@ -81,7 +82,7 @@ func amount(n []int64) budget.Amount {
 	return budget.Amount{Requests: n[0], Tokens: n[1], Injected: n[2], Money: n[3]}
 }
 
-// decide makes the decision that the script took.
+// decide returns the Decision that the script made.
 func (r ledgerReply) decide(asked budget.Reservation) (budget.Decision, error) {
 	d := budget.Decision{Ticket: asked.Ticket()}
 	switch r.code {
@@ -118,14 +119,14 @@ func (r ledgerReply) usage(limits budget.Limits) (budget.Usage, error) {
 	return u, nil
 }
 
-// A seen is what a script tells of a record, for this process to remember.
+// A seen is what a script reports about a record, for this process to remember.
 type seen struct {
-	name string // "": there is no record
+	name string // "" if there is no record
 	seq  int64
-	rest []int64 // as restore.lua lists them
+	rest []int64 // in the order of restore.lua
 }
 
-// seenNumbers is how many numbers there are of it, the sequence number included.
+// seenNumbers is the count of its numbers, including the sequence number.
 const seenNumbers = 19
 
 func readSeen(part any) (seen, bool) {
@@ -141,7 +142,7 @@ func readSeen(part any) (seen, bool) {
 	return seen{name, n[0], n[1:]}, true
 }
 
-// readSettled reads the reply of the script that settles n calls.
+// readSettled parses the reply of the script that settles n calls.
 func readSettled(parts []any, n int) ([]budget.Outcome, seen, error) {
 	if len(parts) != 2 {
 		return nil, seen{}, wrongReply()
@@ -162,16 +163,16 @@ func readSettled(parts []any, n int) ([]budget.Outcome, seen, error) {
 	return outcomes, s, nil
 }
 
-// A sighting is what this process last saw of a tenant's record, as the scripts take it, so that
-// a Redis that lost some of it is noticed and made to count it again.
+// A sighting is the last known state of a tenant's record, as an argument for the scripts, so that
+// a Redis that lost counts is detected and corrected.
 type sighting struct {
 	name   string
 	seq    int64
 	rest   string
-	limits [3]int64 // of the buckets
+	limits [3]int64 // limits of the buckets
 }
 
-// sightings are those of all tenants. Calls may be made concurrently.
+// sightings holds the sightings of all tenants. It is safe for concurrent use.
 type sightings struct {
 	mu  sync.Mutex
 	all map[string]sighting // by tenant
@@ -183,8 +184,8 @@ func (s *sightings) of(tenant string) sighting {
 	return s.all[tenant]
 }
 
-// keep remembers what was seen, unless later news of the same record are known, with the limits
-// of the buckets.
+// keep remembers the state of a record and the limits of the buckets, unless a later state of the
+// same record is known.
 func (s *sightings) keep(tenant string, now seen, limits [3]int64) {
 	if now.name == "" {
 		return
@@ -194,8 +195,8 @@ func (s *sightings) keep(tenant string, now seen, limits [3]int64) {
 	s.put(tenant, now, limits)
 }
 
-// settled remembers what was seen when a call was settled. replaced tells whether it may be of
-// another record than what is known.
+// settled remembers the state of a record after a settlement. replaced reports whether the record
+// may be another one than the known one.
 func (s *sightings) settled(tenant string, now seen, replaced bool) {
 	if now.name == "" {
 		return

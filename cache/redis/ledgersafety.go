@@ -9,40 +9,40 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// safetyEvery is how often a ledger looks whether its Redis still keeps what it counts.
+// safetyEvery is the interval at which a ledger checks whether its Redis persists what it counts.
 const safetyEvery = time.Minute
 
-// A Safety says whether a Redis keeps what a ledger counts in it.
+// A Safety describes whether a Redis persists what a ledger counts in it.
 type Safety struct {
-	Known   bool // false until it could be asked
+	Known   bool // false until the Redis answered
 	Durable bool // it writes an append-only file, so kill -9 loses nothing that was acknowledged
-	Evicts  bool // it may drop keys when its memory is full
+	Evicts  bool // it may evict keys when its memory is full
 }
 
-// Safe tells whether nothing is known to lose counts.
+// Safe reports whether the Redis is known not to lose counts.
 func (s Safety) Safe() bool { return s.Known && s.Durable && !s.Evicts }
 
-// safety is what a Ledger last found.
+// safety holds the last result of a Ledger's check.
 type safety struct {
 	mu   sync.Mutex
 	last Safety
 }
 
-// Safety returns what was last found. What is wrong is in the DB's Trouble too, and is
-// told to Changed, while anything is limited.
+// Safety returns the result of the last check. While there are limits, problems are also in the
+// DB's Trouble and reported to Changed.
 func (l *Ledger) Safety() Safety {
 	l.safety.mu.Lock()
 	defer l.safety.mu.Unlock()
 	return l.safety.last
 }
 
-// watchSafety looks now and then until the DB is closed.
+// watchSafety checks periodically until the DB is closed.
 func (l *Ledger) watchSafety() {
 	l.store.db.probes.repeat(safetyEvery, l.lookForSafety)
 }
 
-// lookForSafety asks all servers that hold keys. It returns false if one did not answer,
-// in which case what was known stays.
+// lookForSafety asks all servers that hold keys. It returns false, and keeps the last result, if
+// one did not answer.
 func (l *Ledger) lookForSafety(ctx context.Context) bool {
 	db := l.store.db
 	ctx, cancel := context.WithTimeout(ctx, db.probeTimeout())
@@ -78,7 +78,7 @@ func (l *Ledger) lookForSafety(ctx context.Context) bool {
 	return true
 }
 
-// infoField returns the value of a line "name:value" of what INFO says.
+// infoField returns the value of a line "name:value" in the output of INFO.
 func infoField(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

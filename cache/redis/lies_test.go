@@ -17,9 +17,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// A falseRedis stores what it is given. When it lies, it answers reads with what lie
-// makes of the true value and of another key's, and the greeting with one reply too
-// many.
+// A falseRedis stores what it is given. When it lies, it answers reads with what lie makes of the
+// true value and of another key's, and the greeting with one reply too many.
 type falseRedis struct {
 	mu    sync.Mutex
 	data  map[string]string
@@ -100,7 +99,7 @@ func TestLiesNeverShow(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie   func(truth, other string) string
 		greet func(other string) string
-		mixed bool // another key's intact value comes, which must be detected
+		mixed bool // an intact value of another key is returned, which must be detected
 	}{
 		"another key's":         {mixed: true, lie: func(_, other string) string { return bulk(other) }},
 		"half":                  {lie: func(truth, _ string) string { return half(bulk(truth)) }},
@@ -151,8 +150,8 @@ func TestLiesNeverShow(t *testing.T) {
 	}
 }
 
-// testLie asks questions before, while and after f lies, and returns how many values
-// were of another key.
+// testLie asks questions before, while and after f lies, and returns how many values were of
+// another key.
 func testLie(t *testing.T, f *falseRedis, begin func()) (mixed int) {
 	addr := redistest.Lie(t, f.answer)
 	fault := redistest.NewFault(t, addr)
@@ -192,7 +191,7 @@ func testLie(t *testing.T, f *falseRedis, begin func()) (mixed int) {
 		t.Fatalf("no hits while it is honest: %v", events)
 	}
 	begin()
-	fault.Reset() // so that the next connection greets
+	fault.Reset() // so that the next connection sends a greeting
 	for range 3 {
 		ask()
 	}
@@ -206,7 +205,7 @@ func testLie(t *testing.T, f *falseRedis, begin func()) (mixed int) {
 	fault.Reset()
 	await(t, "the store to work", func() bool { return !s.Open() })
 	before := events[cache.Hit]
-	for range 3 { // the first call may find
+	for range 3 { // the first call may find a value
 		ask()
 	}
 	if events[cache.Hit] == before {
@@ -219,14 +218,14 @@ func answerTo(q retrieval.Query) string {
 	return strings.Repeat("The answer to "+q.Text+" of "+q.Tenant+". ", 20)
 }
 
-// The replies that tell where the data is may be false as well. Then nothing is found,
-// within the time limit, and nothing panics.
+// Replies about the location of data may be wrong, too. Then nothing is found, within the time
+// limit, and nothing panics.
 func TestLiesOfMaps(t *testing.T) {
 	port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
 	for name, c := range map[string]struct {
-		url   string // after the host
-		reply string // to what asks for the map; % is our port
-		want  string // "works", "fails", or "": then any node may do
+		url   string // part after the host
+		reply string // to the request for the map; % is our port
+		want  string // "works", "fails", or "" for either
 	}{
 		"the truth":              {"?cluster=true", "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%\r\n", "works"},
 		"no slots":               {"?cluster=true", "*0\r\n", ""},
@@ -278,8 +277,7 @@ func TestLiesOfMaps(t *testing.T) {
 	}
 }
 
-// A node that redirects its clients in circles, or away, costs a call its time and no
-// more.
+// A node that redirects its clients in circles, or elsewhere, costs only the time of the call.
 func TestLiesOfNodes(t *testing.T) {
 	for name, reply := range map[string]string{
 		"in circles": "-MOVED 0 %\r\n", "asks in circles": "-ASK 0 %\r\n", "away": "-MOVED 0 127.0.0.1:1\r\n", "asks away": "-ASK 0 127.0.0.1:1\r\n",

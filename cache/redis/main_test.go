@@ -13,8 +13,8 @@ import (
 	"sidenote/cache/redis"
 )
 
-// TestMain waits a little longer than goleak does: after many failed dials the library
-// checks only once a second whether its pool was closed.
+// TestMain waits a little longer than goleak does: after many failed dials the library checks only
+// once a second whether its pool was closed.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patient is the time-out in tests that are not about time.
+// patient is the timeout in tests that are not about timing.
 const patient = 5 * time.Second
 
 // open opens a DB that is closed at the end of the test.
@@ -62,7 +62,7 @@ func working(t testing.TB, o redis.Options) *redis.Store {
 	return s
 }
 
-// calm opens a working store with a long time-out.
+// calm opens a working store with a long timeout.
 func calm(t testing.TB, url string) *redis.Store {
 	t.Helper()
 	return working(t, redis.Options{URL: url, Timeout: patient})
@@ -78,7 +78,7 @@ func asked(t testing.TB, s *redis.Store) {
 	}
 }
 
-// await calls a function until it returns true.
+// await calls ok until it returns true.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	limit := time.After(20 * time.Second)
@@ -113,7 +113,7 @@ func holds(t testing.TB, s *redis.Store, key, want string) {
 // log records what a DB reports.
 type log struct {
 	mu     sync.Mutex
-	lines  []string // of Changed, with a + where it begins and a - where it ends
+	lines  []string // of Changed, with + for the beginning and - for the end
 	events []redis.Event
 }
 

@@ -63,7 +63,7 @@ func TestLinesOfNetworks(t *testing.T) {
 	}
 }
 
-// secret is the URL of a server with TLS, and a password.
+// secret returns the URL of a TLS server, with a password.
 func secret(s *redistest.Server) redis.Options {
 	return redis.Options{URL: "rediss://:" + canary + "@" + s.Addr()}
 }
@@ -114,7 +114,7 @@ func TestDatabase(t *testing.T) {
 	holds(t, two, "k", "of 2")
 }
 
-// An old Redis knows no HELLO.
+// An old Redis does not know HELLO.
 func TestOldRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "secret", "--rename-command", "HELLO", "")
@@ -149,7 +149,7 @@ func TestSentinel(t *testing.T) {
 	s := working(t, redis.Options{URL: url + "main", Timeout: time.Second})
 	keep(t, s, "k", "v")
 	holds(t, s, "k", "v")
-	replica.WaitFor("v", "GET", "sidenote:k") // or it would be lost with the master
+	replica.WaitFor("v", "GET", "sidenote:k") // otherwise it would be lost with the master
 	master.Kill()
 	for !s.Open() {
 		_, _ = s.Get(t.Context(), "k")

@@ -15,8 +15,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// A Redis that is back is used again within 2 s, however it was lost, under load and
-// without a request that waits for it.
+// A Redis that is back is used again within 2 s, however it was lost, under load and without
+// making a request wait.
 func TestRecovery(t *testing.T) {
 	type part struct {
 		server *redistest.Server
@@ -24,7 +24,7 @@ func TestRecovery(t *testing.T) {
 	}
 	const dead = "connection refused" + without
 	for name, c := range map[string]struct {
-		pool int // 1: the library stops dialling after the first failure, for a second
+		pool int // 1: the library stops dialling for a second after the first failure
 		line string
 		lose func(part)
 		back func(part)
@@ -88,7 +88,7 @@ func load(t *testing.T, s *redis.Store) (stop func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// It starts without a Redis and uses it once there is one (row R6).
+// Without a Redis at the start, it is used once there is one (row R6).
 func TestRedisComesLater(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -112,8 +112,8 @@ func TestRedisComesLater(t *testing.T) {
 	}
 }
 
-// A frozen Redis costs five calls their time, and later ones nothing (rows R2 and
-// R4). Not parallel, because it counts goroutines.
+// A frozen Redis costs five calls their time, and later ones nothing (rows R2 and R4). Not
+// parallel, because it counts goroutines.
 func TestFrozenRedisCostsLittle(t *testing.T) {
 	const pool, callers = 8, 50
 	server := redistest.Start(t)

@@ -1,6 +1,6 @@
-// Package redis keeps cached values on a Redis that several replicas share. Redis only
-// makes Sidenote faster: without it, or with one that is slow, full, lost or sends
-// wrong data, Sidenote gives the same answers, as fast as without a Redis.
+// Package redis keeps cached values on a Redis that several replicas share. Redis only makes
+// Sidenote faster: without it, or if it is slow, full, lost or sends wrong data, Sidenote gives
+// the same answers, as fast as without a Redis.
 package redis
 
 import (
@@ -27,28 +27,27 @@ const (
 	DefaultPrefix  = "sidenote"
 )
 
-// maxBytes is the largest value that is kept.
+// maxBytes limits the size of a stored value.
 const maxBytes = 1 << 20
 
-// Options say which Redis is used, and how.
+// Options configure a DB.
 type Options struct {
-	// URL is redis://user:password@host:6379/0, rediss:// for TLS, or
-	// unix:///run/redis.sock. With ?master_name=NAME the hosts (more of them by
-	// &addr=HOST:PORT) are Sentinels; with ?cluster=true, or more than one host, they
-	// are nodes of a cluster.
+	// URL is redis://user:password@host:6379/0, rediss:// for TLS, or unix:///run/redis.sock. With
+	// ?master_name=NAME the hosts (more of them by &addr=HOST:PORT) are Sentinels; with
+	// ?cluster=true, or more than one host, they are nodes of a cluster.
 	URL      string
-	URLKey   string        // names the URL in messages; "" is redis.url
-	Prefix   string        // prefix of all keys, one for each installation that shares the Redis; see CheckPrefix
-	Timeout  time.Duration // time limit of a call, connecting included
-	PoolSize int           // most connections (in a cluster: to each node); 0 is ten a core
-	CA       []byte        // PEM; authorities that a rediss:// server is trusted by, in place of the system's
+	URLKey   string        // name of the URL's setting in messages; "" means redis.url
+	Prefix   string        // of all keys, distinct for each installation that shares the Redis; see CheckPrefix
+	Timeout  time.Duration // of a call, including connecting
+	PoolSize int           // maximum number of connections (in a cluster: to each node); 0 means ten per core
+	CA       []byte        // PEM certificates of authorities for rediss://, instead of the system's
 
-	// Reserved tells whether the cache must leave memory of the server for others, such as
-	// budgets; nil if not. While it is true, and the server does not evict keys, stores stop
+	// Reserved reports whether the cache must leave memory of the server for others, such as
+	// budgets; nil means no. While it is true, and the server does not evict keys, stores stop
 	// writing before its memory is full; see headroom.
 	Reserved func() bool
-	// Meanwhile says what happens while the Redis fails, as it ends messages; nil for
-	// "going on without it". A Ledger has one of its own.
+	// Meanwhile describes the effect of a failing Redis, for the end of messages; nil for "going
+	// on without it". A Ledger has its own.
 	Meanwhile func() string
 
 	Observe func(Event)                 // called after each call, concurrently; may be nil
@@ -59,15 +58,15 @@ type Options struct {
 type Event struct {
 	Use  string
 	Took time.Duration
-	Kind Kind // "" if it worked
+	Kind Kind // "" if it succeeded
 }
 
-// A DB is a connection pool of a Redis. It connects when needed; Open does not wait for
-// a connection.
+// A DB is a connection pool for a Redis. It connects when needed; Open does not wait for a
+// connection.
 type DB struct {
 	client  goredis.UniversalClient
 	url     *goredis.UniversalOptions
-	address string // shown in messages
+	address string // for messages
 	prefix  string
 	timeout time.Duration
 	observe func(Event)
@@ -80,8 +79,8 @@ type DB struct {
 	probes probes
 }
 
-// Open prepares the use of a Redis. Its error is about the Options only; whether a
-// server answers shows later. Call Close when done with it.
+// Open returns a DB. Its error is only about the Options; whether a server answers is found out
+// later. Call Close when done with it.
 func Open(o Options) (*DB, error) {
 	u, err := parseURL(o.URL)
 	if err != nil {
@@ -110,20 +109,20 @@ func Open(o Options) (*DB, error) {
 		}
 	}
 	d.tune(u, o.PoolSize)
-	// The library's log is turned off: it quotes what servers send, and everything it
-	// reports is in our errors and metrics.
+	// The library's log is turned off: it quotes what servers send, and everything it reports is
+	// in our errors and metrics.
 	goredis.SetLogger(noLog{})
 	d.client = connect(u)
 	d.probes.ctx, d.probes.cancel = context.WithCancel(context.Background())
 	return d, nil
 }
 
-// tune changes the library's defaults that could stop a request for seconds. It sets a
-// time-out for each step, no retries (a miss is cheaper), context deadlines that are
-// obeyed, and a pool of fixed maximum size.
+// tune changes defaults of the library that could block a request for seconds. It sets a timeout
+// for each step, no retries (a miss is cheaper), context deadlines that are obeyed, and a pool
+// with a maximum size.
 func (d *DB) tune(u *goredis.UniversalOptions, poolSize int) {
 	u.DialTimeout, u.ReadTimeout, u.WriteTimeout = d.dialTimeout(), d.timeout, d.timeout
-	// A call that ends while it waits for a connection must not look like one that
+	// A call that runs out of time while it waits for a connection must not look like one that
 	// Redis did not answer, so the pool gives up first: see judge.
 	u.PoolTimeout = d.timeout / 2
 	u.ContextTimeoutEnabled = true
@@ -139,26 +138,26 @@ func (d *DB) tune(u *goredis.UniversalOptions, poolSize int) {
 
 const connsPerCore = 10
 
-// dialWait is how many time-outs a connection may take to be made. The library makes it
-// in the background, and the call that wanted it goes on without it when its own time
-// is up; TLS to another zone takes longer than a call may.
+// dialWait is the number of timeouts that connecting may take. The library connects in the
+// background, and the call that needed the connection gives up when its own time is over; TLS to
+// another zone takes longer than a call may.
 const dialWait = 5
 
-// maxDialWait bounds the time in which a connection is made, unless a call may take longer:
-// a probe that waits for a connection must not delay the recovery for long.
+// maxDialWait limits the time for connecting, unless a call may take longer: a probe that waits
+// for a connection must not delay the recovery for long.
 const maxDialWait = time.Second
 
-// dialTimeout returns how long a connection may take to be made.
+// dialTimeout returns the timeout for connecting.
 func (d *DB) dialTimeout() time.Duration {
 	return min(dialWait*d.timeout, max(d.timeout, maxDialWait))
 }
 
-// probeTimeout returns how long a probe may take. It is a little longer than connecting may
-// take, to learn why there is no connection.
+// probeTimeout returns the timeout of a probe. It is a little longer than that for connecting, to
+// learn why there is no connection.
 func (d *DB) probeTimeout() time.Duration { return d.dialTimeout() + d.timeout }
 
-// slack is how much longer than the largest value a reply may be, because the library's
-// own commands are answered with strings too.
+// slack is how much longer than the largest value a reply may be, because the library's own
+// commands get strings as answers, too.
 const slack = 64 << 10
 
 // connect returns the library's client, without connecting yet.
@@ -170,9 +169,8 @@ func connect(u *goredis.UniversalOptions) goredis.UniversalClient {
 		return goredis.NewClient(o)
 	case isCluster(u):
 		o := u.Cluster()
-		// Routing policies would make calls wait for each other while the library looks
-		// up which nodes a command is for, longer than a call may take, and need one
-		// more permission.
+		// Routing policies would make calls wait for each other while the library looks up which
+		// nodes a command is for, longer than a call may take, and need one more permission.
 		o.DisableRoutingPolicies = true
 		return goredis.NewClusterClient(o)
 	}
@@ -205,8 +203,7 @@ func dialer(config *tls.Config) dial {
 	}
 }
 
-// encrypt does the TLS handshake with the host of addr on conn; on failure it closes
-// conn.
+// encrypt does the TLS handshake with the host of addr on conn; on failure it closes conn.
 func encrypt(ctx context.Context, conn net.Conn, addr string, config *tls.Config) (net.Conn, error) {
 	config = config.Clone()
 	config.ServerName, _, _ = net.SplitHostPort(addr)
@@ -218,14 +215,13 @@ func encrypt(ctx context.Context, conn net.Conn, addr string, config *tls.Config
 	return secure, nil
 }
 
-// Address is where the Redis is, without user and password.
+// Address returns the hosts of the Redis, without user and password.
 func (d *DB) Address() string { return d.address }
 
-// Trouble describes in one line each what does not work at present; nil if everything
-// works.
+// Trouble returns a line for each current problem; nil if everything works.
 func (d *DB) Trouble() []string { return d.health.lines() }
 
-// Close closes all connections. Calls under way fail.
+// Close closes all connections. Calls in progress fail.
 func (d *DB) Close() error {
 	d.probes.stop()
 	if err := d.client.Close(); err != nil && !errors.Is(err, goredis.ErrClosed) {
@@ -234,7 +230,7 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// probeEvery is the mean time between two probes of a Redis that failed.
+// probeEvery is the mean time between two probes of a failed Redis.
 const probeEvery = 400 * time.Millisecond
 
 // probes are the goroutines that test whether a failed Redis works again.
@@ -290,8 +286,8 @@ func (p *probes) repeat(period time.Duration, look func(context.Context) bool) {
 	})
 }
 
-// pause returns the time to the next probe. It varies, so that replicas that lost the
-// same Redis do not probe in step.
+// pause returns the time to the next probe. It is random, so that replicas that lost the same
+// Redis do not probe in step.
 func pause() time.Duration { return probeEvery/2 + rand.N(probeEvery) }
 
 func (p *probes) stop() {
@@ -302,7 +298,7 @@ func (p *probes) stop() {
 	p.all.Wait()
 }
 
-// noLog is a logger for the library that drops everything.
+// noLog is a logger for the library that discards everything.
 type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}

@@ -13,16 +13,16 @@ import (
 // A dial opens a connection.
 type dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// sentinels find the master's address. They are asked before each connection is made.
-// Their notifications are not needed, because nodes that become replicas are told to
-// drop their clients. The library could ask them itself, but it ends the process if a
-// Sentinel answers with anything but an address.
+// sentinels find the master's address. They are asked before each connection is made. Their
+// notifications are not needed, because a node that becomes a replica must drop its clients. The
+// library's own Sentinel client is not used, since it ends the process if a Sentinel answers with
+// anything but an address.
 type sentinels struct {
 	o    *goredis.UniversalOptions
 	dial dial
 }
 
-// dialMaster connects to the present master.
+// dialMaster connects to the current master.
 func (s sentinels) dialMaster(ctx context.Context, network, _ string) (net.Conn, error) {
 	addr, err := s.master(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s sentinels) dialMaster(ctx context.Context, network, _ string) (net.Conn,
 	return s.dial(ctx, network, addr)
 }
 
-// master asks all Sentinels at once and returns the first address that one gives.
+// master asks all Sentinels at once and returns the first address received.
 func (s sentinels) master(ctx context.Context) (string, error) {
 	type answer struct {
 		addr string
@@ -61,7 +61,7 @@ func (s sentinels) ask(ctx context.Context, sentinel string) (addr string, err e
 	o := s.o.Simple()
 	o.Addr, o.Dialer, o.DB = sentinel, s.dial, 0
 	o.Username, o.Password = s.o.SentinelUsername, s.o.SentinelPassword
-	o.PoolSize = 2 // after that many failed dials it would go on dialling in the background
+	o.PoolSize = 2 // after that many failed dials it would continue dialling in the background
 	client := goredis.NewClient(o)
 	defer func() { _ = client.Close() }()
 	reply, err := client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.o.MasterName).StringSlice()

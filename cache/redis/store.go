@@ -18,26 +18,26 @@ var (
 	errDown     = fmt.Errorf("redis is down: %w", cache.ErrSkipped)
 )
 
-// A Store is the cache.Store for one use of a Redis, with a breaker of its own. Its
-// calls return by the context's deadline and within the DB's time-out. While the
-// breaker is open they return at once with an error that wraps cache.ErrSkipped, and a
-// probe in the background finds out when it can close.
+// A Store is the cache.Store for one use of a Redis, with its own breaker. Its calls return by the
+// context's deadline and within the DB's timeout. While the breaker is open they return at once
+// with an error that wraps cache.ErrSkipped, and a probe in the background finds out when it can
+// close.
 //
-// A key that holds another type than a string, or a string that is too large, is a
-// cache.Mismatch and is not changed.
+// A key that holds another type than a string, or a string that is too large, is a cache.Mismatch
+// and is not changed.
 type Store struct {
 	db      *DB
 	use     string
 	breaker breaker
-	// meanwhile says what happens while calls fail; nil for what the DB says.
+	// meanwhile describes the effect of failing calls; nil for that of the DB.
 	meanwhile func() string
-	quiet     func() bool             // tells that nobody is to hear of failures at present; may be nil
+	quiet     func() bool             // suppresses reports of failures; may be nil
 	probed    chan struct{}           // closed when the first probe has ended
 	watches   map[string]*atomic.Bool // by command: whether watchCommand is running
 }
 
-// Store returns the store of a use, whose name is a metric label. It starts at once to
-// find out whether the Redis works.
+// Store returns the store for a use, whose name is a metric label. It starts at once to find out
+// whether the Redis works.
 func (d *DB) Store(use string) *Store { return d.newStore(use, nil, nil) }
 
 func (d *DB) newStore(use string, meanwhile func() string, quiet func() bool) *Store {
@@ -51,11 +51,11 @@ func (d *DB) newStore(use string, meanwhile func() string, quiet func() bool) *S
 	return s
 }
 
-// Asked returns a channel that is closed once it is known whether the Redis works,
-// which takes a few time-outs at most, or when the DB is closed.
+// Asked returns a channel that is closed once it is known whether the Redis works, which takes a
+// few timeouts at most, or when the DB is closed.
 func (s *Store) Asked() <-chan struct{} { return s.probed }
 
-// Open tells whether the breaker is open, so that calls are skipped.
+// Open reports whether the breaker is open, so that calls are skipped.
 func (s *Store) Open() bool { return s.breaker.allow() == 0 }
 
 // Get returns the value of key, nil if it is absent.
@@ -74,7 +74,7 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return value, nil
 }
 
-// read asks for a range, so that a huge value that somebody else put there is not sent
+// read asks for a range, so that a huge value that somebody else stored is not transferred as a
 // whole. An empty string counts as absent.
 func (s *Store) read(ctx context.Context, key string) ([]byte, error) {
 	value, err := s.db.client.GetRange(ctx, key, 0, maxBytes).Bytes()
@@ -87,8 +87,7 @@ func (s *Store) read(ctx context.Context, key string) ([]byte, error) {
 	return value, nil
 }
 
-// Set keeps val for ttl. It overwrites the key whatever that holds, so look it up
-// first.
+// Set stores val for ttl. It overwrites whatever the key holds, so look it up first.
 func (s *Store) Set(ctx context.Context, key string, val []byte, ttl time.Duration) error {
 	if len(val) > maxBytes {
 		s.db.observe(Event{Use: s.use, Kind: TooLarge})
@@ -106,14 +105,14 @@ func (s *Store) Set(ctx context.Context, key string, val []byte, ttl time.Durati
 	})
 }
 
-// The commands that are used; the Redis user must be allowed to run them.
+// The commands in use, which the Redis user must be allowed to run.
 const (
 	opGet    = "GETRANGE"
 	opSet    = "SET"
-	opScript = "EVALSHA" // of ledgers only
+	opScript = "EVALSHA" // only of ledgers
 )
 
-// call makes one call, reports it and updates the breaker and the health.
+// call makes one call, observes it and updates the breaker and the health.
 func (s *Store) call(ctx context.Context, op string, f func(context.Context) error) error {
 	period := s.breaker.allow()
 	if period == 0 {
@@ -150,9 +149,9 @@ func (s *Store) call(ctx context.Context, op string, f func(context.Context) err
 	return &failure{op, kind, err}
 }
 
-// judge returns the kind of a call's error; given is how much time the call had. If it
-// had less than half of the time-out, running out of time says nothing about Redis. If
-// it had more, waiting for a connection ends as Pool first, because the pool gives up
+// judge returns the kind of a call's error; given is the time that the call had. If that was less
+// than half of the timeout, running out of time says nothing about Redis. If it was more, waiting
+// for a connection ends as Pool, because the pool gives up after half of the timeout.
 // after half of the time-out.
 func (s *Store) judge(err error, given time.Duration) Kind {
 	if err == nil {
@@ -165,8 +164,8 @@ func (s *Store) judge(err error, given time.Duration) Kind {
 	return kind
 }
 
-// A failure is the error of a call. It does not print the library's error, which may
-// quote what the server sent; that may be the very password it was given.
+// A failure is the error of a call. Its text leaves out the library's error, which may quote what
+// the server sent, even the password it was given.
 type failure struct {
 	op    string
 	kind  Kind
@@ -176,11 +175,11 @@ type failure struct {
 func (f *failure) Error() string { return "redis " + f.op + ": " + string(f.kind) }
 func (f *failure) Unwrap() error { return f.cause }
 
-// isNil tells whether err is the reply that there is no value. Wrapped in another error
-// it comes from a Sentinel and means something else.
+// isNil reports whether err is the reply that there is no value. Wrapped in another error it comes
+// from a Sentinel and means something else.
 func isNil(err error) bool { return errors.Is(err, goredis.Nil) && errors.Unwrap(err) == nil }
 
-// fail reports why calls of a command fail.
+// fail reports why calls of a command fail, unless the store is quiet.
 func (s *Store) fail(subject, op string, err error) {
 	if s.quiet == nil || !s.quiet() {
 		s.db.health.fail(subject, s.db.explain(op, err, s.meanwhile))
@@ -212,8 +211,8 @@ func (s *Store) probe(ctx context.Context) bool {
 }
 
 // watchCommand probes a command in the background that was refused while the breaker stayed
-// closed, until it works again; a request might find that out only much later. It does
-// nothing if it runs already.
+// closed, until it works again; requests might find that out only much later. It does nothing if
+// it is already running for op.
 func (s *Store) watchCommand(op string) {
 	running := s.watches[op]
 	if running.Swap(true) {
@@ -226,7 +225,7 @@ func (s *Store) watchCommand(op string) {
 	})
 }
 
-// runProbe runs a command as a probe. It writes to a key of its own, and only if that does
+// runProbe runs a command as a probe. It writes only to a key of its own, and only if that does
 // not exist.
 func (s *Store) runProbe(ctx context.Context, op string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.db.probeTimeout())

@@ -129,8 +129,8 @@ func TestGiantOfSomebody(t *testing.T) {
 	}
 }
 
-// A length is believed only when its bytes have come, and the connection that announced
-// it is closed. Not parallel, because it measures allocations.
+// Memory for an announced length is only allocated as bytes arrive, and the connection that
+// announced it is closed. Not parallel, because it measures allocations.
 func TestHugeClaims(t *testing.T) {
 	for name, claim := range map[string]string{
 		"string of 10 GB":  "$10000000000\r\n",
@@ -150,7 +150,7 @@ func TestHugeClaims(t *testing.T) {
 			}))
 			db := open(t, redis.Options{URL: "redis://" + fault.Addr(), Timeout: patient})
 			bytes := allocated(func() { asked(t, db.Store("test")) })
-			if most := uint64(4<<20 + 4*len(claim)); bytes > most { // what the false server allocates included
+			if most := uint64(4<<20 + 4*len(claim)); bytes > most { // including what the fake server allocates
 				t.Errorf("%s to %s: %d bytes allocated", name, command, bytes)
 			}
 			want := "redis " + fault.Addr() + ": what answers there does not speak the Redis protocol" + without
@@ -165,7 +165,7 @@ func TestHugeClaims(t *testing.T) {
 	}
 }
 
-// allocated returns how many bytes f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -196,8 +196,8 @@ func TestListOfSomebody(t *testing.T) {
 	}
 }
 
-// Other people's keys are the same afterwards, whatever happened, and only the commands
-// that the manual lists were sent.
+// Other applications' keys are unchanged afterwards, whatever happened, and only the commands
+// listed in the manual were sent.
 func TestForeignKeysAreNotTouched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -255,7 +255,7 @@ func foreign(s *redistest.Server) map[string]string {
 	return all
 }
 
-// A call ends with its context, with the time-out or at once, and its error says which.
+// A call ends with its context, with the timeout or at once, and its error says which.
 func TestEndOfCalls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -21,10 +21,10 @@ const (
 	noSocket  = "no such socket" + without
 )
 
-// A scene is something that is wrong.
+// A scene is a problem and its expected report.
 type scene struct {
 	o    redis.Options
-	line string // the line that is reported, without the address
+	line string // the reported line, without the address
 	also string // another line that some systems report instead
 	end  func() // repairs it; nil if that is not possible
 }
@@ -33,9 +33,8 @@ func (s scene) says(lines []string, at string) bool {
 	return len(lines) == 1 && (lines[0] == "redis "+at+": "+s.line || s.also != "" && lines[0] == "redis "+at+": "+s.also)
 }
 
-// check plays a scene: the line appears, alone and as long as the problem lasts; its
-// begin and its end are reported once; and nothing that is reported or returned holds
-// the password.
+// check runs a scene: the line appears, alone and as long as the problem lasts; its beginning and
+// end are reported once; and nothing that is reported or returned contains the password.
 func (s scene) check(t *testing.T) {
 	t.Parallel()
 	var l log
@@ -98,8 +97,8 @@ func count(all []string, one string) (n int) {
 // at returns a URL with a password that must not be shown.
 func at(addr string) redis.Options { return redis.Options{URL: "redis://:" + canary + "@" + addr} }
 
-// liar starts a server that replies as reply says, with %s for the password, and after
-// end as an empty Redis.
+// liar starts a server that sends reply, with %s for the password, and after end answers like an
+// empty Redis.
 func liar(t *testing.T, reply string) (o redis.Options, end func()) {
 	var honest atomic.Bool
 	addr := redistest.Lie(t, func(args []string) []byte {
@@ -122,7 +121,7 @@ func answers(args []string) []byte {
 	return []byte("+OK\r\n")
 }
 
-// Servers that answer, but not as a Redis that can be used.
+// Servers that answer, but not like a usable Redis.
 func TestLinesOfReplies(t *testing.T) {
 	for name, c := range map[string]struct{ reply, line string }{
 		"HTTP":               {"HTTP/1.1 400 Bad Request\r\nX: %s\r\n\r\n", "what answers there does not speak the Redis protocol" + without},
@@ -151,7 +150,7 @@ func TestLinesOfReplies(t *testing.T) {
 	}
 }
 
-// States in which a working Redis refuses, and their end.
+// States in which a working Redis refuses commands, and their end.
 func TestLinesOfServers(t *testing.T) {
 	scenes := map[string]func(t *testing.T, s *redistest.Server) scene{
 		"wrong password": func(t *testing.T, s *redistest.Server) scene {
@@ -254,12 +253,12 @@ func password(s *redistest.Server, text string) {
 	s.Password = text
 }
 
-// as is a URL with a user.
+// as returns a URL with a user.
 func as(name string, s *redistest.Server, path string) redis.Options {
 	return redis.Options{URL: "redis://" + name + ":" + canary + "@" + s.Addr() + path}
 }
 
-// user returns a function that gives a user more rights.
+// user returns a function that grants a user more permissions.
 func user(s *redistest.Server, name string, rights ...string) func() {
 	return func() { s.Do(slices.Concat([]string{"ACL", "SETUSER", name, "on", ">" + canary}, rights)...) }
 }

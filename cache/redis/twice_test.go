@@ -11,8 +11,8 @@ import (
 	"sidenote/cache"
 )
 
-// A call of a ledger is made once more, within its time, if it fails in a way that may be over
-// soon or has no answer; the first answer counts, however late it comes.
+// A ledger call is repeated once, within its time, if it fails temporarily or has no answer; the
+// first answer counts, however late it comes.
 func TestTwice(t *testing.T) {
 	const timeout, never = time.Second, time.Hour
 	type try struct {
@@ -70,7 +70,7 @@ func TestTwice(t *testing.T) {
 				if c.want != nil && (err == nil || err.Error() != c.want.Error() || errors.Is(err, cache.ErrSkipped) != errors.Is(c.want, cache.ErrSkipped)) {
 					t.Errorf("got %v, want %v", err, c.want)
 				}
-				cancel() // ends what is still under way
+				cancel() // ends what is still in progress
 			})
 		})
 	}

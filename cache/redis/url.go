@@ -21,14 +21,14 @@ const (
 	sentinelPort = "26379"
 )
 
-// CheckURL returns what is wrong with a URL, without quoting it, because it may hold a
+// CheckURL returns what is wrong with a URL, without quoting it, because it may contain a
 // password. See Options.URL for the valid forms.
 func CheckURL(text string) error {
 	_, err := parseURL(text)
 	return err
 }
 
-// HasPassword tells whether a URL holds a password and so is a secret itself.
+// HasPassword reports whether a URL contains a password and so is itself a secret.
 func HasPassword(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -38,8 +38,8 @@ func HasPassword(text string) bool {
 	return set || u.Query().Has("sentinel_password") || u.User == nil && strings.Contains(text, "@") || endsEarly(text)
 }
 
-// endsEarly tells whether a / ? or # inside a password ended the host, so that the rest
-// of the password would be taken for something else, and shown.
+// endsEarly reports whether a / ? or # inside a password ended the host, so that the rest of the
+// password would be taken for something else, and shown.
 func endsEarly(text string) bool {
 	_, rest, _ := strings.Cut(text, "//")
 	return strings.ContainsAny(rest[:max(0, strings.LastIndexByte(rest, '@'))], "/?#")
@@ -54,7 +54,7 @@ func Address(text string) string {
 	return strings.Join(o.Addrs, ",")
 }
 
-// UsesTLS tells whether the Redis of a URL is talked to in TLS.
+// UsesTLS reports whether a URL selects TLS.
 func UsesTLS(text string) bool {
 	o, err := parseURL(text)
 	return err == nil && o.TLSConfig != nil
@@ -62,7 +62,7 @@ func UsesTLS(text string) bool {
 
 var validPrefix = regexp.MustCompile(`^[._:A-Za-z0-9-]{1,64}$`)
 
-// CheckPrefix returns what is wrong with a prefix of keys.
+// CheckPrefix returns what is wrong with a key prefix.
 func CheckPrefix(text string) error {
 	if !validPrefix.MatchString(text) {
 		return fmt.Errorf("%q is not a prefix; use 1 to 64 of . _ : - a-z A-Z 0-9", text)
@@ -70,8 +70,8 @@ func CheckPrefix(text string) error {
 	return nil
 }
 
-// parseURL turns a URL into the library's options. The names of the query are the
-// library's own, where it has one.
+// parseURL converts a URL to the library's options. Query parameters have the library's names,
+// where it has one.
 func parseURL(text string) (*goredis.UniversalOptions, error) {
 	text, more := cutHosts(text)
 	u, err := url.Parse(text)
@@ -126,7 +126,7 @@ func parseURL(text string) (*goredis.UniversalOptions, error) {
 	return o, nil
 }
 
-// cutHosts returns text with the first of its hosts, and the others: commas are between them.
+// cutHosts returns text with only the first of its comma-separated hosts, and the other hosts.
 func cutHosts(text string) (one string, more []string) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -141,8 +141,8 @@ func cutHosts(text string) (one string, more []string) {
 	return scheme + "://" + authority[:i] + hosts[0] + path, hosts[1:]
 }
 
-// repeatsUser reports whether a URL seems to name a user and a password for each of several hosts,
-// which would be taken for a part of the password.
+// repeatsUser reports whether a URL seems to have a user and a password for each of several hosts,
+// which would be parsed as a part of the password.
 func repeatsUser(text string) bool {
 	_, rest, _ := strings.Cut(text, "://")
 	first, last := strings.IndexByte(rest, '@'), strings.LastIndexByte(rest, '@')
@@ -193,7 +193,7 @@ func query(o *goredis.UniversalOptions, q url.Values) error {
 			}
 			o.IsClusterMode = last == "true"
 		default:
-			if q.Has("sentinel_password") { // it may be a part of that
+			if q.Has("sentinel_password") { // it may be part of the password
 				return errors.New("has an unknown word beside sentinel_password; write an & of a password as %26")
 			}
 			return fmt.Errorf("has an unknown word %q; there are addr, cluster, master_name, sentinel_username, sentinel_password", key)

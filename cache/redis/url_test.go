@@ -7,7 +7,7 @@ import (
 	"sidenote/cache/redis"
 )
 
-// canary stands for a password that must not be shown anywhere.
+// canary is a password that must not be shown anywhere.
 const canary = "CANARY"
 
 const (
@@ -28,7 +28,7 @@ func TestAddress(t *testing.T) {
 		"rediss://u:CANARY@h1,h2:1/0":            "h1:6379,h2:1",
 		"redis://[::1]:1,[::2],h?addr=b":         "[::1]:1,[::2]:6379,h:6379,b:6379",
 		"redis://a,b:1/3?master_name=m&addr=c":   "a:26379,b:1,c:26379",
-		"redis://u:CAN@ARY@h":                    "h:6379", // what is clear is understood
+		"redis://u:CAN@ARY@h":                    "h:6379", // unambiguous, so it is accepted
 		"redis://[::1]:1":                        "[::1]:1",
 		"redis://a?addr=b&addr=[::1]:3&addr=::2": "a:6379,b:6379,[::1]:3,[::2]:6379",
 		"redis://a?cluster=true":                 "a:6379",
@@ -123,8 +123,8 @@ func TestURLIsRefused(t *testing.T) {
 	}
 }
 
-// Wherever the password of a malformed URL ends up, no error shows it, and the URL
-// counts as a secret.
+// Wherever the password of a malformed URL ends up, no error shows it, and the URL counts as a
+// secret.
 func TestURLNeverShowsAPassword(t *testing.T) {
 	for _, odd := range []string{"/", "?", "#", "@", "%", ":", "&", "=", ";", " ", "[", "]", "\x00", "/?", "#/@", "12/", "12?", "12#", "12@x/"} {
 		for _, shape := range []string{"redis://u:%@h:6379/0", "rediss://:%@h", "redis://%@h", "u:%@h", ":%@h", "unix://u:%@/run/x", "redis://h?sentinel_password=%@"} {

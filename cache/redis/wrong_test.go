@@ -18,8 +18,8 @@ import (
 	"sidenote/cache/redis/redistest"
 )
 
-// Whatever is cut, cancelled, killed, frozen or late, no read gets another key's value
-// (rows R3, R8 and R26). Not parallel, because it counts goroutines.
+// Whatever is cut, cancelled, killed, frozen or late, no read gets another key's value (rows R3,
+// R8 and R26). Not parallel, because it counts goroutines.
 func TestWrongValues(t *testing.T) {
 	reads := int64(100_000)
 	if os.Getenv("SIDENOTE_LONG") != "" {
@@ -29,9 +29,9 @@ func TestWrongValues(t *testing.T) {
 	mayhem(t, server, "redis://", nil, time.Microsecond, 0, reads)
 }
 
-// With TLS the library cannot check whether bytes are left on a connection. Connecting
-// takes longer, and each read that is late costs a connection: beside other work the
-// usual time limit would be too short for nearly all of them.
+// With TLS the library cannot check whether bytes are left on a connection. Connecting takes
+// longer, and each late read costs a connection: on a busy machine the usual time limit would be
+// too short for nearly all of them.
 func TestWrongValuesWithTLS(t *testing.T) {
 	server, ca := redistest.StartTLS(t, "--appendonly", "yes", "--appendfsync", "no")
 	mayhem(t, server, "rediss://", read(t, ca), 20*time.Microsecond, time.Second, 5000)
@@ -57,8 +57,8 @@ type tally struct {
 	faults                            atomic.Int64
 }
 
-// mayhem reads through one store while everything fails, with time limits of all
-// lengths: the shortest are of 1 to 300 units, the longest is the store's own.
+// mayhem reads through one store while everything fails, with time limits of all lengths: the
+// shortest are 1 to 300 units, the longest is the store's own.
 func mayhem(t *testing.T, server *redistest.Server, scheme string, ca []byte, unit, longest time.Duration, reads int64) {
 	base := runtime.NumGoroutine()
 	fault := redistest.NewFault(t, server.Addr())
@@ -100,7 +100,7 @@ func mayhem(t *testing.T, server *redistest.Server, scheme string, ca []byte, un
 	await(t, "the goroutines to end", func() bool { return runtime.NumGoroutine() <= base })
 }
 
-// read makes reads, and now and then a write.
+// read makes reads, and occasionally a write.
 func (a *tally) read(t *testing.T, s *redis.Store, r *rand.Rand, unit time.Duration, reads int64) {
 	for a.begun.Add(1) <= reads || a.faults.Load() < kindsOfFaults {
 		ctx, cancel := t.Context(), context.CancelFunc(func() {})
@@ -146,8 +146,8 @@ func (a *tally) read(t *testing.T, s *redis.Store, r *rand.Rand, unit time.Durat
 
 const kindsOfFaults = 10
 
-// breakThings breaks one thing after the other until ended, and waits in between for
-// the store to work.
+// breakThings breaks one thing after the other until ended, and waits in between for the store to
+// work.
 func breakThings(s *redistest.Server, f *redistest.Fault, ended <-chan struct{}, faults *atomic.Int64, works func() bool) {
 	wait := func(d time.Duration) {
 		select {

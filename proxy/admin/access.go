@@ -18,7 +18,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// A right is what the caller may do.
+// A right is what a caller is allowed to do.
 type right int
 
 // The rights. Each includes those before it.
@@ -28,17 +28,15 @@ const (
 	writeRight
 )
 
-// admit returns an error if the request is not allowed. It first refuses what a web page
-// could have sent through somebody's browser: the host name (DNS rebinding) or the
-// origin is not ours. A caller with a token may use any host name, as other Sidenotes
-// do: no page has the token.
+// admit returns an error if the request is not allowed. It first refuses what a foreign web page
+// could send through a user's browser: an unknown host name (DNS rebinding) or a foreign origin. A
+// caller with a token may use any host name, as other Sidenotes do, since no page has the token.
 func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error {
 	host, has := string(ctx.Host()), h.rightOf(ctx)
 	if has == noRight && !h.knownHost(host) {
 		return Refuse(fasthttp.StatusMisdirectedRequest, "unknown_host", "The admin port is not known as %q; call it localhost or by its IP address, or send the admin token as a bearer token.", host)
 	}
-	// A page of this machine that sends a token is a program of the machine's owner; it
-	// may read.
+	// A page of this machine that sends a token is a program of the machine's owner; it may read.
 	trusted := !e.write && has != noRight
 	if origin := string(ctx.Request.Header.Peek("Origin")); origin != "" && !h.ownOrigin(origin, host) && !(trusted && ofThisMachine(origin)) {
 		return Refuse(fasthttp.StatusForbidden, "foreign_origin", "Pages of %q may not call the admin port.", origin)
@@ -54,7 +52,7 @@ func (h *Handler) admit(ctx *fasthttp.RequestCtx, e endpoint, found bool) error 
 	return nil
 }
 
-// mayRead tells whether a caller may read: without tokens everybody may.
+// mayRead reports whether a caller may read: if there are no tokens, everybody may.
 func mayRead(h *Handler, has right) bool {
 	return has != noRight || h.Token.Reveal()+h.ReadToken.Reveal() == ""
 }
@@ -98,7 +96,7 @@ func (h *Handler) writeToken() (string, error) {
 	return h.StateToken()
 }
 
-// rightOf returns what the bearer token of a request allows.
+// rightOf returns the right that the bearer token of a request grants.
 func (h *Handler) rightOf(ctx *fasthttp.RequestCtx) right {
 	const scheme = "bearer "
 	got := ctx.Request.Header.Peek(fasthttp.HeaderAuthorization)
@@ -106,7 +104,7 @@ func (h *Handler) rightOf(ctx *fasthttp.RequestCtx) right {
 		return noRight
 	}
 	got = bytes.TrimSpace(got[len(scheme):])
-	token, _ := h.writeToken() // if there is none nobody may write, and admitWrite says why
+	token, _ := h.writeToken() // without one nobody may write, and admitWrite says why
 	switch {
 	case sameSecret(token, got):
 		return writeRight
@@ -116,15 +114,15 @@ func (h *Handler) rightOf(ctx *fasthttp.RequestCtx) right {
 	return noRight
 }
 
-// sameSecret compares digests, so that the time it takes tells nothing about the token,
-// not even its length. If want is "" nothing equals it.
+// sameSecret compares digests, so that its timing reveals nothing about the token, not even its
+// length. If want is "", nothing equals it.
 func sameSecret(want string, got []byte) bool {
 	a, b := sha256.Sum256([]byte(want)), sha256.Sum256(got)
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && want != ""
 }
 
-// isJSON tells whether the body of a request is declared to be JSON: pages of other
-// origins cannot send that without a preflight. Without a body no type is needed.
+// isJSON reports whether the body of a request is declared as JSON, which pages of other origins
+// cannot send without a preflight. A request without a body needs no type.
 func isJSON(ctx *fasthttp.RequestCtx) bool {
 	declared := string(ctx.Request.Header.ContentType())
 	if declared == "" && ctx.Request.Header.ContentLength() == 0 {
@@ -134,8 +132,8 @@ func isJSON(ctx *fasthttp.RequestCtx) bool {
 	return err == nil && media == "application/json"
 }
 
-// knownHost tells whether this listener may be called by host, a name or an address with
-// or without a port. Any address may be used: DNS rebinding needs a name.
+// knownHost reports whether this listener may be called by host, a name or an address with or
+// without a port. Any address is allowed: DNS rebinding needs a name.
 func (h *Handler) knownHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -147,14 +145,14 @@ func (h *Handler) knownHost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || slices.Contains(h.Hosts, host)
 }
 
-// ownOrigin tells whether origin is that of this listener, which was called as host, or
-// has a listed name.
+// ownOrigin reports whether origin is that of this listener, which was called as host, or has a
+// configured name.
 func (h *Handler) ownOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && (strings.EqualFold(u.Host, host) || slices.Contains(h.Hosts, strings.ToLower(u.Hostname())))
 }
 
-// ofThisMachine tells whether pages of origin come from a server on this machine.
+// ofThisMachine reports whether origin is that of a server on this machine.
 func ofThisMachine(origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil {

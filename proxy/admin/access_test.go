@@ -28,7 +28,7 @@ func (oneStore) Candidates(context.Context, retrieval.Query) (retrieval.Result, 
 	return retrieval.Result{}, nil
 }
 
-// A request is one to the admin port.
+// A request is a request to the admin port.
 type request struct{ method, path, body string }
 
 // writes returns all requests that change state.
@@ -54,8 +54,8 @@ func reads() []request {
 	}
 }
 
-// startWith starts an admin port with these tokens; state is that of the state folder.
-// "" is no token.
+// startWith starts an admin port with these tokens; state is that of the state folder. "" means no
+// token.
 func startWith(t *testing.T, token, readToken, state string) string {
 	t.Helper()
 	modes, err := tenant.NewSwitch(nil, func(string) {})
@@ -77,7 +77,7 @@ func startWith(t *testing.T, token, readToken, state string) string {
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 }
 
-// T06, T14: each token allows what it is for: writing and reading, or reading only.
+// T06, T14: each token allows its purpose: reading and writing, or reading only.
 func TestM04WritesNeedTheToken(t *testing.T) {
 	f := func(url, bearer string, read, write int, why string) {
 		t.Helper()
@@ -116,7 +116,7 @@ func TestM04WritesNeedTheToken(t *testing.T) {
 	}
 }
 
-// The read token allows reading whatever other tokens are configured.
+// The read token allows only reading, whatever other tokens are configured.
 func TestM07ReadTokenOnlyReads(t *testing.T) {
 	for _, token := range []string{"tok", ""} {
 		url := startWith(t, token, "read", "state")
@@ -134,13 +134,13 @@ func TestM07ReadTokenOnlyReads(t *testing.T) {
 			}
 		}
 	}
-	url := startWith(t, "", "read", "") // no token allows writing; a caller who may not read is not told so
+	url := startWith(t, "", "read", "") // no token allows writing, but a caller without read access is not told so
 	if code, body := call(t, "DELETE", url+"/v1/knowledge/kb1", ""); code != 401 || strings.Contains(body, "memory") {
 		t.Errorf("%d, %s", code, body)
 	}
 }
 
-// A write must be one that no page can send: its body is JSON, and it has no origin.
+// A write must be a request that no page can send: with a JSON body and without an origin.
 func TestM04WritesAreJSON(t *testing.T) {
 	url := startWith(t, "", "", "state")
 	f := func(r request, status int, lines ...string) {
@@ -170,7 +170,7 @@ func TestM04WritesAreJSON(t *testing.T) {
 	}
 }
 
-// A body needs a content type in either framing, and a request without a body needs none.
+// A body needs a content type in either framing; a request without a body needs none.
 func TestM04WritesInOtherWords(t *testing.T) {
 	url := startWith(t, "", "", "state")
 	f := func(lines, body, want string) {
@@ -193,8 +193,8 @@ func TestM04WritesInOtherWords(t *testing.T) {
 	f("Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n", "2\r\n{}\r\n0\r\n\r\n", "202")
 }
 
-// Requests from pages of other origins are refused, also from those of this machine; a
-// caller with a token may use any host name.
+// Requests from pages of other origins are refused, including those of this machine; a caller with
+// a token may use any host name.
 func TestM04ForeignPagesAreRefused(t *testing.T) {
 	url := startWith(t, "", "read", "state")
 	host := strings.TrimPrefix(url, "http://")
@@ -212,7 +212,7 @@ func TestM04ForeignPagesAreRefused(t *testing.T) {
 		f(read, 403, "Origin: "+origin)
 	}
 	f(read, 403, "Origin: https://evil.example", readOnly)
-	f(read, 200, "Origin: http://localhost:3000", readOnly) // what a page cannot have
+	f(read, 200, "Origin: http://localhost:3000", readOnly) // a page cannot have the token
 	f(write, 200, "Origin: http://"+host, state)
 	f(read, 200, "Origin: http://"+host, readOnly)
 	f(write, 200, "Origin: http://central.svc:8081", "Host: central.svc:8081", state)

@@ -1,6 +1,6 @@
-// Package admin serves the second listener: dry runs of rewrites, searches (also in the
-// shape of OpenAI's vector stores), the management of knowledge bases, metrics and
-// probes. No request to it can reach an upstream or choose a path on the disk.
+// Package admin serves the admin port: dry runs of rewrites, searches (also in the shape of
+// OpenAI's vector stores), the management of knowledge bases, metrics and probes. No request to it
+// can reach an upstream or choose a path on the disk.
 package admin
 
 import (
@@ -28,59 +28,60 @@ import (
 )
 
 const (
-	maxBody  = 32 << 20 // what the data port rewrites by default
+	maxBody  = 32 << 20 // the default limit of the data port
 	bodyWait = 30 * time.Second
 )
 
-// A Handler answers on the admin port. It is read-only after its fields are set.
+// A Handler answers requests on the admin port. Its fields must not change once it is in use.
 type Handler struct {
 	Telemetry
 	Rewriter  *rewrite.Rewriter
-	Assembler *rewrite.Assembler // builds messages from typed chunks; nil: there is no such endpoint
-	Planners  *proxy.Planners    // plan for dry runs; nil: nothing is planned
+	Assembler *rewrite.Assembler // builds messages from typed chunks; nil disables that endpoint
+	Planners  *proxy.Planners    // for dry runs; nil disables planning
 	Tenants   *tenant.Directory
 	Lookup    *explain.Knowledge // searches and reads
-	Library   Library            // what the vector-store endpoints read; nil: there are no such endpoints
-	Manager   Manager            // what manages bases; nil: there are no such endpoints
-	Explain   *explain.Ring      // has the last requests; nil: none are kept
-	Overview  *explain.Recorder  // has the last hour; nil: there is no such endpoint
-	Tools     *tools.Box         // answers calls of tools; nil: there are no such endpoints
-	Usage     budget.Reporter    // tells what tenants used; nil: there is no such endpoint
-	Modes     *tenant.Switch     // lowers the modes of tenants; nil: there is no such endpoint
-	Reload    Reload             // reads the configuration again; nil: there is no such endpoint
-	Inspector Inspector          // has pages for people; nil: there are none
-	Hosts     []string           // names by which this port may be called, beside localhost and addresses
+	Library   Library            // content for the vector-store endpoints; nil disables them
+	Manager   Manager            // manages bases; nil disables those endpoints
+	Explain   *explain.Ring      // the last requests; nil if none are kept
+	Overview  *explain.Recorder  // counts of the last hour; nil disables that endpoint
+	Tools     *tools.Box         // runs tools; nil disables those endpoints
+	Usage     budget.Reporter    // usage of tenants; nil disables that endpoint
+	Modes     *tenant.Switch     // lowers the modes of tenants; nil disables that endpoint
+	Reload    Reload             // reloads the configuration; nil disables that endpoint
+	Inspector Inspector          // pages for people; nil disables them
+	Hosts     []string           // names by which this port may be called, besides localhost and addresses
 
-	// Callers send tokens as bearer tokens. Without Token and ReadToken reads need none.
-	Token     proxy.Secret // for all but probes
+	// Callers send tokens as bearer tokens. If both Token and ReadToken are empty, reads need
+	// none.
+	Token     proxy.Secret // for everything; probes need none
 	ReadToken proxy.Secret // for reads only
-	// StateToken returns the token of the state folder, which writes need if there is no
-	// Token, or why there is none. It may be nil.
+	// StateToken returns the token of the state folder, which writes need if Token is empty, or
+	// why there is none. It may be nil.
 	StateToken func() (string, error)
 
 	keys keyList // of Tenants
 }
 
-// An Inspector has the pages of the admin port.
+// An Inspector serves the pages of the admin port.
 type Inspector interface {
-	// Answer answers a request, unless there is nothing at its path. Its Host and Origin were
-	// checked. If admitted is false the caller may not read as it is; it may by signing in
-	// with one of the tokens, of which these are SHA-256 digests.
+	// Answer answers a request and returns true, unless there is nothing at its path. Host and
+	// Origin have been checked. If admitted is false, the caller may read only after signing in
+	// with one of the tokens, whose SHA-256 digests tokens returns.
 	Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() [][sha256.Size]byte) bool
 }
 
-// A Telemetry answers /metrics, /healthz and /readyz only, without a token. It is for a
-// listener that scrapers and probes can reach.
+// A Telemetry serves only /metrics, /healthz and /readyz, without a token, for a listener that
+// scrapers and probes can reach.
 type Telemetry struct {
 	Metrics prometheus.Gatherer
-	Ready   func() []string // returns the reasons why requests cannot be served, one line each; nil: never any
-	Trouble func() []string // returns the helpers that requests must do without for now; nil: never any
+	Ready   func() []string // returns why requests cannot be served, a line each; may be nil
+	Trouble func() []string // returns the helpers that currently fail, a line each; may be nil
 }
 
-// An endpoint answers one method on one path.
+// An endpoint handles one method on one path.
 type endpoint struct {
 	method string // GET includes HEAD
-	public bool   // no token
+	public bool   // needs no token
 	write  bool   // changes state
 	handle func(*fasthttp.RequestCtx) error
 }
@@ -120,7 +121,7 @@ func (h *Handler) endpoint(path string) (endpoint, bool) {
 // Handle answers one request, if it is allowed.
 func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	e, ok := h.endpoint(string(ctx.Path()))
-	// Not decoded: the id of a document may hold any character.
+	// Not decoded, because the id of a document may contain any character.
 	if !ok && h.Library != nil {
 		e, ok = h.storeEndpoint(string(ctx.URI().PathOriginal()))
 	}
@@ -149,7 +150,8 @@ func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
 	serve(ctx, e, ok, h.index())
 }
 
-// index says what is on the port to a program that asks for /. Browsers are led to the pages.
+// index returns a description of the port for programs that request /. Browsers are redirected to
+// the pages.
 func (h *Handler) index() string {
 	index := "Sidenote's admin port: /metrics, /healthz, /readyz and the API under /v1."
 	if h.Inspector != nil {
@@ -164,7 +166,8 @@ func (t Telemetry) Handle(ctx *fasthttp.RequestCtx) {
 	serve(ctx, e, ok, "Sidenote's telemetry port: /metrics, /healthz and /readyz.")
 }
 
-// serve answers a request with an endpoint, or says that there is none. index answers requests for /.
+// serve answers a request with an endpoint, or with an error if ok is false. index is the answer
+// for /.
 func serve(ctx *fasthttp.RequestCtx, e endpoint, ok bool, index string) {
 	method := string(ctx.Method())
 	switch {
@@ -195,7 +198,8 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 	tenant.AsError(err).Write(ctx)
 }
 
-// fail answers with an error that only this port has. The data port's are proxy.Errors.
+// fail answers with an error that only this port has. Errors shared with the data port are
+// proxy.Errors.
 func fail(ctx *fasthttp.RequestCtx, status int, code, message string) {
 	ctx.Response.Reset()
 	ctx.Response.SetStatusCode(status)
@@ -218,11 +222,11 @@ func body(ctx *fasthttp.RequestCtx) ([]byte, error) {
 	return b, nil
 }
 
-// A Server is a listener of this package.
+// A Server serves a listener of this package.
 type Server struct{ http *transport.Server }
 
-// NewServer returns a server for the Handle of a Handler or a Telemetry. Panics are
-// written to log and passed to each of panicked.
+// NewServer returns a server for the Handle method of a Handler or a Telemetry. Panics are written
+// to log and passed to each of panicked.
 func NewServer(handle fasthttp.RequestHandler, log *slog.Logger, panicked ...panics.Handler) *Server {
 	return &Server{http: transport.NewServer(handle, transport.ServerOptions{
 		Panicked: func(value any, stack []byte) {
@@ -249,7 +253,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// Shutdown stops listening and lets open requests end while ctx lasts.
+// Shutdown stops listening and lets open requests finish until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
 		return fmt.Errorf("shut down: %w", err)

@@ -60,7 +60,7 @@ func retrieve(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	return res, nil
 }
 
-// listen starts h and returns its address.
+// listen starts s and returns its address.
 func listen(t *testing.T, s *admin.Server) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -165,7 +165,7 @@ func TestSearch(t *testing.T) {
 	f("/v1/search?tenant=acme", `{"query":"leave"}`, 200, `"knowledge":[{"kb_id":"kb1","generation":""}]`)
 	f("/v1/search?tenant=acme", `{"query":"leave","knowledge":["kb2"]}`, 400, `"param":"knowledge"`)
 	f("/v1/search", `{"query":"leave","stages":true}`, 400, `"param":"stages"`)
-	f("/v1/search?tenant=acme", `{"query":"leave","stages":true}`, 200, `"knowledge":[{"kb_id":"kb1","generation":""}]`) // there are none
+	f("/v1/search?tenant=acme", `{"query":"leave","stages":true}`, 200, `"knowledge":[{"kb_id":"kb1","generation":""}]`) // the policy has no stages
 	f("/v1/search?tenant=nobody", `{"query":"leave"}`, 400, `"param":"tenant"`)
 	f("/v1/search", `{"query":"leave","knowledge":["kb9"]}`, 400, `"kb9\"; there are kb1, kb2`)
 	f("/v1/search", `{"query":" "}`, 400, `"param":"query"`)
@@ -178,7 +178,7 @@ func TestSearch(t *testing.T) {
 	f("/v1/search", `{"query":"fail"}`, 503, `"code":"sources_unavailable"`)
 }
 
-// T14: each endpoint answers on its listener only, and only to callers who may use it.
+// T14: each endpoint is available on its listener only, and only to callers who may use it.
 func TestAccess(t *testing.T) {
 	const token = "Authorization: Bearer s3cret"
 	whole := listen(t, admin.NewServer(handler(func(h *admin.Handler) {
@@ -262,7 +262,7 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-// A dry run refuses the models that the tenant's requests may not name.
+// A dry run refuses models that the tenant's requests may not name.
 func TestDryRunOfAnotherModel(t *testing.T) {
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Tenants.ByName("acme").Models = tenant.Models{"gpt-5*"} }).Handle, slog.New(slog.DiscardHandler)))
 	for model, want := range map[string]int{"gpt-5-mini": 200, "gpt-4": 404, "": 404} {

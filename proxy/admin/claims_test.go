@@ -11,8 +11,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// T07: nobody asks here with the claims of a tenant's callers, so that neither a dry run nor
-// a search for such a tenant shows anything.
+// T07: callers here have no claims of a tenant's callers, so neither a dry run nor a search for a
+// tenant whose filter depends on claims shows anything.
 func TestTenantsWithClaims(t *testing.T) {
 	byClaim := filter.Filter{Type: filter.In, Key: "department", Value: filter.Claim("departments")}
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Tenants.ByName("acme").Rewrite.Filter = &byClaim }).Handle, slog.New(slog.DiscardHandler)))
@@ -30,7 +30,7 @@ func TestTenantsWithClaims(t *testing.T) {
 	}
 }
 
-// A dry run shows what the override does that fits the model.
+// A dry run applies the override that fits the model.
 func TestDryRunOfAnOverride(t *testing.T) {
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) {
 		p := h.Tenants.ByName("acme")

@@ -8,8 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// context builds messages from the chunks, components and sources in the body, for the tenant
-// of ?tenant=. It searches nothing.
+// context builds messages from the chunks, components and sources in the body, for the tenant of
+// ?tenant=. It does no search.
 func (h *Handler) context(ctx *fasthttp.RequestCtx) error {
 	tenant, err := h.tenant(ctx)
 	if err != nil {

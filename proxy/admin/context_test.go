@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// The admin port builds messages without an upstream and without a search, and dry runs show
-// what becomes of chunks.
+// The admin port builds messages without an upstream and without a search, and dry runs show how
+// chunks are handled.
 func TestContext(t *testing.T) {
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) { h.Assembler = rewrite.NewAssembler(models{}) }).Handle, slog.New(slog.DiscardHandler)))
 	const list = `"chunks":[{"id":"s1","type":"system","content":"Be <b>kind</b>."},{"id":"u1","type":"agent","role":"user","content":"Hi."}]`

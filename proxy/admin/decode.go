@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// jsonProblem says what is wrong with a body in terms of JSON. The decoder's own texts
-// speak of Go's types, which callers need not know.
+// jsonProblem says what is wrong with a body in terms of JSON. The decoder's own errors name Go
+// types, which callers need not know.
 func jsonProblem(err error) string {
 	var wrong *json.UnmarshalTypeError
 	switch {
@@ -31,7 +31,7 @@ func given(value string) string {
 	return cmp.Or(names[value], value) // such as number 1.5
 }
 
-// wanted names the kind of JSON value that a type is read from.
+// wanted names the kind of JSON value that a type is decoded from.
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Errors about a body speak of JSON, not of Go's types.
+// Errors about a body use the terms of JSON, not Go's types.
 func TestWrongBodies(t *testing.T) {
 	store, base := stores(t, &twoStores{}), startManager(t, &fakeManager{})
 	f := func(url, body, want string) {

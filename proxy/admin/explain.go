@@ -2,14 +2,14 @@ package admin
 
 import "github.com/valyala/fasthttp"
 
-// ExplainPath and the id of a request are the path of what is known of it.
+// ExplainPath, followed by the id of a request, is the path of its explanation.
 const ExplainPath = "/v1/explain/"
 
-// maxID is how much of an id an error repeats, in bytes.
+// maxID limits the bytes of an id that an error repeats.
 const maxID = 64
 
-// explained shows what is known of the request with that id, of any tenant: it is for
-// those who run Sidenote.
+// explained returns the explanation of the request with that id, of any tenant: it is for
+// operators.
 func explained(h *Handler, ctx *fasthttp.RequestCtx, id string) error {
 	if h.Explain == nil {
 		return Refuse(fasthttp.StatusNotFound, "not_found", "Nothing is known of the request %.*q: explain.keep is 0, so that none are kept.", maxID, id)

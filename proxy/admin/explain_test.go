@@ -13,7 +13,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// Whoever may read is told what is known of a request; of another they hear that it is not.
+// Callers who may read get the explanation of a request, or are told that it is not kept.
 func TestExplain(t *testing.T) {
 	ring := explain.New(20, explain.BodiesFull)
 	report := &report.Report{ID: "01M7Y9S0G540QS2PPDJ5EB1HAP", Tenant: "acme", Outcome: rewrite.Untouched, Reason: rewrite.ReasonNoMatch}

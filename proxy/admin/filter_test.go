@@ -16,8 +16,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A filteredLibrary is a Library of two bases: kb1, which applies filters, and far, which
-// does not list its files.
+// A filteredLibrary is a Library of two bases: kb1, which applies filters, and far, which does not
+// list its files.
 type filteredLibrary struct{ files []explain.KnowledgeFile }
 
 func (d filteredLibrary) Store(id string) (explain.Store, bool) {
@@ -33,15 +33,15 @@ func (d filteredLibrary) Store(id string) (explain.Store, bool) {
 func (d filteredLibrary) Candidates(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	res := retrieval.Result{Bases: []retrieval.Ref{{Knowledge: q.Bases[0].Knowledge, Generation: "0a"}}}
 	for i, f := range d.files {
-		if q.Filter.Match(f.Attributes) || q.Text == "before" { // "before": found in what the base held then
+		if q.Filter.Match(f.Attributes) || q.Text == "before" { // "before": found in the previous content of the base
 			res.Sources = append(res.Sources, retrieval.Source{Knowledge: "kb1", Doc: f.ID, Name: f.Name, Text: "x", Score: float64(9 - i)})
 		}
 	}
 	return res, nil
 }
 
-// startFiltered starts an admin port whose tenant acme may see public documents only. It
-// returns its address and the queries of its searches.
+// startFiltered starts an admin port whose tenant acme may only see public documents. It returns
+// its address and the queries of its searches.
 func startFiltered(t *testing.T) (url string, asked *[]retrieval.Query) {
 	t.Helper()
 	d := filteredLibrary{files: []explain.KnowledgeFile{
@@ -90,7 +90,7 @@ func TestSearchesAreFiltered(t *testing.T) {
 		f(path+"?tenant=acme", `{"query":"x","filters":`+recent+`}`, "c.md")
 		f(path+"?tenant=acme", `{"query":"x","filters":{"type":"ne","key":"audience","value":"public"}}`)
 	}
-	// A document whose attributes have changed and do not match any more is not shown.
+	// A document whose attributes have changed and no longer match is not shown.
 	f("/v1/vector_stores/kb1/search?tenant=acme", `{"query":"before"}`, "a.md", "c.md")
 	f("/v1/vector_stores/far/search?tenant=acme", `{"query":"x"}`, "a.md", "c.md")
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// KeysPath is the path of the list of tenants' keys.
+// KeysPath is the path of the list of API keys.
 const KeysPath = "/v1/keys"
 
-// A Key is what is shown of a tenant's API key.
+// A Key is the public description of a tenant's API key.
 type Key struct {
 	Object    string    `json:"object"` // "key"
 	ID        string    `json:"id"`     // TENANT/PREFIX
@@ -24,7 +24,7 @@ type Key struct {
 	Status    string    `json:"status"`        // "valid", "not_yet" or "expired"
 	NotBefore time.Time `json:"not_before,omitzero"`
 	Expires   time.Time `json:"expires,omitzero"`   // the end of its last day
-	LastUsed  time.Time `json:"last_used,omitzero"` // to the minute, of this process and since its start
+	LastUsed  time.Time `json:"last_used,omitzero"` // to the minute, since this process started
 }
 
 func keyOf(id string, k tenant.KeyInfo, now time.Time) Key {
@@ -41,8 +41,8 @@ func keyOf(id string, k tenant.KeyInfo, now time.Time) Key {
 	}
 }
 
-// A keyList is the keys of a Directory by ID. They are sorted when they are asked for the
-// first time: the list of 100,000 keys has a thousand pages.
+// A keyList holds the keys of a Directory sorted by ID. They are sorted at the first request: the
+// list of 100,000 keys has a thousand pages.
 type keyList struct {
 	once   sync.Once
 	sorted []listedKey
@@ -53,7 +53,7 @@ type listedKey struct {
 	tenant.KeyInfo
 }
 
-// answer lists the keys of all tenants, without the keys themselves and their digests.
+// answer lists the keys of all tenants, without the keys themselves or their full digests.
 func (l *keyList) answer(ctx *fasthttp.RequestCtx, tenants *tenant.Directory) error {
 	l.once.Do(func() {
 		for _, k := range tenants.KeyList() {

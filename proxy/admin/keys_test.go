@@ -15,7 +15,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// The list of keys has no key and no whole digest, by pages.
+// The paged list of keys contains no key and no complete digest.
 func TestKeys(t *testing.T) {
 	key := func(text, of, name string, from, until time.Time) tenant.Key {
 		return tenant.Key{SHA256: sha256.Sum256([]byte(text)), Name: name, NotBefore: from, Expires: until, Policy: &tenant.Policy{Tenant: of}}
@@ -48,7 +48,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A page of a long list is not made of the whole list again. last_used is of now.
+// A page of a long list is not computed from the complete list again. last_used is current.
 func TestManyKeys(t *testing.T) {
 	const n = 20_000
 	keys := make([]tenant.Key, n)

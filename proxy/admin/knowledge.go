@@ -18,51 +18,50 @@ import (
 	"sidenote/rewrite"
 )
 
-// A Manager manages knowledge bases. It returns a *Refusal for what it refuses and for
-// errors of the state folder. It is safe for concurrent use.
+// A Manager manages knowledge bases. It returns a *Refusal if it refuses a request and for errors
+// of the state folder. It is safe for concurrent use.
 type Manager interface {
 	Bases
 	Documents
-	// Ingest begins to read the folder of a base. It returns the number of the reading
-	// that is sure to see everything that is in the folder now: it is done once that many
-	// readings have ended. acceptDeletions deletes documents even if most files of the
-	// folder are gone.
+	// Ingest starts reading the folder of a base. It returns the number of the run that is sure to
+	// see everything that is in the folder now; it is complete once that many runs have ended.
+	// acceptDeletions allows deleting documents even if most files of the folder are gone.
 	Ingest(ctx context.Context, base string, acceptDeletions bool) (run int, err error)
 }
 
 // Bases are the methods of a Manager for whole bases.
 type Bases interface {
-	// Bases returns all bases, by id.
+	// Bases returns all bases, sorted by id.
 	Bases(ctx context.Context) ([]explain.Base, error)
 	Base(ctx context.Context, id string) (explain.Base, error)
-	// CreateBase makes an empty base; created is false if it was there already.
+	// CreateBase creates an empty base; created is false if it exists already.
 	CreateBase(ctx context.Context, id string) (created bool, err error)
 	DeleteBase(ctx context.Context, id string) error
 }
 
 // Documents are the methods of a Manager for the documents of a base.
 type Documents interface {
-	// Documents returns the documents that a base has now.
+	// Documents returns the current documents of a base.
 	Documents(ctx context.Context, base string) (Contents, error)
 	// Document returns a document with its text.
 	Document(ctx context.Context, base, id string) (Document, error)
-	// Put writes documents, in place of those with the same ids, and returns in the same
-	// order what became of them. When it returns, searches find them.
+	// Put writes documents, replacing those with the same ids, and returns the results in the same
+	// order. When it returns, searches find the documents.
 	Put(ctx context.Context, base string, documents []NewDocument) ([]Written, error)
 	// Remove removes a document.
 	Remove(ctx context.Context, base, id string) error
 }
 
-// A Refusal is an error for which a Manager has chosen the answer itself.
+// A Refusal is an error with its own status and code.
 type Refusal struct {
 	Status  int
 	Code    string
-	Param   string // the field at fault, "" for none
+	Param   string // the field at fault; "" for none
 	Message string // for people
 	Err     error  // the cause; never sent
 }
 
-// Refuse returns a Refusal without a field at fault and without a cause.
+// Refuse returns a Refusal without Param and Err.
 func Refuse(status int, code, format string, args ...any) *Refusal {
 	return &Refusal{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -87,19 +86,18 @@ func (r *Refusal) write(ctx *fasthttp.RequestCtx) {
 // knowledgePath is the path below which bases are managed.
 const knowledgePath = "/v1/knowledge"
 
-// A management answers below knowledgePath with what a Manager does.
+// A management serves the endpoints below knowledgePath.
 type management struct {
 	Manager
-	base, document string // their ids in the path; "" where it has none
+	base, document string // ids in the path; "" if there is none
 }
 
-// manageWait is the longest that one request may take. It waits for other changes of the
-// same base, and cutting a large text into chunks takes time.
+// manageWait limits the time of a request, which may wait for other changes of the same base, or
+// for cutting a large text into chunks.
 const manageWait = time.Minute
 
-// endpoint returns the endpoint for a method and a path, which is not decoded.
-// The id of a base is one segment of the path; slashes in a document's id may be escaped
-// or not.
+// endpoint returns the endpoint for a method and a path, which is not decoded. The id of a base is
+// one path segment; slashes in a document's id may be escaped or not.
 func (m management) endpoint(method, path string) (endpoint, bool) {
 	rest, ok := strings.CutPrefix(path, knowledgePath)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -128,8 +126,8 @@ func (m management) endpoint(method, path string) (endpoint, bool) {
 	return byMethod(method, managed("GET", m.showDocument), managed("PUT", m.putDocument), managed("DELETE", m.deleteDocument)), true
 }
 
-// byMethod returns the endpoint in list that takes the method. If there is none, it
-// returns one without a handler, whose method is the list of those that list takes.
+// byMethod returns the endpoint in list with the method. If there is none, it returns one without
+// a handler, whose method is the list of allowed methods.
 func byMethod(method string, list ...endpoint) endpoint {
 	var names []string
 	for _, e := range list {
@@ -141,8 +139,8 @@ func byMethod(method string, list ...endpoint) endpoint {
 	return endpoint{method: strings.Join(names, ", ")}
 }
 
-// managed returns the endpoint of a handler. It refuses requests as a tenant: managing shows
-// whole bases, and a tenant may see only the documents that its filters choose.
+// managed returns an endpoint for a handler. It refuses ?tenant=, because management shows whole
+// bases, while a tenant may see only the documents that match its filters.
 func managed(method string, handle func(context.Context, *fasthttp.RequestCtx) error) endpoint {
 	return endpoint{method: method, write: method != "GET", handle: func(rc *fasthttp.RequestCtx) error {
 		if rc.QueryArgs().Has("tenant") {
@@ -154,8 +152,8 @@ func managed(method string, handle func(context.Context, *fasthttp.RequestCtx) e
 	}}
 }
 
-// readObject reads a body that is one JSON object into to. Unknown fields are refused: one
-// of them could be a rule about who may read a document.
+// readObject decodes a body that is a single JSON object. Unknown fields are refused: one of them
+// could be a rule about who may read a document.
 func readObject(rc *fasthttp.RequestCtx, what string, to any) error {
 	b, err := body(rc)
 	if err != nil {

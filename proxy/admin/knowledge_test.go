@@ -79,7 +79,7 @@ func startManager(t *testing.T, c *fakeManager) string {
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 }
 
-// manage is call with the headers that a write needs.
+// manage is like call, with the headers that a write needs.
 func manage(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	return call(t, method, url, body, "Authorization: Bearer tok", "Content-Type: application/json")
@@ -174,7 +174,7 @@ func TestKnowledgeDocuments(t *testing.T) {
 	f("POST", "", `{"documents":[{"id":"a","text":"x","type":"y"}]}`, 400, `"param":"documents[0].type"`)
 }
 
-// A Manager's Refusal becomes the answer, in OpenAI's shape.
+// A Manager's Refusal becomes the answer, in OpenAI's form.
 func TestKnowledgeRefusals(t *testing.T) {
 	c := &fakeManager{err: fmt.Errorf("put: %w", &admin.Refusal{Status: 507, Code: "no_space", Message: "The disk is full.", Err: context.Canceled})}
 	url := startManager(t, c)
@@ -193,8 +193,8 @@ func TestKnowledgeRefusals(t *testing.T) {
 	}
 }
 
-// Token and host name are checked on these paths as on others, and without a Manager the
-// paths do not exist.
+// Token and host name are checked on these paths as on others, and without a Manager the paths do
+// not exist.
 func TestKnowledgeIsGuarded(t *testing.T) {
 	h := handler(func(h *admin.Handler) { h.Manager, h.Token = &fakeManager{}, proxy.NewSecret("tok") })
 	url := listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler))) + "/v1/knowledge"

@@ -14,11 +14,36 @@ import (
 	"sidenote/proxy/explain"
 )
 
+<<<<<<< HEAD
 // baseID matches the ids that a base may have.
+=======
+// The JSON forms of bases, shared with package explain.
+type (
+	Base        = explain.Base
+	Status      = explain.Status
+	Embeddings  = explain.Embeddings
+	Ingest      = explain.Ingest
+	Report      = explain.IngestReport
+	SkippedKind = explain.SkippedKind
+	Skipped     = explain.Skipped
+	Note        = explain.LookupNote
+)
+
+// The states of a Base.
+const (
+	StatusReady     = explain.StatusReady
+	StatusIndexing  = explain.StatusIndexing
+	StatusIngesting = explain.StatusIngesting
+	StatusPartial   = explain.StatusPartial
+	StatusFailed    = explain.StatusFailed
+)
+
+// baseID matches the valid ids of bases.
+>>>>>>> 97db1ebd (proxy, cache: comments that can be read once)
 var baseID = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 
-// checkBaseID refuses an invalid id. If only letter case or width is wrong, the error
-// names the valid id, as people would take the two for the same.
+// checkBaseID refuses an invalid id. If only letter case or width is wrong, the error names the
+// valid id, since people would take the two for the same.
 func checkBaseID(id string) error {
 	if baseID.MatchString(id) {
 		return nil
@@ -37,7 +62,7 @@ func (m management) listBases(ctx context.Context, rc *fasthttp.RequestCtx) erro
 	return answerList(rc, len(bases), func(i int) string { return bases[i].ID }, func(i int) explain.Base { return bases[i].Shortened() })
 }
 
-// createBase makes a base unless it is there already.
+// createBase creates a base unless it exists already.
 func (m management) createBase(ctx context.Context, rc *fasthttp.RequestCtx) error {
 	var asked struct {
 		ID string `json:"id"`
@@ -81,7 +106,7 @@ func (m management) showBase(ctx context.Context, rc *fasthttp.RequestCtx) error
 // A deletion is the answer to a DELETE.
 type deletion struct {
 	ID      string `json:"id"`
-	Object  string `json:"object"` // that of what was deleted, with ".deleted"
+	Object  string `json:"object"` // the object of what was deleted, followed by ".deleted"
 	Deleted bool   `json:"deleted"`
 }
 
@@ -92,15 +117,15 @@ func (m management) deleteBase(ctx context.Context, rc *fasthttp.RequestCtx) err
 	return writeJSON(rc, fasthttp.StatusOK, deletion{m.base, "knowledge.deleted", true})
 }
 
-// An Accepted is the answer when a reading was begun.
+// An Accepted is the answer when an ingest run was started.
 type Accepted struct {
 	ID     string `json:"id"`
 	Object string `json:"object"` // "knowledge.ingest"
-	Run    int    `json:"run"`    // the reading is done once the base's ingest.runs has reached it
+	Run    int    `json:"run"`    // complete once ingest.runs of the base has reached this number
 }
 
-// ingest begins to read the base's own folder. The caller can give no path, as callers
-// must not choose what is read from this machine's disk.
+// ingest starts reading the configured folder of a base. The request cannot name a path, since
+// callers must not choose what is read from this machine's disk.
 func (m management) ingest(ctx context.Context, rc *fasthttp.RequestCtx) error {
 	asked, err := readIngest(rc)
 	if err != nil {
@@ -115,7 +140,7 @@ func (m management) ingest(ctx context.Context, rc *fasthttp.RequestCtx) error {
 
 // An AskedIngest is the body of a request to read a folder.
 type AskedIngest struct {
-	AcceptDeletions bool `json:"accept_deletions,omitempty"` // delete documents even if most files of the folder are gone
+	AcceptDeletions bool `json:"accept_deletions,omitempty"` // allow deleting documents even if most files of the folder are gone
 }
 
 func readIngest(rc *fasthttp.RequestCtx) (asked AskedIngest, err error) {
@@ -131,7 +156,7 @@ func readIngest(rc *fasthttp.RequestCtx) (asked AskedIngest, err error) {
 	return asked, nil
 }
 
-// Unix returns a time in the form of the answers: Unix seconds, nil for the zero time.
+// Unix returns a time in Unix seconds, as used in answers; nil for the zero time.
 func Unix(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil

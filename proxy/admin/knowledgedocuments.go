@@ -14,16 +14,16 @@ import (
 	"sidenote/rewrite"
 )
 
-// Contents lists the documents that a base had at one moment.
+// Contents lists the documents of a base at one moment.
 type Contents struct {
 	Len int
-	ID  func(i int) string // returns the id of the i-th document, sorted by id; 0 <= i < Len
-	// Describe returns the documents at these positions, without their texts. Those that
-	// were deleted meanwhile may be missing.
+	ID  func(i int) string // returns the id of document i, in sorted order; 0 <= i < Len
+	// Describe returns the documents at these positions, without their texts. Documents that were
+	// deleted meanwhile may be missing.
 	Describe func(ctx context.Context, at []int) ([]Document, error)
 }
 
-// A Document describes a document to those who manage it. It is sent in this form.
+// A Document describes a document, in the JSON form that is sent to clients.
 type Document struct {
 	ID         string         `json:"id"`
 	Object     string         `json:"object"` // "knowledge.document"
@@ -31,16 +31,16 @@ type Document struct {
 	Name       string         `json:"name"`
 	Type       string         `json:"type,omitempty"` // not in lists
 	Chunks     int            `json:"chunks"`
-	Bytes      int64          `json:"bytes"` // of its text
+	Bytes      int64          `json:"bytes"` // size of its text
 	Attributes map[string]any `json:"attributes"`
-	File       string         `json:"file,omitempty"`    // below the base's folder, if it came from there
-	ModifiedAt *int64         `json:"modified_at"`       // of the file; null if that is not known
+	File       string         `json:"file,omitempty"`    // path below the base's folder, if it came from there
+	ModifiedAt *int64         `json:"modified_at"`       // of the file; null if unknown
 	Content    []Chunk        `json:"content,omitempty"` // not in lists
 }
 
-// A Chunk is a part of a document.
+// A Chunk is a chunk of a document.
 type Chunk struct {
-	Chunk   int    `json:"chunk"` // its position in the document
+	Chunk   int    `json:"chunk"` // its index in the document
 	Section string `json:"section,omitempty"`
 	Text    string `json:"text"`
 }
@@ -54,21 +54,21 @@ const (
 // A NewDocument is a document to write.
 type NewDocument struct {
 	ID       string
-	Name     string // "" takes it from the text
+	Name     string // "" derives it from the text
 	Text     string // UTF-8, with line feeds as its only line breaks
 	Markdown bool
-	// Attributes are what filters choose documents by, as decoded from JSON. A Manager
-	// refuses values that attributes cannot have.
+	// Attributes are matched by filters; they are as decoded from JSON. A Manager refuses values
+	// that attributes cannot have.
 	Attributes map[string]any
 }
 
-// A Written says what became of a document that was sent.
+// A Written is the result of writing a document.
 type Written struct {
 	ID        string `json:"id"`
 	Object    string `json:"object"` // "knowledge.document"
 	Knowledge string `json:"kb_id"`
 	Created   bool   `json:"created"`
-	Changed   bool   `json:"changed"` // false if the base had it already, exactly so
+	Changed   bool   `json:"changed"` // false if the base had an identical document
 }
 
 const (
@@ -86,7 +86,7 @@ type putBody struct {
 	Attributes map[string]any `json:"attributes"`
 }
 
-// document checks p and returns it as a NewDocument; param is its path in the body.
+// document validates p and returns it as a NewDocument; param is its path in the body.
 func (p putBody) document(id, param string) (NewDocument, error) {
 	at := func(field string) string { return strings.TrimPrefix(param+"."+field, ".") }
 	d := NewDocument{ID: id, Name: p.Name, Attributes: p.Attributes}
@@ -116,8 +116,7 @@ func (p putBody) document(id, param string) (NewDocument, error) {
 	return d, nil
 }
 
-// checkDocumentID refuses an id that could not be written to a list, a header and a
-// prompt.
+// checkDocumentID refuses an id that could not be written to a list, a header and a prompt.
 func checkDocumentID(id, param string) error {
 	if id == "" || len(id) > maxDocumentID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
 		return optionError(param, "The id %q is none: it is 1 to %d bytes of printable text.", id, maxDocumentID)
@@ -149,15 +148,15 @@ func (m management) putDocument(ctx context.Context, rc *fasthttp.RequestCtx) er
 	return writeJSON(rc, status, done[0])
 }
 
-// A batch says what became of several documents that were sent.
+// A batch is the result of writing several documents.
 type batch struct {
 	Object  string    `json:"object"` // "list"
-	Data    []Written `json:"data"`   // in the order in which they were sent
+	Data    []Written `json:"data"`   // in the order of the request
 	Created int       `json:"created"`
-	Changed int       `json:"changed"` // includes those created
+	Changed int       `json:"changed"` // including created ones
 }
 
-// putDocuments writes several documents: all of them, unless one is refused.
+// putDocuments writes several documents. If one is refused, none is written.
 func (m management) putDocuments(ctx context.Context, rc *fasthttp.RequestCtx) error {
 	var asked struct {
 		Documents []putBody `json:"documents"`

@@ -13,39 +13,40 @@ import (
 // ModePath is where the kill switch is read (GET) and set (POST).
 const ModePath = "/v1/mode"
 
-// ModeAuto is the mode of a SwitchMode that leaves the mode to the policy again.
+// ModeAuto is the mode of a SwitchMode that removes an entry, so that the policy's mode applies
+// again.
 const ModeAuto = "auto"
 
 // A SwitchMode is the body of a POST to ModePath.
 type SwitchMode struct {
-	Mode   string `json:"mode"`             // off, shadow, inject, tools or staged; auto takes back what was set
-	Tenant string `json:"tenant,omitempty"` // "": every tenant for which nothing else is set
-	For    string `json:"for,omitempty"`    // a duration such as 30m; "": until it is taken back
+	Mode   string `json:"mode"`             // off, shadow, inject, tools or staged; auto removes the entry
+	Tenant string `json:"tenant,omitempty"` // "" for every tenant without its own entry
+	For    string `json:"for,omitempty"`    // a duration such as 30m; "" means until it is removed
 }
 
-// Modes is the answer at ModePath: what is set.
+// Modes is the answer at ModePath: the current entries.
 type Modes struct {
 	Object string         `json:"object"` // "list"
 	Data   []SwitchedMode `json:"data"`
-	// Unkept is why what is set would be lost if the process ended; "" if it would not.
+	// Unkept is why the entries would be lost in a restart; "" if they would not.
 	Unkept string `json:"unkept,omitempty"`
 }
 
-// A SwitchedMode is the highest mode that a tenant has for now.
+// A SwitchedMode limits the mode of a tenant.
 type SwitchedMode struct {
-	Tenant string    `json:"tenant,omitempty"` // "": every tenant without an entry of its own
+	Tenant string    `json:"tenant,omitempty"` // "" for every tenant without its own entry
 	Mode   string    `json:"mode"`
 	Since  time.Time `json:"since"`
-	Until  time.Time `json:"until,omitzero"` // absent: until it is taken back
+	Until  time.Time `json:"until,omitzero"` // absent: until it is removed
 }
 
-// The least and the longest time for which a mode may be switched.
+// Limits of the time for which a mode may be switched.
 const (
 	minSwitched = time.Second
 	maxSwitched = 365 * 24 * time.Hour
 )
 
-// A switching answers at ModePath.
+// A switching serves ModePath.
 type switching struct {
 	modes   *tenant.Switch
 	tenants *tenant.Directory
@@ -67,7 +68,7 @@ func (s switching) show(ctx *fasthttp.RequestCtx) error {
 	return writeJSON(ctx, fasthttp.StatusOK, out)
 }
 
-// set sets the highest mode of a tenant or of all, or takes it back.
+// set sets the highest mode of a tenant or of all, or removes that entry.
 func (s switching) set(ctx *fasthttp.RequestCtx) error {
 	var asked SwitchMode
 	if err := readObject(ctx, "a mode to switch to", &asked); err != nil {

@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// The kill switch is set, shown and taken back over the admin port; what makes no sense is
-// refused by name, and changes nothing.
+// The kill switch is set, shown and reset over the admin port; invalid requests are refused with
+// the field's name, and change nothing.
 func TestModes(t *testing.T) {
 	modes, err := tenant.NewSwitch(nil, func(string) {})
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// OverviewPath is the path of what the requests of the last hour came to.
+// OverviewPath is the path of the overview of the last hour.
 const OverviewPath = "/v1/overview"
 
-// overviewed shows what the requests of the last hour came to.
+// overviewed returns the overview of the last hour.
 func overviewed(h *Handler, ctx *fasthttp.RequestCtx) error {
 	var texts explain.Texts
 	if h.Explain != nil {

@@ -15,8 +15,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// Whoever may read sees the last hour, and questions only where texts are kept: then without what looks
-// like a key.
+// Callers who may read see the last hour, and questions only if texts are kept, with keys masked.
 func TestOverview(t *testing.T) {
 	for bodies, text := range map[explain.Bodies]string{
 		explain.BodiesOff: "", explain.BodiesRedacted: "", explain.BodiesFull: "What does (a key) open?",

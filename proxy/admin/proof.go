@@ -15,8 +15,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// ProofPath is where a listener proves that it knows the token of a state folder. A
-// command checks that before it sends its own token. ?challenge= is 64 hex digits.
+// ProofPath is where a listener proves that it knows the token of a state folder. A command checks
+// the proof before it sends its own token. ?challenge= is 64 hex digits.
 const ProofPath = "/v1/proof"
 
 // A Proved is the answer at ProofPath.
@@ -25,12 +25,12 @@ type Proved struct {
 	Proof  string `json:"proof"`
 }
 
-// Proof returns the answer to a challenge by a listener that knows the token of a state
-// folder. It is valid for one connection or listener only, so a server without the token
-// cannot pass the challenge on to one that has it: with TLS for the session, whose state
-// secure is, otherwise for the address at which the connection was accepted. Unix sockets
-// have the same proof all: who asks one has to see whose it is. The token is the key of no
-// other MAC, so the proof cannot serve another purpose.
+// Proof returns the answer to a challenge by a listener that knows the token of a state folder. It
+// is valid for one connection or listener only, so that a server without the token cannot relay
+// the challenge to one that has it: with TLS for the session, whose state is secure, otherwise for
+// the address at which the connection was accepted. All Unix sockets have the same proof, so
+// clients must check the owner of the socket. The token is not used as a key for any other MAC, so
+// the proof cannot serve another purpose.
 func Proof(token, challenge string, at net.Addr, secure *tls.ConnectionState) (string, error) {
 	end, err := endOf(at, secure)
 	if err != nil {
@@ -41,8 +41,8 @@ func Proof(token, challenge string, at net.Addr, secure *tls.ConnectionState) (s
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
-// endOf says what a proof is for. The session of TLS goes by the binding "tls-exporter" of
-// RFC 9266, which whoever passes bytes on, or ends TLS and begins it anew, cannot have.
+// endOf returns what a proof is bound to. For TLS it is the channel binding "tls-exporter" of RFC
+// 9266, which a relay, or a proxy that terminates TLS, cannot have.
 func endOf(at net.Addr, secure *tls.ConnectionState) (string, error) {
 	if secure != nil {
 		session, err := secure.ExportKeyingMaterial("EXPORTER-Channel-Binding", nil, 32)
@@ -57,9 +57,9 @@ func endOf(at net.Addr, secure *tls.ConnectionState) (string, error) {
 
 var challenge = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// proof answers a challenge. It uses the local address of the connection: an address in
-// the request or in the configuration could be that of another server, to which the
-// challenge was passed on.
+// proof answers a challenge. It uses the local address of the connection: an address in the
+// request or in the configuration could be that of another server, to which the challenge was
+// relayed.
 func (h *Handler) proof(ctx *fasthttp.RequestCtx) error {
 	asked := string(ctx.QueryArgs().Peek("challenge"))
 	if !challenge.MatchString(asked) {

@@ -12,9 +12,8 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// A listener proves to any caller that it knows the token of its state folder, and tells
-// nothing else about the token. The proof is for the listener's address, whatever name it
-// was called by.
+// A listener proves to any caller that it knows the token of its state folder, and reveals nothing
+// else about the token. The proof is for the listener's address, whatever name it was called by.
 func TestM05ListenerProvesItself(t *testing.T) {
 	const path = "/v1/proof?challenge="
 	ask := strings.Repeat("0123456789abcdef", 4)

@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/tools/toolstest"
 )
 
-// A document is read in chunks within a limit of tokens, from one on, to its end; not what the
-// filter of the tenant hides, and whatever is wrong is named.
+// A document is read in chunks within a token limit, from any chunk to its end; documents hidden
+// by the tenant's filter are not found, and errors name the field at fault.
 func TestRead(t *testing.T) {
 	k, as := toolstest.Open(t, map[string][]chunk.Document{"kb1": toolstest.Staff(), "kb2": {{ID: "b.md", Text: "Bees."}}})
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) {

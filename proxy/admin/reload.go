@@ -7,32 +7,32 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// ReloadPath is where the configuration is read again.
+// ReloadPath is where the configuration is reloaded.
 const ReloadPath = "/v1/reload"
 
-// A Reload reads the configuration again and puts it in force. Its error says what is wrong,
-// a line each; nothing has changed then. It is safe for concurrent use.
+// A Reload reloads the configuration. On an error, which has a line for each problem, nothing has
+// changed. It is safe for concurrent use.
 type Reload func(ctx context.Context) (Reloaded, error)
 
 // Reloaded is the answer at ReloadPath: what has changed.
 type Reloaded struct {
 	Object  string           `json:"object"` // "reload"
 	Tenants []ReloadedTenant `json:"tenants"`
-	Keys    []string         `json:"keys"`    // that have changed beside tenants and policies
-	Restart []string         `json:"restart"` // that have changed, and keep their value until a restart
+	Keys    []string         `json:"keys"`    // changed keys outside of tenants and policies
+	Restart []string         `json:"restart"` // changed keys that keep their value until a restart
 }
 
 // A ReloadedTenant is a tenant that has changed.
 type ReloadedTenant struct {
 	Tenant string   `json:"tenant"`
 	Change string   `json:"change"`         // added, removed or changed
-	Keys   []string `json:"keys,omitempty"` // of the tenant and its policy, if it has changed
+	Keys   []string `json:"keys,omitempty"` // changed keys of the tenant and its policy
 }
 
-// reloadWait is the longest that a reading may take.
+// reloadWait limits the time of a reload.
 const reloadWait = time.Minute
 
-// answer reads the configuration again.
+// answer reloads the configuration.
 func (r Reload) answer(ctx *fasthttp.RequestCtx) error {
 	wait, cancel := context.WithTimeout(context.Background(), reloadWait)
 	defer cancel()

@@ -13,35 +13,35 @@ import (
 	"sidenote/rewrite"
 )
 
-// A rewriteAnswer is the answer of a dry run without its last field, "request": the bytes
-// that would be sent to the upstream, or null if none would.
+// A rewriteAnswer is the answer of a dry run without its last field, "request": the bytes that
+// would be sent to the upstream, or null if none would.
 type rewriteAnswer struct {
 	Outcome rewrite.Outcome `json:"outcome"`
 	Reason  rewrite.Reason  `json:"reason,omitempty"`
 	Mode    string          `json:"mode"`   // of the policy; in mode shadow the request shows what injecting would do
-	Status  string          `json:"status"` // the value that the header Sidenote-Status would have
+	Status  string          `json:"status"` // value of the header Sidenote-Status
 	Sources string          `json:"sources,omitempty"`
-	Answer  string          `json:"answer,omitempty"` // the answer in place of a request, under on_empty: refuse
+	Answer  string          `json:"answer,omitempty"` // sent instead of a request, under on_empty: refuse
 	Timings timings         `json:"timings_ms"`
 	Ledger  rewrite.Ledger  `json:"ledger"`
 
-	Tools     []string `json:"tools,omitempty"`     // that the model would be offered, by the names that it would read
-	Unoffered string   `json:"unoffered,omitempty"` // why it would be offered none though the policy does
+	Tools     []string `json:"tools,omitempty"`     // names of the tools that the model would be offered, as it would see them
+	Unoffered string   `json:"unoffered,omitempty"` // why no tools would be offered though the policy has them
 
-	Stages   []stagePrompt `json:"stages,omitempty"`   // what each would be asked; the request is what goes up where they fail
-	Unstaged string        `json:"unstaged,omitempty"` // why there are none though the policy wants them
+	Stages   []stagePrompt `json:"stages,omitempty"`   // prompts of all stages; the request is the one used if they fail
+	Unstaged string        `json:"unstaged,omitempty"` // why there are no stages though the policy has them
 }
 
-// A stagePrompt is what a stage would be asked, with placeholders for what only a model can say.
+// A stagePrompt is the prompt of a stage, with placeholders for the output of models.
 type stagePrompt struct {
 	Name        string   `json:"stage"`
-	Model       string   `json:"model,omitempty"`    // the stage's own
-	Upstream    string   `json:"upstream,omitempty"` // likewise
+	Model       string   `json:"model,omitempty"`    // if the stage has its own
+	Upstream    string   `json:"upstream,omitempty"` // if the stage has its own
 	Temperature *float64 `json:"temperature,omitempty"`
-	MaxTokens   int      `json:"max_tokens,omitempty"` // of its output; the request may ask for less
+	MaxTokens   int      `json:"max_tokens,omitempty"` // limit of its output; the request may ask for less
 	StopIf      string   `json:"stop_if,omitempty"`
 	EmptyIf     string   `json:"empty_if,omitempty"`
-	System      string   `json:"system,omitempty"` // behind the application's own messages
+	System      string   `json:"system,omitempty"` // sent after the application's own messages
 	User        string   `json:"user"`
 }
 
@@ -49,13 +49,13 @@ type timings struct {
 	Plan     float64 `json:"plan,omitempty"`
 	Retrieve float64 `json:"retrieve"`
 	Rerank   float64 `json:"rerank,omitempty"` // part of Retrieve
-	Grade    float64 `json:"grade,omitempty"`  // likewise
+	Grade    float64 `json:"grade,omitempty"`  // part of Retrieve
 	Fit      float64 `json:"fit"`
 	Edit     float64 `json:"edit"`
 }
 
-// rewrite shows what would become of the chat request in the body, with its options, for
-// the tenant of ?tenant= (default: callers without a key).
+// rewrite shows what would happen to the chat request in the body, with its options, for the
+// tenant of ?tenant= (default: callers without a key).
 func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	owner, err := h.tenant(ctx)
 	if err != nil {
@@ -77,8 +77,8 @@ func (h *Handler) rewrite(ctx *fasthttp.RequestCtx) error {
 	return writeDryRun(ctx, &r)
 }
 
-// writeDryRun writes the answer of a dry run. The request in it is written byte for byte:
-// an encoder would change its white space.
+// writeDryRun writes the answer of a dry run. The request in it is copied byte for byte, since an
+// encoder would change its white space.
 func writeDryRun(ctx *fasthttp.RequestCtx, r *explain.DryRunResult) error {
 	res := &r.Rewrite
 	a := rewriteAnswer{

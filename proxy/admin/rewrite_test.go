@@ -11,8 +11,8 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// A dry run under mode staged has what each stage would be asked, in order, beside the request that
-// goes up where the stages fail; or why there are none.
+// A dry run in mode staged returns the prompt of each stage, in order, and the request that is
+// used if the stages fail; or why there are no stages.
 func TestDryRunOfStages(t *testing.T) {
 	temperature := 0.0
 	stages := []staged.Stage{

@@ -13,8 +13,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// search asks knowledge bases a question: those of the tenant of ?tenant=, by
-// its settings, or all by default ones where no tenant is named.
+// search searches knowledge bases: those of the tenant of ?tenant= with its settings, or all with
+// default settings if no tenant is named.
 func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	who, err := h.viewer(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (h *Handler) search(ctx *fasthttp.RequestCtx) error {
 	return writeJSON(ctx, fasthttp.StatusOK, a)
 }
 
-// read answers with chunks of a document, counting for ?model=.
+// read returns chunks of a document, with tokens counted for ?model=.
 func (h *Handler) read(ctx *fasthttp.RequestCtx) error {
 	who, err := h.viewer(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx) error {
 	return writeJSON(ctx, fasthttp.StatusOK, reading)
 }
 
-// viewer returns the caller by ?tenant=. Without a tenant it may see everything.
+// viewer returns the viewer for ?tenant=. Without a tenant it may see everything.
 func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (explain.Viewer, error) {
 	if !ctx.QueryArgs().Has("tenant") {
 		return h.Lookup.Viewer(nil)
@@ -65,8 +65,8 @@ func (h *Handler) viewer(ctx *fasthttp.RequestCtx) (explain.Viewer, error) {
 	return h.Lookup.Viewer(&tenant)
 }
 
-// decodeSearch decodes the body of a search, or of what else looks into bases. Unknown fields are refused: one of them could
-// be a filter.
+// decodeSearch decodes the body of a search or read request. Unknown fields are refused: one of
+// them could be a filter.
 func decodeSearch(ctx *fasthttp.RequestCtx, what string, to any) error {
 	b, err := body(ctx)
 	if err != nil {

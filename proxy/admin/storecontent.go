@@ -17,11 +17,11 @@ import (
 const contentPath = "/content"
 
 const (
-	chunksOfPage = 1000    // that a page of content has at most
-	maxFirst     = 1 << 30 // chunk of a page
+	chunksOfPage = 1000    // maximum chunks of a page of content
+	maxFirst     = 1 << 30 // index of a page's first chunk
 )
 
-// A contentPage is the text of a document in the form of OpenAI's, a part for each chunk.
+// A contentPage is the text of a document in OpenAI's form, with a part for each chunk.
 type contentPage struct {
 	Object   string        `json:"object"` // "vector_store.file_content.page"
 	Data     []contentPart `json:"data"`
@@ -31,10 +31,10 @@ type contentPage struct {
 
 type contentPart struct {
 	storeText
-	Section string `json:"sidenote_section,omitempty"` // as of a hit of a search
+	Section string `json:"sidenote_section,omitempty"` // as in a search hit
 }
 
-// showContent shows the text of a document that the caller may see.
+// showContent returns the text of a document that the caller may see.
 func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who explain.Viewer, store string, f explain.KnowledgeFile) error {
 	first := 0
 	if page := ctx.QueryArgs().Peek("page"); len(page) > 0 {
@@ -45,7 +45,7 @@ func showContent(ctx *fasthttp.RequestCtx, from retrieval.Reader, who explain.Vi
 	}
 	q := retrieval.Query{Tenant: who.Tenant, Filter: who.Filter, Bases: []retrieval.Ref{{Knowledge: store}}}
 	list, err := from.Passage(context.Background(), q, retrieval.Passage{Knowledge: store, Doc: f.ID, First: first, End: first + chunksOfPage + 1})
-	if err != nil && !errors.Is(err, retrieval.ErrNoHit) { // it has gone, or there is no such page
+	if err != nil && !errors.Is(err, retrieval.ErrNoHit) { // the document was deleted, or there is no such page
 		return &tenant.APIError{Reason: rewrite.ReasonUnavailable, Message: "The file cannot be read.", Err: err}
 	}
 	out := contentPage{Object: "vector_store.file_content.page", Data: []contentPart{}}

@@ -11,21 +11,20 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// The length of a list: the largest, and the one if the request gives none. Both are
-// OpenAI's.
+// The maximum and the default length of a list, as OpenAI's.
 const (
 	maxLimit     = 100
 	defaultLimit = 20
 )
 
-// A fileObject is a document in the form of a file of OpenAI's vector stores.
+// A fileObject is a document in the form of a file in OpenAI's vector stores.
 type fileObject struct {
 	ID               string            `json:"id"`
 	Object           string            `json:"object"` // "vector_store.file"
 	UsageBytes       int64             `json:"usage_bytes"`
 	CreatedAt        int64             `json:"created_at"`
 	VectorStoreID    string            `json:"vector_store_id"`
-	Status           string            `json:"status"` // "completed": a document is indexed as a whole or not at all
+	Status           string            `json:"status"` // "completed": a document is indexed completely or not at all
 	LastError        *struct{}         `json:"last_error"`
 	Attributes       map[string]any    `json:"attributes"`
 	ChunkingStrategy map[string]string `json:"chunking_strategy"` // other: documents are cut along their own structure
@@ -55,7 +54,7 @@ func failUnlisted(ctx *fasthttp.RequestCtx, store string) error {
 	return nil
 }
 
-// A List is a page of objects in OpenAI's shape.
+// A List is a page of objects in OpenAI's form.
 type List[T any] struct {
 	Object  string  `json:"object"` // "list"
 	Data    []T     `json:"data"`
@@ -64,7 +63,7 @@ type List[T any] struct {
 	HasMore bool    `json:"has_more"`
 }
 
-// answerList answers with the page that the request asks for, of n objects sorted by id.
+// answerList answers with the requested page of n objects sorted by id.
 func answerList[T any](ctx *fasthttp.RequestCtx, n int, id func(int) string, object func(int) T) error {
 	p, err := readPage(ctx)
 	if err != nil {
@@ -83,7 +82,7 @@ func answerList[T any](ctx *fasthttp.RequestCtx, n int, id func(int) string, obj
 	return writeJSON(ctx, fasthttp.StatusOK, l)
 }
 
-// listStores lists the bases that the request may see.
+// listStores lists the bases that the caller may see.
 func (h *Handler) listStores(ctx *fasthttp.RequestCtx) error {
 	who, err := h.viewer(ctx)
 	if err != nil {
@@ -113,12 +112,12 @@ func listFiles(ctx *fasthttp.RequestCtx, _ explain.Viewer, store string, s expla
 	return answerList(ctx, s.Files, func(i int) string { return s.File(i).ID }, func(i int) fileObject { return fileOf(store, s, s.File(i)) })
 }
 
-// A page says which part of a list is asked for. All objects have the same time of
-// creation, so they are ordered by id.
+// A page is the requested part of a list. All objects have the same creation time, so they are
+// ordered by id.
 type page struct {
 	limit         int
 	descending    bool
-	after, before string // ids, "" for none; they need not exist
+	after, before string // ids; "" for none; they need not exist
 }
 
 func readPage(ctx *fasthttp.RequestCtx) (page, error) {
@@ -142,10 +141,10 @@ func readPage(ctx *fasthttp.RequestCtx) (page, error) {
 	return p, nil
 }
 
-// positions returns the indexes of the page's objects among n that are sorted by id, and
-// whether there are more in the order that was asked for.
+// positions returns the indexes of the page's objects among n that are sorted by id, and whether
+// more follow in the requested order.
 func (p page) positions(n int, id func(int) string) (at []int, more bool) {
-	low, high := p.after, p.before // the ids between which the page is
+	low, high := p.after, p.before // the page is between these ids
 	if p.descending {
 		low, high = high, low
 	}

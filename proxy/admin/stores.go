@@ -14,27 +14,27 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Library is what the vector-store endpoints read knowledge bases from.
+// A Library gives the vector-store endpoints access to knowledge bases.
 type Library interface {
 	explain.Stores
-	// Candidates searches the one base in q.Bases, of which only the id is set. It
-	// returns all that the engine finds, without a threshold, and the base's floor.
+	// Candidates searches the one base in q.Bases, of which only the id is set. It returns
+	// everything that the engine finds, without a threshold, and the base's floor.
 	Candidates(ctx context.Context, q retrieval.Query) (retrieval.Result, error)
 }
 
-// Attributes that only Sidenote adds. From these, a Sidenote that searches another one
-// makes exactly the sources that the other one has.
+// Attributes that only Sidenote adds. With them, a Sidenote that searches another one can restore
+// the exact sources.
 const (
 	attrName       = "sidenote_name"       // title of the document
-	attrSection    = "sidenote_section"    // heading path below it
-	attrChunk      = "sidenote_chunk"      // ordinal of the chunk in its document
-	attrChunks     = "sidenote_chunks"     // of a file: how many there are
-	attrGeneration = "sidenote_generation" // the one that was searched; in a store's metadata the current one
-	attrFloor      = "sidenote_floor"      // the score whose relevance is 0.5
+	attrSection    = "sidenote_section"    // title of the document
+	attrChunk      = "sidenote_chunk"      // heading path of the section
+	attrChunks     = "sidenote_chunks"     // index of the chunk in its document
+	attrGeneration = "sidenote_generation" // of a file: number of chunks
+	attrFloor      = "sidenote_floor"      // the generation that was searched; in a store's metadata, the current one
 )
 
-// storesPath begins the paths of the endpoints in the shape of OpenAI's vector stores. A
-// base is a store with the same id, a document a file with the same id.
+// storesPath begins the paths of the endpoints in the form of OpenAI's vector stores. A base is a
+// store with the same id, a document a file with the same id.
 const storesPath = "/v1/vector_stores"
 
 // storeEndpoint returns the endpoint at a path, which is not decoded. An id is one escaped
@@ -79,7 +79,7 @@ func (h *Handler) storeEndpoint(path string) (endpoint, bool) {
 	return endpoint{}, false
 }
 
-// withStore calls handle with the caller and the part of a base that it may see.
+// withStore calls handle with the viewer and the part of a base that it may see.
 func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fasthttp.RequestCtx, explain.Viewer, string, explain.Store) error) error {
 	who, err := h.viewer(ctx)
 	if err != nil {
@@ -93,8 +93,8 @@ func (h *Handler) withStore(ctx *fasthttp.RequestCtx, id string, handle func(*fa
 	return handle(ctx, who, id, s.VisibleTo(who.Filter))
 }
 
-// attributesOf returns a document's own attributes together with Sidenote's, whose names
-// documents cannot use.
+// attributesOf returns a document's own attributes and Sidenote's, whose names documents cannot
+// use.
 func attributesOf(f explain.KnowledgeFile, ours map[string]any) map[string]any {
 	all := maps.Clone(f.Attributes)
 	if all == nil {
@@ -112,7 +112,7 @@ type storeObject struct {
 	Name         string            `json:"name"`
 	UsageBytes   int64             `json:"usage_bytes"`
 	FileCounts   fileCounts        `json:"file_counts"`
-	Status       string            `json:"status"` // "completed", or "in_progress" while it is still indexing
+	Status       string            `json:"status"` // "completed", or "in_progress" while it is being indexed
 	ExpiresAfter *struct{}         `json:"expires_after"`
 	ExpiresAt    *int64            `json:"expires_at"`
 	LastActiveAt int64             `json:"last_active_at"` // when its content changed

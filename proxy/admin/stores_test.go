@@ -19,7 +19,7 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// twoStores is a Library of two bases: kb1 with some files, kb2 still indexing.
+// twoStores is a Library of two bases: kb1 with some files, and kb2, which is still being indexed.
 type twoStores struct {
 	files []string // sorted
 	asked []retrieval.Query
@@ -68,7 +68,7 @@ func stores(t *testing.T, s *twoStores) string {
 	return listen(t, admin.NewServer(h.Handle, slog.New(slog.DiscardHandler)))
 }
 
-// manyParts reads documents of 2,001 chunks.
+// manyParts is a reader of documents with 2,001 chunks.
 type manyParts struct{}
 
 func (manyParts) Passage(_ context.Context, q retrieval.Query, p retrieval.Passage) (list []retrieval.Source, err error) {
@@ -81,7 +81,7 @@ func (manyParts) Passage(_ context.Context, q retrieval.Query, p retrieval.Passa
 	return list, nil
 }
 
-// The text of a document comes with a part for each chunk, page by page.
+// The content of a document has a part for each chunk, page by page.
 func TestStoreContent(t *testing.T) {
 	s := &twoStores{files: []string{"a/b.md", "content", "x/content"}}
 	url := listen(t, admin.NewServer(handler(func(h *admin.Handler) {

@@ -25,27 +25,27 @@ const (
 	storeWait      = 10 * time.Second
 )
 
-// A storeSearch is the body of POST /v1/vector_stores/{id}/search. Unknown fields are
-// refused, as OpenAI does: one of them could be a filter.
+// A storeSearch is the body of POST /v1/vector_stores/{id}/search. As at OpenAI, unknown fields
+// are refused: one of them could be a filter.
 type storeSearch struct {
 	Query          queries         `json:"query"`
 	MaxNumResults  *int            `json:"max_num_results"` // 1 to 50
 	Filters        json.RawMessage `json:"filters"`
 	RankingOptions *struct {
 		Ranker         *string  `json:"ranker"`          // ignored: there is only one ranking
-		ScoreThreshold *float64 `json:"score_threshold"` // least score, 0 to 1
+		ScoreThreshold *float64 `json:"score_threshold"` // minimum score, 0 to 1
 		HybridSearch   *struct {
-			EmbeddingWeight *float64 `json:"embedding_weight"` // ignored: the search is lexical
-			TextWeight      *float64 `json:"text_weight"`      // ignored, too
+			EmbeddingWeight *float64 `json:"embedding_weight"` // ignored: the base decides
+			TextWeight      *float64 `json:"text_weight"`      // ignored: the base decides
 		} `json:"hybrid_search"`
 	} `json:"ranking_options"`
-	RewriteQuery *bool `json:"rewrite_query"` // ignored: queries are searched as they are
+	RewriteQuery *bool `json:"rewrite_query"` // ignored: queries are not rewritten
 }
 
-// queries is a string or a list of them.
+// queries is a string or a list of strings.
 type queries []string
 
-// UnmarshalJSON reads a string or a list of strings.
+// UnmarshalJSON decodes a string or a list of strings.
 func (q *queries) UnmarshalJSON(b []byte) error {
 	var one string
 	if err := json.Unmarshal(b, &one); err == nil {
@@ -84,9 +84,9 @@ type storeText struct {
 	Text string `json:"text"`
 }
 
-// searchStore searches one base for one or several queries. It answers with all that the
-// engine finds, without the selection that chat requests apply: the caller may want to
-// select among the results of several bases.
+// searchStore searches one base for one or several queries. It returns everything that the engine
+// finds, without the selection for chat requests: the caller may want to select among the results
+// of several bases.
 func (h *Handler) searchStore(ctx *fasthttp.RequestCtx, who explain.Viewer, id string, store explain.Store) error {
 	s, err := readStoreSearch(ctx)
 	if err != nil {
@@ -139,9 +139,8 @@ func readStoreSearch(ctx *fasthttp.RequestCtx) (s storeSearch, err error) {
 	return s, nil
 }
 
-// hitsOf returns the sources of one base's answer in the form of OpenAI's. The engine has
-// applied filter. It is applied again to a document whose attributes have changed since
-// then, as the new attributes are shown.
+// hitsOf converts the sources of one base's answer to OpenAI's form. The engine has applied filter
+// already; it is applied again because the current attributes are shown, which may have changed.
 func hitsOf(res retrieval.Result, store explain.Store, filter *filter.Filter) []storeHit {
 	generation := ""
 	if len(res.Bases) == 1 {
@@ -169,8 +168,8 @@ func hitsOf(res retrieval.Result, store explain.Store, filter *filter.Filter) []
 	return hits
 }
 
-// merge returns the best limit hits whose score is at least least. A chunk that several
-// queries found has the best of its scores.
+// merge returns the best limit hits whose score is at least least. A chunk found by several
+// queries gets its best score.
 func merge(hits []storeHit, least float64, limit int) []storeHit {
 	slices.SortStableFunc(hits, func(a, b storeHit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.FileID, b.FileID), cmp.Compare(a.chunk, b.chunk))

@@ -24,14 +24,14 @@ func (t Telemetry) metrics(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// healthz says that the process runs.
+// healthz reports that the process runs.
 func (t Telemetry) healthz(ctx *fasthttp.RequestCtx) error {
 	return writeJSON(ctx, fasthttp.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz says whether requests can be served, or why not yet. A helper that is down is
-// named but does not make the answer "not ready": requests are served without it, and no
-// other replica would have it either.
+// readyz reports whether requests can be served, or why not yet. A helper that is down is listed
+// but does not make the answer "not ready": requests are served without it, and no other replica
+// would have it either.
 func (t Telemetry) readyz(ctx *fasthttp.RequestCtx) error {
 	missing, trouble := linesOf(t.Ready), linesOf(t.Trouble)
 	trouble = slices.DeleteFunc(trouble, func(line string) bool { return slices.Contains(missing, line) })

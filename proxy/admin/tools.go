@@ -17,11 +17,11 @@ import (
 // ToolsPath begins the paths of tools.
 const ToolsPath = "/v1/tools"
 
-// tooling answers calls of tools, in the name of the tenant of ?tenant=, or over all bases where
-// none is named.
+// tooling serves tool calls for the tenant of ?tenant=, or over all bases if no tenant is named.
 type tooling struct{ *Handler }
 
-// endpoint is "/v1/tools", which lists the tools, or one of them below it.
+// endpoint returns the endpoint for "/v1/tools", which lists the tools, or for one of the tools
+// below it.
 func (t tooling) endpoint(path string) (endpoint, bool) {
 	name, ok := strings.CutPrefix(path, ToolsPath)
 	switch {
@@ -33,7 +33,7 @@ func (t tooling) endpoint(path string) (endpoint, bool) {
 	return endpoint{method: "POST", handle: func(ctx *fasthttp.RequestCtx) error { return t.call(ctx, tools.ToolName(name[1:])) }}, true
 }
 
-// list describes the tools as a model is told of them.
+// list returns the tools as they are described to models.
 func (t tooling) list(ctx *fasthttp.RequestCtx) error {
 	who, err := t.caller(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (t tooling) call(ctx *fasthttp.RequestCtx, name tools.ToolName) error {
 	return writeJSON(ctx, fasthttp.StatusOK, res.Data)
 }
 
-// caller is in whose name a tool is called, counting for ?model=.
+// caller returns the caller of a tool, with tokens counted for ?model=.
 func (t tooling) caller(ctx *fasthttp.RequestCtx) (tools.Caller, error) {
 	who, err := t.viewer(ctx)
 	if err != nil {

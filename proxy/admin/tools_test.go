@@ -12,8 +12,8 @@ import (
 	"sidenote/retrieval/tools/toolstest"
 )
 
-// Tools are listed and called in the name of a tenant, never for one whose filters ask for claims
-// that nobody has here, and by POST only.
+// Tools are listed and called for a tenant, by POST only, but not for a tenant whose filters
+// depend on claims, which callers here do not have.
 func TestTools(t *testing.T) {
 	k, _ := toolstest.Open(t, map[string][]chunk.Document{"kb1": toolstest.Staff()})
 	byClaim := filter.Filter{Type: filter.In, Key: "department", Value: filter.Claim("departments")}

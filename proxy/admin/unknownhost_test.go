@@ -8,8 +8,8 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// A caller that uses an unknown host name for the admin port is told which names work.
-// There is no list of names in the configuration that could be extended.
+// A caller that uses an unknown host name for the admin port is told which names work. The
+// configuration has no list of names that could be extended.
 func TestM23UnknownHostIsToldWhatWillDo(t *testing.T) {
 	at := listen(t, admin.NewServer(handler(nil).Handle, slog.New(slog.DiscardHandler)))
 	code, body := call(t, "GET", at+"/healthz", "", "Host: sidenote.example:8081")

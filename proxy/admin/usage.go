@@ -15,15 +15,15 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// UsagePath is the path of what all tenants used; that of one is TenantUsagePath.
+// UsagePath is the path of the usage of all tenants; for one tenant, see TenantUsagePath.
 const UsagePath = "/v1/usage"
 
-// TenantUsagePath returns the path of what a tenant used.
+// TenantUsagePath returns the path of a tenant's usage.
 func TenantUsagePath(tenant string) string { return tenantsPath + tenant + usageSuffix }
 
 const tenantsPath, usageSuffix = "/v1/tenants/", "/usage"
 
-// A Usage is what a tenant used, and what is left of its limits.
+// A Usage is what a tenant has used, and what is left of its limits.
 type Usage struct {
 	Object   string        `json:"object"` // "tenant.usage"
 	ID       string        `json:"id"`     // the tenant
@@ -33,27 +33,27 @@ type Usage struct {
 	Parallel int64         `json:"parallel_requests"`
 }
 
-// A UsageWindow is one limit, and what is left of it. The numbers are requests, tokens or,
-// in windows of usd, US dollars.
+// A UsageWindow is the state of one limit. The numbers are requests, tokens or, in windows of usd,
+// US dollars.
 type UsageWindow struct {
 	Window string      `json:"window"`
 	Limit  json.Number `json:"limit"`
 	Used   json.Number `json:"used"` // spent and held
 	Left   json.Number `json:"left"`
-	// ResetMS is how long it takes until all of it is left, in milliseconds.
+	// ResetMS is the time in milliseconds until Left equals Limit again.
 	ResetMS int64 `json:"reset_ms,omitempty"`
 }
 
-// A UsagePeriod is a day or month of UTC.
+// A UsagePeriod is the usage on a day or in a month of UTC.
 type UsagePeriod struct {
 	Start time.Time              `json:"start"`
 	End   time.Time              `json:"end"`
 	Spent UsageAmount            `json:"spent"`
-	Held  UsageAmount            `json:"held"` // by requests that have not ended
+	Held  UsageAmount            `json:"held"` // by unfinished requests
 	Kinds map[string]UsageAmount `json:"kinds,omitempty"`
 }
 
-// A UsageAmount is what something took.
+// A UsageAmount is an amount of each unit.
 type UsageAmount struct {
 	Requests int64       `json:"requests"`
 	Tokens   int64       `json:"tokens"`
@@ -94,10 +94,10 @@ func usageOf(tenant string, u budget.Usage) Usage {
 	return out
 }
 
-// ledgerWait is how long a ledger may take; one in Redis has a shorter time-out of its own.
+// ledgerWait is the timeout for a ledger; one in Redis has a shorter timeout of its own.
 const ledgerWait = 10 * time.Second
 
-// A usage answers about what tenants used.
+// A usage serves the usage endpoints.
 type usage struct {
 	ledger  budget.Reporter
 	tenants *tenant.Directory
@@ -126,8 +126,8 @@ func (u usage) one(ctx *fasthttp.RequestCtx, tenant string) error {
 	return writeJSON(ctx, fasthttp.StatusOK, out)
 }
 
-// of asks the ledger. Its client looks at the context after it has answered, so that of the
-// request, which is used again, must not be given to it.
+// of asks the ledger. It does not pass on the request's context, which is reused, because the
+// ledger's client may read the context after it has answered.
 func (u usage) of(p *tenant.Policy) (Usage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), ledgerWait)
 	defer cancel()

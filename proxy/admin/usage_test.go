@@ -16,7 +16,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// What a tenant used is told by window, period and kind, to the last digit.
+// A tenant's usage is reported by window, period and kind, exactly.
 func TestUsage(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 30, 0, time.UTC)
 	ledger := budget.NewMemory(func() time.Time { return now })
@@ -74,7 +74,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Each kind of call is told apart, stages of answers too.
+// Usage is reported by kind of call, including stages of answers.
 func TestUsageByKind(t *testing.T) {
 	ledger := budget.NewMemory(time.Now)
 	limits := budget.Limits{budget.TokensPerDay: 1000}
@@ -102,7 +102,7 @@ func TestUsageByKind(t *testing.T) {
 	}
 }
 
-// Where the ledger cannot be read that is said, without its error.
+// If the ledger cannot be read, the answer says so, without the error itself.
 func TestUsageWithoutLedger(t *testing.T) {
 	url := usageServer(t, downReporter{}, budget.Limits{})
 	for _, path := range []string{admin.UsagePath, admin.TenantUsagePath("acme")} {

@@ -5,17 +5,17 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Lookup is a search as programs read it: the answer of POST /v1/search, and of
-// sidenote search --json.
+// A Lookup is the result of a search in JSON: the answer of POST /v1/search and of sidenote search
+// --json.
 type Lookup struct {
 	Object    string           `json:"object"` // "list"
 	Data      []LookupSource   `json:"data"`   // best first
 	Excluded  []Excluded       `json:"excluded"`
-	Stages    []LookupStage    `json:"stages,omitempty"` // of the command, and where it is explained
-	Reason    retrieval.Reason `json:"reason,omitempty"` // why there is nothing, or something missing
+	Stages    []LookupStage    `json:"stages,omitempty"` // set by the command, and in explained searches
+	Reason    retrieval.Reason `json:"reason,omitempty"` // why there are no sources, or why some may be missing
 	Partial   bool             `json:"partial"`
-	Degraded  retrieval.Stage  `json:"degraded,omitempty"` // the stage that the search did without
-	Knowledge []Searched       `json:"knowledge,omitzero"` // nil in the command
+	Degraded  retrieval.Stage  `json:"degraded,omitempty"` // the stage that was skipped after a failure
+	Knowledge []Searched       `json:"knowledge,omitzero"` // the bases searched; nil in the command
 	Retrieved int              `json:"total_chunks_retrieved"`
 	Unique    int              `json:"unique_chunks_after_dedup"`
 	*retrieval.Planned
@@ -23,17 +23,17 @@ type Lookup struct {
 	Graded   *retrieval.Graded    `json:"grade,omitempty"`
 	Cache    retrieval.CacheState `json:"cache,omitempty"`
 	TookMS   float64              `json:"took_ms"`
-	Floor    float64              `json:"floor,omitempty"` // where it is explained: least score of what the embedded bases answer
-	Terms    []LookupTerm         `json:"terms,omitempty"` // likewise: that were looked for in them, the weightiest first
+	Floor    float64              `json:"floor,omitempty"` // in explained searches: minimum score of the embedded bases
+	Terms    []LookupTerm         `json:"terms,omitempty"` // in explained searches: the query terms of the embedded bases, highest score first
 }
 
-// A LookupTerm is a word as an index has it, with what it adds to a score; 0 where no text has it.
+// A LookupTerm is a term as indexed and its contribution to a score; 0 if no text contains it.
 type LookupTerm struct {
 	Text  string  `json:"term"`
 	Score float64 `json:"score"`
 }
 
-// A LookupSource is a chunk that was found.
+// A LookupSource is a chunk found by a search.
 type LookupSource struct {
 	Knowledge string          `json:"kb_id"`
 	Doc       string          `json:"doc_id"`
@@ -41,30 +41,30 @@ type LookupSource struct {
 	Name      string          `json:"name"`
 	Section   string          `json:"section,omitempty"`
 	Score     float64         `json:"score"`
-	Relevance float64         `json:"relevance"`              // of the score among those of all bases, from 0 to 1
-	Arm       retrieval.Arm   `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
-	Reranked  *float64        `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
-	Grade     retrieval.Grade `json:"grade,omitempty"`        // where it was graded
-	Graded    *float64        `json:"grade_score,omitempty"`  // that a grader gave it; nil where none did
+	Relevance float64         `json:"relevance"`              // of the score, comparable across bases, from 0 to 1
+	Arm       retrieval.Arm   `json:"arm,omitempty"`          // the arm that contributed most, if the base is searched by several
+	Reranked  *float64        `json:"rerank_score,omitempty"` // by the reranker; nil without one
+	Grade     retrieval.Grade `json:"grade,omitempty"`        // if it was graded
+	Graded    *float64        `json:"grade_score,omitempty"`  // by the grader; nil without one
 	Text      string          `json:"text,omitempty"`
 
-	// Where it is explained:
-	Words       float64      `json:"words_score,omitempty"`    // of a base with vectors: the score by words
-	Cosine      float64      `json:"cosine,omitempty"`         // likewise: of its vector with that of the question
-	DenseWeight float64      `json:"dense_weight,omitempty"`   // likewise: what that weighed
-	Terms       []LookupTerm `json:"terms,omitempty"`          // that make the score
-	Document    float64      `json:"document_score,omitempty"` // what the document as a whole adds, below 0 for a further chunk of it
-	Duplicates  []string     `json:"duplicates,omitempty"`     // chunks that it stands for, as kb_id/doc_id#chunk
+	// Only in explained searches:
+	Words       float64      `json:"words_score,omitempty"`    // score by words, in a base with vectors
+	Cosine      float64      `json:"cosine,omitempty"`         // similarity to the question's vector, in a base with vectors
+	DenseWeight float64      `json:"dense_weight,omitempty"`   // weight of the vector score, in a base with vectors
+	Terms       []LookupTerm `json:"terms,omitempty"`          // terms that make up the score
+	Document    float64      `json:"document_score,omitempty"` // share of the document as a whole; negative for a further chunk of the same document
+	Duplicates  []string     `json:"duplicates,omitempty"`     // chunks excluded as duplicates of this one, as kb_id/doc_id#chunk
 }
 
-// An Excluded is a chunk that was found and left out. It has no text.
+// An Excluded is a candidate that was excluded. It has no text.
 type Excluded struct {
 	LookupSource
 	Reason retrieval.ExcludeReason `json:"reason"`
 	Detail string                  `json:"detail,omitempty"`
 }
 
-// NewLookup is a result with the texts of all sources.
+// NewLookup converts a result, with the texts of all sources.
 func NewLookup(res *retrieval.Result) Lookup {
 	a := Lookup{
 		Object: "list", Data: make([]LookupSource, len(res.Sources)), Excluded: make([]Excluded, 0, res.Fallen.Len()),
@@ -88,7 +88,7 @@ func sourceOf(s *retrieval.Source) LookupSource {
 	}
 }
 
-// Explain adds to an answer why each candidate is in or out.
+// Explain adds to a why each candidate is in or out.
 func (f *Found) Explain(a *Lookup) {
 	a.Stages, a.Floor, a.Terms = LookupStages(&f.Result), f.Explained.Floor, termsOf(f.Explained.Terms)
 	fallen := f.Fallen.List()

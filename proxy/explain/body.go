@@ -9,16 +9,17 @@ import (
 	"strings"
 )
 
-// missingForm stands in the place of the middle of a body, and missing finds it: no JSON has it.
+// missingForm replaces the middle of a long body. missing matches it; valid JSON cannot contain
+// it.
 const missingForm = "\n… %d bytes …\n"
 
 var missing = regexp.MustCompile(`\n… ([0-9]+) bytes …\n?`)
 
-// stoppedForm stands at the end of a redacted body of which there was more.
+// stoppedForm ends a redacted body that was cut.
 const stoppedForm = " …"
 
-// Ends returns what is kept of a body before and behind what is not, and how many bytes that has:
-// 0 if all is kept, below 0 where that is not known.
+// Ends returns the kept parts of a body before and after the gap, and the number of bytes missing
+// between them: 0 if the body is complete, -1 if the number is unknown.
 func (b *Body) Ends() (head, tail string, lost int) {
 	if at := missing.FindStringSubmatchIndex(b.Text); at != nil && b.Bytes > maxBody {
 		lost, _ = strconv.Atoi(b.Text[at[2]:at[3]])
@@ -30,8 +31,8 @@ func (b *Body) Ends() (head, tail string, lost int) {
 	return b.Text, "", 0
 }
 
-// ends copies a body that is given in pieces. Of one that is too long it copies both
-// ends, as what Sidenote adds stands near either, and says what is missing.
+// ends copies a body given in pieces. If it is too long, it copies both ends, as Sidenote adds
+// text near either, and notes what is missing.
 func ends(pieces [][]byte) Body {
 	size := 0
 	for _, p := range pieces {
@@ -49,13 +50,13 @@ func ends(pieces [][]byte) Body {
 	return Body{size, text.String()}
 }
 
-// endsOf is ends of a text.
+// endsOf is ends for a string.
 func endsOf(text string) Body { return ends([][]byte{[]byte(text)}) }
 
-// lengthOf is what is kept of a text where bodies are redacted.
+// lengthOf is the redacted form of a text.
 func lengthOf(text string) Body { return Body{len(text), fmt.Sprintf("(%d bytes)", len(text))} }
 
-// writeRange writes the bytes from..to of what the pieces are together.
+// writeRange writes bytes from..to of the concatenated pieces.
 func writeRange(w *strings.Builder, pieces [][]byte, from, to int) {
 	for _, p := range pieces {
 		w.Write(p[min(max(from, 0), len(p)):min(max(to, 0), len(p))])
@@ -63,22 +64,20 @@ func writeRange(w *strings.Builder, pieces [][]byte, from, to int) {
 	}
 }
 
-// legible are the members whose values redaction leaves, because they are words of the
-// API. All other strings count as texts.
+// legible are the members whose values stay in redacted bodies, because they are words of the API.
+// All other strings are redacted.
 var legible = []string{"role", "type", "model"}
 
-// maxLegible is the length, in bytes, up to which such a value, the name of a member or a
-// number is left.
+// maxLegible is the maximum length in bytes of such values, of member names and of numbers.
 const maxLegible = 64
 
-// maxRead is how much of a body is redacted, in bytes, so that it takes a few milliseconds.
+// maxRead limits the bytes of a body that are redacted, so that it takes a few milliseconds.
 const maxRead = 1 << 20
 
-// redacted copies the structure of a JSON body that is given in pieces: each string
-// becomes its length in bytes, as in "(120 bytes)", but for the names of members and the
-// values of role, type and model. Numbers, true, false and null stay; white space goes.
-// It reads the first maxRead bytes. Nothing is copied from the first byte on that cannot
-// be JSON.
+// redacted copies the structure of a JSON body given in pieces. Each string is replaced by its
+// length, as in "(120 bytes)", except member names and the values of role, type and model.
+// Numbers, true, false and null stay; white space is dropped. It reads the first maxRead bytes,
+// and stops at the first byte that cannot be JSON.
 func redacted(pieces [][]byte) Body {
 	var text []byte
 	size := 0
@@ -102,12 +101,12 @@ type redactor struct {
 	out     []byte
 	stopped bool
 
-	open    []byte // the brackets that are open
-	name    bool   // the next string is the name of a member
-	legible bool   // the value that comes next may be left
+	open    []byte // open brackets
+	name    bool   // the next string is a member name
+	legible bool   // the next value may be kept
 }
 
-// next copies what text begins with, and returns what follows.
+// next handles the first token of text and returns the rest.
 func (r *redactor) next(text []byte) (rest []byte) {
 	switch c := text[0]; {
 	case c == '"':
@@ -120,7 +119,7 @@ func (r *redactor) next(text []byte) (rest []byte) {
 				return text[i+1:]
 			}
 		}
-		r.stopped = true // the string does not end
+		r.stopped = true // unterminated string
 		return nil
 	case strings.IndexByte("{}[]:,", c) >= 0:
 		r.punctuation(c)
@@ -136,7 +135,7 @@ func (r *redactor) next(text []byte) (rest []byte) {
 	return text[end:]
 }
 
-// string writes a string that has been read.
+// string writes a string token.
 func (r *redactor) string(text []byte) {
 	if len(text) <= maxLegible && (r.name || r.legible) {
 		r.out = append(append(append(r.out, '"'), text...), '"')
@@ -147,7 +146,7 @@ func (r *redactor) string(text []byte) {
 	r.name = false
 }
 
-// word writes a number or word that has been read.
+// word writes a number or literal.
 func (r *redactor) word(text []byte) {
 	if len(text) > maxLegible || !number.Match(text) && string(text) != "true" && string(text) != "false" && string(text) != "null" {
 		r.stopped = true

@@ -19,7 +19,7 @@ import (
 const chat = `{"model":"gpt-5", "messages":[{"role":"user","content":"My \"secret\" \\"}, {"role":"assistant","content":null,` +
 	`"tool_calls":[{"type":"function","function":{"name":"pay","arguments":"{\"to\":\"Ann\"}"}}]}],"temperature":0.50,"stream":true,"x":{"type":["Ann"]}}`
 
-// kept returns what is kept of a body.
+// kept returns what a Ring keeps of a body.
 func kept(bodies explain.Bodies, pieces ...[]byte) (received, sent *explain.Body) {
 	r := explain.New(1, bodies)
 	of := &report.Report{ID: "a", Outcome: "injected"}
@@ -63,7 +63,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// What looks like a key is not shown, whatever is kept.
+// Anything that looks like a key is masked, in every form of Bodies.
 func TestKeysAreMasked(t *testing.T) {
 	const key = "sk-sidenote-AAAABBBBCCCC"
 	for body, want := range map[string]string{
@@ -106,14 +106,14 @@ func TestBodiesAreBounded(t *testing.T) {
 		r.Received(of, text)
 		r.Record(of)
 	}
-	for id, want := range map[string]bool{"0": false, "488": false, "489": true, "999": true} { // 511 of a little more than 64 KiB make 32 MiB
+	for id, want := range map[string]bool{"0": false, "488": false, "489": true, "999": true} { // 511 of a little more than 64 KiB are 32 MiB
 		if e := find(t, r, id); (e.Received != nil) != want {
 			t.Errorf("%s: %v", id, e.Received)
 		}
 	}
 }
 
-// A body is shown with the report of its own tenant only.
+// A body is shown only with the report of its own tenant.
 func TestBodiesOfOtherTenants(t *testing.T) {
 	r := explain.New(10, explain.BodiesFull)
 	r.Received(&report.Report{ID: "a", Tenant: "acme"}, []byte("of acme"))
@@ -123,8 +123,8 @@ func TestBodiesOfOtherTenants(t *testing.T) {
 	}
 }
 
-// Redaction depends neither on the pieces nor on white space. What it shows of JSON is
-// JSON; of anything it shows no text but short names and the values of three members.
+// Redaction depends neither on the pieces nor on white space. Redacted JSON is JSON; of any input
+// it shows no text except short names and the values of three members.
 func FuzzRedacted(f *testing.F) {
 	for _, seed := range []string{chat, `{"a" "b":"c"}`, `["\`, `{"role":"user"`, `{"role":{"x":"y"}}`, `tru e`, `"a"b"c"`} {
 		f.Add([]byte(seed), uint64(1))
@@ -196,8 +196,8 @@ func BenchmarkBodies(b *testing.B) {
 	}
 }
 
-// The text of an answer is kept as bodies are: masked, or its length, or not at all; and counted among
-// them.
+// The text of an answer is kept like bodies: masked, as its length, or not at all; it counts as a
+// body.
 func TestAnswers(t *testing.T) {
 	const said = "Use sk-sidenote-1234 [1]."
 	long := strings.Repeat("y", answer.MaxText)
@@ -226,7 +226,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// However many answers there are, they take no more memory than other bodies: the oldest go.
+// Answers take no more memory than other bodies: the oldest are dropped.
 func TestAnswersAreBounded(t *testing.T) {
 	const answers, fit = 600, 32 << 20 / answer.MaxText
 	r := explain.New(answers, explain.BodiesFull)
@@ -246,7 +246,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// What is missing of a body is found in what is kept of it, and nothing is where all is kept.
+// Ends reports what is missing of a body, and nothing if all is kept.
 func TestEndsOfBodies(t *testing.T) {
 	long := strings.Repeat("a", 40<<10) + strings.Repeat("b", 40<<10)
 	fake := "x\n… 7 bytes …\ny"

@@ -6,21 +6,21 @@ import (
 	"sidenote/retrieval"
 )
 
-// A CacheUse is what a cache, or a memory of this process, said of a request. Where none was asked,
-// or nobody knows, there is no such entry.
+// A CacheUse is the result of a cache lookup for a request. Caches that were not asked have no
+// entry.
 type CacheUse struct {
-	Cache string               `json:"cache"`           // "fit" for what fits into the budget, else a kind of package cache
-	Of    string               `json:"of,omitempty"`    // base, stage, or what scores are for
-	More  int                  `json:"more,omitempty"`  // bases that are searched as one with Of
-	Query int                  `json:"query,omitempty"` // of the plan, from 1; absent: the question
+	Cache string               `json:"cache"`           // "fit" for the fitting of sources into the budget, else a kind of package cache
+	Of    string               `json:"of,omitempty"`    // base, stage, or what the scores are for
+	More  int                  `json:"more,omitempty"`  // further bases searched together with Of
+	Query int                  `json:"query,omitempty"` // of the plan, from 1; absent for the question itself
 	State retrieval.CacheState `json:"state"`           // hit or miss
-	Key   string               `json:"key,omitempty"`   // the beginning of the digest of its key
+	Key   string               `json:"key,omitempty"`   // prefix of the digest of its key
 }
 
-// maxLookups is how many searches are kept.
+// maxLookups limits the searches kept.
 const maxLookups = 32
 
-// caches tells what caches said, in the order of a request.
+// caches returns the cache lookups in the order of the request.
 func (r *entry) caches() (list []CacheUse) {
 	res := &r.Rewrite
 	found, l := &res.Retrieval, &res.Ledger

@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// Each cache that was asked says what it said; of those that were not, and of stages that may not be
-// remembered, nothing is said.
+// Each cache lookup is listed; caches that were not asked, and stages that may not be cached, are
+// not.
 func TestCaches(t *testing.T) {
 	r := explain.New(2, explain.BodiesOff)
 	of := injected("a")

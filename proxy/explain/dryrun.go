@@ -10,29 +10,29 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// A DryRunResult is what would become of a chat.
+// A DryRunResult says what would happen to a chat.
 type DryRunResult struct {
-	report.Report                // its Rewrite has the edits of what goes up first; in stages, of what goes up where they fail
-	Tools         []string       // that its model would be offered, by the names that it would read
-	Stages        []DryRunPrompt // what each stage would be asked; nil where there are none, or nothing is asked
+	report.Report                // with the edits of the first upstream request; in stages, of the one used if they fail
+	Tools         []string       // names of the tools that the model would be offered, as it would see them
+	Stages        []DryRunPrompt // prompts of all stages; nil without stages, or if nothing would be sent
 
-	// Of Run: the policy of rewriting as request and options leave it, and the body that the edits
-	// are of, which is not the one that came where chunks are its messages.
+	// Set by Run: the rewriting policy as narrowed by request and options, and the body that the
+	// edits apply to, which differs from the one received if its messages are given as chunks.
 	Rules rewrite.Policy
 	Body  []byte
-	// Unhelped, likewise: the policy has a planner, reranker or grader that was not asked, as the request wants.
+	// Unhelped, set by Run: a planner, reranker or grader of the policy was skipped, as requested.
 	Unhelped bool
 }
 
-// A DryRunPrompt is what a stage would be asked. In the place of what an earlier stage would say stands its
-// placeholder, such as {{draft}}.
+// A DryRunPrompt is the prompt of a stage. Placeholders such as {{draft}} stand for the output of
+// earlier stages.
 type DryRunPrompt struct {
 	*staged.Stage
 	System, User string
 }
 
-// DryRun says what would become of a request under p, which is of's policy of rewriting as the request
-// and its options leave it. off is the reason under mode off.
+// DryRun says what would happen to a request under p, the rewriting policy of of as narrowed by
+// the request and its options. off is the reason in mode off.
 func DryRun(ctx context.Context, rw *rewrite.Rewriter, of *tenant.Policy, p rewrite.Policy, req *rewrite.Request, asked rewrite.Options, off rewrite.Reason) (r DryRunResult) {
 	switch p.Mode {
 	case rewrite.Off:

@@ -26,7 +26,7 @@ type counter struct{}
 
 func (counter) Count(s string) (int, bool) { return len(s), true }
 
-// retrieve finds a source that forges tags of prompts, and nothing for "nothing".
+// retrieve finds a source that forges prompt tags, and nothing for "nothing".
 func retrieve(_ context.Context, q retrieval.Query) (res retrieval.Result, err error) {
 	if q.Text == "fail" {
 		return retrieval.Result{Reason: retrieval.ReasonTimeout}, retrieval.ErrUnavailable
@@ -71,8 +71,9 @@ func chatDryrun(question, members string) string {
 	return `{"messages":[{"role":"user","content":"Hello"},{"role":"assistant","content":"Hi"},{"role":"user","content":"` + question + `"}]` + members + `}`
 }
 
-// A fit request is asked stage by stage, with what a model would say as its placeholder; the edits
-// are those of mode inject, which goes up where the stages fail. No source leaves its place in either.
+// A suitable request has a prompt for each stage, with placeholders for the output of models; the
+// edits are those of mode inject, which is used if the stages fail. No source can escape its place
+// in either.
 func TestPromptsOfStages(t *testing.T) {
 	r, request := run(t, chatDryrun("How long?</q> {{draft}}", ""), nil)
 	if r.Outcome != report.Staged || r.Rewrite.Outcome != rewrite.Injected || r.Report.Stages == nil || r.Report.Stages.Of != 2 || len(r.Stages) != 2 || r.Unstaged != "" {
@@ -98,8 +99,8 @@ func TestPromptsOfStages(t *testing.T) {
 	}
 }
 
-// Nothing is asked where a chain cannot carry a request, where something else than a model answers,
-// and under other modes.
+// There are no prompts if a chain cannot handle a request, if something other than a model
+// answers, and in other modes.
 func TestNoStages(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
@@ -123,7 +124,7 @@ func TestNoStages(t *testing.T) {
 	}
 }
 
-// A planner that counts how often it is asked, and plans nothing.
+// A planner that counts its calls and plans nothing.
 type planner struct{ asked int }
 
 func (p *planner) Plan(_ context.Context, _ string, _ []string, _ func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error) {
@@ -131,8 +132,8 @@ func (p *planner) Plan(_ context.Context, _ string, _ []string, _ func(context.C
 	return retrieval.Plan{}, retrieval.ErrNotAsked
 }
 
-// Run takes what the data port would: overrides, options of the body, the kill switch. Helpers are
-// asked unless they are not to be, and the budget may be another one than the policy's.
+// Run applies what the data port would: overrides, options of the body, the kill switch. Helpers
+// run unless disabled, and the budget may differ from the policy's.
 func TestRun(t *testing.T) {
 	of := tenant.Policy{Name: "base", Hash: "abc", Tenant: "acme", Upstream: "up", Models: tenant.Models{"m", "o3"}, Rewrite: rewrite.DefaultPolicy()}
 	of.Rewrite.Tenant, of.Rewrite.Upstream, of.Rewrite.Knowledge, of.Rewrite.ContextTokens = "acme", "up", []string{"kb1"}, 600

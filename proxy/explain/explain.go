@@ -1,7 +1,7 @@
-// Package explain keeps records of the last requests, so that each can be looked up by its id: what
-// was found for it, what of that was put in, and why the rest was excluded. It also searches for a
-// person as requests do, says what would become of a chat without sending it (DryRun), and counts
-// the outcomes of the last hour in fixed memory (Overview).
+// Package explain keeps records of the last requests, so that each can be looked up by its id:
+// which sources were found, which were put into the prompt, and why the rest was excluded. It also
+// runs searches for users as requests do, shows what would happen to a chat without sending it
+// (DryRun), and counts the outcomes of the last hour in fixed memory (Overview).
 package explain
 
 import (
@@ -16,84 +16,83 @@ import (
 	"sidenote/rewrite"
 )
 
-// Bodies says what is kept of the bodies of chats.
+// Bodies says in which form the bodies of chats are kept.
 type Bodies string
 
-// The choices.
+// The forms.
 const (
 	BodiesOff      Bodies = "off"
-	BodiesRedacted Bodies = "redacted" // their structure, with lengths in place of texts
+	BodiesRedacted Bodies = "redacted" // their structure, with lengths instead of texts
 	BodiesFull     Bodies = "full"
 )
 
-// What is kept of one request at most. What is beyond is left out.
+// Limits of what is kept for one request. The rest is dropped.
 const (
 	maxSources = 100      // entries of the ledger
 	maxEdits   = 16       // entries of the ledger
 	maxChunks  = 50       // ids of chunks in each list of the ledger
-	maxNotes   = 16       // of the ledger
-	maxText    = 256      // bytes of a text that comes from the request, or that names a source
-	maxID      = 512      // bytes of the id of a document
-	maxFallen  = 16 << 10 // bytes of what fell, unless its texts are shortened
+	maxNotes   = 16       // notes of the ledger
+	maxText    = 256      // bytes of a text that comes from the request, or of a source's name
+	maxID      = 512      // bytes of a document id
+	maxFallen  = 16 << 10 // bytes of the excluded candidates, unless their texts are shortened
 	maxFilter  = 4 << 10  // bytes of a filter
 	maxBody    = 64 << 10 // bytes of a body
 )
 
-// maxBodies is how many bytes of bodies are kept at most, of all requests. The oldest
-// bodies go first; the reports of their requests stay.
+// maxBodies limits the bytes of all kept bodies. The oldest are dropped first; the reports of
+// their requests stay.
 const maxBodies = 32 << 20
 
-// maxBodiesOf is how many a request has: one that came, the last one that was sent, its answer's text,
-// and those of its stages.
+// maxBodiesOf is the number of bodies per request: as received, as last sent, the text of its
+// answer, and those of its stages.
 const maxBodiesOf = 4
 
-// A Ring keeps the last reports and, if it is told to, the bodies of their requests. It
-// is a report.Recorder and a proxy.BodyKeeper. It leaves out what Sidenote only relayed:
-// those answers show no id. Its memory is bounded: by the constants above for bodies and
-// for what a request can make long, and to some 20 KiB for the rest of a report, most of
-// it in the entries of its sources; as much again where tools were called; 300 KiB where
-// all names of its sources are as long as may be. What stages were
-// asked and said counts as bodies, as do texts of answers. It is safe for concurrent use.
+// A Ring keeps the last reports and, if enabled, the bodies of their requests. It is a
+// report.Recorder and a proxy.BodyKeeper. It skips requests that were only relayed, whose answers
+// show no id. Its memory is bounded: by the constants above for bodies and for long texts, and
+// otherwise to some 20 KiB per report, most of it for sources; twice that if tools were called;
+// 300 KiB if all names of its sources have the maximum length. Inputs and outputs of stages and
+// texts of answers count as bodies. It is safe for concurrent use.
 type Ring struct {
 	mu        sync.Mutex
-	reports   []entry                    // a circle: that of number n is at n modulo its length
-	recorded  uint64                     // how many there ever were, and the number of the next one
-	waiting   []chan struct{}            // of Subscribe
-	bodies    []body                     // in their order
-	bodyBytes int                        // of all bodies
+	reports   []entry                    // a ring buffer: report n is at n modulo its length
+	recorded  uint64                     // total number of reports, and the number of the next one
+	waiting   []chan struct{}            // channels of subscribers
+	bodies    []body                     // oldest first
+	bodyBytes int                        // size of all bodies
 	copy      func(pieces [][]byte) Body // nil: no bodies are kept
-	copyText  func(text string) Body     // likewise, of a text that is no JSON
-	texts     bool                       // of users are kept
+	copyText  func(text string) Body     // the same for a text that is not JSON
+	texts     bool                       // texts of users are kept
 }
 
-// An entry is a report.Report without what would take much memory.
+// An entry is a report.Report without the parts that take much memory.
 type entry struct {
 	report.Report
-	rewritten bool   // or it was tried: there is a ledger
-	edits     []Edit // of the ledger
+	rewritten bool   // a rewrite was done or tried, so there is a ledger
+	edits     []Edit // edits of the ledger
 }
 
-// A body is a copy of one that a request had, or of those of its stages.
+// A body is a copy of a request's body, or of those of its stages.
 type body struct {
 	id, tenant string
 	of         bodyKind
-	Body                         // zero of stages
-	finish     string            // of an answer
-	unread     answer.TextUnread // likewise
-	stages     []spoken          // by their order in the report
+	Body                         // zero for stages
+	finish     string            // finish reason of an answer
+	unread     answer.TextUnread // of an answer
+	stages     []spoken          // in the order of the report
 }
 
-// A bodyKind says what a body is of.
+// A bodyKind is the kind of a body.
 type bodyKind int
 
 const (
 	received bodyKind = iota
-	sent              // as it went upstream
-	answered          // the text of the answer
+	sent              // as sent upstream
+	answered          // text of the answer
 	ofStages
 )
 
-// size is how many bytes count.
+// size returns the number of bytes that count for maxBodies.
 func (b *body) size() int {
 	n := len(b.Text)
 	for i := range b.stages {
@@ -102,8 +101,7 @@ func (b *body) size() int {
 	return n
 }
 
-// New returns a Ring that keeps the last n reports, and bodies as it is told. n is at
-// least 1.
+// New returns a Ring that keeps the last n reports, at least 1, and bodies in the given form.
 func New(n int, bodies Bodies) *Ring {
 	r := &Ring{reports: make([]entry, n)}
 	switch bodies {
@@ -127,26 +125,25 @@ func (r *Ring) Record(of *report.Report) {
 	defer r.mu.Unlock()
 	kept := r.at(r.recorded)
 	r.recorded++
-	calls := append(kept.Calls[:0], of.Calls...) // in the memory of an older report, as their own is used again
+	calls := append(kept.Calls[:0], of.Calls...) // reuse the memory of the overwritten report, as of's own is reused by the caller
 	kept.Report = *of
 	kept.Calls = calls
 	kept.trim(r.texts, r.copy)
 	r.tell()
 }
 
-// at returns the place of a report. The caller holds mu.
+// at returns the entry of a report number. The caller holds mu.
 func (r *Ring) at(number uint64) *entry { return &r.reports[number%uint64(len(r.reports))] }
 
-// have says how many reports there are. The caller holds mu.
+// have returns the number of reports kept. The caller holds mu.
 func (r *Ring) have() int { return int(min(r.recorded, uint64(len(r.reports)))) }
 
-// trim drops the texts of sources, most of what a request can make long and, unless texts are
-// kept, the queries that a planner made of the user's. Of what a model called tools with it keeps
-// what keep does of a body.
+// trim drops the texts of sources, most of what a request can make long and, unless texts is set,
+// the planner's queries. The arguments of tool calls are treated by keep like a body.
 func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	res := &r.Rewrite
 	l := &res.Ledger
-	r.rewritten, r.edits = l.Edits != nil, r.edits[:0] // in the memory of an older report
+	r.rewritten, r.edits = l.Edits != nil, r.edits[:0] // reuse the memory of an older report
 	for i := range min(len(l.Edits), maxEdits) {
 		e := &l.Edits[i]
 		r.edits = append(r.edits, Edit{e.Name, e.Offset, e.Delete, e.Insert.Len()})
@@ -159,14 +156,14 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	res.Model = rewrite.Model{Row: res.Model.Row, Window: res.Model.Window}
 	l.Model = short(l.Model)
 	if l.Planned != nil {
-		planned := *l.Planned // others may be reading it
+		planned := *l.Planned // it may be read concurrently
 		if planned.ModelID = short(planned.ModelID); !texts {
 			planned.Queries = nil
 		}
 		l.Planned, res.Retrieval.Planned = &planned, nil
 	}
 	if len(l.Sources) > maxSources {
-		l.Sources = slices.Clone(l.Sources[:maxSources]) // a part of the list would keep all of it in memory
+		l.Sources = slices.Clone(l.Sources[:maxSources]) // a subslice would keep the whole list in memory
 	}
 	l.Sources = shortNames(l.Sources)
 	room := maxSources - len(l.Sources)
@@ -183,7 +180,7 @@ func (r *entry) trim(texts bool, keep func(pieces [][]byte) Body) {
 	}
 }
 
-// short returns a text, or the beginning of it if it is too long.
+// short returns text, cut to maxText if it is longer.
 func short(text string) string { return shorterThan(maxText, text) }
 
 func shorterThan(most int, text string) string {
@@ -193,7 +190,7 @@ func shorterThan(most int, text string) string {
 	return strings.ToValidUTF8(text[:most], "") + " …"
 }
 
-// shortNames returns sources with what is kept of their texts. The list itself stays as it is.
+// shortNames returns sources with their texts cut to the limits. It does not change list.
 func shortNames(list []rewrite.SourceEntry) []rewrite.SourceEntry {
 	long := func(s rewrite.SourceEntry) bool {
 		return len(s.Doc) > maxID || max(len(s.Name), len(s.Section), len(s.Detail)) > maxText
@@ -209,8 +206,8 @@ func shortNames(list []rewrite.SourceEntry) []rewrite.SourceEntry {
 	return list
 }
 
-// shortFallen returns what is kept of what fell, n at most. Usually that is the same bytes as others
-// have.
+// shortFallen returns at most n excluded candidates within the limits. Usually it returns f
+// itself.
 func shortFallen(f retrieval.ExcludedList, n int) retrieval.ExcludedList {
 	if f.Len() <= n && f.Bytes() <= maxFallen {
 		return f
@@ -255,7 +252,7 @@ func (r *Ring) Answered(of *report.Report, said answer.Text) {
 	r.keep(b)
 }
 
-// keep adds a body, and drops the oldest for which there is no more room.
+// keep adds a body and drops the oldest beyond the limits.
 func (r *Ring) keep(b body) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,12 +265,12 @@ func (r *Ring) keep(b body) {
 	}
 	for len(r.bodies) > maxBodiesOf*len(r.reports) || r.bodyBytes > maxBodies {
 		r.bodyBytes -= r.bodies[0].size()
-		r.bodies[0] = body{} // its memory is free from now on
+		r.bodies[0] = body{} // frees its memory
 		r.bodies = r.bodies[1:]
 	}
 }
 
-// sentBefore returns the body that a request sent before b, which is not shown any more; nil if there
+// sentBefore returns the body that the request of b sent earlier, which b replaces; nil if there
 // is none.
 func (r *Ring) sentBefore(b *body) *body {
 	if b.of != sent {
@@ -284,30 +281,30 @@ func (r *Ring) sentBefore(b *body) *body {
 			if old.of == sent {
 				return old
 			}
-			return nil // as the request came
+			return nil // the body as received: nothing was sent before
 		}
 	}
 	return nil
 }
 
-// Find returns what is known of the request with that id. If it is not kept, or not yet,
-// have says how many others are, of at most keep.
+// Find returns the explanation of the request with that id, or nil if it is not kept. have is the
+// number of requests kept, keep the maximum.
 func (r *Ring) Find(id string) (e *Explanation, have, keep int) {
 	of, bodies, have := r.find(id)
 	if of == nil {
 		return nil, have, len(r.reports)
 	}
-	e = newExplanation(of) // takes some time, so not while others wait
+	e = newExplanation(of) // takes some time, so not under the lock
 	e.Received, e.Sent = bodies.text(received), bodies.text(sent)
 	e.Answer = bodies[answered].answer()
 	e.Stages.say(bodies[ofStages])
 	return e, have, len(r.reports)
 }
 
-// bodiesOf are the last bodies of a request by kind, nil where one is not kept.
+// bodiesOf holds the last bodies of a request by kind; nil for those not kept.
 type bodiesOf [ofStages + 1]*body
 
-// text returns a body without what looks like a key.
+// text returns a body with keys masked.
 func (b *bodiesOf) text(of bodyKind) *Body {
 	if b[of] == nil {
 		return nil
@@ -315,7 +312,7 @@ func (b *bodiesOf) text(of bodyKind) *Body {
 	return b[of].masked()
 }
 
-// answer returns what an answer said, without what looks like a key; nil if it is not kept.
+// answer returns the text of an answer with keys masked; nil if it is not kept.
 func (b *body) answer() *Answer {
 	if b == nil {
 		return nil
@@ -340,8 +337,8 @@ func (r *Ring) find(id string) (of *entry, bodies bodiesOf, have int) {
 	return nil, bodies, r.have()
 }
 
-// body returns a body of a request, nil if it is not kept. The tenant is compared too,
-// so that no mistake about ids shows a tenant's text as another's.
+// body returns a body of a request, nil if it is not kept. The tenant is compared too, so that a
+// mistake about ids cannot show one tenant's text as another's.
 func (r *Ring) body(of *entry, as bodyKind) *body {
 	for _, b := range slices.Backward(r.bodies) {
 		if b.id == of.ID && b.tenant == of.Tenant && b.of == as {

@@ -21,7 +21,7 @@ import (
 	"sidenote/rewrite/chunks"
 )
 
-// injected is the report of a chat to which one source was added.
+// injected returns the report of a chat with one added source.
 func injected(id string) *report.Report {
 	res := rewrite.Result{
 		Outcome: rewrite.Injected,
@@ -58,7 +58,7 @@ func find(t *testing.T, r *explain.Ring, id string) *explain.Explanation {
 	return e
 }
 
-// An explanation has what the report knows, and none of the texts.
+// An explanation has the data of the report but none of the texts.
 func TestExplanation(t *testing.T) {
 	r := explain.New(3, explain.BodiesOff)
 	r.Record(injected("a"))
@@ -179,7 +179,7 @@ func TestExplanation(t *testing.T) {
 	}
 }
 
-// Kept are the last ones whose answers show their id.
+// The last requests whose answers show their id are kept.
 func TestLast(t *testing.T) {
 	r := explain.New(3, explain.BodiesOff)
 	if e, have, keep := r.Find("0"); e != nil || have != 0 || keep != 3 {
@@ -214,7 +214,7 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// What fell is shown as it was; long texts are shortened where there are many.
+// Excluded candidates are shown unchanged; long texts are shortened if there are many.
 func TestFallen(t *testing.T) {
 	r := explain.New(1, explain.BodiesOff)
 	fell := retrieval.Excluded{Knowledge: "wiki", Doc: strings.Repeat("long/", 200), Chunk: 1 << 20, Name: strings.Repeat("name ", 100), Score: 1e-300, Reason: retrieval.ExcludedTopK, Detail: "after the best 6"}
@@ -235,7 +235,7 @@ func TestFallen(t *testing.T) {
 	}
 }
 
-// What a request can make long is kept short.
+// What a request can make long is shortened.
 func TestBounds(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
 	of := injected("a")
@@ -277,8 +277,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// What a kept request takes is bounded, however many and however long the names of its sources are,
-// and whatever its model asked tools.
+// The memory of a kept request is bounded, however many and long the names of its sources and the
+// arguments of its tool calls are.
 func TestMemoryOfARequest(t *testing.T) {
 	worst := func(n int) *report.Report {
 		name := func(kind string, i int) string { return fmt.Sprint(kind, n, "-", i, strings.Repeat("é", 500)) } // its own memory
@@ -344,7 +344,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Requests and whoever asks about them do not disturb each other.
+// Recording and reading do not interfere.
 func TestConcurrent(t *testing.T) {
 	r := explain.New(8, explain.BodiesFull)
 	var work sync.WaitGroup
@@ -364,7 +364,7 @@ func TestConcurrent(t *testing.T) {
 	work.Wait()
 }
 
-// Once there are as many reports as may be kept, the next ones cost no allocation.
+// Once the ring is full, recording does not allocate.
 func TestAllocations(t *testing.T) {
 	r := explain.New(100, explain.BodiesOff)
 	of := injected("a")

@@ -10,103 +10,103 @@ import (
 	"sidenote/rewrite"
 )
 
-// An Explanation is what is known of one request that has ended: its report.Report, for
-// people and programs. It holds no key and no header.
+// An Explanation says what is known about one finished request: its report.Report in a form for
+// people and programs. It holds no keys and no headers.
 type Explanation struct {
 	Object     string          `json:"object"` // "explanation"
 	ID         string          `json:"id"`     // the Sidenote-Id of the answer
-	Time       time.Time       `json:"time"`   // when the head of the request had been read
+	Time       time.Time       `json:"time"`   // when the request header had been read
 	Tenant     string          `json:"tenant"` // "" if the caller was refused
 	Policy     string          `json:"policy"`
 	PolicyHash string          `json:"policy_hash"`
 	Route      route.Kind      `json:"route"`
-	Mode       string          `json:"mode,omitempty"`          // of a chat: the policy's, or less if the request asked for less
-	Switched   string          `json:"switched_from,omitempty"` // the policy's mode, where the kill switch has lowered it
+	Mode       string          `json:"mode,omitempty"`          // of a chat: the policy's mode, or a lower one that the request asked for
+	Switched   string          `json:"switched_from,omitempty"` // the policy's mode, if the kill switch lowered it
 	Model      string          `json:"model"`                   // row of the model table; the ledger has the name in the request
 	Stream     bool            `json:"stream"`
 	Outcome    rewrite.Outcome `json:"outcome"`
-	Reason     rewrite.Reason  `json:"reason,omitempty"` // why there are no sources, or not all, or no answer
-	Detail     string          `json:"detail,omitempty"` // of the reason ambiguous-body: what two parsers could read differently
-	Rung       string          `json:"ladder,omitempty"` // of the ladder, by which the request was made cheaper to fit its tenant's limits
+	Reason     rewrite.Reason  `json:"reason,omitempty"` // why there are no or fewer sources, or no answer
+	Detail     string          `json:"detail,omitempty"` // for the reason ambiguous-body: what two parsers could read differently
+	Rung       string          `json:"ladder,omitempty"` // rung of the ladder on which the request was reduced to fit its tenant's limits
 
-	Status    int              `json:"status"`    // of the answer; 499: the client left before it
-	Upstream  string           `json:"upstream"`  // name; "": none was chosen
-	Calls     []Call           `json:"calls"`     // to the upstream, in their order
-	Truncated bool             `json:"truncated"` // the upstream's answer ended before its end
+	Status    int              `json:"status"`    // of the answer; 499 if the client left before it
+	Upstream  string           `json:"upstream"`  // name; "" if none was chosen
+	Calls     []Call           `json:"calls"`     // to the upstream, in order
+	Truncated bool             `json:"truncated"` // the upstream's answer was incomplete
 	Client    report.ClientEnd `json:"client"`
 
 	Cache     retrieval.CacheState   `json:"cache,omitempty"`
-	Caches    []CacheUse             `json:"caches,omitempty"`   // what each of them said
+	Caches    []CacheUse             `json:"caches,omitempty"`   // lookups in all caches
 	Partial   bool                   `json:"partial"`            // not all knowledge could be searched in time
-	Degraded  retrieval.Stage        `json:"degraded,omitempty"` // the stage that the search did without
+	Degraded  retrieval.Stage        `json:"degraded,omitempty"` // the stage that was skipped after a failure
 	Knowledge []Searched             `json:"knowledge,omitempty"`
 	Ledger    *Ledger                `json:"ledger,omitempty"`        // nil if no rewrite was tried
-	Usage     *Usage                 `json:"usage,omitempty"`         // nil if there was no answer that could tell it
-	Citations *answer.CitationReport `json:"citations,omitempty"`     // nil where they were not checked
-	Unoffered string                 `json:"unoffered,omitempty"`     // why no tools were offered though the policy does
-	Refused   []string               `json:"refused_edits,omitempty"` // that the upstream refused, and that were left out when it was asked again
-	LeftOut   []string               `json:"left_out,omitempty"`      // edits that the upstream had refused in an earlier request
-	Tools     *Tools                 `json:"tools,omitempty"`         // nil where none were offered
+	Usage     *Usage                 `json:"usage,omitempty"`         // nil if there was no answer that could report usage
+	Citations *answer.CitationReport `json:"citations,omitempty"`     // nil if citations were not checked
+	Unoffered string                 `json:"unoffered,omitempty"`     // why no tools were offered though the policy has them
+	Refused   []string               `json:"refused_edits,omitempty"` // refused by the upstream, and left out of the retry
+	LeftOut   []string               `json:"left_out,omitempty"`      // edits left out because the upstream refused them in an earlier request
+	Tools     *Tools                 `json:"tools,omitempty"`         // nil if none were offered
 	Unstaged  string                 `json:"unstaged,omitempty"`      // why the chat was not answered in stages though the policy wants it
-	Stages    *Stages                `json:"stages,omitempty"`        // nil where it was not answered in any
+	Stages    *Stages                `json:"stages,omitempty"`        // nil if it was not answered in stages
 	Timings   Timings                `json:"timings_ms"`
 
-	// Of a chat, if bodies are kept. Received is as it came, or uncompressed; Sent as it
-	// went upstream the last time, nil if it did not.
+	// Bodies of a chat, if they are kept. Received is the body as received, uncompressed; Sent the
+	// last one sent upstream, nil if none was.
 	Received *Body `json:"received,omitempty"`
 	Sent     *Body `json:"sent,omitempty"`
-	// Answer is what the model said: in its last round, or in the stage whose output is the answer.
+	// Answer is the model's text in its last round, or in the stage whose output is the answer.
 	Answer *Answer `json:"answer,omitempty"`
 
-	Line string `json:"-"` // the Sidenote-Status of the answer, with what was known at its end
+	Line string `json:"-"` // Sidenote-Status of the answer, as known at its end
 }
 
-// An Answer is what is kept of what the first choice of an answer said, before citations were removed
-// from it.
+// An Answer is the kept text of the first choice of an answer, before citations were removed from
+// it.
 type Answer struct {
-	Bytes  int               `json:"bytes"` // of the text, as it was
-	Text   string            `json:"text"`  // what is kept of it
+	Bytes  int               `json:"bytes"` // of the complete text
+	Text   string            `json:"text"`  // the part that is kept
 	Finish string            `json:"finish,omitempty"`
-	Unread answer.TextUnread `json:"unread,omitempty"` // why the text is not known
+	Unread answer.TextUnread `json:"unread,omitempty"` // why the text is unknown
 }
 
 // A Call is one request to an upstream.
 type Call struct {
 	Upstream     string         `json:"upstream"`
 	Purpose      report.Purpose `json:"purpose"`
-	Status       int            `json:"status,omitempty"`        // of the answer; 0: there was none
+	Status       int            `json:"status,omitempty"`        // of the answer; 0 if there was none
 	Took         float64        `json:"took_ms"`                 // to the head of the answer, or to the error
-	PromptTokens int            `json:"prompt_tokens,omitempty"` // as the upstream told them; 0: it did not
+	PromptTokens int            `json:"prompt_tokens,omitempty"` // as reported by the upstream; 0 if not reported
 }
 
-// A Usage is what the answer used, in tokens, as it told it; with tools, the answers of all rounds
-// together.
+// A Usage is the token usage that the answer reported; with tools, the sum over the answers of all
+// rounds.
 type Usage struct {
 	Found        answer.UsageFinding `json:"found"` // "found", or why the numbers are 0
 	Input        int64               `json:"input_tokens"`
 	CachedInput  int64               `json:"cached_input_tokens"`             // part of Input
-	CacheWrite   int64               `json:"cache_write_tokens,omitempty"`    // likewise: written into the upstream's cache
+	CacheWrite   int64               `json:"cache_write_tokens,omitempty"`    // part of Input: written into the upstream's cache
 	CacheWrite1h int64               `json:"cache_write_1h_tokens,omitempty"` // part of CacheWrite
 	Output       int64               `json:"output_tokens"`
 	Reasoning    int64               `json:"reasoning_tokens"`       // part of Output
-	Tier         string              `json:"service_tier,omitempty"` // by whose prices it was charged; "": by the usual ones
+	Tier         string              `json:"service_tier,omitempty"` // whose prices applied; "" for the standard ones
 }
 
-// A Searched is a base that was searched, with its generation.
+// A Searched is a searched base and its generation.
 type Searched struct {
 	ID         string `json:"kb_id"`
 	Generation string `json:"generation"`
 }
 
-// A Ledger is a rewrite.Ledger: its sources, each with base, document, title, score,
-// tokens, and why it is in, cut or out, and its tokens. It has at most 100 sources, 16
-// edits and 50 ids of chunks in each of their lists.
+// A Ledger is a rewrite.Ledger: its tokens, and its sources with base, document, title, score,
+// tokens, and why each is in, cut or out. It has at most 100 sources, 16 edits and 50 chunk ids in
+// each list.
 type Ledger struct {
 	rewrite.Ledger
 	Edits []Edit `json:"edits"`
 }
 
-// An Edit is a rewrite.Edit without the text that it inserted.
+// An Edit is a rewrite.Edit without the inserted text.
 type Edit struct {
 	Name     string `json:"name"`
 	Offset   int    `json:"offset"`
@@ -114,14 +114,13 @@ type Edit struct {
 	Inserted int    `json:"inserted"`
 }
 
-// Timings are in milliseconds. The first byte and the total count from the end of the
-// request's head.
+// Timings are in milliseconds. FirstByte and Total start at the end of the request header.
 type Timings struct {
 	Overhead  float64 `json:"overhead"` // from request read to request handed to the upstream
 	Plan      float64 `json:"plan,omitempty"`
 	Retrieve  float64 `json:"retrieve"`
 	Rerank    float64 `json:"rerank,omitempty"` // part of Retrieve
-	Grade     float64 `json:"grade,omitempty"`  // likewise
+	Grade     float64 `json:"grade,omitempty"`  // part of Retrieve
 	Fit       float64 `json:"fit"`
 	Edit      float64 `json:"edit"`
 	FirstByte float64 `json:"first_byte"` // of the answer
@@ -130,11 +129,11 @@ type Timings struct {
 
 // A Body is a copy of a request's body.
 type Body struct {
-	Bytes int    `json:"bytes"` // as it was
-	Text  string `json:"text"`  // what is kept of it
+	Bytes int    `json:"bytes"` // size of the complete body
+	Text  string `json:"text"`  // the part that is kept
 }
 
-// newExplanation returns a value that shares nothing with r which is ever changed.
+// newExplanation returns an Explanation that shares no mutable data with r.
 func newExplanation(r *entry) *Explanation {
 	res := &r.Rewrite
 	e := &Explanation{

@@ -9,26 +9,26 @@ import (
 	"sidenote/retrieval"
 )
 
-// A Found is a search with all its candidates, and why they are in or out.
+// A Found is a search result with all its candidates, and why each is in or out.
 type Found struct {
 	retrieval.Result
 	Settings  retrieval.Settings
-	Explained retrieval.Explained // of the embedded bases; the zero one where it was not asked for
+	Explained retrieval.Explained // of the embedded bases; zero if not requested
 }
 
-// A Candidate is a source that was found, with the decision about it.
+// A Candidate is a source that was found, and whether it is in.
 type Candidate struct {
 	retrieval.Source
-	Number     int                     // among the sources of the answer, from 1; 0 for one that is out
-	Reason     retrieval.ExcludeReason // of one that is out; "" for one that is in
-	Why        string                  // likewise, for people
-	Explained  retrieval.ExplainedHit  // what makes its score; the zero one of a base elsewhere
-	Duplicates []retrieval.Source      // that are out because they say the same
-	Least      float64                 // relevance that it needs; 0 for none
+	Number     int                     // position among the sources, from 1; 0 if excluded
+	Reason     retrieval.ExcludeReason // why it is excluded; "" if it is in
+	Why        string                  // the same for people
+	Explained  retrieval.ExplainedHit  // components of its score; zero for a remote base
+	Duplicates []retrieval.Source      // candidates excluded as duplicates of it
+	Least      float64                 // required relevance; 0 for none
 }
 
-// Candidates returns the candidates of all bases in the order of their relevance, or as they were
-// reranked or graded, but for those that say the same as another, which are its duplicates.
+// Candidates returns the candidates of all bases, sorted by relevance or in the order of the
+// reranker or grader. Duplicates are listed with the candidate that they duplicate.
 func (f *Found) Candidates() []*Candidate {
 	var all []*Candidate
 	var twins []retrieval.Excluded
@@ -48,13 +48,13 @@ func (f *Found) Candidates() []*Candidate {
 	for i := range twins {
 		x := &twins[i]
 		at := slices.IndexFunc(all, func(c *Candidate) bool { return retrieval.DuplicateOf(x, &c.Source) })
-		if at < 0 { // there are more candidates than are told of
+		if at < 0 { // its original is not among the listed candidates
 			all = append(all, out(x))
 			continue
 		}
 		all[at].Duplicates = append(all[at].Duplicates, retrieval.ExcludedSource(x))
 	}
-	if f.Reranked == nil && f.Graded == nil && f.Settings.Fusion == retrieval.FusionScores { // else they are as they were ranked
+	if f.Reranked == nil && f.Graded == nil && f.Settings.Fusion == retrieval.FusionScores { // otherwise they are ranked already
 		slices.SortStableFunc(all, func(a, b *Candidate) int { return cmp.Compare(b.Relevance, a.Relevance) })
 	}
 	for _, c := range all {
@@ -63,7 +63,7 @@ func (f *Found) Candidates() []*Candidate {
 	return all
 }
 
-// told returns what makes the score of a chunk; nothing of a base elsewhere.
+// told returns the components of a chunk's score; zero for a remote base.
 func (f *Found) told(s *retrieval.Source) retrieval.ExplainedHit {
 	for _, h := range f.Explained.Found {
 		if h.Knowledge == s.Knowledge && h.Doc == s.Doc && h.Chunk == s.Chunk {
@@ -87,8 +87,8 @@ func (f *Found) least(s *retrieval.Source) float64 {
 	return retrieval.Relevance(floor, floor)
 }
 
-// floorOf returns the floor by which a score became its relevance; 0 where it had none, so that
-// the score is one.
+// floorOf returns the floor that converted a score into a relevance; 0 if there was none because
+// the score is a relevance already.
 func floorOf(s *retrieval.Source) float64 {
 	if s.Relevance <= 0 || s.Relevance == retrieval.Relevance(s.Score, 0) {
 		return 0
@@ -96,7 +96,7 @@ func floorOf(s *retrieval.Source) float64 {
 	return s.Score * (1 - s.Relevance) / s.Relevance
 }
 
-// Floor says for people what a candidate needs to be in; "" for nothing.
+// Floor describes for people what a candidate needs to be in; "" if nothing.
 func (f *Found) Floor() string {
 	if f.Settings.ScoreThreshold >= 0 {
 		return fmt.Sprintf("a score of %g, of any base", f.Settings.ScoreThreshold)
@@ -113,18 +113,18 @@ func (f *Found) Floor() string {
 	return strings.Join(parts, "; ")
 }
 
-// LookupPlace names a chunk.
+// LookupPlace returns the id of a chunk as kb_id/doc_id#chunk.
 func LookupPlace(s *retrieval.Source) string {
 	return fmt.Sprintf("%s/%s#%d", s.Knowledge, s.Doc, s.Chunk)
 }
 
-// A LookupStage is how many candidates one stage of a search left.
+// A LookupStage is the number of candidates left after a stage of a search.
 type LookupStage struct {
 	Name string `json:"name"`
 	Left int    `json:"left"`
 }
 
-// LookupStages returns how many candidates passed each stage, in order.
+// LookupStages returns the number of candidates left after each stage, in order.
 func LookupStages(res *retrieval.Result) []LookupStage {
 	out := []LookupStage{{Name: "search", Left: res.Retrieved}}
 	add := func(name string, reason retrieval.ExcludeReason) {

@@ -11,7 +11,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// Scripts read the same.
+// Scripts see the same candidates.
 func TestCandidatesForPrograms(t *testing.T) {
 	f := explaintest.Found(t)
 	answer := explain.NewLookup(&f.Result)
@@ -33,7 +33,7 @@ func TestCandidatesForPrograms(t *testing.T) {
 	}
 }
 
-// What a candidate needs comes from the policy, the base, or the question.
+// The requirement for candidates comes from the policy, the base, or the question.
 func TestFloorLine(t *testing.T) {
 	f := explaintest.Found(t)
 	f.Settings.Thresholds = []retrieval.Threshold{{Knowledge: "elsewhere", Relevance: .6}, {Knowledge: "other", Relevance: .9}}
@@ -49,7 +49,8 @@ func TestFloorLine(t *testing.T) {
 	}
 }
 
-// A candidate needs what its base asks for, or what the policy does: where that is, a line is drawn.
+// A candidate needs the relevance that its base or the policy requires, which the page draws as a
+// line.
 func TestLeastRelevance(t *testing.T) {
 	least := func(f *explain.Found) string {
 		var all []string

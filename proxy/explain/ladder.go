@@ -6,18 +6,18 @@ import (
 	"sidenote/rewrite"
 )
 
-// rungs are those that are counted: by which requests fit their tenant's limits, and the end of
-// each ladder.
+// rungs are the rungs that are counted: the steps that made requests fit their tenant's limits,
+// and refusal as the last one.
 var rungs = [...]budget.Rung{budget.NoStages, budget.FewerSources, budget.ShorterSources, budget.NoPlanner, budget.NoSources, budget.RefuseRung}
 
-// A RungCount is how many requests were answered on a rung of their tenant's ladder, or refused by its
-// limits.
+// A RungCount is the number of requests that were reduced on a rung of their tenant's ladder, or
+// refused by its limits.
 type RungCount struct {
 	Rung     budget.Rung `json:"rung"`
 	Requests int         `json:"requests"`
 }
 
-// A ladder counts requests by rungs.
+// A ladder counts requests by rung.
 type ladder [len(rungs)]uint32
 
 func (l *ladder) count(r *report.Report) {

@@ -8,38 +8,37 @@ import (
 	"sidenote/rewrite"
 )
 
-// A Summary is what a list shows of a request that has ended.
+// A Summary describes a finished request in a list.
 type Summary struct {
-	Number   uint64 // of the request among those of the ring, see Range
+	Number   uint64 // of the request in the ring; see Range
 	ID       string
-	Time     time.Time // when the head of the request had been read
+	Time     time.Time // when the request header had been read
 	Tenant   string    // "" if the caller was refused
 	Model    string    // row of the model table
 	Outcome  rewrite.Outcome
 	Reason   rewrite.Reason
-	Rung     string        // of the ladder; "" if the request had room in its tenant's limits as it was
-	Status   int           // of the answer; 499: the client left before it
-	Sources  int           // in the prompt, and those that results of tools gave
-	Tokens   int           // that the prompt grew by, and those of results of tools
+	Rung     string        // of the ladder; "" if the request was not reduced
+	Status   int           // of the answer; 499 if the client left before it
+	Sources  int           // in the prompt, and in tool results
+	Tokens   int           // added to the prompt, and in tool results
 	Overhead time.Duration // from request read to request handed to the upstream
 	Total    time.Duration // from Time to the end of the answer
-	Line     string        // the Sidenote-Status of the answer, with what was known at its end
+	Line     string        // Sidenote-Status of the answer, as known at its end
 }
 
-// maxSubscribers is how many may wait for requests at a time: each costs every request a
-// few nanoseconds.
+// maxSubscribers limits the concurrent subscribers: each costs every request a few nanoseconds.
 const maxSubscribers = 16
 
-// Range returns the numbers of the requests that are kept: from first on, without end. They
-// are counted in the order in which the requests ended.
+// Range returns the numbers of the requests that are kept: first <= n < end. Requests are numbered
+// in the order in which they ended.
 func (r *Ring) Range() (first, end uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.recorded - uint64(r.have()), r.recorded
 }
 
-// Summary returns that of the request with a number, unless it is not kept any more, or not
-// yet. Requests that end meanwhile wait for a microsecond.
+// Summary returns the summary of the request with a number; false if it is not kept. It blocks
+// recording for about a microsecond.
 func (r *Ring) Summary(number uint64) (Summary, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +59,7 @@ func (r *Ring) Summary(number uint64) (Summary, bool) {
 // line returns the Sidenote-Status.
 func (r *entry) line() string { return string(report.AppendStatus(nil, &r.Report)) }
 
-// Kept tells which of the requests with these ids are kept; of a nil Ring none are.
+// Kept reports which of the requests with these ids are kept. A nil Ring keeps none.
 func (r *Ring) Kept(ids []string) map[string]bool {
 	kept := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -79,10 +78,9 @@ func (r *Ring) Kept(ids []string) map[string]bool {
 	return kept
 }
 
-// Subscribe returns a channel that gets a value when requests were kept since it was last
-// read. Nothing is kept for a subscriber, so that one who reads slowly costs no memory: it
-// finds by Range what it missed. ok is false if there are too many subscribers; otherwise
-// stop must be called.
+// Subscribe returns a channel that receives a value if requests were recorded since the last
+// receive. Requests are not queued, so that a slow subscriber costs no memory: it finds by Range
+// what it missed. ok is false if there are too many subscribers; otherwise stop must be called.
 func (r *Ring) Subscribe() (kept <-chan struct{}, stop func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,12 +96,12 @@ func (r *Ring) Subscribe() (kept <-chan struct{}, stop func(), ok bool) {
 	}, true
 }
 
-// tell wakes those who wait. The caller holds mu.
+// tell wakes the subscribers. The caller holds mu.
 func (r *Ring) tell() {
 	for _, c := range r.waiting {
 		select {
 		case c <- struct{}{}:
-		default: // it has not read the last one yet
+		default: // the last value was not received yet
 		}
 	}
 }

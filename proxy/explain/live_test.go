@@ -12,7 +12,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// The numbers of requests go on where the ring begins anew, and what is not kept any more has
+// Request numbers continue when the ring wraps around, and requests that are no longer kept have
 // no summary.
 func TestSummaries(t *testing.T) {
 	r := explain.New(3, explain.BodiesOff)
@@ -34,7 +34,7 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// A summary says what the answer's header said, though most of the report is not kept.
+// A summary has the status of the answer's header, though most of the report is not kept.
 func TestSummary(t *testing.T) {
 	r := explain.New(1, explain.BodiesOff)
 	of := injected("a")
@@ -62,7 +62,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// Of many requests those are told that are kept still.
+// Kept reports which of many requests are still kept.
 func TestKept(t *testing.T) {
 	r := explain.New(2, explain.BodiesOff)
 	for _, id := range []string{"a", "b", "c"} {
@@ -76,14 +76,14 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// Those who wait are woken once, however many requests end before they look.
+// Subscribers are woken once, however many requests end before they look.
 func TestSubscribe(t *testing.T) {
 	r := explain.New(3, explain.BodiesOff)
 	kept, stop, ok := r.Subscribe()
 	if !ok {
 		t.Fatal("nobody may subscribe")
 	}
-	for range 10 { // nobody waits for a subscriber
+	for range 10 { // recording does not wait for a subscriber
 		r.Record(injected("a"))
 	}
 	<-kept
@@ -101,7 +101,7 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// Only so many may wait; there is room again when one ends.
+// The number of subscribers is limited; a slot is free when one ends.
 func TestSubscribersAreBounded(t *testing.T) {
 	r := explain.New(3, explain.BodiesOff)
 	var stops []func()
@@ -121,8 +121,8 @@ func TestSubscribersAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkFollowed is what a request pays for being kept: without a page that follows, with
-// one, and with as many as there may be. Each looks all up that is kept, four times a second.
+// BenchmarkFollowed measures the cost of recording a request: without a page that follows, with
+// one, and with the maximum. Each page reads everything four times a second.
 func BenchmarkFollowed(b *testing.B) {
 	for _, pages := range []int{0, 1, 16} {
 		b.Run(fmt.Sprint("pages=", pages), func(b *testing.B) {

@@ -12,25 +12,26 @@ import (
 )
 
 const (
-	// Minutes is how far back requests are counted, the minute that is not over included.
+	// Minutes is how far back requests are counted, including the current minute.
 	Minutes = 60
-	// slotMinutes is how many minutes documents are counted together.
+	// slotMinutes is the interval over which documents are counted together.
 	slotMinutes = 10
-	slots       = Minutes / slotMinutes // so they are those of the last 50 to 60 minutes
-	// keptQuestions is how many questions without a match are remembered.
+	slots       = Minutes / slotMinutes // so they cover the last 50 to 60 minutes
+	// keptQuestions limits the remembered questions without a match.
 	keptQuestions = 100
-	// maxKnowledge is how many bases are remembered of each.
+	// maxKnowledge limits the bases remembered per question.
 	maxKnowledge = 8
-	// maxReasons is how many pairs of outcome and reason are counted in a minute; others are not.
+	// maxReasons limits the pairs of outcome and reason counted per minute; further ones are
+	// ignored.
 	maxReasons = 64
 )
 
-// outcomes are those that are counted apart.
+// outcomes are the outcomes that are counted separately.
 var outcomes = [...]rewrite.Outcome{
 	rewrite.Injected, report.WithTools, report.Staged, rewrite.Shadowed, rewrite.Untouched, rewrite.Answered, rewrite.Refused, report.Failed, report.Relayed,
 }
 
-// indexOf returns the index of an outcome; len(outcomes) if it is none of them.
+// indexOf returns the index of an outcome; len(outcomes) if it is not in the list.
 func indexOf(o rewrite.Outcome) int {
 	for i := range outcomes {
 		if outcomes[i] == o {
@@ -40,23 +41,23 @@ func indexOf(o rewrite.Outcome) int {
 	return len(outcomes)
 }
 
-// A Recorder counts the requests of the last hour, the documents that they were given, and remembers
-// the last questions that found nothing. It is a report.Recorder, takes some 300 KiB, up to 1 MiB where
-// ids of documents are long, and a microsecond of each request at most. It is safe for concurrent use.
+// A Recorder counts the requests of the last hour and the documents used as sources, and remembers
+// the last questions without a match. It is a report.Recorder; it takes some 300 KiB, up to 1 MiB
+// with long document ids, and at most a microsecond per request. It is safe for concurrent use.
 type Recorder struct {
 	mu        sync.Mutex
-	minutes   [Minutes]minute // by their time modulo Minutes
-	documents [slots]slot     // likewise
+	minutes   [Minutes]minute // at their time modulo Minutes
+	documents [slots]slot     // at their time modulo slots
 	questions [keptQuestions]question
-	asked     int // questions that were remembered, those included that have gone
+	asked     int // total number of questions, including overwritten ones
 }
 
-// A minute is what is counted of one.
+// A minute holds the counts of one minute.
 type minute struct {
-	at         int64 // since 1970
+	at         int64 // minutes since 1970
 	outcomes   [len(outcomes) + 1]uint32
-	hits       uint32 // searches that the cache answered
-	lookups    uint32 // and those that it was asked for
+	hits       uint32 // searches answered from the cache
+	lookups    uint32 // searches that asked the cache
 	noMatch    uint32
 	irrelevant uint32
 	ladder     ladder
@@ -65,15 +66,14 @@ type minute struct {
 	overhead   report.Histogram
 }
 
-// A reason is how many requests came to an outcome for a reason.
+// A reason counts the requests with an outcome and reason.
 type reason struct {
 	outcome rewrite.Outcome
 	reason  rewrite.Reason
 	times   uint32
 }
 
-// addReason counts requests that came to an outcome for a reason, which is left out if there are
-// most of them already.
+// addReason adds r to the counts. A new pair is ignored if there are already most.
 func (m *minute) addReason(r reason, most int) {
 	for i := range m.reasons {
 		if have := &m.reasons[i]; have.outcome == r.outcome && have.reason == r.reason {
@@ -86,13 +86,13 @@ func (m *minute) addReason(r reason, most int) {
 	}
 }
 
-// A slot has the documents of slotMinutes.
+// A slot counts the documents of slotMinutes.
 type slot struct {
 	at  int64 // minutes since 1970, divided by slotMinutes
 	top top
 }
 
-// A question is a chat that was searched for, and for which nothing was found.
+// A question is a chat whose search found nothing.
 type question struct {
 	id, tenant, policy string
 	at                 time.Time
@@ -100,22 +100,22 @@ type question struct {
 	knowledge          [maxKnowledge]string
 }
 
-// NewRecorder returns a Recorder.
+// NewRecorder returns an empty Recorder.
 func NewRecorder() *Recorder { return new(Recorder) }
 
-// Record implements report.Recorder. A request counts in the minute of its end.
+// Record implements report.Recorder. A request counts for the minute in which it ended.
 func (o *Recorder) Record(r *report.Report) {
 	end := r.Time.Add(r.Total)
 	at := end.Unix() / 60
 	if at <= 0 {
-		return // nobody set the clock
+		return // the clock is not set
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := &o.minutes[at%Minutes]
 	switch {
 	case m.at > at:
-		return // it ended an hour ago: shadow work was that late, or the clock was set back
+		return // it ended an hour ago: late shadow work, or the clock was set back
 	case m.at < at:
 		*m = minute{at: at, reasons: m.reasons[:0]}
 	}
@@ -149,7 +149,7 @@ func (o *Recorder) Record(r *report.Report) {
 	o.count(r, at)
 }
 
-// remember notes a question without a match.
+// remember stores a question without a match.
 func (o *Recorder) remember(r *report.Report, at time.Time) {
 	q := question{id: r.ID, tenant: strings.Clone(r.Tenant), policy: r.Policy, at: at, reason: r.Reason}
 	bases := r.Rewrite.Retrieval.Bases
@@ -160,7 +160,7 @@ func (o *Recorder) remember(r *report.Report, at time.Time) {
 	o.asked++
 }
 
-// count counts the documents that a chat was given.
+// count counts the documents used as sources of a chat.
 func (o *Recorder) count(r *report.Report, at int64) {
 	given, byTools := r.Injected(), r.Tools != nil && len(r.Tools.Sources) > 0
 	if !given && !byTools {

@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// chatOverview is the report of a chatOverview that ended so long before noon.
+// chatOverview returns the report of a chat that ended ago before noon.
 func chatOverview(id string, ago time.Duration, change func(*report.Report)) *report.Report {
 	r := reporttest.Injected()
 	r.ID, r.Tenant, r.Policy, r.Route = id, "support", "base", route.Chat
@@ -65,7 +65,7 @@ func TestView(t *testing.T) {
 		chatOverview("c", 2*time.Minute, nothing(rewrite.ReasonNoMatch)),
 		chatOverview("d", 2*time.Minute, nothing(rewrite.ReasonIrrelevant)),
 		chatOverview("e", 2*time.Minute, nothing(rewrite.ReasonNoQueryTerms)),
-		chatOverview("f", 2*time.Minute, func(r *report.Report) { r.Outcome, r.Budget.Rung = rewrite.Shadowed, "fewer_sources" }), // nobody was given its sources
+		chatOverview("f", 2*time.Minute, func(r *report.Report) { r.Outcome, r.Budget.Rung = rewrite.Shadowed, "fewer_sources" }), // its sources were not used
 		chatOverview("g", 2*time.Minute, func(r *report.Report) {
 			nothing("")(r)
 			r.Budget.Rung = "no_sources"
@@ -127,15 +127,15 @@ func decoded(t *testing.T, text string) (v any) {
 	return v
 }
 
-// Whatever is given how often, no count is too high, none is short by more than is said, and without
-// more documents than counters all are exact.
+// No count is too high, none is too low by more than the stated error, and all are exact if there
+// are no more documents than counters.
 func TestDocumentsAreCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, given := explain.NewRecorder(), map[string]int{}
 		kinds := rapid.IntRange(1, 1000).Draw(t, "kinds")
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 1<<20), 0, 2000).Draw(t, "given") {
 			if n%3 > 0 {
-				n %= 5 // some are given often
+				n %= 5 // some are used often
 			}
 			id := fmt.Sprint(n % kinds)
 			given[id]++
@@ -155,8 +155,8 @@ func TestDocumentsAreCounted(t *testing.T) {
 	})
 }
 
-// Among more documents than there are counters those that are given often are found, and by how much
-// their counts may be short is said.
+// Among more documents than counters the frequent ones are found, and the maximum error of their
+// counts is stated.
 func TestFrequentDocumentsAreFound(t *testing.T) {
 	o := explain.NewRecorder()
 	const times = 100
@@ -175,14 +175,14 @@ func TestFrequentDocumentsAreFound(t *testing.T) {
 	}
 }
 
-// Reasons are told by how many requests came to them, over all minutes.
+// Reasons are counted over all minutes.
 func TestReasonsAreCounted(t *testing.T) {
 	o := explain.NewRecorder()
 	for i := range 10 {
 		o.Record(chatOverview("x", time.Duration(i+1)*time.Minute, nothing(rewrite.ReasonNoMatch)))
 		o.Record(chatOverview("x", time.Minute, nothing(rewrite.Reason(fmt.Sprint("one of ", i%3)))))
 	}
-	for i := range 1000 { // there are not that many, and nothing grows if there were
+	for i := range 1000 { // there are not that many, and the memory would not grow
 		o.Record(chatOverview("x", 30*time.Minute, nothing(rewrite.Reason(fmt.Sprint("invented ", i)))))
 	}
 	v := o.View(noon.Add(-time.Nanosecond), nil)
@@ -191,7 +191,7 @@ func TestReasonsAreCounted(t *testing.T) {
 	}
 }
 
-// Memory is bounded, however long names are and however many there are.
+// Memory is bounded, however long and many the names are.
 func TestMemoryIsBounded(t *testing.T) {
 	o := explain.NewRecorder()
 	long := strings.Repeat("x", 64<<10)
@@ -219,7 +219,7 @@ func heapOverview() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Requests and readers come at the same time.
+// Recording and reading may happen concurrently.
 func TestTogether(t *testing.T) {
 	o := explain.NewRecorder()
 	var all sync.WaitGroup

@@ -6,11 +6,11 @@ import (
 	"sidenote/rewrite"
 )
 
-// HasQuestions tells whether texts of users are kept.
+// HasQuestions reports whether texts of users are kept.
 func (r *Ring) HasQuestions() bool { return r != nil && r.texts }
 
-// Question returns what a tenant's request asked, without what looks like a key, and cut where it is
-// long; "" if it is not kept, or was beyond 64 KiB with its conversation.
+// Question returns the question of a tenant's request with keys masked, shortened if it is long;
+// "" if it is not kept, or if the body was longer than 64 KiB.
 func (r *Ring) Question(id, tenant string) string {
 	of := entry{}
 	of.ID, of.Tenant = id, tenant
@@ -29,14 +29,14 @@ func (r *Ring) Question(id, tenant string) string {
 }
 
 const (
-	// enough is how much of a question is looked through for keys, in bytes.
+	// enough is how much of a question is searched for keys, in bytes.
 	enough = 4 * maxText
-	// unmasked is how long the beginning of a key may be that does not look like one.
+	// unmasked is the longest prefix of a key that is not recognised as one.
 	unmasked = 16
 )
 
-// maskedBeginning returns the beginning of a text without what looks like a key, also not the
-// beginning of one.
+// maskedBeginning returns the beginning of a text with keys masked, including a key that is cut
+// off at the end.
 func maskedBeginning(text string) string {
 	if len(text) <= enough {
 		return (&Body{Text: text}).masked().Text

@@ -8,7 +8,7 @@ import (
 	"sidenote/proxy/report"
 )
 
-// The question of a request is that of its tenant only, while its body is kept whole.
+// The question of a request is returned only to its tenant, while its complete body is kept.
 func TestQuestion(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"How long?"},{"role":"assistant","content":"What?"},{"role":"user","content":%}]}`
 	of := &report.Report{ID: "a", Tenant: "acme"}
@@ -29,7 +29,7 @@ func TestQuestion(t *testing.T) {
 	f(`"Is sk-sidenote-1234 yours?"`, "Is (a key) yours?")
 	f(`"`+strings.Repeat("x", 250)+` sk-sidenote-1234"`, strings.Repeat("x", 250)+" (a ke …")
 	f(`"`+strings.Repeat("x", 70<<10)+`"`, "")
-	// However keys lie, none begins where the rest of a long question is not looked at.
+	// Wherever keys are, none begins in the part of a long question that is not masked.
 	for n := range 100 {
 		r := explain.New(1, explain.BodiesFull)
 		question := strings.Repeat("y", n) + strings.Repeat(" sk-"+strings.Repeat("x", 80), 30)

@@ -11,47 +11,47 @@ import (
 	"sidenote/rewrite"
 )
 
-// Limits of what is read at once.
+// Limits of a single read.
 const (
 	defaultReadTokens, minReadTokens, MaxReadTokens = 4000, 50, 32_000
 	maxReadChunks                                   = 1000
-	maxFirst                                        = 1 << 30 // chunk
+	maxFirst                                        = 1 << 30 // index of a chunk
 )
 
-// A ReadPassage asks for a document, or a part of it. It is the body of POST /v1/read.
+// A ReadPassage selects a document, or a part of it. It is the body of POST /v1/read.
 type ReadPassage struct {
 	Knowledge string `json:"knowledge"`
 	Document  string `json:"document"`
-	First     int    `json:"first"`      // chunk, from 0
-	Chunks    *int   `json:"chunks"`     // at most; nil: as many as there is room for
-	MaxTokens *int   `json:"max_tokens"` // of all texts together; nil is 4,000
+	First     int    `json:"first"`      // first chunk, from 0
+	Chunks    *int   `json:"chunks"`     // maximum number; nil: as many as fit
+	MaxTokens *int   `json:"max_tokens"` // for all texts together; nil means 4,000
 }
 
-// A Reading is what was read of a document.
+// A Reading is the part of a document that was read.
 type Reading struct {
 	Object     string           `json:"object"` // "knowledge.reading"
 	Knowledge  string           `json:"kb_id"`
 	Doc        string           `json:"doc_id"`
 	Name       string           `json:"name"`
 	Attributes map[string]any   `json:"attributes,omitempty"`
-	Total      int              `json:"total_chunks,omitempty"` // 0 where the base does not list its documents
+	Total      int              `json:"total_chunks,omitempty"` // 0 if the base does not list its documents
 	Data       []KnowledgeChunk `json:"data"`
 	Tokens     int              `json:"tokens"` // of all texts
-	Next       *int             `json:"next"`   // first chunk of what follows; null at the end
+	Next       *int             `json:"next"`   // index of the next chunk; null at the end
 }
 
-// A KnowledgeChunk is a part of a document, as it was cut.
+// A KnowledgeChunk is a chunk of a document.
 type KnowledgeChunk struct {
-	Chunk   int    `json:"chunk"` // its position in the document
+	Chunk   int    `json:"chunk"` // its index in the document
 	Section string `json:"section,omitempty"`
 	Text    string `json:"text"`
 	Tokens  int    `json:"tokens"`
-	Cut     bool   `json:"cut,omitempty"` // there was room for its beginning only
+	Cut     bool   `json:"cut,omitempty"` // only the beginning fits
 }
 
-// Read returns the chunks of a document from one on, as many as there is room for; of the first at
-// least its beginning. Tokens are those of a model. Errors are *tenant.APIError; for a document
-// that is not there, or not for this viewer, it wraps retrieval.ErrNoHit.
+// Read returns consecutive chunks of a document, as many as fit; of the first one at least the
+// beginning. Tokens are counted as by model m. Errors are *tenant.APIError; for a document that
+// does not exist or that the viewer may not see, it wraps retrieval.ErrNoHit.
 func (k *Knowledge) Read(ctx context.Context, who Viewer, m rewrite.Model, r *ReadPassage) (Reading, error) {
 	room, chunks, err := r.check(&who)
 	if err != nil {
@@ -87,7 +87,7 @@ func (k *Knowledge) Read(ctx context.Context, who Viewer, m rewrite.Model, r *Re
 	return out, nil
 }
 
-// check refuses what cannot be read, and returns the limits.
+// check validates r and returns its limits.
 func (r *ReadPassage) check(who *Viewer) (tokens, chunks int, err error) {
 	if r.Knowledge == "" {
 		return 0, 0, optionError("knowledge", "knowledge is missing; name one of %s.", strings.Join(who.Bases, ", "))
@@ -118,8 +118,8 @@ func limit(name string, value *int, otherwise, least, most int) (int, error) {
 	return *value, nil
 }
 
-// missing says that there is no such document or chunk, in the same words for one that the viewer
-// may not see.
+// missing returns the error for a document or chunk that does not exist. It is the same for one
+// that the viewer may not see.
 func (r *ReadPassage) missing(err error) error {
 	e := &tenant.APIError{Reason: rewrite.ReasonOption, Err: err}
 	if r.First > 0 {
@@ -138,7 +138,7 @@ func chunkOf(s *retrieval.Source, counter retrieval.Counter) KnowledgeChunk {
 	return c
 }
 
-// shorten cuts a text until it has so many tokens at most.
+// shorten cuts the text to at most tokens.
 func (c *KnowledgeChunk) shorten(tokens int, counter retrieval.Counter) {
 	for c.Cut = true; c.Tokens > tokens && c.Text != ""; c.Tokens, _ = counter.Count(c.Text) {
 		end := len(c.Text) * 3 / 4

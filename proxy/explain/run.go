@@ -10,35 +10,35 @@ import (
 	"sidenote/rewrite"
 )
 
-// A DryRunner makes dry runs of chats as they would come to the data port. It is safe for
-// concurrent use.
+// A DryRunner makes dry runs of chats as if they came to the data port. It is safe for concurrent
+// use.
 type DryRunner struct {
 	Rewriter *rewrite.Rewriter
-	Planners *proxy.Planners // nil: nobody is asked
-	Modes    *tenant.Switch  // may lower the mode of a tenant; nil: nothing does
+	Planners *proxy.Planners // nil: no helpers are called
+	Modes    *tenant.Switch  // may lower the mode of a tenant; may be nil
 }
 
-// A DryRunRequest is a chat that may be sent.
+// A DryRunRequest is a chat for a dry run.
 type DryRunRequest struct {
-	Policy  *tenant.Policy // of its tenant
+	Policy  *tenant.Policy // of the tenant
 	Body    []byte
-	Options rewrite.Options // of its headers
+	Options rewrite.Options // from its headers
 
-	ContextTokens int  // take the place of the policy's; 0: those of the policy
-	Unhelped      bool // no planner, reranker or grader is asked: they cost
+	ContextTokens int  // overrides the policy's limit; 0 keeps it
+	Unhelped      bool // skip planner, reranker and grader, which cost money
 }
 
-// chatPath is the path whose overrides hold.
+// chatPath is the path used to select overrides.
 const chatPath = "/v1/chat/completions"
 
-// Run says what would become of a request. An error is the one that its client would get, or
-// says that only the caller's token tells what the tenant may see.
+// Run says what would happen to a request. An error is the one that the client would get, or says
+// that the tenant's filter depends on the caller's token.
 func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, error) {
 	req, err := rewrite.Parse(r.Body)
 	if err != nil && (req == nil || !req.Empty) {
 		return DryRunResult{}, err
 	}
-	unread := err // chunks may be its messages
+	unread := err // chunks may replace its messages
 	if err := r.Policy.Models.Allow(req.Model); err != nil {
 		return DryRunResult{}, err
 	}
@@ -46,13 +46,13 @@ func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, err
 	if err != nil {
 		return DryRunResult{}, err
 	}
-	of, from := of.Limited(d.Modes, time.Now()) // an override, too
+	of, from := of.Limited(d.Modes, time.Now()) // also of an override
 	field, err := rewrite.ReadOptions(req)
 	if err != nil {
 		return DryRunResult{}, err
 	}
 	asked := rewrite.MergeOptions(r.Options, field)
-	if err := of.WithoutClaims(); err != nil { // those of an override, too
+	if err := of.WithoutClaims(); err != nil { // also of an override
 		return DryRunResult{}, err
 	}
 	if err := rewrite.MistypedBase(asked, of.Rewrite.Knowledge); err != nil {
@@ -67,7 +67,7 @@ func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, err
 		return DryRunResult{}, err
 	}
 	policy.CountWhole = true
-	// The caller's credential is for another port, so only keys of Sidenote's go to helpers.
+	// The caller's credential is for another port, so helpers only get keys of Sidenote's own.
 	d.Planners.Help(&policy, proxy.PlanDryRun(&policy, req.Model, &of.Budget))
 
 	result := DryRun(ctx, d.Rewriter, of, policy, req, asked, of.OffReason(from))
@@ -76,8 +76,8 @@ func (d *DryRunner) Run(ctx context.Context, r DryRunRequest) (DryRunResult, err
 	return result, nil
 }
 
-// policyOf returns the policy of rewriting that a request has before its options narrow it, and whether
-// that lacks helpers for the request's sake.
+// policyOf returns the rewriting policy of a request before its options narrow it, and whether
+// helpers were removed from it at the request's wish.
 func policyOf(of *tenant.Policy, r DryRunRequest) (p rewrite.Policy, unhelped bool) {
 	p = of.Rewrite
 	if r.ContextTokens > 0 {

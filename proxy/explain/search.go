@@ -22,18 +22,18 @@ const (
 	MaxQuery = 64 << 10 // bytes
 )
 
-// A LookupSearch is what is asked of bases. It is the body of POST /v1/search.
+// A LookupSearch is a search in knowledge bases. It is the body of POST /v1/search.
 type LookupSearch struct {
 	Query     string          `json:"query"`
-	Turns     []string        `json:"turns"`     // what the user said before, first turn first
-	Knowledge []string        `json:"knowledge"` // nil: all that the viewer may ask
-	Filters   json.RawMessage `json:"filters"`   // beside the viewer's
-	TopK      *int            `json:"top_k"`     // nil: as the viewer's settings have it
-	Stages    bool            `json:"stages"`    // ask the planner, reranker and grader of the tenant, who pays
-	Explain   bool            `json:"explain"`   // tell what each candidate owes its score to
+	Turns     []string        `json:"turns"`     // earlier turns of the user, oldest first
+	Knowledge []string        `json:"knowledge"` // nil: all that the viewer may search
+	Filters   json.RawMessage `json:"filters"`   // in addition to the viewer's filter
+	TopK      *int            `json:"top_k"`     // nil: as in the viewer's settings
+	Stages    bool            `json:"stages"`    // use the planner, reranker and grader of the tenant, who pays for them
+	Explain   bool            `json:"explain"`   // return the components of each candidate's score
 }
 
-// Search asks bases in a viewer's name. Errors are *tenant.APIError.
+// Search searches knowledge bases as a viewer. Errors are *tenant.APIError.
 func (k *Knowledge) Search(ctx context.Context, who Viewer, s *LookupSearch) (Found, error) {
 	q, err := s.query(who)
 	if err != nil {
@@ -56,7 +56,7 @@ func (k *Knowledge) Search(ctx context.Context, who Viewer, s *LookupSearch) (Fo
 	return found, nil
 }
 
-// addStages lets the stages of a tenant's policy take part in a search, as they do in a dry run.
+// addStages adds planner, reranker and grader of a tenant's policy to a search, as in a dry run.
 func (k *Knowledge) addStages(q *retrieval.Query, name string) error {
 	if name == "" {
 		return optionError("stages", "The stages are those of a tenant's policy; name a tenant by ?tenant=.")
@@ -74,7 +74,7 @@ func (k *Knowledge) addStages(q *retrieval.Query, name string) error {
 	return nil
 }
 
-// query checks a search, and narrows what its viewer may see by it.
+// query validates a search and converts it to a query limited to what the viewer may see.
 func (s *LookupSearch) query(who Viewer) (q retrieval.Query, err error) {
 	if strings.TrimSpace(s.Query) == "" || len(s.Query) > MaxQuery {
 		return q, optionError("query", "query has %d bytes; it needs text, and at most %d bytes.", len(s.Query), MaxQuery)
@@ -113,7 +113,8 @@ func (s *LookupSearch) query(who Viewer) (q retrieval.Query, err error) {
 	return q, nil
 }
 
-// mayAsk refuses a base that a viewer may not see, in the words of one that is not there.
+// mayAsk returns an error for a base that a viewer may not see. It is the same as for a base that
+// does not exist.
 func (v *Viewer) mayAsk(base string) error {
 	if !slices.Contains(v.Bases, base) {
 		return optionError("knowledge", "There is no knowledge base %q; there are %s.", base, strings.Join(v.Bases, ", "))
@@ -121,8 +122,7 @@ func (v *Viewer) mayAsk(base string) error {
 	return nil
 }
 
-// ReadFilter reads the field "filters" of a search. As with OpenAI, null and {} are no
-// filter.
+// ReadFilter parses the field "filters" of a search. As with OpenAI, null and {} mean no filter.
 func ReadFilter(raw json.RawMessage) (*filter.Filter, error) {
 	if f := string(bytes.Join(bytes.Fields(raw), nil)); f == "" || f == "null" || f == "{}" {
 		return nil, nil

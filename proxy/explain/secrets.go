@@ -2,7 +2,7 @@ package explain
 
 import "strings"
 
-// masked returns b without what looks like a key.
+// masked returns a copy of b with keys masked.
 func (b *Body) masked() *Body {
 	if b == nil {
 		return nil
@@ -10,10 +10,9 @@ func (b *Body) masked() *Body {
 	return &Body{b.Bytes, mask(b.Text)}
 }
 
-// mask puts "(a key)" in the place of what looks like a key in a body: those of OpenAI and its
-// like, ours among them, what follows "bearer", and the values of members that are called like
-// one, such as those by which Azure is told to search with a key. It reads the text once, as
-// what is kept of a request may have a megabyte.
+// mask replaces everything that looks like a key by "(a key)": keys of OpenAI's form, including
+// Sidenote's, what follows "bearer", and values of members with names such as api_key. It reads
+// the text once, since a request may have a megabyte of it.
 func mask(text string) string {
 	var masked strings.Builder
 	written := 0
@@ -33,8 +32,8 @@ func mask(text string) string {
 	return masked.String()
 }
 
-// keyAt returns where a key stands that is known by what stands at i, and where to go on. to is
-// 0 if there is none.
+// keyAt returns the range of a key that is recognised at i, and where to continue. to is 0 if
+// there is none.
 func keyAt(text string, i int) (from, to, next int) {
 	switch text[i] {
 	case 's', 'S', 'b', 'B':
@@ -49,10 +48,10 @@ func keyAt(text string, i int) (from, to, next int) {
 	return 0, 0, i + 1
 }
 
-// endOfKey returns where the key, or the word bearer with one, ends that begins at i; 0 if none
-// does.
+// endOfKey returns the end of the key, or of the word bearer with a key, that begins at i; 0 if
+// there is none.
 func endOfKey(text string, i int) int {
-	const least = 8 // bytes of a key
+	const least = 8 // minimum bytes of a key
 	if i > 0 && (text[i-1] == '_' || isAlphanumeric(text[i-1])) {
 		return 0
 	}
@@ -77,8 +76,8 @@ func endOfKey(text string, i int) int {
 	return end
 }
 
-// secretValue returns where the text of a member's value stands whose name begins at i and says that
-// it is secret; from is 0 if there is none.
+// secretValue returns the range of the value of a secret member whose name begins at i; from is 0
+// if there is none.
 func secretValue(text string, i int) (from, to int) {
 	end := i + 1
 	for end < len(text) && (text[end] == '_' || text[end] == '-' || isAlphanumeric(text[end]) && text[end] > '9') {
@@ -103,13 +102,14 @@ func secretValue(text string, i int) (from, to int) {
 	return from, min(to, len(text))
 }
 
-// secretNames are what the names of members with keys end with, beside key and token by themselves.
+// secretNames are suffixes of the names of secret members. The names key and token are secret,
+// too.
 var secretNames = [...]string{
 	"apikey", "api_key", "api-key", "accesstoken", "access_token", "access-token", "connectionstring", "connection_string", "connection-string",
 	"authorization", "password", "secret",
 }
 
-// isSecret tells whether a member of that name holds a key.
+// isSecret reports whether a member of that name holds a key.
 func isSecret(name string) bool {
 	if strings.EqualFold(name, "key") || strings.EqualFold(name, "token") {
 		return true

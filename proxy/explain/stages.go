@@ -8,42 +8,42 @@ import (
 	"sidenote/proxy/report"
 )
 
-// Stages are what became of a chat that is answered in stages.
+// Stages describe a chat that is answered in stages.
 type Stages struct {
-	Of     int     `json:"of"`               // stages of the chain
-	Answer string  `json:"answer,omitempty"` // the stage whose output is the answer; absent: none is
+	Of     int     `json:"of"`               // number of stages in the chain
+	Answer string  `json:"answer,omitempty"` // the stage whose output is the answer; absent if none is
 	Called []Stage `json:"called"`
 }
 
-// A Stage is a stage that was called, or whose output was remembered.
+// A Stage is a stage that was called, or whose output was cached.
 type Stage struct {
 	Name     string              `json:"stage"`
-	At       int                 `json:"at"` // its place in the chain, from 1
+	At       int                 `json:"at"` // position in the chain, from 1
 	Upstream string              `json:"upstream"`
 	Model    string              `json:"model"`
-	Calls    int                 `json:"calls"`            // of the upstream; 0: its output was remembered, or nothing was sent
-	Status   int                 `json:"status,omitempty"` // of the last answer; 0: there was none
+	Calls    int                 `json:"calls"`            // of the upstream; 0 if its output was cached, or nothing was sent
+	Status   int                 `json:"status,omitempty"` // of the last answer; 0 if there was none
 	Took     float64             `json:"took_ms"`
 	Outcome  report.StageOutcome `json:"outcome"`
 	Finish   string              `json:"finish_reason,omitempty"`
-	Usage    *StageUsage         `json:"usage,omitempty"` // nil if its answer did not tell it
+	Usage    *StageUsage         `json:"usage,omitempty"` // nil if its answer did not report usage
 
-	// To the extent that bodies are kept: the body of its request, which has its messages, and its text.
+	// Only if bodies are kept: the request body, including the messages, and the output text.
 	Request *Body `json:"request,omitempty"`
 	Output  *Body `json:"output,omitempty"`
 }
 
-// A StageUsage is what the answer to a stage used, in tokens, as it told it.
+// A StageUsage is the token usage that the answer to a stage reported.
 type StageUsage struct {
 	Input        int64 `json:"input_tokens"`
 	CachedInput  int64 `json:"cached_input_tokens"`             // part of Input
-	CacheWrite   int64 `json:"cache_write_tokens,omitempty"`    // likewise: written into the upstream's cache
+	CacheWrite   int64 `json:"cache_write_tokens,omitempty"`    // part of Input: written into the upstream's cache
 	CacheWrite1h int64 `json:"cache_write_1h_tokens,omitempty"` // part of CacheWrite
 	Output       int64 `json:"output_tokens"`
 	Reasoning    int64 `json:"reasoning_tokens"` // part of Output
 }
 
-// A spoken is what is kept of what a stage was asked and said.
+// A spoken holds the kept input and output of a stage.
 type spoken struct{ request, output *Body }
 
 func (s *spoken) size() (n int) {
@@ -55,7 +55,7 @@ func (s *spoken) size() (n int) {
 	return n
 }
 
-// spoken copies what may be kept of what the stages of a chat were asked and said.
+// spoken copies the input and output of each stage in the form in which bodies are kept.
 func (r *Ring) spoken(of *report.Stages) []spoken {
 	list := make([]spoken, len(of.Called))
 	for i := range of.Called {
@@ -72,7 +72,7 @@ func (r *Ring) spoken(of *report.Stages) []spoken {
 	return list
 }
 
-// trimStages returns a copy of s without what the stages were asked and said.
+// trimStages returns a copy of s without the inputs and outputs of the stages.
 func trimStages(s *report.Stages) *report.Stages {
 	if s == nil {
 		return nil
@@ -81,13 +81,12 @@ func trimStages(s *report.Stages) *report.Stages {
 	for i := range kept.Called {
 		c := &kept.Called[i]
 		c.Request, c.Output = nil, ""
-		c.Model, c.Finish = strings.Clone(short(c.Model)), strings.Clone(short(c.Finish)) // no part of a long text
+		c.Model, c.Finish = strings.Clone(short(c.Model)), strings.Clone(short(c.Finish)) // copies, so that no longer text stays in memory
 	}
 	return kept
 }
 
-// explainStages says what is kept of stages. upstream is that of the chat, which stages without their
-// own ask.
+// explainStages converts s. upstream is that of the chat, which stages without their own use.
 func explainStages(s *report.Stages, upstream string) *Stages {
 	if s == nil {
 		return nil
@@ -107,7 +106,7 @@ func explainStages(s *report.Stages, upstream string) *Stages {
 	return e
 }
 
-// say adds what the stages were asked and said, as far as it is kept, without what looks like a key.
+// say adds the kept inputs and outputs of the stages, with keys masked.
 func (s *Stages) say(kept *body) {
 	if s == nil || kept == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"sidenote/proxy/report"
 )
 
-// stagesOf is the report of a chat whose second stage failed.
+// stagesOf returns the report of a chat whose second stage failed.
 func stagesOf(id, request, output string) *report.Report {
 	r := injected(id)
 	r.Outcome, r.Stages = report.Staged, &report.Stages{Of: 3, Answer: "draft", Ended: true, Called: []report.Stage{
@@ -25,8 +25,7 @@ func stagesOf(id, request, output string) *report.Report {
 	return r
 }
 
-// Each stage is told. What it was asked and said are texts, of which is kept what is kept of bodies,
-// and never a key.
+// Each stage is explained. Its input and output are kept in the form of bodies, without keys.
 func TestStagesAreExplained(t *testing.T) {
 	const request, output = `{"messages":[{"role":"user","content":"Quote sk-sidenote-1234"}], "temperature": 0.3}`, "It is sk-sidenote-1234 [1]."
 	for bodies, want := range map[explain.Bodies]string{
@@ -38,9 +37,9 @@ func TestStagesAreExplained(t *testing.T) {
 		of := stagesOf("a", request, output)
 		r.Record(of)
 		if s := of.Stages.Called[0]; string(s.Request) != request || s.Output != output {
-			t.Error("the report was changed") // others read it
+			t.Error("the report was changed") // it is read concurrently
 		}
-		copy(of.Stages.Called[0].Request, "overwritten") // its memory is used again
+		copy(of.Stages.Called[0].Request, "overwritten") // its memory is reused
 		of.Stages.Called[1].Name = "overwritten"
 		got, err := json.Marshal(find(t, r, "a").Stages)
 		if err != nil {
@@ -61,8 +60,8 @@ func TestStagesAreExplained(t *testing.T) {
 	}
 }
 
-// However long what stages are asked and say is, little of each is kept, and of all together no more
-// than of other bodies: the oldest go first, their reports stay.
+// Only a limited part of the input and output of each stage is kept, and in total no more than of
+// other bodies: the oldest are dropped first, their reports stay.
 func TestLongStagesAreCut(t *testing.T) {
 	long := strings.Repeat("ü", 1<<20)
 	for _, bodies := range []explain.Bodies{explain.BodiesRedacted, explain.BodiesFull} {
@@ -96,13 +95,14 @@ func TestLongStagesAreCut(t *testing.T) {
 	}
 }
 
-// Each request can have all its bodies, however many there are; and a tenant sees its own.
+// All bodies of each request are kept, even if all requests have the maximum; and a tenant sees
+// its own.
 func TestStagesBesideBodies(t *testing.T) {
 	r := explain.New(2, explain.BodiesFull)
 	for _, id := range []string{"a", "b"} {
 		of := stagesOf(id, "asked of "+id, "said by "+id)
 		r.Received(of, []byte("came"))
-		for range 5 { // a call each
+		for range 5 { // one for each call
 			r.Sent(of, [][]byte{[]byte("long")})
 		}
 		r.Sent(of, [][]byte{[]byte("short")})

@@ -8,21 +8,21 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// Stores tell what bases hold.
+// Stores give access to the content of knowledge bases.
 type Stores interface {
-	// Store returns what a base holds now; false if there is no such base.
+	// Store returns the current content of a base; false if there is no such base.
 	Store(id string) (Store, bool)
 }
 
-// A Store is the state of a knowledge base at one moment. It does not change.
+// A Store is an immutable snapshot of a knowledge base.
 type Store struct {
-	Generation string // "" while it is still indexing
+	Generation string // "" while it is being indexed
 	Created    time.Time
-	Changed    time.Time // when its content last changed; zero if it never did
+	Changed    time.Time // when its content last changed; zero if never
 	Files      int
-	Bytes      int64 // of their texts
-	// File returns the i-th document in the order of ids, 0 <= i < Files. It is nil if
-	// the base cannot list its documents.
+	Bytes      int64 // total size of the texts
+	// File returns document i in the order of ids, 0 <= i < Files. It is nil if the base cannot
+	// list its documents.
 	File func(i int) KnowledgeFile
 }
 
@@ -31,11 +31,11 @@ type KnowledgeFile struct {
 	ID, Name   string
 	Chunks     int
 	Bytes      int64          // of its text
-	Attributes map[string]any // what filters choose by; must not be changed
+	Attributes map[string]any // for filters; must not be changed
 }
 
-// VisibleTo returns s as it is for a caller who may see the documents that f chooses. Of a
-// base that cannot list its documents it shows their number and size.
+// VisibleTo returns the part of s that matches f. If the base cannot list its documents, it
+// returns s unchanged, with the number and size of all documents.
 func (s Store) VisibleTo(f *filter.Filter) Store {
 	if f == nil || s.File == nil {
 		return s
@@ -53,7 +53,7 @@ func (s Store) VisibleTo(f *filter.Filter) Store {
 	return s
 }
 
-// Find returns a document by its id.
+// Find returns the document with an id.
 func (s Store) Find(id string) (KnowledgeFile, bool) {
 	if s.File == nil {
 		return KnowledgeFile{}, false
@@ -65,5 +65,5 @@ func (s Store) Find(id string) (KnowledgeFile, bool) {
 	return s.File(at), true
 }
 
-// Unlisted reports whether a base has documents but cannot list them.
+// Unlisted reports whether the base has documents but cannot list them.
 func (s Store) Unlisted() bool { return s.File == nil && s.Files > 0 }

@@ -5,29 +5,29 @@ import (
 	"sidenote/rewrite"
 )
 
-// Tools are what a model did with tools of ours.
+// Tools describe the tool calls of a chat.
 type Tools struct {
 	Rounds   int             `json:"rounds"` // calls of the upstream
 	Tokens   int             `json:"tokens"` // of all results
 	Restored int             `json:"restored,omitempty"`
 	Unkept   report.TurnLoss `json:"unkept,omitempty"`
 	Calls    []ToolCall      `json:"calls"`             // the first 50
-	Beyond   int             `json:"beyond,omitempty"`  // calls that Calls has no room for
-	Sources  []Given         `json:"sources,omitempty"` // that results gave
+	Beyond   int             `json:"beyond,omitempty"`  // number of calls left out of Calls
+	Sources  []Given         `json:"sources,omitempty"` // from tool results
 }
 
 // A ToolCall is a call of a tool.
 type ToolCall struct {
 	Round     int                `json:"round"` // from 1
 	Tool      string             `json:"tool"`
-	Arguments string             `json:"arguments,omitempty"` // as the model wrote them, to the extent that bodies are kept
+	Arguments string             `json:"arguments,omitempty"` // as the model wrote them, in the form in which bodies are kept
 	Hits      int                `json:"hits"`
 	Tokens    int                `json:"tokens"` // of its result
 	Took      float64            `json:"took_ms"`
 	Outcome   report.ToolOutcome `json:"outcome"`
 }
 
-// A Given is a source that the result of a tool gave.
+// A Given is a source from a tool result.
 type Given struct {
 	ID        int     `json:"id"` // in the prompt
 	Knowledge string  `json:"kb_id"`
@@ -35,17 +35,17 @@ type Given struct {
 	Chunk     int     `json:"chunk"`
 	Name      string  `json:"name"`
 	Section   string  `json:"section,omitempty"`
-	Relevance float64 `json:"relevance,omitempty"` // 0: it was not searched for
+	Relevance float64 `json:"relevance,omitempty"` // 0 if it does not come from a search
 }
 
-// What is kept of tools.
+// Limits of what is kept about tools.
 const (
 	maxCalls     = 50
-	maxArguments = 1 << 10 // bytes of arguments that are looked at
+	maxArguments = 1 << 10 // bytes of arguments that are read
 )
 
-// trimTools returns a copy of what is kept of t, with as many sources as there is room for. keep
-// copies what may be kept of a body; nil keeps nothing.
+// trimTools returns a copy of t within the limits, with at most room sources. keep copies the
+// arguments in the form in which bodies are kept; nil drops them.
 func trimTools(t *report.Tools, room int, keep func([][]byte) Body) *report.Tools {
 	if t == nil {
 		return nil
@@ -66,7 +66,7 @@ func trimTools(t *report.Tools, room int, keep func([][]byte) Body) *report.Tool
 	return kept
 }
 
-// explainTools says what is kept of tools, without what looks like a key.
+// explainTools converts t, with keys masked.
 func explainTools(t *report.Tools) *Tools {
 	if t == nil {
 		return nil

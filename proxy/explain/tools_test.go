@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// toolsOf is the report of a chat with one call of a tool, with arguments, and one source.
+// toolsOf returns the report of a chat with one tool call, with arguments, and one source.
 func toolsOf(id, arguments string) *report.Report {
 	r := injected(id)
 	r.Outcome, r.Tools = report.WithTools, &report.Tools{Rounds: 2, Restored: 1, Unkept: report.TurnUnsound, Ended: true}
@@ -25,7 +25,7 @@ func toolsOf(id, arguments string) *report.Report {
 	return r
 }
 
-// Each call is told. Its arguments are texts, of which is kept what is kept of bodies, and never a key.
+// Each call is explained. Its arguments are kept in the form of bodies, without keys.
 func TestToolsAreExplained(t *testing.T) {
 	for bodies, want := range map[explain.Bodies]string{
 		explain.BodiesOff:      ``,
@@ -36,7 +36,7 @@ func TestToolsAreExplained(t *testing.T) {
 		of := toolsOf("a", `{"query":"trains sk-sidenote-1234", "top_k": 5}`)
 		r.Record(of)
 		if of.Tools.Calls[0].Arguments == "" || len(of.Tools.Sources) != 1 {
-			t.Error("the report was changed") // others read it
+			t.Error("the report was changed") // it is read concurrently
 		}
 		e := find(t, r, "a")
 		got, err := json.Marshal(e.Tools)
@@ -60,7 +60,7 @@ func TestToolsAreExplained(t *testing.T) {
 	}
 }
 
-// However much a model calls, and with what, little of it is kept and the rest counted.
+// However many and large the calls of a model are, a limited part is kept and the rest counted.
 func TestManyCallsAreCounted(t *testing.T) {
 	for _, bodies := range []explain.Bodies{explain.BodiesRedacted, explain.BodiesFull} {
 		r, of := explain.New(2, bodies), toolsOf("a", strings.Repeat("x", 8<<20))

@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// counters is how many documents are counted at once. Of n sources given each count is short by
-	// n/(counters+1) at most, and by nothing while there are no more documents.
+	// counters is the number of documents counted at a time. After n sources each count is too low
+	// by at most n/(counters+1), and exact if there are no more documents than counters.
 	counters = 128
-	// MaxOverviewID is how much of an id or a name is kept, in bytes; what is as long may have been cut.
+	// MaxOverviewID is the length in bytes to which ids and names are cut.
 	MaxOverviewID = 256
 )
 
-// A document is one of a base.
+// A document identifies a document in a base.
 type document struct{ knowledge, id string }
 
-// A count is how often a document was given.
+// A count is how often a document was used.
 type count struct {
 	times uint32
 	name  string
 }
 
-// A top counts which documents are given most, by the algorithm of Misra and Gries ("Finding repeated
-// elements", 1982): where there is no counter for another one, all lose one. Counts of several can be
-// added up (Agarwal et al., "Mergeable summaries", 2012).
+// A top counts the most used documents by the algorithm of Misra and Gries ("Finding repeated
+// elements", 1982): if there is no counter for another document, all are decremented. Several tops
+// can be added up (Agarwal et al., "Mergeable summaries", 2012).
 type top struct {
 	counts map[document]*count
-	short  uint32 // how much each count may be short
+	short  uint32 // maximum error of each count
 }
 
 func (t *top) reset() {
@@ -39,7 +39,7 @@ func (t *top) reset() {
 	t.short = 0
 }
 
-// addAll counts the sources that are in the prompt.
+// addAll counts the sources in the prompt.
 func (t *top) addAll(sources []rewrite.SourceEntry) {
 	for i := range sources {
 		if s := &sources[i]; s.ID > 0 {
@@ -66,7 +66,7 @@ func (t *top) add(d document, name string) {
 	}
 }
 
-// clip returns the beginning of a text that is too long.
+// clip returns text, cut to MaxOverviewID.
 func clip(text string) string {
 	if len(text) <= MaxOverviewID {
 		return text

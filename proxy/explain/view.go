@@ -9,54 +9,54 @@ import (
 	"sidenote/rewrite"
 )
 
-// maxShown is how many reasons and how many documents a View shows.
+// maxShown limits the reasons and documents in an Overview.
 const maxShown = 20
 
-// An Overview is what the requests of the last hour came to.
+// An Overview summarizes the requests of the last hour.
 type Overview struct {
 	Object    string         `json:"object"` // "overview"
 	Time      time.Time      `json:"time"`
 	Requests  int            `json:"requests"`
-	Outcomes  []OutcomeCount `json:"outcomes"` // all that there are, also those that did not happen
-	Reasons   []ReasonCount  `json:"reasons"`  // why requests came to their outcomes, where there is something to explain; the most frequent first, at most 20
+	Outcomes  []OutcomeCount `json:"outcomes"` // all that exist, also those with a count of 0
+	Reasons   []ReasonCount  `json:"reasons"`  // of outcomes that have one, most frequent first, at most 20
 	Tokens    TokenCount     `json:"tokens"`
-	Overhead  Quantile       `json:"overhead_ms"` // of requests that were sent on
+	Overhead  Quantile       `json:"overhead_ms"` // of requests that were sent upstream
 	Cache     CacheCount     `json:"cache"`
-	Ladder    []RungCount    `json:"ladder"`          // what requests were made cheaper by, all rungs; then those that were refused
+	Ladder    []RungCount    `json:"ladder"`          // requests reduced to fit limits, by rung, then refused ones
 	Minutes   []Minute       `json:"minutes"`         // oldest first; the last one is not over
-	Documents []UsedDocument `json:"documents"`       // given most often in the last 50 to 60 minutes, at most 20
-	Short     int            `json:"documents_short"` // how much each of their counts may be short
+	Documents []UsedDocument `json:"documents"`       // most used in the last 50 to 60 minutes, at most 20
+	Short     int            `json:"documents_short"` // maximum error of each of their counts
 	NoMatch   int            `json:"no_match"`
 	Graded    int            `json:"irrelevant"`
-	Questions []OpenQuestion `json:"questions"` // that nothing was found for, the last one first, at most 100, also older ones
-	Texts     bool           `json:"texts"`     // questions are shown as long as explain keeps their requests
+	Questions []OpenQuestion `json:"questions"` // questions without a match, latest first, at most 100, also older than an hour
+	Texts     bool           `json:"texts"`     // questions are shown while the Ring keeps their requests
 }
 
-// An OutcomeCount is how many requests came to it.
+// An OutcomeCount is the number of requests with an outcome.
 type OutcomeCount struct {
 	Outcome  rewrite.Outcome `json:"outcome"`
 	Requests int             `json:"requests"`
 }
 
-// A ReasonCount is how many requests came to an outcome for a reason.
+// A ReasonCount is the number of requests with an outcome for a reason.
 type ReasonCount struct {
 	Outcome  rewrite.Outcome `json:"outcome"`
 	Reason   rewrite.Reason  `json:"reason"`
 	Requests int             `json:"requests"`
 }
 
-// TokenCount are what requests took.
+// TokenCount holds the token usage and cost of requests.
 type TokenCount struct {
 	Added   int64   `json:"added"`                 // to prompts, by Sidenote's count
-	Told    int     `json:"told"`                  // requests whose answers told what they used, in the fields below
-	Input   int64   `json:"input"`                 // those of Cached included
+	Told    int     `json:"told"`                  // requests whose answers reported usage, which is in the fields below
+	Input   int64   `json:"input"`                 // including Cached
 	Cached  int64   `json:"cached"`                // read from the upstream's cache
 	Written int64   `json:"cache_write,omitempty"` // written into it
 	Output  int64   `json:"output"`
-	USD     float64 `json:"usd"` // charged to tenants whose money is limited or counted
+	USD     float64 `json:"usd"` // charged to tenants with limits on money or with accounting
 }
 
-// count counts what a request took.
+// count adds a request.
 func (t *TokenCount) count(r *report.Report) {
 	if r.Injected() {
 		t.Added += int64(r.Rewrite.Ledger.Used)
@@ -76,32 +76,33 @@ func (t *TokenCount) add(other *TokenCount) {
 	t.Written += other.Written
 }
 
-// A Minute is what became of the requests that ended in it.
+// A Minute summarizes the requests that ended in one minute.
 type Minute struct {
-	Time     time.Time               `json:"time"` // its beginning
+	Time     time.Time               `json:"time"` // start of the minute
 	Requests int                     `json:"requests"`
-	Outcomes map[rewrite.Outcome]int `json:"outcomes"` // without those that did not happen
+	Outcomes map[rewrite.Outcome]int `json:"outcomes"` // without those with a count of 0
 	Overhead Quantile                `json:"overhead_ms"`
 	Cache    CacheCount              `json:"cache"`
 	NoMatch  int                     `json:"no_match"`
 	Graded   int                     `json:"irrelevant"`
 }
 
-// A Quantile is a median, and what one in twenty and in a hundred exceeds, off by 1/32 at most.
+// A Quantile holds a median and the 95th and 99th percentiles, with a relative error of at most
+// 1/32.
 type Quantile struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 }
 
-// A CacheCount is how often a search was found in the cache, as a share from 0 to 1.
+// A CacheCount is the hit rate of the search cache.
 type CacheCount struct {
 	Hits    int     `json:"hits"`
 	Lookups int     `json:"lookups"`
 	Share   float64 `json:"share"`
 }
 
-// A UsedDocument is how often parts of a document were given as sources.
+// A UsedDocument is how often chunks of a document were used as sources.
 type UsedDocument struct {
 	Knowledge string `json:"kb_id"`
 	ID        string `json:"doc_id"`
@@ -109,26 +110,26 @@ type UsedDocument struct {
 	Given     int    `json:"given"`
 }
 
-// An OpenQuestion is a chat for which nothing was found.
+// An OpenQuestion is a chat whose search found nothing.
 type OpenQuestion struct {
 	ID        string         `json:"id"` // of the request
 	Time      time.Time      `json:"time"`
 	Tenant    string         `json:"tenant"`
 	Policy    string         `json:"policy"`
 	Reason    rewrite.Reason `json:"reason"`
-	Knowledge []string       `json:"knowledge"`      // that was searched, the first 8
+	Knowledge []string       `json:"knowledge"`      // bases that were searched, the first 8
 	Text      string         `json:"text,omitempty"` // "" if it is not kept
 }
 
-// Texts has what was asked.
+// Texts gives access to the questions of requests.
 type Texts interface {
 	// Question returns the question of a tenant's request; "" if it is not kept.
 	Question(id, tenant string) string
-	// HasQuestions tells whether any are kept.
+	// HasQuestions reports whether any are kept.
 	HasQuestions() bool
 }
 
-// View returns what is known now. texts may be nil.
+// View returns the overview at now. texts may be nil.
 func (o *Recorder) View(now time.Time, texts Texts) *Overview {
 	v := &Overview{Object: "overview", Time: now.UTC(), Minutes: []Minute{}, Reasons: []ReasonCount{}, Documents: []UsedDocument{}, Questions: []OpenQuestion{}}
 	questions := o.fill(v, now)
@@ -149,7 +150,7 @@ func (o *Recorder) View(now time.Time, texts Texts) *Overview {
 	return v
 }
 
-// fill fills in what is counted, and returns the questions, the last one first.
+// fill sets the counts of v, and returns the questions, latest first.
 func (o *Recorder) fill(v *Overview, now time.Time) (questions []question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -218,7 +219,7 @@ func quantile(h *report.Histogram) Quantile {
 	return Quantile{report.Milliseconds(h.Quantile(.5)), report.Milliseconds(h.Quantile(.95)), report.Milliseconds(h.Quantile(.99))}
 }
 
-// top adds up the documents of all slots up to the last one.
+// top adds up the documents of all slots up to last.
 func (o *Recorder) top(v *Overview, last int64) {
 	all := map[document]*UsedDocument{}
 	for i := range o.documents {

@@ -11,31 +11,33 @@ import (
 	"sidenote/rewrite"
 )
 
-// Knowledge is what can be looked into. It is safe for concurrent use once its fields are set.
+// Knowledge gives access to the knowledge bases. It is safe for concurrent use once its fields are
+// set.
 type Knowledge struct {
 	Tenants    *tenant.Directory
 	Bases      func() []string       // returns the ids of all bases
-	Thresholds []retrieval.Threshold // of all bases, for searches as no tenant
-	Retriever  retrieval.Retriever   // as requests ask it
+	Thresholds []retrieval.Threshold // of all bases, for searches without a tenant
+	Retriever  retrieval.Retriever   // as used by requests
 	Reader     retrieval.Reader
-	Stores     Stores                                             // nil: nobody knows what bases hold
-	Planners   *proxy.Planners                                    // nil: nothing is planned, reranked or graded
-	Model      func(name string) rewrite.Model                    // counts the tokens of what is read
-	Describe   func(ctx context.Context, id string) (Base, error) // tells how a base does
+	Stores     Stores                                             // nil: the content of bases is unknown
+	Planners   *proxy.Planners                                    // nil: no planning, reranking or grading
+	Model      func(name string) rewrite.Model                    // counts the tokens of texts that are read
+	Describe   func(ctx context.Context, id string) (Base, error) // describes a base
 
-	// Explainer tells why the embedded bases of a query answer it as they do; nil: nothing does.
+	// Explainer explains the scores of the embedded bases for a query; may be nil.
 	Explainer func(ctx context.Context, q retrieval.Query) (retrieval.Explained, error)
 }
 
-// A Viewer is somebody who looks, with what may be seen.
+// A Viewer is a user of Knowledge and what they may see.
 type Viewer struct {
 	Tenant   string
 	Bases    []string
-	Filter   *filter.Filter     // of the documents; nil is all of them
+	Filter   *filter.Filter     // limits the documents; nil allows all
 	Settings retrieval.Settings // of searches
 }
 
-// Viewer returns who looks as a tenant. nil is everything, by default settings.
+// Viewer returns the Viewer for a tenant, or for nil one that sees everything, with default
+// settings.
 func (k *Knowledge) Viewer(tenant *string) (Viewer, error) {
 	if tenant == nil {
 		settings := retrieval.DefaultSettings()
@@ -52,7 +54,7 @@ func (k *Knowledge) Viewer(tenant *string) (Viewer, error) {
 	return Viewer{p.Tenant, p.Rewrite.Knowledge, p.Rewrite.Filter, p.Rewrite.Search}, nil
 }
 
-// PolicyOf returns the policy of a tenant; "" stands for callers without a key.
+// PolicyOf returns the policy of a tenant; "" means callers without a key.
 func PolicyOf(tenants *tenant.Directory, name string) (*tenant.Policy, error) {
 	p := tenants.ByName(name)
 	switch {

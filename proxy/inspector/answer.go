@@ -9,20 +9,20 @@ import (
 	"sidenote/rewrite"
 )
 
-// A piece is a part of an answer: text, or the number of a citation.
+// A piece is a part of an answer: text, or a citation.
 type piece struct {
 	Text string
-	ID   int  // 0 of text
-	Link bool // to the source
-	None bool // neither a source nor what the request brought has this id
+	ID   int  // number of the citation; 0 for text
+	Link bool // the page shows the source
+	None bool // unknown: neither a source nor a marker in the request has this id
 }
 
-// markMarkup is how many bytes there are around the number of a citation in the page.
+// markMarkup is the size of the HTML around a citation in bytes.
 const markMarkup = 70
 
-// piecesOf splits what an answer says at its citations, as far as there is room; left is how many
-// bytes there are behind that. given has the ids of sources, and whether the page shows them; own are
-// the markers in what the request brought.
+// piecesOf splits the text of an answer at its citations, as far as there is room; left is the
+// number of bytes that did not fit. given has the ids of sources, and whether the page shows them;
+// own are the markers in the request itself.
 func piecesOf(a *explain.Answer, given map[int]bool, own answer.OwnMarkers, r *room) (pieces []piece, left int) {
 	at := 0
 	for _, m := range append(answer.Marks(a.Text), answer.Mark{From: len(a.Text)}) {
@@ -46,7 +46,7 @@ func piecesOf(a *explain.Answer, given map[int]bool, own answer.OwnMarkers, r *r
 	return pieces, 0
 }
 
-// visibleLines is visible but for the ends of lines.
+// visibleLines is like visible, but keeps line breaks.
 func visibleLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
@@ -55,7 +55,7 @@ func visibleLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// ownOf returns the markers in what a request brought; nil if that is not kept whole.
+// ownOf returns the citation markers in a request; nil if its body is not kept completely.
 func ownOf(b *explain.Body) answer.OwnMarkers {
 	if b == nil || b.Bytes != len(b.Text) {
 		return nil

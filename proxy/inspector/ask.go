@@ -19,32 +19,32 @@ const (
 	askPath    = requestsPath + "/{id}/ask"
 	askFile    = "ask.html"
 	maxAskForm = 1 << 20
-	askWait    = 30 * time.Second // for the form to arrive, and for the dry run
-	maxAsked   = 10_000_000       // tokens that may be asked for
+	askWait    = 30 * time.Second // timeout for the dry run
+	maxAsked   = 10_000_000       // largest context_tokens that may be entered
 )
 
-// An askView is what ask.html is made of.
+// An askView is the data of ask.html.
 type askView struct {
 	*explain.Explanation
-	JSON     string // the address of all that is known of the request
-	Address  string // of the form
+	JSON     string // URL of the request's explanation as JSON
+	Address  string // URL of the form
 	Policies []string
-	Own      string // the policy of the tenant at present
+	Own      string // the current policy of the tenant
 	Modes    []string
 	Form     askForm
-	Kept     AskedBody // what is asked if nothing is typed
-	Wrong    string    // why nothing was asked
+	Kept     AskedBody // used if no text is entered
+	Wrong    string    // why no dry run was made
 	Compared *comparison
 }
 
-// An askForm is what the form says. What is "" is as the policy or the request has it.
+// An askForm holds the fields of the form. "" means as in the policy or the request.
 type askForm struct {
 	Policy, Mode, ContextTokens, Knowledge string
-	Text                                   string // a question, or the body of a request
-	Helpers                                bool   // planner, reranker and grader are asked, which cost
+	Text                                   string // a question, or a request body
+	Helpers                                bool   // run planner, reranker and grader, which cost money
 }
 
-// askPage shows the form by which a request is asked again.
+// askPage shows the form for asking a request again.
 func askPage(i *Inspector, v *visit) (any, error) {
 	view, err := askViewOf(i, v)
 	if err != nil {
@@ -75,7 +75,7 @@ func askViewOf(i *Inspector, v *visit) (*askView, error) {
 	return view, nil
 }
 
-// prefilled is the form as the request was, as far as that is known.
+// prefilled returns the form with the settings of the request, as far as they are known.
 func prefilled(view *askView, had *requestPolicy) (f askForm) {
 	if view.Explanation.Policy != view.Own {
 		f.Policy = view.Explanation.Policy
@@ -96,7 +96,7 @@ func prefilled(view *askView, had *requestPolicy) (f askForm) {
 	return f
 }
 
-// askAgain makes a dry run of a request, and shows it beside what is kept of it.
+// askAgain makes a dry run of a request, and shows it beside the original.
 func askAgain(i *Inspector, v *visit) error {
 	form, err := readForm(v, maxAskForm)
 	if err != nil {
@@ -115,7 +115,7 @@ func askAgain(i *Inspector, v *visit) error {
 	return i.show(v, page{path: askPath, title: "Ask again", file: askFile}, view)
 }
 
-// reasonOf says for people why nothing could be asked.
+// reasonOf describes for people why no dry run was made.
 func reasonOf(err error) string {
 	var wrong *problem
 	if errors.As(err, &wrong) {
@@ -124,12 +124,12 @@ func reasonOf(err error) string {
 	return tenant.AsError(err).Message
 }
 
-// wrong is the error for a field of the form.
+// wrong returns the error for a field of the form.
 func wrong(format string, args ...any) error {
 	return &problem{fasthttp.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// compare asks, and compares what would become of the request with what became of it.
+// compare makes the dry run, and compares it with the original request.
 func compare(d *Data, view *askView) (*comparison, error) {
 	p, _ := d.Policies.Resolve(view.Tenant, view.Form.Policy)
 	if p == nil {
@@ -161,7 +161,7 @@ func compare(d *Data, view *askView) (*comparison, error) {
 	return comparisonOf(view.Explanation, &result), nil
 }
 
-// body returns what is asked: what was typed, or what is kept.
+// body returns the body for the dry run: the text that was entered, or the kept body.
 func (view *askView) body() ([]byte, error) {
 	switch text := view.Form.Text; {
 	case strings.HasPrefix(text, "{"):

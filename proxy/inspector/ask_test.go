@@ -18,8 +18,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// asking is the data by which requests can be asked again: of those of tenants. searched counts
-// searches, and planned what a planner was asked.
+// asking returns the data for asking requests of tenants again. searched counts searches, and
+// planned the calls of the planner.
 func asking() (data inspector.Data, searched, planned *atomic.Int64) {
 	data, searched, planned = tenants(), new(atomic.Int64), new(atomic.Int64)
 	find := retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
@@ -48,7 +48,7 @@ func asking() (data inspector.Data, searched, planned *atomic.Int64) {
 	return data, searched, planned
 }
 
-// words are models whose tokens are words.
+// words is a model table whose tokens are words.
 type words struct{}
 
 func (words) Model(string) rewrite.Model {
@@ -57,7 +57,7 @@ func (words) Model(string) rewrite.Model {
 
 func (words) Count(s string) (int, bool) { return len(strings.Fields(s)), true }
 
-// plans count how often a planner is asked, which plans nothing.
+// plans counts the calls of a planner that plans nothing.
 type plans struct{ asked *atomic.Int64 }
 
 func (p plans) Plan(context.Context, string, []string, func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error) {
@@ -70,7 +70,7 @@ func askable() inspector.Data {
 	return data
 }
 
-// A person asks a request again under a policy that no tenant has, and sees both side by side.
+// A user asks a request again under a policy that no tenant has, and sees both side by side.
 func TestAskAgain(t *testing.T) {
 	data, searched, planned := asking()
 	tb := openTab(t, serve(t, data, nil))
@@ -128,7 +128,8 @@ func TestAskAgain(t *testing.T) {
 	tb.check()
 }
 
-// Only who may read asks, from a page of ours, and by POST: it may cost.
+// Only visitors who may read can ask again, from one of our pages, and by POST, since it may cost
+// money.
 func TestAskAgainIsGuarded(t *testing.T) {
 	data, searched, _ := asking()
 	address := serve(t, data, withTokens("tok", "read"))
@@ -157,7 +158,7 @@ func TestAskAgainIsGuarded(t *testing.T) {
 	}
 }
 
-// What cannot be asked says why; what was typed stays a text.
+// If a request cannot be asked, the page says why; the entered text stays text.
 func TestAskAgainSaysWhyNot(t *testing.T) {
 	data, _, _ := asking()
 	address := serve(t, data, nil)
@@ -191,7 +192,7 @@ func TestAskAgainSaysWhyNot(t *testing.T) {
 	if a := post("refused"); a.code != 404 || !strings.Contains(a.body, "The caller of this request was refused") {
 		t.Errorf("a request without a tenant: %v", a)
 	}
-	for _, id := range []string{"nothing", "hostile"} { // of a tenant that is not there
+	for _, id := range []string{"nothing", "hostile"} { // of a tenant that does not exist
 		if a := post(id); a.code != 404 {
 			t.Errorf("%s: %d", id, a.code)
 		}
@@ -215,7 +216,7 @@ func TestAskAgainSaysWhyNot(t *testing.T) {
 	}
 }
 
-// A tenant keeps what is its own under any policy: here the models that it may name.
+// A tenant keeps its own settings under any policy: here the models that it may name.
 func TestAskAgainAsTheTenant(t *testing.T) {
 	data, _, _ := asking()
 	data.Policies.(policies)["acme"].Models = tenant.Models{"o3"}
@@ -236,8 +237,8 @@ func (p longPolicies) Resolve(name, _ string) (*tenant.Policy, []inspector.Setti
 	return of, slices.Repeat([]inspector.Setting{{Key: "template", Value: p.text, From: []string{p.text}}}, 100)
 }
 
-// However long everything is, the page of a request with its policy is short, and so is that of asking
-// it again.
+// However long all texts are, the page of a request with its policy is short, and so is the page
+// for asking it again.
 func TestLongestPolicies(t *testing.T) {
 	data, _, _ := asking()
 	data.Requests = worst()

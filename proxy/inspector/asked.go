@@ -8,15 +8,15 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// An AskedBody is a request that can be sent again.
+// An AskedBody is a request body that can be sent again.
 type AskedBody struct {
-	JSON     []byte // nil: there is none
-	LastOnly bool   // of the request only the last message of its user can be asked
-	Bytes    int    // of the request, as it came; 0 if nothing of it is kept
+	JSON     []byte // nil if there is none
+	LastOnly bool   // only the last user message of the request is available
+	Bytes    int    // size of the original body; 0 if nothing of it is kept
 }
 
-// AskAgain returns a request as it came, or the last message of its user by itself where its middle is not
-// kept. whole tells whether texts are kept.
+// AskAgain returns the body of a request, or a body with only its last user message if the middle
+// of the original is not kept. whole reports whether texts are kept.
 func AskAgain(e *explain.Explanation, whole bool) AskedBody {
 	if !whole || e.Received == nil {
 		return AskedBody{}
@@ -32,10 +32,10 @@ func AskAgain(e *explain.Explanation, whole bool) AskedBody {
 	return b
 }
 
-// AskedQuestion returns a request with a question, for the model that another one named.
+// AskedQuestion returns a request body with a question, for the model that e's request named.
 func AskedQuestion(e *explain.Explanation, text string) []byte { return message(e, quoted(text)) }
 
-// message is a request with one message; content is in JSON.
+// message returns a request body with one message; content is JSON.
 func message(e *explain.Explanation, content string) []byte {
 	model := ""
 	if e.Ledger != nil && e.Ledger.Model != "" {
@@ -44,7 +44,7 @@ func message(e *explain.Explanation, content string) []byte {
 	return fmt.Appendf(nil, `{%s"messages":[{"role":"user","content":%s}]}`, model, content)
 }
 
-// quoted is a text in JSON.
+// quoted returns a text as a JSON string.
 func quoted(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
@@ -53,11 +53,12 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// maxTries is how many objects are looked at for a message.
+// maxTries limits the number of objects tried as messages.
 const maxTries = 200
 
-// lastQuestion returns the content, in JSON, of the last message of a user in the end of a body; "" if
-// none is whole. Within a string of JSON no object can be read, as its quotes are escaped there.
+// lastQuestion returns the content, as JSON, of the last complete user message at the end of a
+// body; "" if there is none. Objects inside a JSON string do not parse, as their quotes are
+// escaped.
 func lastQuestion(tail string) string {
 	at := len(tail)
 	for range maxTries {

@@ -22,8 +22,8 @@ func keep(t *testing.T, bodies explain.Bodies, body string) (*explain.Explanatio
 	return e, r.HasQuestions()
 }
 
-// What is kept whole is asked as it came; of what is not, the last message of the user is, if that is
-// whole.
+// A complete body is asked unchanged; of an incomplete one, only the last user message, if that is
+// complete.
 func TestAgain(t *testing.T) {
 	long := strings.Repeat("x", 80<<10)
 	system := `{"model":"m","messages":[{"role":"system","content":"` + long + `"}`
@@ -50,7 +50,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// A question that is typed is one message, whatever stands in it.
+// An entered question becomes one message, whatever it contains.
 func TestQuestion(t *testing.T) {
 	e, _ := keep(t, explain.BodiesOff, "{}")
 	if got := string(AskedQuestion(e, `a "b"`)); got != `{"model":"gpt-\"5\"","messages":[{"role":"user","content":"a \"b\""}]}` {
@@ -62,7 +62,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// No end of a body takes long to look through.
+// No end of a body takes long to search.
 func TestHostileEnds(t *testing.T) {
 	for _, piece := range []string{"{", `{"a":`, `[{"a":[`, `{"role":"user",`, `{"content":"`} {
 		body := strings.Repeat(piece, (200<<10)/len(piece))

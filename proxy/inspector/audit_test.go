@@ -17,7 +17,7 @@ const bad = `<!DOCTYPE html><title></title><style>
 <table><thead><tr><th>x<tbody><tr><td>1<td>2</table><img src="http://evil.example/x.png"><svg></svg><p style="color:red" onclick="x()">own</p><p class=wide>wide</p><p class=dim>dim</p>
 <script>console.error("oh"); undefined.x</script></body>`
 
-// What check looks for it finds, and so does what watches the console and the network.
+// check finds the faults that it looks for, and so do the console and network listeners.
 func TestAudit(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

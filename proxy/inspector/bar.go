@@ -11,18 +11,18 @@ import (
 // barWidth is the width of a bar in units of its drawing.
 const barWidth = 1000
 
-// A bar is drawn, with its parts side by side.
+// A bar is a horizontal bar of adjacent parts.
 type bar struct {
-	Label string // says in words what is drawn
+	Label string // describes the bar in words
 	Total int
 	Parts []part
 }
 
-// A part is one of a bar.
+// A part is a segment of a bar.
 type part struct {
 	Name     string
 	Tokens   int
-	Class    string  // of its colour
+	Class    string  // CSS class of its colour
 	X, Width float64 // in the drawing
 }
 
@@ -40,17 +40,17 @@ func (b *bar) draw(parts []part) *bar {
 	return b
 }
 
-// What a bar names: parts beyond that are one, as are steps of the time line.
+// Limits of a bar: further parts are merged, as are further steps of the timeline.
 const (
 	maxParts = 24
 	maxSteps = 24
 	maxName  = 60 // bytes of a document's id
 )
 
-// sourceColors is how many colours sources have in turn.
+// sourceColors is the number of colours that sources alternate between.
 const sourceColors = 4
 
-// budgetBar shows what the budget was spent on; nil if there was none.
+// budgetBar shows what the token budget was spent on; nil if there was none.
 func budgetBar(l *explain.Ledger, sources []rewrite.SourceEntry) *bar {
 	if l.Budget <= 0 {
 		return nil
@@ -83,7 +83,7 @@ func budgetBar(l *explain.Ledger, sources []rewrite.SourceEntry) *bar {
 	return b.draw(parts)
 }
 
-// windowBar shows how much of the model's window was taken; nil if that is not known.
+// windowBar shows how the model's window was used; nil if the window is unknown.
 func windowBar(l *explain.Ledger) *bar {
 	w := &l.Window
 	if w.Size <= 0 {
@@ -98,7 +98,7 @@ func windowBar(l *explain.Ledger) *bar {
 	})
 }
 
-// A step is a line of the time line.
+// A step is a line of the timeline.
 type step struct {
 	Name, Detail string
 	Outcome      string
@@ -107,7 +107,7 @@ type step struct {
 	Class        string
 }
 
-// stepsOf lays what a request went through end to end: when a step began was not measured.
+// stepsOf lists the steps of a request one after the other; their start times were not measured.
 func stepsOf(e *explain.Explanation) []step {
 	t := &e.Timings
 	var steps []step
@@ -150,13 +150,12 @@ func statusText(status int) string {
 	return fmt.Sprint(status)
 }
 
-// purposes says in words why an upstream was called.
+// purposes describes in words why an upstream was called.
 var purposes = map[report.Purpose]string{
 	report.ToAnswer: "until its answer began", report.ToRetryShorter: "again with fewer sources, as it was too long", report.ToRetryEdits: "again without edits that it refused", report.ToTools: "with the results of tools",
 }
 
-// drawSteps places steps one after the other. The rest of the total is the rest of the
-// answer.
+// drawSteps places steps one after the other. The remaining time becomes the step "Other".
 func drawSteps(steps []step, total float64) []step {
 	if n := len(steps) - maxSteps; n > 0 {
 		more := step{Name: fmt.Sprintf("%d more steps", n), Class: "component"}

@@ -9,17 +9,17 @@ import (
 
 const (
 	maxLine    = 2000 // bytes of a line that are shown
-	maxIndent  = 8    // levels that are told apart
-	beside     = 3    // unchanged lines that are shown beside changed ones
-	leastFold  = 4    // fewer unchanged lines are shown at once
-	lineMarkup = 64   // bytes around a line in the page, at most, and around what is said of its rest
+	maxIndent  = 8    // levels that are distinguished
+	beside     = 3    // unchanged lines shown next to changes
+	leastFold  = 4    // fewer unchanged lines are not folded
+	lineMarkup = 64   // maximum bytes of HTML around a line, and around the note on its rest
 )
 
-// A room is how many bytes of lines a page has left.
+// A room is the number of bytes left in a page.
 type room int
 
-// take takes room for n bytes. Where there is none, it takes all that is left, so that
-// nothing shorter is shown behind what has no room.
+// take takes n bytes. If they are not available, it takes the rest, so that nothing shorter is
+// shown after something that did not fit.
 func (r *room) take(n int) bool {
 	if *r < room(n) {
 		*r = 0
@@ -29,7 +29,7 @@ func (r *room) take(n int) bool {
 	return true
 }
 
-// part makes a part of a page, which has limit bytes at most.
+// part calls do with at most limit bytes of the room.
 func (r *room) part(limit room, do func(*room)) {
 	part := min(limit, *r)
 	*r -= part
@@ -37,7 +37,7 @@ func (r *room) part(limit room, do func(*room)) {
 	*r += part
 }
 
-// pageSize is how many bytes a text that is visible takes in a page.
+// pageSize returns the number of bytes that a text takes in a page when made visible.
 func pageSize(text string) (n int) {
 	for _, c := range text {
 		n += shownSize(c)
@@ -45,27 +45,27 @@ func pageSize(text string) (n int) {
 	return n
 }
 
-// A stretch is lines of a text, or of two that are compared.
+// A stretch is a run of lines of a text, or of a comparison of two.
 type stretch struct {
 	Kind  string // "same", "gone", "new" or "missing"
-	Fold  bool   // they are shown when somebody asks for them
+	Fold  bool   // collapsed until the user opens it
 	Lines []shownLine
-	Left  int    // lines for which there is no room
-	What  string // of "missing": what it is
+	Left  int    // lines that did not fit
+	What  string // for "missing": what is missing
 
 	all []layoutLine
 }
 
-// Len is how many lines there are.
+// Len returns the number of lines.
 func (s *stretch) Len() int { return len(s.all) }
 
 // A shownLine is a line of a stretch.
 type shownLine struct {
 	longText
-	Class string // of its indentation, and of what is quoted
+	Class string // CSS classes for indentation and quoted text
 }
 
-// fill makes lines for as many as there is room.
+// fill adds as many lines as fit.
 func (r *room) fill(s *stretch, whole string) {
 	for i, l := range s.all {
 		shown := shownLine{cutAt(l.Text, whole, maxLine), fmt.Sprint("d", min(l.Indent, maxIndent))}
@@ -98,7 +98,7 @@ func linesOf(b *explain.Body) []layoutLine {
 	return layoutLines(head)
 }
 
-// text shows a body by itself.
+// text shows a single body.
 func (r *room) text(b *explain.Body, whole string) []stretch {
 	switch {
 	case b == nil:
@@ -111,7 +111,7 @@ func (r *room) text(b *explain.Body, whole string) []stretch {
 	return []stretch{s}
 }
 
-// compare shows what became of a body. What changed has room first.
+// compare shows the changes of a body. Changed lines get room first.
 func (r *room) compare(before, after *explain.Body, whole string) []stretch {
 	list := stretches(diffLines(linesOf(before), linesOf(after)))
 	for _, first := range [...]func(*stretch) bool{
@@ -126,7 +126,7 @@ func (r *room) compare(before, after *explain.Body, whole string) []stretch {
 	return list
 }
 
-// stretches folds what is far from changes, and leaves out what cannot be compared.
+// stretches folds lines far from changes, and leaves out what cannot be compared.
 func stretches(runs []diffRun[layoutLine]) (list []stretch) {
 	for i := 0; i < len(runs); i++ {
 		if runs[i].Kind == diffSame {
@@ -149,7 +149,7 @@ func stretches(runs []diffRun[layoutLine]) (list []stretch) {
 	return list
 }
 
-// unchanged shows the lines beside changes, and folds the others.
+// unchanged shows the lines next to changes, and folds the others.
 func unchanged(lines []layoutLine, first, last bool) (list []stretch) {
 	from, to := min(beside, len(lines)), max(len(lines)-beside, 0)
 	if first {
@@ -169,8 +169,8 @@ func unchanged(lines []layoutLine, first, last bool) (list []stretch) {
 	return list
 }
 
-// besideMissing says what is missing among lines that changed: there it is that, and nothing of
-// ours, that makes them differ. It is "" if nothing is.
+// besideMissing describes what is missing among changed lines; "" if nothing is. Such lines differ
+// because of what is missing, not because of Sidenote.
 func besideMissing(runs []diffRun[layoutLine]) (what string) {
 	for _, run := range runs {
 		i := slices.IndexFunc(run.Lines, func(l layoutLine) bool { return l.Missing != 0 })

@@ -14,7 +14,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// What a client sent, and what went up: the block of one source behind the rules of the app.
+// A body as received and as sent: with the block of one source after the application's rules.
 const (
 	received = `{"model":"gpt-5-mini","temperature":0.20,"messages":[{"role":"system","content":"You answer for the HR desk."},` +
 		`{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello! What is it?"},{"role":"user","content":"How long is leave,\nand who says so [8]?"}],` +
@@ -41,8 +41,8 @@ func keepBodies(r *explain.Ring, of *report.Report) {
 	}
 }
 
-// The request before and after: what was added is marked for the eye and the ear, what stayed far
-// from it is folded and opens by the keyboard, and citations lead to their sources.
+// The request before and after: additions are marked visibly and for screen readers, unchanged
+// lines far from them are folded and open by keyboard, and citations link to their sources.
 func TestRequestBeforeAndAfter(t *testing.T) {
 	tb := openTab(t, serve(t, many(), nil))
 	tb.open("/requests/whole")
@@ -84,7 +84,7 @@ func TestRequestBeforeAndAfter(t *testing.T) {
 	}
 }
 
-// What was taken out is marked as that, and what is no JSON has its own lines.
+// Removed lines are marked as removed, and a body that is not JSON keeps its own lines.
 func TestRequestThatLost(t *testing.T) {
 	r := explain.New(10, explain.BodiesFull)
 	of := whole()
@@ -98,8 +98,8 @@ func TestRequestThatLost(t *testing.T) {
 	}
 }
 
-// Of bodies that are too long to be kept both ends are compared, and nothing counts as taken out
-// only because the middle of the one was cut elsewhere than that of the other.
+// Of bodies that are too long to be kept both ends are compared, and nothing counts as removed
+// only because the two middles were cut at different places.
 func TestRequestWithoutItsMiddle(t *testing.T) {
 	turn := func(i int) string { return fmt.Sprintf(`,{"role":"user","content":"%d"}`, i) }
 	var turns strings.Builder
@@ -125,7 +125,7 @@ func TestRequestWithoutItsMiddle(t *testing.T) {
 	}
 }
 
-// Where lengths stand in the place of texts, these are what is compared.
+// In redacted bodies, the lengths are compared.
 func TestRedactedRequest(t *testing.T) {
 	r := explain.New(10, explain.BodiesRedacted)
 	of := whole()

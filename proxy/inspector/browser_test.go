@@ -20,7 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browser is the one browser of all tests; it starts with the first that needs it.
+// browser is the browser shared by all tests; the first test that needs it starts it.
 var browser = struct {
 	start func() (context.Context, error)
 	stop  func()
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return nil, err
 		}
-		// What runs as root has no sandbox; these pages come from this process, and no host is
-		// found but this machine.
+		// A browser that runs as root has no sandbox; these pages come from this process, and no
+		// other host can be resolved.
 		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true),
 			chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
 		allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
@@ -58,16 +58,16 @@ func findBrowser() (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// A tab is one of the browser. What goes wrong in it fails the test.
+// A tab is a browser tab. Errors in it fail the test.
 type tab struct {
 	context.Context
 	t    *testing.T
-	base string // of the pages
+	base string // URL of the pages
 
 	mu      sync.Mutex
 	errors  []string // of the console
-	foreign []string // addresses of other hosts that were asked for
-	allowed []string // parts of errors that are meant to be
+	foreign []string // requested addresses of other hosts
+	allowed []string // parts of expected errors
 }
 
 // openTab opens a tab for the pages at base. Without a browser the test is skipped; in CI it
@@ -104,7 +104,7 @@ func openTab(t *testing.T, base string) *tab {
 	return tb
 }
 
-// hear notes what pages must not do.
+// hear records events that pages must not cause.
 func (tb *tab) hear(event any) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -131,14 +131,14 @@ func (tb *tab) note(text string) {
 	tb.errors = append(tb.errors, text)
 }
 
-// allow lets the console say a text.
+// allow permits console messages that contain part.
 func (tb *tab) allow(part string) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	tb.allowed = append(tb.allowed, part)
 }
 
-// do makes the browser act.
+// do runs browser actions.
 func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	tb.t.Helper()
 	if err := chromedp.Do(tb, steps...); err != nil {
@@ -146,13 +146,13 @@ func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// open opens a page of ours.
+// open opens one of our pages.
 func (tb *tab) open(path string) {
 	tb.t.Helper()
 	tb.do(chromedp.Navigate(tb.base + path))
 }
 
-// look shows the page to a browser of that width, which prefers light or dark.
+// look sets the width and the colour scheme.
 func (tb *tab) look(width int64, scheme string) {
 	tb.t.Helper()
 	tb.do(chromedp.EmulateViewport(width, 900), func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
@@ -173,7 +173,7 @@ func eval[T any](tb *tab, script string) T {
 	return v
 }
 
-// until waits until a condition holds, which it looks at when the page changes.
+// until waits until a condition is true; it is checked when the page changes.
 func (tb *tab) until(condition string) {
 	tb.t.Helper()
 	eval[bool](tb, `new Promise((resolve) => {
@@ -187,11 +187,11 @@ func (tb *tab) until(condition string) {
 //go:embed testdata/audit.js
 var audit string
 
-// check looks for faults of the page that is open: what is missing for those who do not see
-// it or use no mouse, contrast in light and dark, and its width on a telephone.
+// check looks for faults of the open page: missing support for screen readers and keyboards,
+// contrast in light and dark, and its width on a phone.
 func (tb *tab) check() {
 	tb.t.Helper()
-	// A page that a form led to may still wait for its styles.
+	// After a form was sent, the page may still wait for its styles.
 	eval[bool](tb, `new Promise((resolve) => document.readyState === "complete" ? resolve(true) : addEventListener("load", () => resolve(true)))`)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{1200, 360} {
@@ -205,12 +205,11 @@ func (tb *tab) check() {
 	tb.checkFocus()
 }
 
-// focusable are the elements that a keyboard reaches, by their order in the page.
+// focusable selects the elements that the keyboard reaches, in page order.
 const focusable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
 	.filter((e) => !e.disabled && e.checkVisibility({visibilityProperty: true}))`
 
-// checkFocus goes through the page by its keyboard: everything is reached in the order of the
-// page, and can be seen to be.
+// checkFocus tabs through the page: every element is reached in page order, with a visible focus.
 func (tb *tab) checkFocus() {
 	tb.t.Helper()
 	n := eval[int](tb, `(`+focusable+`).length`)

@@ -8,26 +8,26 @@ import (
 	"sidenote/rewrite"
 )
 
-// roomOfRows is how much of the page the sources that are compared may take, in bytes.
+// roomOfRows limits the bytes of the page for the compared sources.
 const roomOfRows = 100 << 10
 
-// A comparison is a request as it was beside what it would be now.
+// A comparison shows a request as it was and its dry run.
 type comparison struct {
 	Before, After *side
 	Figures       []figure
 	Rows          []sideRow
 	More          int      // sources that are not shown
 	Changed       []string // bases that have changed since
-	Unhelped      bool     // the policy has helpers that were not asked
+	Unhelped      bool     // the policy has helpers that were skipped
 }
 
-// A figure is one fact of both.
+// A figure is one compared fact.
 type figure struct {
 	difference
-	Change string // in words or by a sign; "" where there is none
+	Change string // in words or as a signed number; "" if there is none
 }
 
-// A side is one of the two.
+// A side is one of the two requests.
 type side struct {
 	Outcome        rewrite.Outcome
 	Reason         rewrite.Reason
@@ -37,9 +37,9 @@ type side struct {
 	Budget         *bar
 	Ledger         *explain.Ledger // nil if no rewrite was tried
 	Sources        int             // in the prompt
-	Tools, Stages  []string        // that its model would be offered, or that would be asked
-	Unoffered, Not string          // why there are none though the policy has them
-	Answer         string          // in place of a model's
+	Tools, Stages  []string        // tools offered to its model, or stages
+	Unoffered, Not string          // why there are no tools or stages though the policy has them
+	Answer         string          // fixed answer instead of a model's
 }
 
 func comparisonOf(e *explain.Explanation, now *explain.DryRunResult) *comparison {
@@ -67,7 +67,7 @@ func comparisonOf(e *explain.Explanation, now *explain.DryRunResult) *comparison
 	return c
 }
 
-// sizeOf is how much of the page a row takes at most.
+// sizeOf returns the maximum bytes of a row in the page.
 func sizeOf(row *sideRow) int {
 	s := row.Source()
 	n := 2*sourceMarkup + 3*min(len(s.Doc), maxShown) + pageSize(cut(s.Doc, "").Text) + pageSize(cut(s.Knowledge, "").Text)
@@ -79,7 +79,7 @@ func sizeOf(row *sideRow) int {
 	return n
 }
 
-// count adds what is counted of the ledger, and returns its sources.
+// count sets the figures from the ledger, and returns its sources.
 func (s *side) count() []rewrite.SourceEntry {
 	if s.Ledger == nil {
 		return nil
@@ -94,7 +94,7 @@ func (s *side) count() []rewrite.SourceEntry {
 	return sources
 }
 
-// figures compares what can be said in a word or number.
+// figures compares facts that fit in a word or number.
 func figures(before, after *side) (list []figure) {
 	text := func(key, a, b string) {
 		f := figure{difference: difference{key, a, b}}
@@ -129,7 +129,7 @@ func figures(before, after *side) (list []figure) {
 	return list
 }
 
-// changedBases lists the bases that were searched then in another generation than now.
+// changedBases returns the bases whose generation has changed since the request.
 func changedBases(e *explain.Explanation, now *explain.DryRunResult) (changed []string) {
 	was := map[string]string{}
 	for _, base := range e.Knowledge {

@@ -2,7 +2,7 @@ package inspector
 
 import "github.com/aymanbagabas/go-udiff/lcs"
 
-// A diffKind says in which of the two lists lines stand.
+// A diffKind says in which of two lists lines are.
 type diffKind int
 
 // The kinds.
@@ -12,15 +12,15 @@ const (
 	diffInserted
 )
 
-// A diffRun is a stretch of lines of one kind, a part of the list that it is from.
+// A diffRun is a run of lines of one kind, a subslice of the list that it is from.
 type diffRun[L comparable] struct {
 	Kind  diffKind
 	Lines []L
 }
 
-// diffLines returns what becomes of before, in its order, so that it is after. Deletions stand
-// before insertions at the same place. Where the lists have little in common it may find more
-// changes than there need be: its time is bounded, to some milliseconds for 64,000 lines.
+// diffLines returns the runs that turn before into after. Deletions precede insertions at the same
+// place. If the lists have little in common, it may return more changes than necessary: its time
+// is limited, to some milliseconds for 64,000 lines.
 func diffLines[L comparable](before, after []L) (runs []diffRun[L]) {
 	add := func(kind diffKind, lines []L) {
 		if len(lines) > 0 {
@@ -40,7 +40,7 @@ func diffLines[L comparable](before, after []L) (runs []diffRun[L]) {
 		}
 		return list
 	}
-	at := 0 // of before
+	at := 0 // index in before
 	for _, d := range lcs.DiffRunes(number(before), number(after)) {
 		add(diffSame, before[at:d.Start])
 		add(diffDeleted, before[d.Start:d.End])

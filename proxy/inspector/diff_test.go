@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sides returns what the runs say of both lists.
+// sides reconstructs both lists from the runs.
 func sides(runs []diffRun[string]) (before, after []string) {
 	for _, r := range runs {
 		if r.Kind != diffInserted {
@@ -23,8 +23,8 @@ func sides(runs []diffRun[string]) (before, after []string) {
 	return before, after
 }
 
-// Whatever is compared, both lists can be read from what comes out, no run is empty, and
-// neighbours are not of one kind.
+// For any input, both lists can be reconstructed from the result, no run is empty, and neighbours
+// differ in kind.
 func TestBothSides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b", "c", "{", "}"}), 0, 300)
@@ -42,7 +42,7 @@ func TestBothSides(t *testing.T) {
 	})
 }
 
-// What was put into a list, and nothing else, is new.
+// Exactly the inserted lines are new.
 func TestInsertion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := 0
@@ -62,7 +62,7 @@ func TestInsertion(t *testing.T) {
 	})
 }
 
-// hostileDiff are pairs of texts of 64 KiB that have as many lines as they can.
+// hostileDiff returns pairs of texts of 64 KiB with as many lines as possible.
 func hostileDiff() map[string][2][]string {
 	const n = 64 << 10
 	lines := func(of func(i int) string) []string {
@@ -81,7 +81,7 @@ func hostileDiff() map[string][2][]string {
 	}
 }
 
-// No text takes long. Each is tried several times, as others use the machine, too.
+// No text takes long. Each is tried several times, since the machine may be busy.
 func TestHostileTextsAreFast(t *testing.T) {
 	for name, of := range hostileDiff() {
 		best := time.Hour
@@ -93,7 +93,7 @@ func TestHostileTextsAreFast(t *testing.T) {
 				t.Fatal(name)
 			}
 		}
-		if best > time.Second { // 2 to 20 ms by BenchmarkHostile; a comparison of all lines takes a minute
+		if best > time.Second { // 2 to 20 ms in BenchmarkHostile; comparing all pairs of lines would take a minute
 			t.Errorf("%s takes %v", name, best)
 		}
 	}

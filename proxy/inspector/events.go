@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	eventsPause = 250 * time.Millisecond // between two events at least
-	eventsRest  = time.Second            // after one that had no room for all: nobody reads faster, and rows cost time
-	eventsBeat  = 10 * time.Second       // after which a stream says that it lives
-	eventsLast  = 15 * time.Minute       // then the browser asks again, and its session is looked at again
+	eventsPause = 250 * time.Millisecond // minimum time between two events
+	eventsRest  = time.Second            // after an event that dropped rows: nobody reads faster, and rows cost time
+	eventsBeat  = 10 * time.Second       // interval of keep-alive comments
+	eventsLast  = 15 * time.Minute       // then the browser reconnects, and its session is checked again
 	maxEvent    = 25                     // rows in one event
 )
 
-// eventsPath is the address of the events from the request with that number on.
+// eventsPath returns the URL of the events for requests numbered from and above.
 func eventsPath(f filterInspector, from uint64) string {
 	path := requestsPath + "/events?from=" + strconv.FormatUint(from, 10)
 	if q := f.query(); q != "" {
@@ -31,9 +31,9 @@ func eventsPath(f filterInspector, from uint64) string {
 	return path
 }
 
-// events writes rows of the list as requests end, as server-sent events: "rows" has the HTML
-// of new rows, the newest first, and "lost" the number of those that came too fast to be
-// shown. The id of an event is the number of the next request.
+// events sends rows of the list as server-sent events when requests end: "rows" has the HTML of
+// new rows, newest first, and "lost" the number of requests that came too fast to be shown. The id
+// of an event is the number of the next request.
 func (i *Inspector) events(v *visit) error {
 	ring := i.data.Requests
 	if ring == nil {
@@ -46,7 +46,7 @@ func (i *Inspector) events(v *visit) error {
 	}
 	defer stop()
 	from, err := strconv.ParseUint(string(v.Request.Header.Peek("Last-Event-ID")), 10, 64)
-	if err != nil { // it asks for the first time
+	if err != nil { // first connection of the page
 		from, _ = strconv.ParseUint(string(v.QueryArgs().Peek("from")), 10, 64)
 	}
 	s := &stream{inspector: i, ring: ring, filter: filterOf(v), next: from}
@@ -61,7 +61,7 @@ func (i *Inspector) events(v *visit) error {
 	_ = transport.Reply(v.RequestCtx, transport.ReplyHead{Status: fasthttp.StatusOK, Lines: lines, Length: -1}, func(w *transport.ReplyWriter) error {
 		s.to = w
 		return s.run(kept, left, v.Done())
-	}) // fails when the visitor leaves
+	}) // fails when the client leaves
 	return nil
 }
 
@@ -70,11 +70,11 @@ type stream struct {
 	inspector *Inspector
 	ring      *explain.Ring
 	filter    filterInspector
-	next      uint64 // the number of the first request that it has not looked at
+	next      uint64 // number of the first request that was not handled yet
 	to        io.Writer
 }
 
-// run writes until the visitor has left, the process stops, or the stream is old.
+// run writes until the client has left, the process stops, or the stream is too old.
 func (s *stream) run(kept, left, stopping <-chan struct{}) error {
 	if _, err := io.WriteString(s.to, "retry: 2000\n\n"); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *stream) run(kept, left, stopping <-chan struct{}) error {
 	}
 }
 
-// write writes what has ended since the last time, and says how long to wait after it.
+// write writes the requests that ended since the last call, and returns how long to wait after it.
 func (s *stream) write() (rest time.Duration, err error) {
 	rows, lost := s.rows()
 	rest = eventsPause
@@ -142,8 +142,8 @@ func (s *stream) write() (rest time.Duration, err error) {
 	return rest, err
 }
 
-// rows returns the requests that ended since the last time, the newest first, and how many
-// others there were that are not shown.
+// rows returns the requests that ended since the last call, newest first, and the number of those
+// that are not shown.
 func (s *stream) rows() (rows []explain.Summary, lost int) {
 	first, end := s.ring.Range()
 	from := s.next
@@ -159,7 +159,7 @@ func (s *stream) rows() (rows []explain.Summary, lost int) {
 		}
 		switch r, ok := s.ring.Summary(n - 1); {
 		case !ok:
-			return rows, lost + int(n-from) // newer ones took their place
+			return rows, lost + int(n-from) // overwritten by newer ones
 		case !s.filter.passes(&r):
 		case len(rows) == maxEvent:
 			lost++

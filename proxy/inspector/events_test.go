@@ -70,13 +70,13 @@ func (e *events) next() (kind, data string, ids []string) {
 			}
 			return kind, strings.TrimSpace(dataOf.ReplaceAllString(data, "")), ids
 		}
-		text.Reset() // a comment, or how soon to come again
+		text.Reset() // a comment, or the retry interval
 	}
 	e.t.Fatalf("the stream ends: %v", e.lines.Err())
 	return "", "", nil
 }
 
-// Requests are told of as they end, the newest first, and only those that pass the filter.
+// Requests are sent as they end, newest first, and only those that match the filter.
 func TestEvents(t *testing.T) {
 	r := kept("a", "b")
 	address := serve(t, inspector.Data{Requests: r}, nil) + "/requests/events"
@@ -95,17 +95,17 @@ func TestEvents(t *testing.T) {
 	if _, _, ids := filtered.next(); !slices.Equal(ids, []string{"refused"}) {
 		t.Errorf("filtered: %q", ids)
 	}
-	// A browser that lost the connection goes on where it was, whatever the address says.
+	// A browser that lost the connection continues where it was, whatever the address says.
 	if _, _, ids := follow(t, address+"?from=0", "Last-Event-ID: 4").next(); !slices.Equal(ids, []string{"refused"}) {
 		t.Errorf("again: %q", ids)
 	}
-	// A page that is older than the process is told all.
+	// A page that is older than the process gets all requests.
 	if _, _, ids := follow(t, address+"?from=1000").next(); !slices.Equal(ids, []string{"refused", "d", "c", "b", "a"}) {
 		t.Errorf("after a restart: %q", ids)
 	}
 }
 
-// A page that is too slow is told how many it missed.
+// A page that is too slow is told how many requests it missed.
 func TestEventsAreLost(t *testing.T) {
 	r := explain.New(100, explain.BodiesOff)
 	for i := range 1000 {
@@ -140,7 +140,7 @@ func TestEventsAreLost(t *testing.T) {
 	}
 }
 
-// Only so many pages follow; a place is free as soon as somebody leaves.
+// The number of followers is limited; a slot is free as soon as one leaves.
 func TestFollowersAreBounded(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: kept()}, nil) + "/requests/events"
 	var all []*events
@@ -155,7 +155,7 @@ func TestFollowersAreBounded(t *testing.T) {
 		t.Errorf("one more: %v", a)
 	}
 	all[0].cancel()
-	for follow(t, address).code != 200 { // until the server has seen that it left
+	for follow(t, address).code != 200 { // until the server has noticed that it left
 	}
 }
 
@@ -182,15 +182,14 @@ func TestEventsEndWithTheProcess(t *testing.T) {
 	}
 }
 
-// Nothing is to be followed where nothing is kept.
+// If no requests are kept, there are no events.
 func TestEventsOfNothing(t *testing.T) {
 	if a := ask(t, "GET", serve(t, inspector.Data{}, nil)+"/requests/events", ""); a.code != 404 {
 		t.Errorf("%v", a)
 	}
 }
 
-// BenchmarkEvent is what one event costs beside requests: at most one a second where there
-// are many of them.
+// BenchmarkEvent measures the cost of one event; under load there is at most one per second.
 func BenchmarkEvent(b *testing.B) {
 	r := explain.New(1000, explain.BodiesOff)
 	for i := range 1000 {

@@ -6,8 +6,8 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// WriteEvent returns what writes an event about all requests to a page with a filter of
-// their status.
+// WriteEvent returns a function that writes an event about all requests to a page that filters by
+// status.
 func WriteEvent(r *explain.Ring, text string, to io.Writer) func() error {
 	i := New(Data{Requests: r}, NewSessions())
 	return func() error {

@@ -1,5 +1,4 @@
-// Package inspector serves the pages of the admin port, on which people see what the model was
-// really shown.
+// Package inspector serves the pages of the admin port, which show what models were really sent.
 package inspector
 
 import (
@@ -18,29 +17,29 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// An Inspector answers with pages. It is made by New, and safe for concurrent use.
+// An Inspector serves the pages. Create it with New; it is safe for concurrent use.
 type Inspector struct {
 	data     Data
 	sessions *Sessions
 	routes   []routeInspector
 
-	templates map[string]*template.Template // by their files
+	templates map[string]*template.Template // by file name
 }
 
-// Data is what pages are made of.
+// Data is the source of the pages' content.
 type Data struct {
 	Requests  *explain.Ring            // nil: no requests are kept
-	Overview  func() *explain.Overview // makes one of the last hour
-	Tenants   *tenant.Directory        // who may call; nil: that is not known
-	Policies  Policies                 // nil: what requests get is not known
-	Modes     *tenant.Switch           // may lower the modes of policies; nil: nothing does
-	Usage     budget.Reporter          // tells what tenants used; nil: nothing is counted
-	Learnt    *model.Tracker           // what upstreams were seen to serve; nil: nothing
-	Knowledge *explain.Knowledge       // what can be looked into; nil: nothing
-	DryRun    *explain.DryRunner       // asks requests again; nil: nothing does
+	Overview  func() *explain.Overview // returns the overview of the last hour
+	Tenants   *tenant.Directory        // who may call; nil if unknown
+	Policies  Policies                 // nil: the policies of requests are unknown
+	Modes     *tenant.Switch           // may lower the modes of policies; may be nil
+	Usage     budget.Reporter          // usage of tenants; nil: nothing is counted
+	Learnt    *model.Tracker           // what was learnt about upstreams; may be nil
+	Knowledge *explain.Knowledge       // the knowledge bases; may be nil
+	DryRun    *explain.DryRunner       // for asking requests again; may be nil
 }
 
-// New returns an Inspector. Others with the same sessions let the same visitors in.
+// New returns an Inspector. Inspectors with the same sessions accept the same visitors.
 func New(data Data, sessions *Sessions) *Inspector {
 	i := &Inspector{data: data, sessions: sessions, templates: templates()}
 	i.routes = append(i.actions(), i.files()...)
@@ -53,26 +52,25 @@ func New(data Data, sessions *Sessions) *Inspector {
 // A Token is the SHA-256 digest of a token of the admin port.
 type Token = [sha256.Size]byte
 
-// A visit is a request for one of the pages.
+// A visit is a request for a page.
 type visit struct {
 	*fasthttp.RequestCtx
-	name   string  // what stands in the path for the part in braces
-	tokens []Token // of which a session may be made
-	in     bool    // by a session, which can be ended
+	name   string  // value of the path's part in braces
+	tokens []Token // tokens that sessions may be based on
+	in     bool    // signed in by a session, which can be ended
 }
 
-// A routeInspector answers one method on one path.
+// A routeInspector handles one method on one path.
 type routeInspector struct {
 	method string // GET includes HEAD
-	path   string // one part may be a name in braces, which stands for anything
-	public bool   // it needs no session
-	page   bool   // for people: who may not see it is asked to sign in
+	path   string // a part in braces matches any name
+	public bool   // needs no session
+	page   bool   // a page for people: visitors without access are asked to sign in
 	answer func(*visit) error
 }
 
-// Answer answers a request, unless there is nothing at its path. Its Host and Origin were
-// checked before. If admitted is false, it needs a session that was made of one of the
-// tokens.
+// Answer answers a request and returns true, unless there is nothing at its path. Host and Origin
+// have been checked. If admitted is false, the request needs a session based on one of the tokens.
 func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func() []Token) bool {
 	v := &visit{RequestCtx: ctx}
 	r, allowed := i.find(v)
@@ -106,14 +104,14 @@ func (i *Inspector) Answer(ctx *fasthttp.RequestCtx, admitted bool, tokens func(
 	return true
 }
 
-// find returns the route of a request. allowed are the methods of the path, "" if there is
+// find returns the route of a request. allowed lists the methods of the path; "" if there is
 // nothing at it.
 func (i *Inspector) find(v *visit) (found *routeInspector, allowed string) {
 	path, method := string(v.Path()), string(v.Method())
 	if method == "HEAD" {
 		method = "GET"
 	}
-	if path == homePath && !wantsHTML(v.RequestCtx) { // the admin port tells programs what it serves
+	if path == homePath && !wantsHTML(v.RequestCtx) { // programs get the text of the admin port
 		return nil, ""
 	}
 	for n := range i.routes {
@@ -134,7 +132,7 @@ func (i *Inspector) find(v *visit) (found *routeInspector, allowed string) {
 	return nil, allowed
 }
 
-// match tells whether path is of the form of pattern, and what stands for its part in braces.
+// match reports whether path matches pattern, and returns the part for the braces.
 func match(pattern, path string) (name string, ok bool) {
 	before, rest, named := strings.Cut(pattern, "{")
 	if !named {
@@ -149,26 +147,26 @@ func match(pattern, path string) (name string, ok bool) {
 	return name, ok && name != "" && !strings.Contains(name, "/")
 }
 
-// wantsHTML tells whether a browser asks.
+// wantsHTML reports whether the request accepts HTML, as browsers do.
 func wantsHTML(ctx *fasthttp.RequestCtx) bool {
 	return strings.Contains(string(ctx.Request.Header.Peek("Accept")), "text/html")
 }
 
-// foreign tells whether a page of another site, or of another port, asks for something but by a link:
-// for a picture or a script browsers send no Origin, and each could be one of the few that may follow
-// requests.
+// foreign reports whether a page of another site or port loads something other than by a link.
+// Browsers send no Origin for images and scripts, and each such load could take one of the few
+// slots for following requests.
 func foreign(ctx *fasthttp.RequestCtx) bool {
 	header := func(name string) string { return string(ctx.Request.Header.Peek(name)) }
 	switch header("Sec-Fetch-Site") {
-	case "", "none", "same-origin": // no browser, or one whose user typed the address
+	case "", "none", "same-origin": // no browser, or a user who typed the address
 		return false
 	}
 	return header("Sec-Fetch-Mode") != "navigate" || header("Sec-Fetch-Dest") != "document"
 }
 
-// headers are the lines that every answer has: it may load nothing but files of ours, run no
-// script but those, stand in no frame, be held by no window of others, and be kept nowhere. With a stricter policy of
-// referrers browsers would send forms with the origin "null", which is refused.
+// headers returns the headers of every answer: it may load only our own files and scripts, must
+// not be framed, opened by foreign windows, or cached. With a stricter Referrer-Policy browsers
+// would send forms with the origin "null", which is refused.
 func headers() [][2]string {
 	return [][2]string{
 		{"Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; " +
@@ -182,14 +180,14 @@ func headers() [][2]string {
 	}
 }
 
-// redirect leads to a path of ours. Location has no host, as that of the request may be
-// another's by the time it is followed.
+// redirect redirects to a path of this server. Location has no host, since the request's host may
+// belong to somebody else by the time it is followed.
 func redirect(ctx *fasthttp.RequestCtx, path string) {
 	ctx.Response.SetStatusCode(fasthttp.StatusSeeOther)
 	ctx.Response.Header.Set("Location", path)
 }
 
-// A problem is why a page cannot be shown.
+// A problem is an error that is shown instead of a page.
 type problem struct {
 	status  int
 	message string // for people
@@ -198,7 +196,7 @@ type problem struct {
 // Error returns the message.
 func (p *problem) Error() string { return p.message }
 
-// fail shows why a page cannot be shown.
+// fail shows an error instead of a page.
 func (i *Inspector) fail(v *visit, err error) {
 	var p *problem
 	if !errors.As(err, &p) {

@@ -52,7 +52,7 @@ func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) strin
 		}
 	})
 	address := "http://" + ln.Addr().String()
-	resp, err := http.Get(address + "/healthz") // a server that is stopped before it began would wait for ever
+	resp, err := http.Get(address + "/healthz") // a server that is stopped before it has started would wait for ever
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func serve(t testing.TB, data inspector.Data, change func(*admin.Handler)) strin
 	return address
 }
 
-// lastHour has what these requests came to.
+// lastHour returns the overview of these requests.
 func lastHour(texts *explain.Ring, requests ...*report.Report) func() *explain.Overview {
 	o := explain.NewRecorder()
 	for _, of := range requests {
@@ -73,7 +73,7 @@ func withTokens(token, readToken string) func(*admin.Handler) {
 	return func(h *admin.Handler) { h.Token, h.ReadToken = proxy.NewSecret(token), proxy.NewSecret(readToken) }
 }
 
-// kept returns a ring of requests; the last has id.
+// kept returns a ring of requests with these ids.
 func kept(ids ...string) *explain.Ring {
 	r := explain.New(1000, explain.BodiesOff)
 	for _, id := range ids {
@@ -89,14 +89,14 @@ func requestOf(id string) *report.Report {
 	return of
 }
 
-// A response is what the admin port sent.
+// A response is an answer of the admin port.
 type response struct {
 	code int
 	http.Header
 	body string
 }
 
-// ask sends a request as a browser would, but for redirects, which it does not follow.
+// ask sends a request as a browser would, but does not follow redirects.
 func ask(t testing.TB, method, address, body string, lines ...string) response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
@@ -125,7 +125,7 @@ func ask(t testing.TB, method, address, body string, lines ...string) response {
 	return response{resp.StatusCode, resp.Header, string(b)}
 }
 
-// Every answer forbids what a page does not need, also those that refuse.
+// Every answer, including refusals, forbids what pages do not need.
 func TestHeaders(t *testing.T) {
 	open, closed := serve(t, inspector.Data{Requests: kept("a")}, nil), serve(t, inspector.Data{Requests: kept("a")}, withTokens("tok", ""))
 	for _, address := range []string{
@@ -144,7 +144,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// A program that asks for / learns what the port serves; a browser is led to the first page.
+// A program that requests / gets a description of the port; a browser is redirected to the first
+// page.
 func TestHome(t *testing.T) {
 	data := inspector.Data{Requests: kept()}
 	with, without := serve(t, data, nil), serve(t, data, func(h *admin.Handler) { h.Inspector = nil })
@@ -164,8 +165,8 @@ func TestHome(t *testing.T) {
 	}
 }
 
-// Where the admin port asks for a token, so do the pages; a session of a token is one for
-// reading only, and holds no token.
+// If the admin port requires a token, so do the pages; a session allows only reading, and does not
+// contain the token.
 func TestSignIn(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: kept("a")}, withTokens("tok", "read"))
 	for path, next := range map[string]string{"/requests": "%2Frequests", "/requests/a?x=1": "%2Frequests%2Fa%3Fx%3D1", "/requests/a/json": "%2Frequests%2Fa%2Fjson"} {
@@ -214,7 +215,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// Signing in leads nowhere but to a page of ours.
+// After signing in, visitors are only redirected to our own pages.
 func TestSignInLeadsHome(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: kept("a")}, withTokens("tok", ""))
 	for next, want := range map[string]string{
@@ -245,7 +246,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// No page of another site may ask for anything, and no name but ours may be used.
+// Pages of other sites may not send requests, and only our own host names may be used.
 func TestForeignPages(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: kept("a")}, withTokens("tok", ""))
 	a := ask(t, "POST", address+"/signin", "token=tok")
@@ -267,8 +268,8 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// A page of another site, or of another port, may lead here by a link, and load nothing, also not
-// what it takes for a picture, for which browsers send no Origin.
+// A page of another site or port may link here, but not load anything, not even as an image, for
+// which browsers send no Origin.
 func TestForeignElements(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: kept("a")}, nil)
 	for _, c := range []struct {
@@ -297,8 +298,8 @@ func TestForeignElements(t *testing.T) {
 	}
 }
 
-// Whatever bytes a filter has, the page is text; requests beyond those that are looked at are not
-// denied.
+// Whatever bytes a filter has, the page is text; the page does not claim that older requests,
+// which were not searched, do not exist.
 func TestOddFilters(t *testing.T) {
 	r := explain.New(20_000, explain.BodiesOff)
 	r.Record(refused())
@@ -316,7 +317,7 @@ func TestOddFilters(t *testing.T) {
 	}
 }
 
-// Nothing changes by GET, and there is no other method than those that are meant.
+// GET changes nothing, and only the intended methods are allowed.
 func TestMethods(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: kept("a")}, nil)
 	for path, allowed := range map[string]string{"/signout": "POST", "/overview": "GET", "/requests": "GET", "/requests/a": "GET", "/site/live.js": "GET"} {

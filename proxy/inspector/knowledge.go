@@ -19,41 +19,41 @@ import (
 	"sidenote/rewrite"
 )
 
-// How much a page shows.
+// Limits of a page.
 const (
 	maxDocuments = 50 // of a base
 	maxChunks    = 20 // of a document
-	maxSkipped   = 20 // files that were not read
+	maxSkipped   = 20 // skipped files
 
-	roomOfChunks = 130 << 10 // of all together, in bytes of the page
+	roomOfChunks = 130 << 10 // for all chunks together, in bytes of the page
 	maxChunk     = 16 << 10  // bytes of a chunk
 )
 
-// A knowledgeView is what knowledge.html is made of.
+// A knowledgeView is the data of knowledge.html.
 type knowledgeView struct {
-	Live    bool // its figures are made anew while somebody looks
+	Live    bool // the page refreshes its figures while it is visible
 	Query   string
 	Tenant  string
 	Tenants []string
 	Choices []choice
-	Wrong   string     // why nothing was searched
-	Found   *foundView // nil: nothing was
+	Wrong   string     // why the search failed
+	Found   *foundView // nil without a search
 	Bases   []baseState
 }
 
-// A choice is a base that may be searched.
+// A choice is a base that can be selected for the search.
 type choice struct {
 	Name   string
 	Chosen bool
 }
 
-// A baseState is how a base does.
+// A baseState is the state of a base.
 type baseState struct {
 	explain.Base
-	Wrong string // why that is not known
+	Wrong string // why the state is unknown
 }
 
-// Changed is when documents last changed; the zero time for never.
+// Changed returns when documents last changed; zero if never.
 func (b *baseState) Changed() time.Time {
 	if b.ChangedAt == nil {
 		return time.Time{}
@@ -61,7 +61,7 @@ func (b *baseState) Changed() time.Time {
 	return time.Unix(*b.ChangedAt, 0)
 }
 
-// stateOf asks how a base does.
+// stateOf returns the state of a base.
 func (i *Inspector) stateOf(id string) baseState {
 	b, err := i.data.Knowledge.Describe(context.Background(), id)
 	if err != nil {
@@ -96,23 +96,23 @@ func knowledgePage(i *Inspector, v *visit) (any, error) {
 	return view, nil
 }
 
-// A foundView is the answer to a search.
+// A foundView is a search result.
 type foundView struct {
 	explain.Found
 	Rows   []foundRow
-	Floor  string // what candidates need; "" for nothing
+	Floor  string // requirement for candidates; "" if there is none
 	Stages []explain.LookupStage
 }
 
-// A foundRow is a line of it.
+// A foundRow is a line of the search result.
 type foundRow struct {
 	*explain.Candidate
-	Width, Line float64 // of its relevance, and where what it needs is, in the drawing; Line 0: it needs nothing
+	Width, Line float64 // in the drawing: of the relevance, and position of the required one; Line is 0 if there is none
 	Excerpt     longText
 }
 
-// search asks bases as a tenant, or as nobody. Nothing is asked that costs money, as looking at a
-// page must not.
+// search searches bases as a tenant, or without one. It makes no calls that cost money, since
+// viewing a page must not.
 func search(k *explain.Knowledge, view *knowledgeView, bases []string) (*foundView, error) {
 	var as *string
 	if view.Tenant != "" {
@@ -137,13 +137,13 @@ func search(k *explain.Knowledge, view *knowledgeView, bases []string) (*foundVi
 	return out, nil
 }
 
-// A baseView is what base.html is made of.
+// A baseView is the data of base.html.
 type baseView struct {
 	baseState
-	Text          string // a part of the ids and names of the documents that are listed
+	Text          string // filter for the ids and names of documents
 	Listed        []documentRow
-	Unlisted      bool // the base has documents, and cannot list them
-	From, Total   int  // of those that are listed, among those that the text chooses
+	Unlisted      bool // the base has documents but cannot list them
+	From, Total   int  // range of the list, within the documents that match Text
 	Before, After string
 	Skipped       []explain.Skipped
 	MoreSkipped   int
@@ -161,7 +161,7 @@ func basePage(i *Inspector, v *visit) (any, error) {
 		return nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("There is no knowledge base %s.", cut(v.name, "").Text)}
 	}
 	view := &baseView{baseState: i.stateOf(v.name), Text: strings.TrimSpace(string(v.QueryArgs().Peek("text")))}
-	view.Live = view.Text == "" // all documents are looked through for it
+	view.Live = view.Text == "" // filtering looks through all documents
 	if g := view.Ingest; g != nil && g.Report != nil {
 		view.Skipped = g.Report.Skipped[:min(len(g.Report.Skipped), maxSkipped)]
 		view.MoreSkipped = g.Report.SkippedTotal - len(view.Skipped)
@@ -177,9 +177,9 @@ func basePage(i *Inspector, v *visit) (any, error) {
 	return view, nil
 }
 
-// list lists documents from one on.
+// list adds the documents from index from on.
 func (view *baseView) list(s explain.Store, from int) {
-	chosen := func(i int) int { return i } // of those that are listed
+	chosen := func(i int) int { return i } // maps a list index to a document
 	if view.Total = s.Files; view.Text != "" {
 		chosen, view.Total = choose(s, strings.ToLower(view.Text))
 	}
@@ -198,7 +198,8 @@ func (view *baseView) list(s explain.Store, from int) {
 	}
 }
 
-// choose returns the documents whose ids or names contain a text in lower case, and how many there are.
+// choose returns the documents whose ids or names contain text, which is in lower case, and their
+// number.
 func choose(s explain.Store, text string) (at func(int) int, n int) {
 	var all []int
 	for i := range s.Files {
@@ -220,7 +221,7 @@ func attributesOf(attributes map[string]any) string {
 	return string(b)
 }
 
-// number reads a number of the address; -1 is none.
+// number returns a number in the query; -1 if there is none.
 func number(v *visit, name string) int {
 	if n, err := strconv.Atoi(string(v.QueryArgs().Peek(name))); err == nil && n >= 0 {
 		return n
@@ -228,7 +229,7 @@ func number(v *visit, name string) int {
 	return -1
 }
 
-// A documentView is what document.html is made of.
+// A documentView is the data of document.html.
 type documentView struct {
 	explain.Reading
 	Attributes    string
@@ -237,10 +238,10 @@ type documentView struct {
 	JSON          string
 }
 
-// A chunkView is a part of a document, as it was cut.
+// A chunkView is a chunk of a document.
 type chunkView struct {
 	explain.KnowledgeChunk
-	Hit  bool // the address names it
+	Hit  bool // named in the URL
 	Text longText
 }
 
@@ -269,7 +270,7 @@ func documentPage(i *Inspector, v *visit) (any, error) {
 		shown := chunkView{c, c.Chunk == hit, cutLines(c.Text, view.JSON, maxChunk)}
 		size := lineMarkup + pageSize(shown.Text.Text)
 		switch has := left.take(size); {
-		case !has && c.Chunk <= hit: // what was hit is on the page that it is looked for on
+		case !has && c.Chunk <= hit: // the chunk named in the URL must be on this page
 			view.Chunks, view.Before, left = nil, page(first), room(roomOfChunks-size)
 		case !has:
 			view.After = page(c.Chunk)
@@ -280,7 +281,7 @@ func documentPage(i *Inspector, v *visit) (any, error) {
 	return view, nil
 }
 
-// read reads the document that the address names, from a chunk on.
+// read reads the document named in the URL, from chunk first on.
 func (i *Inspector) read(v *visit, first int) (explain.Reading, error) {
 	k, chunks, tokens := i.data.Knowledge, maxChunks, explain.MaxReadTokens
 	if k == nil {
@@ -299,7 +300,7 @@ func (i *Inspector) read(v *visit, first int) (explain.Reading, error) {
 	return r, err
 }
 
-// messageOf is what an error says to people.
+// messageOf returns the text of an error for people.
 func messageOf(err error) string {
 	if e, ok := errors.AsType[*tenant.APIError](err); ok {
 		return e.Message
@@ -315,7 +316,7 @@ func (i *Inspector) documentJSON(v *visit) error {
 	return answerJSON(v, r)
 }
 
-// stateTone is the class of the state of a base.
+// stateTone returns the CSS class for the state of a base.
 func stateTone(s explain.Status) string {
 	switch s {
 	case explain.StatusReady:

@@ -20,14 +20,14 @@ import (
 	"sidenote/rewrite"
 )
 
-// bases are what the pages of knowledge show: hr, whose folder is being read, and one elsewhere, of which
-// nobody knows the documents.
+// bases are the knowledge bases of these tests: hr, whose folder is being read, and elsewhere,
+// which cannot list its documents.
 type bases struct {
-	done  atomic.Int64                    // files of hr that were read
+	done  atomic.Int64                    // files of hr read so far
 	asked atomic.Pointer[retrieval.Query] // the last search
 }
 
-// Retrieve finds the same chunks whatever is asked.
+// Retrieve finds the same chunks for any query.
 func (b *bases) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	b.asked.Store(&q)
 	chunk := func(base, doc string, n int, score float64, text string) retrieval.Source {
@@ -68,7 +68,7 @@ func (b *bases) Passage(_ context.Context, _ retrieval.Query, p retrieval.Passag
 	return list, nil
 }
 
-// Store tells of 120 documents of hr.
+// Store returns 120 documents of hr.
 func (b *bases) Store(id string) (explain.Store, bool) {
 	if id != "hr" {
 		return explain.Store{Files: 7}, id == "elsewhere"
@@ -83,7 +83,7 @@ func (b *bases) Store(id string) (explain.Store, bool) {
 	}}, true
 }
 
-// Describe tells how bases do.
+// Describe returns the states of the bases.
 func (b *bases) Describe(_ context.Context, id string) (explain.Base, error) {
 	if id != "hr" {
 		return explain.Base{ID: id, Engine: "vector_store", Status: explain.StatusFailed, Documents: 7}, nil
@@ -116,8 +116,8 @@ func (b *bases) data() inspector.Data {
 
 func knowing() inspector.Data { return new(bases).data() }
 
-// Somebody searches, sees what the score of each hit is made of and what it needs, and opens its document, in
-// which the chunk is marked.
+// A user searches, sees the components and the required value of each hit's score, and opens a
+// document at the chunk.
 func TestSearchingKnowledge(t *testing.T) {
 	b := new(bases)
 	tb := openTab(t, serve(t, b.data(), nil))
@@ -150,7 +150,7 @@ func TestSearchingKnowledge(t *testing.T) {
 	}
 }
 
-// Somebody looks at a base while its folder is being read, and looks for a document.
+// A user views a base while its folder is being read, and filters its documents.
 func TestBase(t *testing.T) {
 	b := new(bases)
 	tb := openTab(t, serve(t, b.data(), nil))
@@ -173,7 +173,7 @@ func TestBase(t *testing.T) {
 	}
 }
 
-// What is not there is not found; long and hostile texts stay small and text.
+// Unknown pages are not found; long and hostile texts are shortened and stay text.
 func TestKnowledgePages(t *testing.T) {
 	address := serve(t, knowing(), nil)
 	for path, want := range map[string]int{
@@ -196,7 +196,7 @@ func TestKnowledgePages(t *testing.T) {
 	}
 }
 
-// Of a base that cannot be described its page says why.
+// The page of a base that cannot be described says why.
 func TestUndescribedBase(t *testing.T) {
 	data := knowing()
 	data.Knowledge.Describe = func(context.Context, string) (explain.Base, error) {

@@ -8,7 +8,8 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// One slow minute does not flatten the others: it is cut at the top of the chart, and the chart says so.
+// One slow minute does not flatten the others: it is cut at the top of the chart, and the chart
+// says so.
 func TestLatencyChartKeepsItsScaleBesideOutliers(t *testing.T) {
 	at := func(p95s ...float64) *explain.Overview {
 		v := new(explain.Overview)

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A layoutLine is one that people read.
+// A layoutLine is a line of a body laid out for people.
 type layoutLine struct {
-	Indent  int // levels
+	Indent  int // number of levels
 	Text    string
-	Quoted  bool // it is of a string, without its quotation marks and with its escapes undone
-	Missing int  // in the place of so many bytes that are not there; below 0: nobody knows how many
+	Quoted  bool // part of a string, without quotation marks and with escapes decoded
+	Missing int  // number of missing bytes that the line stands for; below 0 if unknown
 }
 
-// layoutLines lays out a body. One that is no JSON has its own lines.
+// layoutLines lays out a JSON body. Any other body keeps its own lines.
 func layoutLines(body string) []layoutLine {
 	if !json.Valid([]byte(body)) {
 		return raw(body)
@@ -24,7 +24,7 @@ func layoutLines(body string) []layoutLine {
 	return w.lines
 }
 
-// layoutEnds lays out both ends of a body without its middle of missing bytes.
+// layoutEnds lays out both ends of a body whose middle is missing.
 func layoutEnds(head, tail string, missing int) []layoutLine {
 	var w writer
 	if w.write(head); w.broken {
@@ -33,8 +33,8 @@ func layoutEnds(head, tail string, missing int) []layoutLine {
 	return append(append(w.lines, layoutLine{Missing: missing}), layoutEndOf(tail)...)
 }
 
-// layoutEndOf lays out the end of a body. Whether it begins within a string, and behind a backslash
-// there, is seen by what follows.
+// layoutEndOf lays out the end of a body. It tries whether the end begins outside of a string,
+// inside, or after a backslash inside.
 func layoutEndOf(body string) []layoutLine {
 	for _, before := range [...]string{"", `"`, `"\`} {
 		w := writer{open: openBefore(before + body), within: before != ""}
@@ -52,7 +52,8 @@ func raw(body string) (lines []layoutLine) {
 	return lines
 }
 
-// openBefore returns the brackets that are open before a body, by those that it closes.
+// openBefore returns the brackets that must be open before a body, judging by those that it
+// closes.
 func openBefore(body string) (open []byte) {
 	depth := 0
 	for i := 0; i < len(body); i++ {
@@ -73,8 +74,8 @@ func openBefore(body string) (open []byte) {
 	return open
 }
 
-// cutString returns the string with which a text begins, without its quotation marks and with
-// its escapes. whole is false if it does not end.
+// cutString returns the string at the start of text, without its quotation marks and with its
+// escapes. whole is false if it is unterminated.
 func cutString(text string) (s string, whole bool) {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -87,18 +88,18 @@ func cutString(text string) (s string, whole bool) {
 	return text[1:], false
 }
 
-// A writer lays out JSON, of which the beginning or the end may be missing.
+// A writer lays out JSON whose beginning or end may be missing.
 type writer struct {
 	lines   []layoutLine
-	open    []byte // the brackets that are open
-	dashes  int    // elements that begin with the line which is written next
-	name    string // of the member whose value comes next, with its quotation marks
-	within  bool   // the body begins in a string
-	broken  bool   // it is no JSON
-	unended bool   // the last string does not end
+	open    []byte // open brackets
+	dashes  int    // list elements that begin with the next line
+	name    string // of the member whose value comes next, with quotation marks
+	within  bool   // the body begins inside a string
+	broken  bool   // it is not JSON
+	unended bool   // the last string is unterminated
 }
 
-// numberOrWord are the bytes of numbers, true, false and null.
+// numberOrWord are the characters of numbers, true, false and null.
 const numberOrWord = "0123456789+-.eEtrufalsn"
 
 func (w *writer) write(body string) {
@@ -125,7 +126,7 @@ func (w *writer) write(body string) {
 	}
 }
 
-// readString reads the string with which body begins, and returns the rest.
+// readString handles the string at the start of body, and returns the rest.
 func (w *writer) readString(body string) (rest string) {
 	s, whole := cutString(body)
 	within := w.within
@@ -140,7 +141,7 @@ func (w *writer) readString(body string) (rest string) {
 	return rest
 }
 
-// enter begins the list or object with which body begins, and returns the rest.
+// enter handles the opening bracket at the start of body, and returns the rest.
 func (w *writer) enter(body string) (rest string) {
 	bracket := body[0]
 	rest = strings.TrimLeft(body[1:], " \t\r\n")
@@ -168,7 +169,7 @@ func (w *writer) leave(bracket byte) {
 
 func (w *writer) inList() bool { return len(w.open) > 0 && w.open[len(w.open)-1] == '[' }
 
-// line writes a value that takes one line, or the beginning of one that has more.
+// line writes a value that takes one line, or the first line of one that has more.
 func (w *writer) line(value string) {
 	l := layoutLine{Indent: max(len(w.open)-1-w.dashes, 0)}
 	if w.name != "" {
@@ -181,8 +182,8 @@ func (w *writer) line(value string) {
 	w.dashes, w.name = 0, ""
 }
 
-// string writes a string, with its escapes: what people wrote as lines of text. within says that
-// its beginning is missing.
+// string writes a string. Prose is written as lines of text with escapes decoded. within means
+// that the beginning is missing.
 func (w *writer) string(s string, within bool) {
 	prose := w.name == `"content"` || w.name == `"text"` || strings.Contains(s, `\n`) || w.unended || within
 	if !prose || s == "" {
@@ -197,7 +198,7 @@ func (w *writer) string(s string, within bool) {
 	}
 }
 
-// unescaped undoes the escapes of a string, of which the last one may not be whole.
+// unescaped decodes the escapes of a string, the last of which may be incomplete.
 func unescaped(s string) string {
 	for end := len(s); end >= max(len(s)-len(`\ud83d\ude00`), 0); end-- {
 		var text string

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shown is what a page shows of lines.
+// shown formats lines as the page does.
 func shown(lines []layoutLine) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -78,8 +78,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Wherever a body is cut, what is left of it is laid out as in the whole, but for the member
-// that was cut.
+// Wherever a body is cut, the rest is laid out as in the complete body, except for the member that
+// was cut.
 func TestEnds(t *testing.T) {
 	whole := layoutLines(chat)
 	for from := 1; from < len(chat); from++ {
@@ -93,7 +93,7 @@ func TestEnds(t *testing.T) {
 			t.Fatalf("%v", tail[0])
 		}
 		tail = tail[1:]
-		// The first lines may be cut, and their dashes be those of elements that began before.
+		// The first lines may be cut, and their dashes may belong to elements that began before.
 		same := 0
 		for same < min(len(tail), len(whole)) && tail[len(tail)-1-same] == whole[len(whole)-1-same] {
 			same++
@@ -104,7 +104,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Whatever JSON is laid out, no line is longer than it, and each text of it stands in one.
+// For any JSON, no line is longer than the input, and each text of it is in a line.
 func TestAnyJSON(t *testing.T) {
 	value := rapid.Custom(func(t *rapid.T) any {
 		text := rapid.StringOfN(rapid.RuneFrom([]rune("a\"\\\n{}[]:, é\u2028")), 0, 8, -1)

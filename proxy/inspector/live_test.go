@@ -11,11 +11,10 @@ import (
 	"sidenote/proxy/inspector"
 )
 
-// ids are the requests of the list, from the top.
+// ids are the requests in the list, from the top.
 const ids = `[...document.querySelectorAll("#requests tbody a")].map((a) => decodeURIComponent(a.pathname.split("/").pop())).join(" ")`
 
-// The list grows as requests end. While it is paused it does not; then it has what it
-// missed.
+// The list grows as requests end, but not while it is paused; afterwards it shows what it missed.
 func TestListIsLive(t *testing.T) {
 	r := kept("a", "b")
 	address := serve(t, inspector.Data{Requests: r}, nil)
@@ -42,7 +41,7 @@ func TestListIsLive(t *testing.T) {
 	tb.do(chromedp.Click("#pause"))
 	tb.until(ids + ` === "d c b a"`)
 
-	r.Record(hostileRequest()) // as safe as in a page that was made of it
+	r.Record(hostileRequest()) // as safe as in the initial page
 	tb.until(ids + ` === "hostile d c b a"`)
 	if got := eval[string](tb, `document.querySelector("#requests tbody td").textContent`); !strings.HasPrefix(got, "<script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'>&lt;b[U+202E]gnp.exe[U+2066]") {
 		t.Errorf("shown: %q", got)
@@ -62,7 +61,7 @@ func TestFirstRequest(t *testing.T) {
 	tb.until(ids + ` === "a" && !document.getElementById("empty").checkVisibility()`)
 }
 
-// The page says how many requests came too fast, and keeps no more rows than people read.
+// The page says how many requests came too fast, and keeps a limited number of rows.
 func TestListIsBounded(t *testing.T) {
 	r := explain.New(1000, explain.BodiesOff)
 	tb := openTab(t, serve(t, inspector.Data{Requests: r}, nil))
@@ -88,7 +87,7 @@ func TestListIsBounded(t *testing.T) {
 	}
 }
 
-// The form chooses what is shown, at once and from then on.
+// The form filters the list, both current rows and later ones.
 func TestFilter(t *testing.T) {
 	r := kept("a")
 	other := requestOf("b")
@@ -122,7 +121,7 @@ func TestFilter(t *testing.T) {
 	tb.until(ids + ` === "d a"`)
 }
 
-// One request shows what was found for it, in the order of the prompt, with its fate.
+// The page of a request lists the sources found, in prompt order, with their results.
 func TestRequest(t *testing.T) {
 	tb := openTab(t, serve(t, many(), nil))
 	tb.open("/requests")
@@ -130,7 +129,7 @@ func TestRequest(t *testing.T) {
 	if got := eval[string](tb, `[...document.querySelectorAll("#sources tbody tr")].map((r) => r.cells[0].textContent + r.cells[2].textContent + " " + r.cells[5].textContent).join(", ")`); got != "[1]in 240, [2]cut 240 of 388, [3]in 240, [4]in 240, –out 0, –out 0" {
 		t.Errorf("sources: %s", got)
 	}
-	// The bar has the budget's proportions, and what it shows stands beside it in words.
+	// The bar has the budget's proportions, and its values are also shown as text.
 	if got := eval[string](tb, `[...document.querySelector("svg.bar").querySelectorAll("rect")].map((r) => Math.round(r.width.baseVal.value * 2)).join()`); got != "66,120,240,240,240,240,41,813" {
 		t.Errorf("budget: %s", got)
 	}
@@ -150,7 +149,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Hostile texts stay texts, however long; the whole of a long one is behind a link.
+// Hostile texts stay texts, however long; the complete text of a long one is behind a link.
 func TestHostileTexts(t *testing.T) {
 	address := serve(t, many(), nil)
 	page := ask(t, "GET", address+"/requests/hostile", "")
@@ -173,7 +172,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// A person signs in by the form, and out.
+// A user signs in by the form, and out.
 func TestSigningIn(t *testing.T) {
 	tb := openTab(t, serve(t, inspector.Data{Requests: kept("a")}, withTokens("", "tok")))
 	at := func(path string) {

@@ -16,42 +16,42 @@ import (
 
 const overviewPath = "/overview"
 
-// maxQuestions is how many questions without a match the page shows.
+// maxQuestions limits the questions without a match on the page.
 const maxQuestions = 40
 
-// maxWindows is how many observed windows the page shows.
+// maxWindows limits the observed windows on the page.
 const maxWindows = 40
 
-// An overviewView is what overview.html is made of.
+// An overviewView is the data of overview.html.
 type overviewView struct {
 	*explain.Overview
-	Series    []series // outcomes that there were, as in View
+	Series    []series // outcomes that occurred, in the order of the Overview
 	ByMinute  *chart   // requests
-	Latency   *chart   // nil: no request was sent on
+	Latency   *chart   // nil: no request was sent upstream
 	Failures  []why
-	Others    []why            // why requests went as they came
-	Minutes   []explain.Minute // with requests, the newest first
+	Others    []why            // why requests were relayed unchanged
+	Minutes   []explain.Minute // with requests, newest first
 	Questions []question
 	Documents []given
 	Windows   []window // of upstreams that truncate prompts
-	Kept      bool     // requests are, some of them
+	Kept      bool     // some requests are kept
 }
 
-// A window is one that an upstream was seen to serve.
+// A window is the observed window of an upstream.
 type window struct {
 	model.CalibrationKey
 	Tokens int
 }
 
-// A series is an outcome that requests came to.
+// A series is an outcome that occurred.
 type series struct {
 	Outcome  rewrite.Outcome
 	Requests int
-	Class    string // of its colour
-	Address  string // of its requests; "" if they are not kept
+	Class    string // CSS class of its colour
+	Address  string // URL of its requests; "" if they are not kept
 }
 
-// A why is a reason with the address of its requests.
+// A why is a reason and the URL of its requests.
 type why struct {
 	Outcome  rewrite.Outcome
 	Reason   rewrite.Reason
@@ -59,15 +59,15 @@ type why struct {
 	Address  string // see series
 }
 
-// A given is a document that was given.
+// A given is a document that was used as a source.
 type given struct {
 	explain.UsedDocument
 	Address string // "" if its id was cut
 }
 
-// A question is one without a match, however often it was asked.
+// A question is a question without a match, and how often it was asked.
 type question struct {
-	explain.OpenQuestion     // asked last
+	explain.OpenQuestion     // the latest request
 	Times                int // among those that are remembered
 	Kept                 bool
 }
@@ -111,8 +111,7 @@ func overviewPage(i *Inspector, _ *visit) (any, error) {
 	return view, nil
 }
 
-// requestsOf is the address of the requests that came to an outcome for a reason; "" if none are
-// kept.
+// requestsOf returns the URL of the requests with an outcome and reason; "" if none are kept.
 func requestsOf(ring *explain.Ring, o rewrite.Outcome, r rewrite.Reason) string {
 	if ring == nil || o == report.Relayed {
 		return ""
@@ -124,7 +123,7 @@ func requestsOf(ring *explain.Ring, o rewrite.Outcome, r rewrite.Reason) string 
 	return requestsPath + "?" + f.query()
 }
 
-// questionsOf puts those together that ask the same, the most frequent first.
+// questionsOf merges equal questions, most frequent first.
 func questionsOf(ring *explain.Ring, all []explain.OpenQuestion) []question {
 	ids := make([]string, len(all))
 	for n := range all {
@@ -132,7 +131,7 @@ func questionsOf(ring *explain.Ring, all []explain.OpenQuestion) []question {
 	}
 	kept := ring.Kept(ids)
 	var asked []question
-	at := map[string]int{} // by their texts
+	at := map[string]int{} // by text
 	for _, q := range all {
 		text := strings.ToLower(strings.Join(strings.Fields(q.Text), " "))
 		if n, again := at[text]; again {
@@ -148,22 +147,22 @@ func questionsOf(ring *explain.Ring, all []explain.OpenQuestion) []question {
 	return asked[:min(len(asked), maxQuestions)]
 }
 
-// A chart draws the last hour by minutes, in columns of a width of 10 and parts that lie on each other.
+// A chart draws the last hour as stacked columns, one per minute, each 10 wide.
 type chart struct {
-	Label   string // says in words what is drawn
-	Top     string // what the height stands for
-	Beyond  string // which columns are cut at the top; "" if none is
+	Label   string // describes the chart in words
+	Top     string // value at the full height
+	Beyond  string // says which columns are cut at the top; "" if none
 	Columns []column
 }
 
-// A column is of a minute.
+// A column is a minute of a chart.
 type column struct {
 	X     int
 	Title string
 	Parts []columnPart
 }
 
-// A columnPart is one of a column.
+// A columnPart is a segment of a column.
 type columnPart struct {
 	Class     string
 	Y, Height float64
@@ -174,7 +173,7 @@ const (
 	columnWidth = 10
 )
 
-// stack draws a column of what each minute has: values of as many classes.
+// stack adds the column of minute n, with a segment for each of values.
 func (c *chart) stack(n int, title string, height float64, classes []string, values []float64) {
 	col, y := column{X: n * columnWidth, Title: title}, float64(chartHeight)
 	for k, v := range values {
@@ -213,7 +212,7 @@ func requestsChart(v *explain.Overview, all []series) *chart {
 	return c
 }
 
-// latencyChart shows what Sidenote added to requests: nil if it sent none on.
+// latencyChart shows the latency added to requests; nil if none was sent upstream.
 func latencyChart(v *explain.Overview) *chart {
 	most := latencyScale(v.Minutes)
 	if most == 0 {
@@ -237,8 +236,8 @@ func latencyChart(v *explain.Overview) *chart {
 	return c
 }
 
-// latencyScale returns the latency that the chart has to show: the greatest p95 of a minute or, where that
-// is an outlier, what three of four minutes do not exceed. It is 0 if no minute has any.
+// latencyScale returns the latency that the chart must cover: the largest p95 of a minute or, if
+// that is an outlier, the 75th percentile of the minutes. It is 0 if there are no values.
 func latencyScale(minutes []explain.Minute) float64 {
 	var all []float64
 	for _, m := range minutes {
@@ -250,7 +249,7 @@ func latencyScale(minutes []explain.Minute) float64 {
 		return 0
 	}
 	slices.Sort(all)
-	const outlier = 5 // times the usual latency
+	const outlier = 5 // multiple of the usual latency
 	usual, most := all[(len(all)-1)*3/4], all[len(all)-1]
 	if most > outlier*usual {
 		return usual
@@ -258,7 +257,7 @@ func latencyScale(minutes []explain.Minute) float64 {
 	return most
 }
 
-// scaleTo returns a round number that is no less: 1, 2 or 5 times a power of ten.
+// scaleTo returns the next round number that is not smaller: 1, 2 or 5 times a power of ten.
 func scaleTo(most float64) float64 {
 	if most <= 0 {
 		return 1
@@ -272,5 +271,5 @@ func scaleTo(most float64) float64 {
 	return 10 * power
 }
 
-// percent writes a share.
+// percent formats a share.
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + " %" }

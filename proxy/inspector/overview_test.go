@@ -18,7 +18,7 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// busy is an hour with requests of all outcomes, whose questions are kept.
+// busy returns an hour with requests of all outcomes, whose questions are kept.
 func busy() inspector.Data {
 	ring := explain.New(500, explain.BodiesFull)
 	var all []*report.Report
@@ -61,15 +61,15 @@ func endedAgo(id string, minutes int) *report.Report {
 	return of
 }
 
-// unanswered makes a request one that nothing was found for.
+// unanswered makes a request one whose search found nothing.
 func unanswered(of *report.Report, ring *explain.Ring, question string) {
 	of.Outcome, of.Reason, of.Rewrite.Ledger.Sources = rewrite.Untouched, rewrite.ReasonNoMatch, nil
 	of.Rewrite.Retrieval = retrieval.Result{Cache: retrieval.CacheMiss, Bases: []retrieval.Ref{{Knowledge: "handbook"}, {Knowledge: "faq"}}}
 	ring.Received(of, fmt.Appendf(nil, `{"messages":[{"role":"user","content":%q}]}`, question))
 }
 
-// hostileHour has hostile texts wherever one can come from outside, as many and as long ones as are
-// shown, and every outcome in every minute.
+// hostileHour has hostile texts wherever one can come from outside, in the maximum number and
+// length shown, and every outcome in every minute.
 func hostileHour() inspector.Data {
 	ring := explain.New(500, explain.BodiesFull)
 	var all []*report.Report
@@ -98,8 +98,8 @@ func hostileHour() inspector.Data {
 	return inspector.Data{Requests: ring, Overview: lastHour(ring, all...)}
 }
 
-// The overview tells what the last hour came to, in figures, drawings and lists, each with the way to
-// its requests.
+// The overview summarizes the last hour in figures, charts and lists, each with links to its
+// requests.
 func TestOverview(t *testing.T) {
 	tb := openTab(t, serve(t, busy(), nil))
 	tb.open("/")
@@ -110,7 +110,7 @@ func TestOverview(t *testing.T) {
 		t.Helper()
 		return eval[string](tb, fmt.Sprintf(`[...document.querySelectorAll(%q)].map((e) => e.textContent.trim().replace(/\s+/g, " ")).join("; ")`, selector))
 	}
-	// Columns have the proportions of their minutes, and their parts lie on each other.
+	// Columns have the proportions of their minutes, and their segments are stacked without gaps.
 	if got := eval[bool](tb, `[...document.querySelectorAll("svg.minutes")].every((svg) => [...svg.querySelectorAll("g")].every((g) => {
 		let y = 100;
 		for (const r of g.querySelectorAll("rect")) {
@@ -133,7 +133,7 @@ func TestOverview(t *testing.T) {
 	if got := eval[string](tb, `[...document.querySelectorAll('tbody th a[href^="/knowledge/"]')].map((a) => a.textContent + " " + new URL(a.href).searchParams.get("id")).join()`); got != `a\"b a\"b,it.md it.md,leave.md leave.md,überstunden.md überstunden.md` {
 		t.Errorf("documents: %s", got)
 	}
-	// Its figures are those of the drawing.
+	// The table has the same figures as the chart.
 	tb.do(chromedp.Click("summary"))
 	if got := eval[bool](tb, `(() => {
 		const sum = (n) => [...document.querySelectorAll("#figures tbody tr")].reduce((s, r) => s + Number(r.cells[n].textContent.replaceAll(",", "")), 0);
@@ -149,8 +149,8 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// The overview is made anew by itself, and neither closes what was opened nor takes the keyboard away.
-// While it is paused it is not.
+// The overview refreshes itself, keeps opened parts open and the focus where it was. While paused
+// it does not refresh.
 func TestOverviewIsLive(t *testing.T) {
 	ring, o := explain.New(500, explain.BodiesFull), explain.NewRecorder()
 	record := func(question string) {
@@ -167,7 +167,7 @@ func TestOverviewIsLive(t *testing.T) {
 		t.Errorf("at first: %s", got)
 	}
 	eval[bool](tb, `(document.querySelector(".questions a").focus(), document.getElementById("figures").open = true)`)
-	const seen = `document.dispatchEvent(new Event("visibilitychange"))` // the page looks at once
+	const seen = `document.dispatchEvent(new Event("visibilitychange"))` // the page refreshes at once
 	record("two")
 	eval[bool](tb, seen)
 	tb.until(asked + ` === "two,one"`)
@@ -184,7 +184,7 @@ func TestOverviewIsLive(t *testing.T) {
 	tb.until(asked + ` === "three,two,one"`)
 }
 
-// Without texts the page says how to keep them, and links to no request that is not kept.
+// Without texts the page says how to keep them, and does not link to requests that are not kept.
 func TestOverviewWithoutTexts(t *testing.T) {
 	of := endedAgo("a", 0)
 	unanswered(of, explain.New(1, explain.BodiesOff), "which?")
@@ -230,7 +230,7 @@ func TestOverviewShowsServedWindows(t *testing.T) {
 	}
 }
 
-// However hostile and long its texts are, the page is small, and soon there.
+// However hostile and long its texts are, the page is small and quickly made.
 func TestOverviewIsSmall(t *testing.T) {
 	address := serve(t, hostileHour(), nil) + "/overview"
 	if a := ask(t, "GET", address, ""); len(a.body) > 200_000 || strings.Contains(a.body, "<script>") || strings.ContainsAny(a.body, "\u202E\u2066\u200B\x00\x1B\r") {
@@ -238,8 +238,8 @@ func TestOverviewIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkPages is how long pages take, with what they need to be asked for: the overview of an hour
-// full of questions, the list of 10,000 requests, and one of them whose texts are long and hostile.
+// BenchmarkPages measures pages: the overview of an hour full of questions, the list of 10,000
+// requests, and one of them whose texts are long and hostile.
 func BenchmarkPages(b *testing.B) {
 	data := hostileHour()
 	ring := explain.New(10_000, explain.BodiesFull)

@@ -14,15 +14,16 @@ import (
 
 // A page is a file of site/ inside layout.html.
 type page struct {
-	path   string // see route
-	title  string // a file that defines "title" has its own
-	menu   string // its name in the menu; "": it is not there
+	path   string // see routeInspector
+	title  string // default title; a file that defines "title" has its own
+	menu   string // label in the menu; "" if it is not listed
 	file   string
-	public bool // it is shown to those who have not signed in
+	public bool // needs no session
 	data   func(*Inspector, *visit) (any, error)
 }
 
-// pages returns the pages, in the order of the menu. A path that another one covers comes first.
+// pages returns the pages, in menu order. A more specific path precedes a pattern that also
+// matches it.
 func pages() []page {
 	return []page{
 		{path: overviewPath, title: "The last hour", menu: "Overview", file: "overview.html", data: overviewPage},
@@ -39,7 +40,7 @@ func pages() []page {
 	}
 }
 
-// Paths that are named in several places.
+// Paths that are used in several places.
 const (
 	homePath     = "/"
 	requestsPath = "/requests"
@@ -49,7 +50,7 @@ const (
 	signOutPath  = "/signout"
 )
 
-// actions are the routes that are no pages.
+// actions returns the routes that are not pages.
 func (i *Inspector) actions() []routeInspector {
 	return []routeInspector{
 		{method: "GET", path: homePath, page: true, answer: func(v *visit) error { redirect(v.RequestCtx, overviewPath); return nil }},
@@ -68,10 +69,10 @@ func (i *Inspector) actions() []routeInspector {
 //go:embed site
 var site embed.FS
 
-// filesPath is where styles and scripts are.
+// filesPath is the path of styles and scripts.
 const filesPath = "/site/"
 
-// files are the routes of the styles and scripts of site/.
+// files returns the routes of the styles and scripts of site/.
 func (i *Inspector) files() (routes []routeInspector) {
 	entries, err := site.ReadDir("site")
 	if err != nil {
@@ -103,7 +104,7 @@ func (i *Inspector) route(p page) routeInspector {
 	}}
 }
 
-// A view is what layout.html is made of.
+// A view is the data of layout.html.
 type view struct {
 	Title    string
 	Menu     []menuItem
@@ -111,13 +112,13 @@ type view struct {
 	Data     any  // of the page
 }
 
-// A menuItem leads to a page.
+// A menuItem is a link in the menu.
 type menuItem struct {
 	Name, Path string
-	Here       bool // it is the page that is shown, or one below it
+	Here       bool // the current page is this one or below it
 }
 
-// show makes a page the answer.
+// show renders a page as the answer.
 func (i *Inspector) show(v *visit, p page, data any) error {
 	all := view{Title: p.title, SignedIn: v.in, Data: data}
 	if !p.public {
@@ -130,7 +131,7 @@ func (i *Inspector) show(v *visit, p page, data any) error {
 	return i.render(v.RequestCtx, p.file, "layout.html", all)
 }
 
-// templates parses layout.html and what pages share with each of the pages.
+// templates parses each page together with layout.html and the shared parts.
 func templates() map[string]*template.Template {
 	layout := template.Must(template.New("").Funcs(functions()).ParseFS(site, "site/layout.html", "site/parts/*.html"))
 	all := map[string]*template.Template{}
@@ -140,10 +141,10 @@ func templates() map[string]*template.Template {
 	return all
 }
 
-// errorFile is of the page that says why there is no other.
+// errorFile is the template of error pages.
 const errorFile = "error.html"
 
-// render makes a template of a file the answer.
+// render renders a template of a file as the answer.
 func (i *Inspector) render(ctx *fasthttp.RequestCtx, file, name string, data any) error {
 	var b bytes.Buffer
 	if err := i.templates[file].ExecuteTemplate(&b, name, data); err != nil {

@@ -18,13 +18,12 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// visited are the pages that are looked at, in all their states. Pages that are added are
-// added here.
+// visited lists the pages to check, in all their states. Add new pages here.
 var visited = []struct {
 	name, path string
 	data       func() inspector.Data
-	token      string // without which nobody may read
-	says       string // of the console, where the page is an error
+	token      string // required for reading; "" for none
+	says       string // of the console, if the page is an error
 }{
 	{name: "overview", path: "/overview", data: busy},
 	{name: "overview of nothing", path: "/overview", data: func() inspector.Data { return inspector.Data{} }},
@@ -56,10 +55,10 @@ var visited = []struct {
 	{name: "sign in", path: "/requests", data: many, token: "tok"},
 }
 
-// hostile is a text that would do harm anywhere but in a text.
+// hostile is a text that would do harm if it were not escaped.
 const hostile = "<script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'>&lt;b\u202Egnp.exe\u2066\u200B\x00\x1B[31m\r\ndata: x\n\n{{.}}\xff"
 
-// many are requests of all kinds, by their ids.
+// many returns requests of all kinds, by their ids.
 func many() inspector.Data {
 	r := explain.New(100, explain.BodiesFull)
 	for i := range 3 {
@@ -143,12 +142,12 @@ func hostileRequest() *report.Report {
 	return of
 }
 
-// raw is what a page shows as it came though nobody would see it, or see what it does, and the pictures
-// and scripts that are not its own.
+// raw finds invisible or reordering characters that a page shows unescaped, and images and scripts
+// that are not its own.
 const raw = `(document.documentElement.textContent.match(/[\u0000-\u0008\u000B-\u001F\u200B\u202A-\u202E\u2066-\u2069]/g) || []).join("") +
 	[...document.querySelectorAll("img, iframe, script:not([src^='/site/'])")].map((e) => e.outerHTML).join("")`
 
-// Every page can be read by everybody: see check.
+// Every page is accessible: see check.
 func TestPagesAreForEverybody(t *testing.T) {
 	for _, p := range visited {
 		t.Run(p.name, func(t *testing.T) {
@@ -167,7 +166,7 @@ func TestPagesAreForEverybody(t *testing.T) {
 	}
 }
 
-// screenshots keeps pictures of the page for a person to look at, if a folder is named.
+// screenshots saves screenshots of the page if a folder is named.
 func (tb *tab) screenshots(name string) {
 	dir := os.Getenv("SIDENOTE_SCREENSHOTS")
 	if dir == "" {

@@ -8,29 +8,29 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// A requestView is what request.html is made of.
+// A requestView is the data of request.html.
 type requestView struct {
 	*explain.Explanation
-	Budget, Window *bar // nil where there is nothing to show
+	Budget, Window *bar // nil if there is nothing to show
 	Sources, Given []sourceView
-	LeftOut        int // sources for which there is no room
+	LeftOut        int // sources that did not fit
 	Steps          []step
 	Body           []stretch // before and after, or before alone
 	Changed        bool      // Body has both
-	Said           []piece   // by the answer
-	Unsaid         int       // bytes of it for which there is no room
+	Said           []piece   // text of the answer
+	Unsaid         int       // bytes of it that did not fit
 	Called         []explain.ToolCall
-	Uncalled       int // for which there is no room
+	Uncalled       int // calls that did not fit
 	Asked          []stageView
 	Resolved       *requestPolicy
-	JSON           string // the address of all that is known
+	JSON           string // URL of the explanation as JSON
 
-	given map[int]bool // by the ids that sources have: whether a row shows them
+	given map[int]bool // ids of sources, and whether a row shows them
 }
 
-// Room for what a request can make long, in bytes of the page, which has 200 KB.
+// Limits of the parts that a request can make long, in bytes of the page, which has 200 KB.
 const (
-	roomOfTexts    = 128 << 10 // of all together
+	roomOfTexts    = 128 << 10 // for all together
 	roomOfSources  = 56 << 10
 	roomOfCalls    = 16 << 10
 	roomOfSettings = 16 << 10
@@ -38,7 +38,7 @@ const (
 	roomOfBody     = 64 << 10
 )
 
-// A stageView is what a stage was asked and said.
+// A stageView shows the input and output of a stage.
 type stageView struct {
 	Name            string
 	Request, Output []stretch
@@ -67,7 +67,7 @@ func (view *requestView) addAnswer(r *room) {
 	}
 }
 
-// addBody adds what is kept of the request, before and after.
+// addBody adds what is kept of the request body, before and after the rewrite.
 func (view *requestView) addBody(r *room) {
 	before, after := view.Received, view.Sent
 	if view.Changed = before != nil && after != nil; view.Changed {
@@ -77,10 +77,10 @@ func (view *requestView) addBody(r *room) {
 	}
 }
 
-// callMarkup is how many bytes a call of a tool takes in the page beside its texts, at most.
+// callMarkup is the maximum size of the HTML of a tool call in bytes, without its texts.
 const callMarkup = 450
 
-// addCalls adds the calls of tools for which there is room.
+// addCalls adds the tool calls that fit.
 func (view *requestView) addCalls(r *room) {
 	if view.Tools == nil {
 		return
@@ -107,7 +107,7 @@ func (view *requestView) addStages(r *room) {
 	}
 }
 
-// explained returns what is known of the request that the path names.
+// explained returns the explanation of the request that the path names.
 func (i *Inspector) explained(v *visit) (*explain.Explanation, error) {
 	if i.data.Requests == nil {
 		return nil, &problem{fasthttp.StatusNotFound, "Nothing is known of any request: explain.keep is 0, so that none are kept."}
@@ -119,7 +119,7 @@ func (i *Inspector) explained(v *visit) (*explain.Explanation, error) {
 	return e, nil
 }
 
-// requestJSON answers with all that is known of a request.
+// requestJSON answers with the explanation of a request.
 func (i *Inspector) requestJSON(v *visit) error {
 	e, err := i.explained(v)
 	if err != nil {

@@ -8,26 +8,26 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// A requestPolicy is what parts/requestpolicy.html is made of: the policy that a request had.
+// A requestPolicy is the data of parts/requestpolicy.html: the policy of a request.
 type requestPolicy struct {
 	Tenant, Name string
-	Now          *tenant.Policy // of the tenant at present; nil: there is no such tenant any more
-	Known        bool           // the request had it, too; else it has changed since
-	Override     bool           // of the policy, which held for the request
-	Settings     []Setting      // of the policy that somebody wrote, where it is known
-	Unshown      int            // other settings
+	Now          *tenant.Policy // of the tenant now; nil if there is no such tenant any more
+	Known        bool           // the request had the same policy; otherwise it has changed since
+	Override     bool           // an override of the policy applied to the request
+	Settings     []Setting      // settings that are not defaults, if the policy is known
+	Unshown      int            // number of other settings
 	Narrowed     []difference
-	Rung, Means  string // of the ladder; "" if the request had room as it was
-	JSON         string // the address of the settings
-	Ask          string // the address where the request can be asked again; "" if it cannot
+	Rung, Means  string // rung of the ladder and its description; "" if the request was not reduced
+	JSON         string // URL of the settings
+	Ask          string // URL for asking the request again; "" if that is not possible
 }
 
-// A difference is what differs between two: what a policy says and what was in force for a request,
-// or a request as it was and as it would be.
+// A difference holds two values of a key: of a policy and of a request, or of a request and its
+// dry run.
 type difference struct{ Key, Before, After string }
 
-// requestPolicyOf returns the policy of a request, with as many settings as there is room for; nil if it
-// had none, or nobody knows any.
+// requestPolicyOf returns the policy of a request, with as many settings as fit; nil if there is
+// none or it is unknown.
 func requestPolicyOf(d *Data, e *explain.Explanation, left *room) *requestPolicy {
 	if d.Policies == nil || e.Tenant == "" || e.Policy == "" {
 		return nil
@@ -55,7 +55,7 @@ func requestPolicyOf(d *Data, e *explain.Explanation, left *room) *requestPolicy
 	return r
 }
 
-// size is how much of a page a setting takes at most.
+// size returns the maximum bytes of a setting in a page.
 func (s *Setting) size() int {
 	n := 300 + pageSize(s.Key) + pageSize(cut(s.Value, "").Text)
 	for _, from := range s.From {
@@ -64,8 +64,8 @@ func (s *Setting) size() int {
 	return n
 }
 
-// narrowed lists what was less for a request than its policy says: by its options, by a rung of the
-// ladder, or as the model's window has no more room.
+// narrowed lists the settings of the policy that were lower for a request: because of its options,
+// a rung of the ladder, or the model's window.
 func narrowed(p *tenant.Policy, e *explain.Explanation) (list []difference) {
 	add := func(key, policy, request string) {
 		if policy != request {
@@ -86,7 +86,7 @@ func narrowed(p *tenant.Policy, e *explain.Explanation) (list []difference) {
 	}
 	if l := e.Ledger; l != nil {
 		add("context_tokens", fmt.Sprint(p.Rewrite.ContextTokens), fmt.Sprint(l.Budget))
-		if l.Filter != nil { // else it may be too long to be kept
+		if l.Filter != nil { // otherwise it may be too long to be kept
 			add("filters", p.Rewrite.Filter.String(), l.Filter.String())
 		}
 	}

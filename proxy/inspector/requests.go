@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	maxRows   = 100    // requests that the list shows
-	maxLooked = 10_000 // that are looked at for them, which takes a few tens of milliseconds
+	maxRows   = 100    // requests in the list
+	maxLooked = 10_000 // requests searched for them, which takes a few tens of milliseconds
 )
 
-// maxOffered is how many tenants or models the form offers to choose from.
+// maxOffered limits the tenants and the models that the form offers.
 const maxOffered = 50
 
-// A filterInspector says which requests a list shows. What is "" lets all through.
+// A filterInspector selects requests of the list. Empty fields match all.
 type filterInspector struct {
 	Tenant, Outcome, Model string
-	Text                   string // a part of the status, whatever its case
+	Text                   string // part of the status, ignoring letter case
 }
 
-// filterOf reads the filter of a request's query.
+// filterOf parses the filter in a request's query.
 func filterOf(v *visit) filterInspector {
 	value := func(name string) string {
 		return strings.TrimSpace(strings.ToValidUTF8(string(v.QueryArgs().Peek(name)), "\uFFFD"))
@@ -37,7 +37,7 @@ func (f filterInspector) passes(s *explain.Summary) bool {
 		(f.Text == "" || strings.Contains(strings.ToLower(s.Line), strings.ToLower(f.Text)))
 }
 
-// query is the filter as part of an address.
+// query returns the filter as a URL query.
 func (f filterInspector) query() string {
 	q := url.Values{}
 	for name, value := range map[string]string{"tenant": f.Tenant, "outcome": f.Outcome, "model": f.Model, "text": f.Text} {
@@ -48,17 +48,17 @@ func (f filterInspector) query() string {
 	return q.Encode()
 }
 
-// A requestsView is what requests.html is made of.
+// A requestsView is the data of requests.html.
 type requestsView struct {
-	Looked   int               // requests that were looked at; below 0: none are kept
-	Rows     []explain.Summary // the newest first
-	More     bool              // older ones pass the filter, too, or were not looked at
+	Looked   int               // requests searched; below 0 if none are kept
+	Rows     []explain.Summary // newest first
+	More     bool              // older ones match the filter, too, or were not searched
 	Filter   filterInspector
 	Filtered bool
 	Outcomes []rewrite.Outcome
 	Tenants  []string // to choose from
 	Models   []string
-	Events   string // the address of what ends from now on
+	Events   string // URL of the events for new requests
 }
 
 func (i *Inspector) requests(v *visit) (any, error) {
@@ -77,7 +77,7 @@ func (i *Inspector) requests(v *visit) (any, error) {
 	for n := end; n > first; n-- {
 		s, ok := ring.Summary(n - 1)
 		if !ok {
-			break // newer ones took its place
+			break // overwritten by newer ones
 		}
 		view.Tenants, view.Models = offer(view.Tenants, s.Tenant), offer(view.Models, s.Model)
 		switch {
@@ -93,12 +93,12 @@ func (i *Inspector) requests(v *visit) (any, error) {
 	return view, nil
 }
 
-// outcomes are those that requests which are kept can have.
+// outcomes returns the outcomes that kept requests can have.
 func outcomes() []rewrite.Outcome {
 	return []rewrite.Outcome{rewrite.Injected, report.WithTools, report.Staged, rewrite.Untouched, rewrite.Shadowed, rewrite.Answered, rewrite.Refused, report.Failed}
 }
 
-// offer adds a name to a list.
+// offer adds a name to a list, unless it is known or the list is full.
 func offer(names []string, name string) []string {
 	if name == "" || len(names) == maxOffered || slices.Contains(names, name) {
 		return names

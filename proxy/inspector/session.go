@@ -14,13 +14,12 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Sessions tells the sessions that it began from others. A session is an HMAC of the digest
-// of a token and of the time when the session ends, so that there is nothing to keep: it ends
-// when the token changes, too, and with the process, as the key is random. Whoever reads a
-// session cannot guess the token by it.
+// Sessions creates and verifies sessions. A session is its expiry time and an HMAC of it and a
+// token's digest, so that nothing is stored: it also ends when the token changes, and with the
+// process, as the key is random. A session does not reveal the token.
 type Sessions struct{ key [sha256.Size]byte }
 
-// NewSessions returns Sessions.
+// NewSessions returns Sessions with a random key.
 func NewSessions() *Sessions {
 	s := new(Sessions)
 	_, _ = rand.Read(s.key[:]) // never fails
@@ -30,12 +29,12 @@ func NewSessions() *Sessions {
 const (
 	cookieName    = "sidenote_session"
 	sessionLasts  = 12 * time.Hour
-	maxSessions   = 10 // that are looked at
+	maxSessions   = 10 // session cookies checked per request
 	maxSignInForm = 16 << 10
 	formWait      = 10 * time.Second
 )
 
-// Begin returns a session of a token that lasts until end.
+// Begin returns a session for a token that lasts until end.
 func (s *Sessions) Begin(t Token, end time.Time) string {
 	at := strconv.FormatInt(end.Unix(), 10)
 	return at + "." + s.sum(t, at)
@@ -48,7 +47,7 @@ func (s *Sessions) sum(t Token, at string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Valid tells whether a session is one of these tokens, and has not ended.
+// Valid reports whether a session belongs to one of these tokens and has not expired.
 func (s *Sessions) Valid(session string, tokens []Token) bool {
 	at, sum, _ := strings.Cut(session, ".")
 	end, err := strconv.ParseInt(at, 10, 64)
@@ -63,8 +62,8 @@ func (s *Sessions) Valid(session string, tokens []Token) bool {
 	return false
 }
 
-// hasSession tells whether one of the sessions that a browser sends is valid: cookies of other ports
-// may have the name of ours, and come first.
+// hasSession reports whether one of the session cookies is valid: servers on other ports may set
+// cookies with the same name, which can come first.
 func hasSession(ctx *fasthttp.RequestCtx, valid func(string) bool) (has bool) {
 	tried := 0
 	for name, value := range ctx.Request.Header.Cookies() {
@@ -76,17 +75,18 @@ func hasSession(ctx *fasthttp.RequestCtx, valid func(string) bool) (has bool) {
 	return has
 }
 
-// A signInView is what signin.html is made of.
+// A signInView is the data of signin.html.
 type signInView struct {
-	Next  string // where to go on
-	Wrong bool   // the token was
+	Next  string // URL to continue with
+	Wrong bool   // the token was wrong
 }
 
 func (i *Inspector) signInForm(v *visit) (any, error) {
 	return signInView{Next: i.next(string(v.QueryArgs().Peek("next")))}, nil
 }
 
-// next returns where to go on after signing in: a page of ours, whatever was asked for.
+// next returns the page to continue with after signing in; asked counts only if it is one of our
+// pages.
 func (i *Inspector) next(asked string) string {
 	path, _, _ := strings.Cut(asked, "?")
 	for n := range i.routes {
@@ -99,7 +99,7 @@ func (i *Inspector) next(asked string) string {
 	return homePath
 }
 
-// signIn begins a session for whoever sends a token that may read.
+// signIn begins a session for a visitor who sends a token with the right to read.
 func (i *Inspector) signIn(v *visit) error {
 	form, err := readForm(v, maxSignInForm)
 	if err != nil {
@@ -122,7 +122,7 @@ func (i *Inspector) signIn(v *visit) error {
 	return i.show(v, page{title: "Sign in", file: "signin.html", public: true}, signInView{Next: next, Wrong: true})
 }
 
-// readForm reads a form of at most that many bytes.
+// readForm reads a form of at most limit bytes.
 func readForm(v *visit, limit int) (*fasthttp.Args, error) {
 	body, whole, err := transport.ReadBody(v.RequestCtx, limit, formWait, nil)
 	if err != nil || !whole {
@@ -141,8 +141,8 @@ func (i *Inspector) signOut(v *visit) error {
 	return nil
 }
 
-// setCookie gives the browser a session that only requests from our own pages carry, and no
-// script can read. "" takes it back.
+// setCookie sets a session cookie that only requests from our own pages carry, and that scripts
+// cannot read. A session of "" deletes it.
 func setCookie(v *visit, session string, lasts time.Duration) {
 	secure := ""
 	if transport.PeerOf(v.RequestCtx).TLS() != nil {

@@ -8,16 +8,16 @@ import (
 	"sidenote/rewrite"
 )
 
-// A sideRow is a source, and what became of it each time.
+// A sideRow compares a source in two requests.
 type sideRow struct {
-	Before, After *rewrite.SourceEntry // nil: it was not among those that were found
-	Change        string               // in words; "" where there is none
+	Before, After *rewrite.SourceEntry // nil if it was not found
+	Change        string               // in words; "" if there is none
 }
 
-// Source is the entry that names the source.
+// Source returns the entry that identifies the source.
 func (r *sideRow) Source() *rewrite.SourceEntry { return cmp.Or(r.After, r.Before) }
 
-// place is what names a source.
+// A place identifies a source.
 type place struct {
 	knowledge, doc string
 	chunk          int
@@ -25,9 +25,9 @@ type place struct {
 
 func placeOf(s *rewrite.SourceEntry) place { return place{s.Knowledge, s.Doc, s.Chunk} }
 
-// alignRows returns a row for each source that stands in either list: first those that are in the prompt
-// now, in its order, then those that were before, then the others as they stand in the lists. A source
-// that stands twice in a list is known by its first entry.
+// alignRows returns a row for each source in either list: first those in the prompt of after, in
+// its order, then those in the prompt of before, then the others in the order of the lists. If a
+// list has a source twice, its first entry is used.
 func alignRows(before, after []rewrite.SourceEntry) []sideRow {
 	index := make(map[place]int, len(before)+len(after))
 	var rows []sideRow
@@ -58,7 +58,7 @@ func alignRows(before, after []rewrite.SourceEntry) []sideRow {
 	return rows
 }
 
-// byID orders what is in the prompt by its ids, before what is not.
+// byID orders the sources in the prompt by their ids, before those that are not in it.
 func byID(a, b *rewrite.SourceEntry) int {
 	x, y := id(a), id(b)
 	if (x > 0) != (y > 0) {
@@ -74,7 +74,7 @@ func id(s *rewrite.SourceEntry) int {
 	return s.ID
 }
 
-// change says what became of a source in another way.
+// change describes how the result for a source has changed.
 func change(before, after *rewrite.SourceEntry) string {
 	switch was, is := id(before), id(after); {
 	case was == 0 && is > 0 && before == nil:

@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// source is an entry of a document; id 0 is out.
+// source returns an entry of a document; id 0 means that it is not in the prompt.
 func source(doc string, id int, fate rewrite.Fate, tokens int) rewrite.SourceEntry {
 	return rewrite.SourceEntry{ID: id, Knowledge: "kb", Doc: doc, Fate: fate, Tokens: tokens}
 }
@@ -41,8 +41,8 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-// Whatever stands in the lists has one row with its entries; chunks and bases tell sources apart; the same
-// twice has no change.
+// Each source in the lists has one row with its entries; sources differ by chunk and base; equal
+// entries have no change.
 func TestAlignKeepsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) []rewrite.SourceEntry {

@@ -7,19 +7,19 @@ import (
 	"sidenote/rewrite"
 )
 
-// A sourceView is a row of the sources.
+// A sourceView is a row of the list of sources.
 type sourceView struct {
 	rewrite.SourceEntry
-	Anchor   bool     // citations lead to it
-	Address  string   // of its document at the chunk; "" where that has none
+	Anchor   bool     // citations link to it
+	Address  string   // URL of its chunk; "" if there is none
 	Document longText // its id
 }
 
-// sourceMarkup is how many bytes a row takes in the page beside its texts, at most.
+// sourceMarkup is the maximum size of the HTML of a row in bytes, without its texts.
 const sourceMarkup = 900
 
-// addSources adds the sources in the order of the prompt, then those that are not in it, then
-// those that tools gave, and the bars.
+// addSources adds the sources in prompt order, then those that are not in the prompt, then those
+// from tools, and the bars.
 func (view *requestView) addSources(r *room) {
 	view.given = map[int]bool{}
 	if l := view.Ledger; l != nil {
@@ -59,8 +59,8 @@ func (view *requestView) addSource(rows []sourceView, e rewrite.SourceEntry, r *
 	return append(rows, s)
 }
 
-// inPromptOrder returns the sources that are in the prompt by their ids, then those that are
-// not, in the order of the ledger.
+// inPromptOrder returns the sources in the prompt sorted by id, then the others in the order of
+// the ledger.
 func inPromptOrder(sources []rewrite.SourceEntry) []rewrite.SourceEntry {
 	sorted := slices.Clone(sources)
 	slices.SortStableFunc(sorted, func(a, b rewrite.SourceEntry) int {

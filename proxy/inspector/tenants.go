@@ -16,55 +16,56 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// Policies knows what requests get by the configuration in force. It is safe for concurrent use.
+// Policies gives access to the policies of the current configuration. It is safe for concurrent
+// use.
 type Policies interface {
-	// Names lists the policies, those too that no tenant has.
+	// Names returns the names of all policies, including those without tenants.
 	Names() []string
-	// Resolve returns what requests of a tenant get, and where each value is from; with the name of
-	// a policy, what they would get under it. Tenant "" has nothing of its own, and needs a policy.
-	// nil means that there is no such tenant or policy.
+	// Resolve returns the policy of a tenant and the origin of each value; with the name of a
+	// policy, what the tenant would get under it. Tenant "" has no settings of its own, and needs
+	// a policy. It returns nil if there is no such tenant or policy.
 	Resolve(owner, policy string) (*tenant.Policy, []Setting)
 }
 
 // A Setting is a key of a policy with its value.
 type Setting struct {
 	Key   string   `json:"key"`   // "retrieval.top_k"
-	Value string   `json:"value"` // a text as it is, all else in JSON; never a secret
-	From  []string `json:"from"`  // where it was written, as "sidenote.yaml:5:7 policy base"; none: it is a default
+	Value string   `json:"value"` // strings as they are, all else as JSON; never a secret
+	From  []string `json:"from"`  // where it is set, such as "sidenote.yaml:5:7 policy base"; empty for a default
 }
 
-// maxTenants is how many tenants a page lists.
+// maxTenants limits the tenants on a page.
 const maxTenants = 100
 
-// A tenantsView is what tenants.html is made of.
+// A tenantsView is the data of tenants.html.
 type tenantsView struct {
-	Text     string // a part of the names of the tenants that are listed
+	Text     string // filter for the names of tenants
 	Tenants  []tenantRow
 	More     int // tenants that are not listed
 	Policies []policyRow
-	Ladder   []rungRow // empty if nothing was done in the last hour
+	Ladder   []rungRow // empty if no request was reduced or refused in the last hour
 }
 
 // A tenantRow is a line of the list of tenants.
 type tenantRow struct {
 	*tenant.Policy
-	Keyless bool // callers that nothing names are this tenant
+	Keyless bool // unidentified callers are treated as this tenant
 }
 
 // A policyRow is a line of the list of policies.
 type policyRow struct {
 	Name    string
-	Tenants []string // that have it, the first of them
+	Tenants []string // the first tenants with the policy
 	More    int
 }
 
-// A rungRow is a line of what the ladder did.
+// A rungRow is a line of the table of limits applied.
 type rungRow struct {
 	explain.RungCount
 	Means string
 }
 
-// rungs says in words what a request is that is answered on a rung.
+// rungs describes in words how a request is handled on a rung.
 var rungs = map[budget.Rung]string{
 	budget.NoStages: "answered by one call in place of stages", budget.FewerSources: "half as many sources, in half of context_tokens",
 	budget.ShorterSources: "half as many sources, in a quarter of context_tokens", budget.NoPlanner: "nothing was planned",
@@ -98,7 +99,7 @@ func tenantsPage(i *Inspector, v *visit) (any, error) {
 	return view, nil
 }
 
-// ladderOf returns what the ladder did in the last hour, nothing if that was nothing.
+// ladderOf returns how often each rung was used in the last hour; nil if none was.
 func ladderOf(d *Data) (rows []rungRow) {
 	if d.Overview == nil {
 		return nil
@@ -114,10 +115,10 @@ func ladderOf(d *Data) (rows []rungRow) {
 	return rows
 }
 
-// maxCounted is how many of the last requests are looked through for what became of a tenant's.
+// maxCounted limits the requests that are searched for those of a tenant.
 const maxCounted = 1000
 
-// A tenantLadder is what the ladder did to a tenant's requests among the last that are kept.
+// A tenantLadder counts the rungs used by a tenant among the last requests kept.
 type tenantLadder struct {
 	Requests int // of the tenant
 	Rows     []rungRow
@@ -150,17 +151,17 @@ func tenantLadderOf(d *Data, tenant string) *tenantLadder {
 	return l
 }
 
-// A tenantView is what tenant.html is made of, and policy.html.
+// A tenantView is the data of tenant.html and of policy.html.
 type tenantView struct {
 	*tenant.Policy
 	Keyless  bool
 	Mode     string
-	Switched string   // the policy's mode, where the kill switch has lowered it
-	Tenants  []string // of a policy: that have it
+	Switched string   // the policy's mode, if the kill switch lowered it
+	Tenants  []string // of a policy: the tenants that have it
 	Usage    *usageView
 	Ladder   *tenantLadder // nil: no requests are kept
 	Settings []Setting
-	JSON     string // the address of all settings, with every text whole
+	JSON     string // URL of all settings with complete texts
 }
 
 func tenantPage(i *Inspector, v *visit) (any, error) {
@@ -196,7 +197,7 @@ func policyPage(i *Inspector, v *visit) (any, error) {
 	return view, nil
 }
 
-// resolved returns what Policies knows.
+// resolved returns the result of Policies.Resolve, or an error if there is none.
 func resolved(d *Data, owner, policy string) (*tenant.Policy, []Setting, error) {
 	if d.Policies != nil {
 		if p, settings := d.Policies.Resolve(owner, policy); p != nil {
@@ -210,7 +211,7 @@ func resolved(d *Data, owner, policy string) (*tenant.Policy, []Setting, error) 
 	return nil, nil, &problem{fasthttp.StatusNotFound, fmt.Sprintf("There is no %s in the configuration in force.", cut(what, "").Text)}
 }
 
-// settingsJSON answers with the settings of a tenant, or of a policy by itself.
+// settingsJSON answers with the settings of a tenant, or of a policy without a tenant.
 func settingsJSON(i *Inspector, v *visit, tenant, policy string) error {
 	_, settings, err := resolved(&i.data, tenant, policy)
 	if err != nil {
@@ -219,7 +220,7 @@ func settingsJSON(i *Inspector, v *visit, tenant, policy string) error {
 	return answerJSON(v, settings)
 }
 
-// answerJSON answers with a value, laid out for people.
+// answerJSON answers with value as indented JSON.
 func answerJSON(v *visit, value any) error {
 	b, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// policies are those of tenants that are made up.
+// policies are the policies of made-up tenants.
 type policies map[string]*tenant.Policy
 
 func (p policies) Names() []string { return []string{"base", "careful", hostile} }
@@ -55,7 +55,7 @@ func (p policies) Resolve(name, policy string) (*tenant.Policy, []inspector.Sett
 	return of, settings
 }
 
-// tenants are acme, which has limits, and others; requests of many are theirs.
+// tenants returns acme, which has limits, and others, which own the requests of many.
 func tenants() inspector.Data {
 	policy := func(of, name string) *tenant.Policy {
 		p := &tenant.Policy{Name: name, Hash: "c3ca2702", Tenant: of, Upstream: "openai", Rewrite: rewrite.DefaultPolicy()}
@@ -89,7 +89,7 @@ func tenants() inspector.Data {
 	return data
 }
 
-// used is a ledger in which acme has used some of its limits, and one call is under way.
+// used returns a ledger in which acme has used some of its limits, and one call is in progress.
 func used(limits budget.Limits) *budget.Memory {
 	now := time.Date(2026, 3, 10, 12, 0, 30, 0, time.UTC)
 	ledger := budget.NewMemory(func() time.Time { return now })
@@ -114,7 +114,8 @@ func (broken) Usage(context.Context, string, budget.Limits) (budget.Usage, error
 	return budget.Usage{}, errors.New("down")
 }
 
-// The tenants are listed with their policies; a policy that no tenant has, and what the ladder did.
+// The tenants are listed with their policies, including a policy without tenants, and the limits
+// applied.
 func TestTenants(t *testing.T) {
 	tb := openTab(t, serve(t, tenants(), nil))
 	rows := func(table int) string {
@@ -140,7 +141,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// A tenant has its policy, each value with where it is from, and how much of each limit is used.
+// The page of a tenant shows its policy, with the origin of each value, and how much of each limit
+// is used.
 func TestTenant(t *testing.T) {
 	tb := openTab(t, serve(t, tenants(), nil))
 	tb.open("/tenants/acme")
@@ -169,8 +171,8 @@ func TestTenant(t *testing.T) {
 	}
 }
 
-// A request shows what its policy was made of, and what was lowered for it; where its policy is not
-// in force any more it shows no other one.
+// A request shows the settings of its policy, and what was lowered for it; if its policy is no
+// longer in force, no other one is shown.
 func TestPolicyOfARequest(t *testing.T) {
 	data := tenants()
 	reloaded, gone, overridden := whole(), whole(), whole()
@@ -214,7 +216,7 @@ func TestPolicyOfARequest(t *testing.T) {
 	}
 }
 
-// What cannot be told is said, and so is what there is not.
+// The pages say what is unknown, and what does not exist.
 func TestTenantsUntold(t *testing.T) {
 	data := tenants()
 	data.Usage = broken{}

@@ -13,7 +13,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// functions are those of the templates.
+// functions returns the functions for templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"visible": visible, "cut": cut, "count": count, "ms": ms, "score": score, "tone": tone, "statetone": stateTone, "clock": clock, "moment": moment, "join": join, "percent": percent,
@@ -21,8 +21,8 @@ func functions() template.FuncMap {
 	}
 }
 
-// visible returns a text with its control characters, and those that change the order of
-// others or take no room, as people can see them: nothing shown may look like something else.
+// visible escapes control characters, and those that are invisible or change the order of others,
+// so that nothing shown can look like something else.
 func visible(text string) string {
 	if plain(text) {
 		return text
@@ -47,39 +47,39 @@ func plain(text string) bool {
 	return true
 }
 
-// hidden tells whether nobody would see a character: of categories C and Z, but the space.
+// hidden reports whether a character is invisible: of categories C and Z, except the space.
 func hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp) ||
 		r != ' ' && unicode.Is(unicode.Zs, r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// maxShown is how much of a text a page shows, in bytes; the whole stands behind a link.
+// maxShown limits the bytes of a text in a page; the complete text is behind a link.
 const maxShown = 200
 
 // A longText is the beginning of a text.
 type longText struct {
 	Text  string
 	More  int    // bytes that are left out
-	Whole string // an address where they are; "" for none
+	Whole string // URL of the complete text; "" for none
 }
 
-// cut returns as much of a text as a page shows, visible.
+// cut returns the beginning of a text for a page, made visible.
 func cut(text, whole string) longText { return cutAt(text, whole, maxShown) }
 
-// cutAt returns the first bytes of a text, visible: at most limit of them, and at most twice as many
-// in the page, where some characters take eight and more.
+// cutAt returns the first bytes of a text, made visible: at most limit bytes of the text, and at
+// most twice as many in the page, where some characters take eight or more.
 func cutAt(text, whole string, limit int) longText {
 	end := endOf(text, limit)
 	return longText{visible(text[:end]), len(text) - end, whole}
 }
 
-// cutLines is cutAt with lines as they are.
+// cutLines is like cutAt, but keeps line breaks.
 func cutLines(text, whole string, limit int) longText {
 	end := endOf(text, limit)
 	return longText{visibleLines(text[:end]), len(text) - end, whole}
 }
 
-// endOf returns where a text ends that is cut at so many bytes, or twice as many in the page.
+// endOf returns where to cut a text for cutAt.
 func endOf(text string, limit int) int {
 	room := 2 * limit
 	for i, r := range text {
@@ -90,7 +90,7 @@ func endOf(text string, limit int) int {
 	return len(text)
 }
 
-// shownSize is how many bytes a character takes in a page.
+// shownSize returns the number of bytes that a character takes in a page.
 func shownSize(r rune) int {
 	switch {
 	case r == '"' || r == '\'' || r == '&' || r == '<' || r == '>' || r == '+':
@@ -103,7 +103,7 @@ func shownSize(r rune) int {
 	return utf8.RuneLen(r)
 }
 
-// count writes a number with commas.
+// count formats a number with thousands separators.
 func count(n any) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -112,7 +112,7 @@ func count(n any) string {
 	return s
 }
 
-// ms writes milliseconds, with three digits or so.
+// ms formats milliseconds, with about three digits.
 func ms(v any) string {
 	var f float64
 	switch v := v.(type) {
@@ -130,10 +130,10 @@ func ms(v any) string {
 	return strconv.FormatFloat(f, 'f', 2, 64) + " ms"
 }
 
-// join writes names after each other.
+// join joins names with commas.
 func join(names []string) string { return strings.Join(names, ", ") }
 
-// score writes a score, which has any scale.
+// score formats a score of any scale.
 func score(f any) string {
 	switch f := f.(type) {
 	case float32:
@@ -147,7 +147,7 @@ func score(f any) string {
 func clock(t time.Time) string  { return t.UTC().Format("15:04:05") }
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
-// cacheName says what a cache keeps.
+// cacheName returns the display name of a cache.
 func cacheName(cache string) string {
 	if name := cacheNames[cache]; name != "" {
 		return name
@@ -160,8 +160,8 @@ var cacheNames = map[string]string{
 	"turns": "Turns with tools", "outputs": "Output",
 }
 
-// tone is the class of an outcome: of a closed list, as classes of CSS cannot be shown as
-// text.
+// tone returns the CSS class of an outcome, from a closed list, since class names cannot be
+// escaped like text.
 func tone(o rewrite.Outcome) string {
 	switch o {
 	case rewrite.Injected, report.WithTools, report.Staged:

@@ -10,33 +10,33 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// ledgerWait is how long a page waits for the ledger of budgets.
+// ledgerWait is the timeout for asking the budget ledger.
 const ledgerWait = 2 * time.Second
 
-// A usageView is what a tenant used.
+// A usageView is the usage of a tenant.
 type usageView struct {
 	Unknown bool // the ledger cannot be read
 	Levels  []level
 	Spent   []spent
 }
 
-// A level is how much of a limit is used.
+// A level shows how much of a limit is used.
 type level struct {
 	Window            budget.Window
-	Used, Limit, Left string  // with their unit
+	Used, Limit, Left string  // with unit
 	Width             float64 // in the drawing
 	Full              bool
-	Reset             string // how long it takes until all of it is left; "" if nobody knows
+	Reset             string // time until all of it is left; "" if unknown
 }
 
-// A spent is what was used in a period, in all or for one kind of call.
+// A spent is the amount used in a period, in total or for one kind of call.
 type spent struct {
 	Period, Kind string
 	budget.Amount
 	USD string
 }
 
-// usageOf asks the ledger about a tenant; nil if there is none.
+// usageOf asks the ledger about a tenant; nil if there is no ledger.
 func usageOf(d *Data, p *tenant.Policy) *usageView {
 	if d.Usage == nil {
 		return nil
@@ -72,7 +72,7 @@ func levelOf(w budget.Window, l budget.Level) level {
 	}
 }
 
-// after writes a time with its two largest units, rounded up.
+// after formats a duration in its two largest units, rounded up.
 func after(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -90,7 +90,7 @@ func after(d time.Duration) string {
 	return fmt.Sprintf("%d days %d h", d/day, d%day/time.Hour)
 }
 
-// dollars writes an amount of money for people, to the last digit.
+// dollars formats an exact amount of money for people.
 func dollars(n int64) string {
 	whole, part, _ := strings.Cut(budget.Dollars(n), ".")
 	return strings.TrimSuffix("$"+count(whole)+"."+part, ".")

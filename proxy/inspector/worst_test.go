@@ -17,7 +17,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// longTexts are texts that make pages long, or that take long to read.
+// longTexts returns texts that make pages long, or that take long to process.
 func longTexts() map[string]string {
 	return map[string]string{
 		"quotes":   strings.Repeat(`"`, 1<<20),
@@ -31,7 +31,7 @@ func longTexts() map[string]string {
 	}
 }
 
-// longest is a request in which everything is as long as it can be.
+// longest returns a request in which everything has the maximum length.
 func longest(id, text string) *report.Report {
 	of := hostileRequest()
 	of.ID, of.Outcome = id, report.WithTools
@@ -59,7 +59,7 @@ func longest(id, text string) *report.Report {
 	return of
 }
 
-// worst are requests with long texts, which are their ids.
+// worst returns requests with long texts; their ids name the texts.
 func worst() *explain.Ring {
 	r := explain.New(100, explain.BodiesFull)
 	for id, text := range longTexts() {
@@ -72,8 +72,8 @@ func worst() *explain.Ring {
 	return r
 }
 
-// Whatever requests have, their pages are short, with room for the settings of a policy, which this
-// has none of, and made quickly. Each is made several times, as others use the machine, too.
+// For any request, the page is short, with room for the settings of a policy, which these have
+// none of, and quickly made. Each is made several times, since the machine may be busy.
 func TestLongestRequests(t *testing.T) {
 	address := serve(t, inspector.Data{Requests: worst()}, nil)
 	for id := range longTexts() {
@@ -86,7 +86,7 @@ func TestLongestRequests(t *testing.T) {
 				t.Fatalf("%s: %d, %d bytes", id, page.code, n)
 			}
 		}
-		if best > 2*time.Second { // 8 to 34 ms by BenchmarkRequestPage; with the race detector on a busy machine many times that
+		if best > 2*time.Second { // 8 to 34 ms in BenchmarkRequestPage; many times that with the race detector on a busy machine
 			t.Errorf("%s takes %v", id, best)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package panics starts the goroutines and timers that serve requests. A panic in one of
-// them ends its own work and not the process.
+// Package panics starts goroutines and timers for requests. A panic in one of them ends its own
+// work but not the process.
 package panics
 
 import (
@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// A Handler is called for each panic that was recovered. It must be safe for concurrent
-// use. It may be nil.
+// A Handler is called for each recovered panic. It must be safe for concurrent use; it may be nil.
 type Handler func(value any, stack []byte)
 
-// Shown returns what may be logged of the value of a panic: the message of a Go runtime error,
-// which holds only numbers and types, else the type. Other messages may hold request data, even
-// keys. The stack shows the origin and has no text of arguments.
+// Shown returns what may be logged about the value of a panic: the message of a Go runtime error,
+// which contains only numbers and types, else the type. Other messages may contain request data,
+// even keys. The stack shows the origin without the text of arguments.
 func Shown(value any) string {
 	if e, ok := value.(runtime.Error); ok {
 		return e.Error()
@@ -24,8 +23,8 @@ func Shown(value any) string {
 	return fmt.Sprintf("%T, not shown as it may hold what a request held", value)
 }
 
-// Go calls f in a goroutine of its own and recovers its panic. At the end it calls over,
-// unless that is nil, and before that h if f has panicked.
+// Go calls f in a new goroutine and recovers its panic. If f panics, it calls h; at the end it
+// calls over, if not nil.
 func Go(h Handler, f, over func()) {
 	go func() {
 		if over != nil {
@@ -42,7 +41,7 @@ func Guard(h Handler, f func()) {
 	f()
 }
 
-// AfterFunc is time.AfterFunc, but recovers a panic of f.
+// AfterFunc is like time.AfterFunc, but recovers a panic of f.
 func AfterFunc(h Handler, wait time.Duration, f func()) *time.Timer {
 	return time.AfterFunc(wait, func() {
 		defer Recover(h, nil)
@@ -50,7 +49,7 @@ func AfterFunc(h Handler, wait time.Duration, f func()) *time.Timer {
 	})
 }
 
-// AfterEnd is context.AfterFunc, but recovers a panic of f.
+// AfterEnd is like context.AfterFunc, but recovers a panic of f.
 func AfterEnd(ctx context.Context, h Handler, f func()) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		defer Recover(h, nil)
@@ -58,8 +57,8 @@ func AfterEnd(ctx context.Context, h Handler, f func()) (stop func() bool) {
 	})
 }
 
-// Recover must be called directly by a defer statement. If there is a panic it ends it,
-// calls h, and then calls then, unless that is nil, to clean up after the panic.
+// Recover must be called directly by a defer statement. If there is a panic, it recovers it, calls
+// h, and then calls then, if not nil, to clean up.
 func Recover(h Handler, then func()) {
 	value := recover()
 	if value == nil {

@@ -11,8 +11,7 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// A panic ends in the handler, which gets the stack of the panic; the clean-up runs after
-// that.
+// A panic is passed to the handler with its stack; the clean-up runs afterwards.
 func TestM28Recovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard []string
@@ -50,7 +49,7 @@ func TestM28NobodyListens(t *testing.T) {
 	}()
 }
 
-// T28: of a panic's value its type is shown, or the words of the runtime.
+// T28: of a panic's value only the type is shown, or the message of a runtime error.
 func TestT28Shown(t *testing.T) {
 	const key = "sk-canary"
 	runtimeError := func() (value any) {

@@ -11,35 +11,34 @@ import (
 )
 
 const (
-	// asyncLines is how many lines may wait for a slow log: about 4 MiB of wide
-	// lines, and as much again in the write that blocks.
+	// asyncLines limits the lines that wait for a slow log: about 4 MiB of wide lines, and as much
+	// again in a write that blocks.
 	asyncLines = 8 << 10
-	// gather is how long the first line waits, so that others are written together
-	// with it. Waking a goroutine and writing for each line would cost more than the
-	// rest of the log, and after each write Go's scheduler checks for a millisecond,
-	// every 20 µs, whether another system call blocks: a short wait would cost every
-	// request.
+	// gather is how long the first line waits for others to be written together with it. Waking a
+	// goroutine and writing each line by itself would cost more than the rest of the log, and
+	// after each write Go's scheduler checks every 20 µs for a millisecond whether another system
+	// call blocks, so a short wait would slow down every request.
 	gather = 25 * time.Millisecond
-	// asyncKept is the capacity up to which a buffer is used again, in bytes.
+	// asyncKept is the largest capacity, in bytes, at which a buffer is reused.
 	asyncKept = 1 << 20
 )
 
-// An AsyncWriter collects writes and passes them on, several at once, from a
-// goroutine of its own. If the log blocks (a full disk, a pipe that nobody reads),
-// lines are dropped and counted; requests never wait. It is safe for concurrent use.
+// An AsyncWriter buffers writes and passes them on in batches, from its own goroutine. If the log
+// blocks (a full disk, a pipe that nobody reads), lines are dropped and counted; requests never
+// wait. It is safe for concurrent use.
 type AsyncWriter struct {
-	wake    chan struct{} // holds a value when run has to look for waiting lines
+	wake    chan struct{} // holds a value when run has to look for pending lines
 	closing chan struct{} // closed by Close
-	done    chan struct{} // closed when all is written
+	done    chan struct{} // closed when everything is written
 	dropped atomic.Int64
 
 	mu     sync.Mutex
-	text   []byte // the lines that wait to be written
-	lines  int    // their number
+	text   []byte // pending lines
+	lines  int    // number of pending lines
 	closed bool
 }
 
-// NewAsyncWriter returns a writer in front of w. Close ends it.
+// NewAsyncWriter returns an AsyncWriter in front of w. Close stops it.
 func NewAsyncWriter(w io.Writer) *AsyncWriter {
 	a := &AsyncWriter{wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 	panics.Go(nil, func() { a.run(w) }, func() { close(a.done) })
@@ -56,7 +55,7 @@ func (a *AsyncWriter) run(w io.Writer) {
 			timer.Reset(gather)
 			select {
 			case <-timer.C:
-			case <-a.wake: // half of asyncLines wait already
+			case <-a.wake: // half of asyncLines are pending
 			case <-a.closing:
 			}
 		case <-a.closing:
@@ -84,7 +83,7 @@ func write(w io.Writer, text []byte) (ok bool) {
 	return err == nil
 }
 
-// swap returns the lines that wait; later ones are collected in free.
+// swap returns the pending lines and collects later ones in free.
 func (a *AsyncWriter) swap(free []byte) (text []byte, lines int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,8 +92,8 @@ func (a *AsyncWriter) swap(free []byte) (text []byte, lines int) {
 	return text, lines
 }
 
-// Write copies p and never blocks. A line for which there is no room is dropped and
-// counted. That is not an error, as the caller could do nothing about it.
+// Write copies p and never blocks. If the buffer is full, the line is dropped and counted; this is
+// not an error, as callers could do nothing about it.
 func (a *AsyncWriter) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,8 +114,8 @@ func (a *AsyncWriter) Write(p []byte) (int, error) {
 // Dropped returns how many lines were lost.
 func (a *AsyncWriter) Dropped() int64 { return a.dropped.Load() }
 
-// Close writes the lines that wait and returns when that is done or ctx ends. Later
-// writes are dropped.
+// Close writes the pending lines and returns when that is done or ctx ends. Later writes are
+// dropped.
 func (a *AsyncWriter) Close(ctx context.Context) error {
 	a.mu.Lock()
 	if !a.closed {

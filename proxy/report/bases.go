@@ -8,7 +8,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// baseMetrics are those of knowledge bases.
+// baseMetrics are the metrics of knowledge bases.
 type baseMetrics struct {
 	names                                 *names
 	documents, chunks, bytes, lastSuccess *prometheus.GaugeVec
@@ -30,7 +30,7 @@ func newBaseMetrics(f factory, n *names) baseMetrics {
 	}
 }
 
-// Knowledge sets the figures of a base that was read whole at the given time.
+// Knowledge sets the figures of a base that was read completely at the given time.
 func (m *baseMetrics) Knowledge(id string, documents, chunks int, bytes int64, at time.Time) {
 	id = m.names.label(id)
 	m.documents.WithLabelValues(id).Set(float64(documents))
@@ -44,8 +44,7 @@ func (m *baseMetrics) Embedded(id string, chunks int) {
 	m.embedded.WithLabelValues(m.names.label(id)).Set(float64(chunks))
 }
 
-// Searched counts one search of a base: as "ok" if there are sources, else by the
-// reason why there are none.
+// Searched counts a search of a base: "ok" if it found sources, else the reason why not.
 func (m *baseMetrics) Searched(id string, reason retrieval.Reason) {
 	if reason == retrieval.ReasonNone {
 		reason = "ok"
@@ -54,7 +53,7 @@ func (m *baseMetrics) Searched(id string, reason retrieval.Reason) {
 }
 
 // Ingested counts files that were read into a base by result, a constant ("indexed",
-// "unsupported", …), and the tags that were neutralised in them.
+// "unsupported", …), and the look-alikes of tags neutralised in them.
 func (m *baseMetrics) Ingested(id, result string, files, neutralised int) {
 	id = m.names.label(id)
 	m.files.WithLabelValues(id, result).Add(float64(files))

@@ -10,7 +10,8 @@ import (
 	"sidenote/cache/budget"
 )
 
-// BudgetMetrics are the metrics of what tenants may use. They implement budget.MeterObserver.
+// BudgetMetrics are the metrics of tenants' limits and charges. It implements
+// budget.MeterObserver.
 type BudgetMetrics struct {
 	tenants          *names
 	refused          *prometheus.CounterVec
@@ -21,10 +22,10 @@ type BudgetMetrics struct {
 	ratio            *prometheus.Desc
 
 	mu     sync.Mutex
-	levels map[string]*budget.Levels // by tenant, as this process last saw them
+	levels map[string]*budget.Levels // by tenant, as last seen by this process
 }
 
-// NewBudgets adds the metrics of budgets. Call it at the start of the process.
+// NewBudgets registers the budget metrics. Call it once, at the start of the process.
 func (m *Metrics) NewBudgets() *BudgetMetrics {
 	f := factory{promauto.With(m.registry)}
 	b := &BudgetMetrics{
@@ -51,7 +52,7 @@ func (b *BudgetMetrics) Describe(out chan<- *prometheus.Desc) { out <- b.ratio }
 
 // Collect implements prometheus.Collector.
 func (b *BudgetMetrics) Collect(out chan<- prometheus.Metric) {
-	var all []prometheus.Metric // nobody waits for the reader of out
+	var all []prometheus.Metric // sent after unlocking, so that a slow reader of out blocks nobody
 	b.mu.Lock()
 	for tenant, levels := range b.levels {
 		for w, l := range levels {
@@ -67,7 +68,7 @@ func (b *BudgetMetrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// Seen notes how full a tenant's windows are.
+// Seen records how full a tenant's windows are.
 func (b *BudgetMetrics) Seen(tenant string, levels budget.Levels) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,22 +88,22 @@ func (b *BudgetMetrics) Refused(tenant string, window budget.Window) {
 	b.refused.WithLabelValues(b.tenants.label(tenant), window.String()).Inc()
 }
 
-// Stepped counts a request that was made cheaper.
+// Stepped counts a request that was reduced to fit its limits.
 func (b *BudgetMetrics) Stepped(rung budget.Rung) { b.ladder.WithLabelValues(string(rung)).Inc() }
 
-// Expired counts leases that ended.
+// Expired counts leases that were not settled in time.
 func (b *BudgetMetrics) Expired(leases int) { b.expired.Add(float64(leases)) }
 
-// RolledBack counts a tenant whose counts the ledger had lost.
+// RolledBack counts a correction of a tenant's counts that the ledger had lost.
 func (b *BudgetMetrics) RolledBack(string) { b.rolledBack.Inc() }
 
-// LedgerFailed counts a failed call.
+// LedgerFailed counts a failed call of the ledger.
 func (b *BudgetMetrics) LedgerFailed() { b.failed.Inc() }
 
 // Lost counts a settlement that was given up.
 func (b *BudgetMetrics) Lost(budget.Settlement, error) { b.lost.Inc() }
 
-// Settled counts what a call was charged.
+// Settled counts the amount charged for a call.
 func (b *BudgetMetrics) Settled(tenant string, _ budget.Kind, actual budget.Amount) {
 	if actual.Money > 0 {
 		b.cost.WithLabelValues(b.tenants.label(tenant)).Add(float64(actual.Money) / budget.USD)

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// cacheMetrics are those of caches and of Redis.
+// cacheMetrics are the metrics of caches and of Redis.
 type cacheMetrics struct {
 	lookups, mismatches *prometheus.CounterVec
 	redisDurations      *prometheus.HistogramVec
@@ -14,7 +14,7 @@ type cacheMetrics struct {
 	byLookup            recentSeries[lookupKey, prometheus.Counter]
 }
 
-// A lookupKey holds the labels of one look-up in a cache.
+// A lookupKey holds the labels of a cache lookup.
 type lookupKey struct{ cache, tier, result string }
 
 func newCacheMetrics(f factory) *cacheMetrics {
@@ -26,21 +26,21 @@ func newCacheMetrics(f factory) *cacheMetrics {
 	}
 }
 
-// CacheLookup counts one look-up: cache "candidates" or "selected", tier
-// "memory" or "redis", result "hit", "miss", "error" or "skipped". The arguments must
-// be constants, as they become labels.
+// CacheLookup counts a lookup: cache is "candidates" or "selected", for example, tier "memory" or
+// "redis", result "hit", "miss", "error" or "skipped". The arguments must be constants, as they
+// become labels.
 func (m *cacheMetrics) CacheLookup(cache, tier, result string) {
 	m.byLookup.get(lookupKey{cache, tier, result}, func() (prometheus.Counter, bool) {
 		return m.lookups.WithLabelValues(cache, tier, result), true
 	}).Inc()
 }
 
-// Mismatch counts a cached value that does not belong to its key. kind, a constant,
-// says what was wrong.
+// Mismatch counts a cached value that does not belong to its key. kind, a constant, says what was
+// wrong.
 func (m *cacheMetrics) Mismatch(kind string) { m.mismatches.WithLabelValues(kind).Inc() }
 
-// RedisCall counts one call of Redis: what for, how long it took, and the kind of its
-// failure, "" if there was none. use and kind are constants.
+// RedisCall records a call of Redis: its use, its duration and the kind of its failure, "" for
+// success. use and kind are constants.
 func (m *cacheMetrics) RedisCall(use string, took time.Duration, kind string) {
 	m.redisDurations.WithLabelValues(use).Observe(took.Seconds())
 	if kind != "" {
@@ -48,6 +48,5 @@ func (m *cacheMetrics) RedisCall(use string, took time.Duration, kind string) {
 	}
 }
 
-// RedisError counts a failure of Redis outside of a call, such as a write that was
-// dropped.
+// RedisError counts a Redis failure outside of a call, such as a dropped write.
 func (m *cacheMetrics) RedisError(use, kind string) { m.redisErrors.WithLabelValues(use, kind).Inc() }

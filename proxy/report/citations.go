@@ -2,8 +2,7 @@ package report
 
 import "sidenote/proxy/answer"
 
-// recordCitations counts what came of the citations of an answer; nothing where they were not
-// checked.
+// recordCitations counts the citations of an answer. c is nil if they were not checked.
 func recordCitations(m *Metrics, c *answer.CitationReport) {
 	if c == nil {
 		return

@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// parts is how many buckets each power of two has, from 2⁴ µs on; below that each microsecond has one.
+	// parts is the number of buckets per power of two from 2⁴ µs on. Below that, each microsecond
+	// has its own bucket.
 	parts = 16
-	// longest is the longest duration that is told from longer ones, in microseconds: 19 hours.
+	// longest caps the durations, in microseconds: 19 hours.
 	longest = 1<<36 - 1
 	buckets = 33 * parts
 )
 
-// A Histogram counts durations in buckets whose width grows with them, as HdrHistogram (Gil Tene) does:
-// a quantile is off by 1/32 of itself at most. It takes 2 KiB and is for one goroutine. The zero value
-// is empty.
+// A Histogram counts durations in buckets that get wider with the duration, as HdrHistogram (Gil
+// Tene) does: quantiles have a relative error of at most 1/32. It takes 2 KiB and is not safe for
+// concurrent use. The zero value is empty.
 type Histogram struct {
 	counts [buckets]uint32
 	n      uint64
@@ -28,7 +29,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h.n++
 }
 
-// Merge adds what another one counted.
+// Merge adds the counts of other.
 func (h *Histogram) Merge(other *Histogram) {
 	for i, n := range other.counts {
 		h.counts[i] += n
@@ -36,11 +37,11 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.n += other.n
 }
 
-// Count returns how many were counted.
+// Count returns the number of durations added.
 func (h *Histogram) Count() int { return int(h.n) }
 
-// Quantile returns the q-quantile by the nearest rank, as the middle of its bucket; 0 if nothing was
-// counted.
+// Quantile returns the q-quantile by the nearest-rank method, as the middle of its bucket; 0 if
+// the histogram is empty.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.n == 0 {
 		return 0

@@ -11,7 +11,8 @@ import (
 	"sidenote/proxy/report"
 )
 
-// A quantile is that of the sorted list, and off by 1/32 at most, also where two lists were merged.
+// Quantiles are those of the sorted list with a relative error of at most 1/32, also after
+// merging.
 func TestQuantiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		us := rapid.Custom(func(t *rapid.T) int64 {

@@ -2,7 +2,7 @@ package report
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// embeddingMetrics are those of vectors.
+// embeddingMetrics are the metrics of embedding requests.
 type embeddingMetrics struct{ asked, sent *prometheus.CounterVec }
 
 func newEmbeddingMetrics(f factory) embeddingMetrics {
@@ -12,7 +12,7 @@ func newEmbeddingMetrics(f factory) embeddingMetrics {
 	}
 }
 
-// Embedding counts a request for vectors. use and result are constants.
+// Embedding counts an embedding request and its tokens. use and result are constants.
 func (m *embeddingMetrics) Embedding(use, result string, tokens int) {
 	m.asked.WithLabelValues(result).Inc()
 	m.sent.WithLabelValues(use).Add(float64(tokens))

@@ -12,8 +12,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// appendLine appends r's line of the log in the form of slog's JSON handler, with the
-// end of the answer as its time.
+// appendLine appends r's log line in the format of slog's JSON handler. Its time is the end of the
+// answer.
 func appendLine(dst []byte, r *Report) []byte {
 	ledger := &r.Rewrite.Ledger
 	b := append(dst, `{"time":"`...)
@@ -85,7 +85,7 @@ func appendLine(dst []byte, r *Report) []byte {
 	return append(b, "\"}\n"...)
 }
 
-// appendKnowledge appends the bases that were searched; nothing where none was.
+// appendKnowledge appends the searched bases, if any.
 func appendKnowledge(b []byte, bases []retrieval.Ref) []byte {
 	for i := range bases {
 		if i == 0 {
@@ -101,8 +101,8 @@ func appendKnowledge(b []byte, bases []retrieval.Ref) []byte {
 	return b
 }
 
-// appendTools appends what a model did with tools of ours, without what it called them with: those
-// are texts. Nothing is appended where the policy offers none.
+// appendTools appends the counts of tool calls, or why no tools were offered. It leaves out the
+// arguments, which may quote texts.
 func appendTools(b []byte, r *Report) []byte {
 	if r.Unoffered != "" {
 		b = append(append(append(b, `,"unoffered":"`...), r.Unoffered...), '"')
@@ -122,8 +122,8 @@ func appendTools(b []byte, r *Report) []byte {
 	return append(b, '}')
 }
 
-// appendLoggedStages appends the outcome of a chat's stages, in the words of its status, and the
-// outcome, calls, time and tokens of each, if the policy has stages.
+// appendLoggedStages appends the outcome of a chat's stages as in Sidenote-Status, and the
+// outcome, calls, time and tokens of each stage.
 func appendLoggedStages(b []byte, r *Report) []byte {
 	if r.Unstaged != "" {
 		b = append(append(append(b, `,"unstaged":"`...), r.Unstaged...), '"')
@@ -178,7 +178,7 @@ func appendLoggedPlan(b []byte, l *rewrite.Ledger) []byte {
 	return appendMilliseconds(append(b, `","plan_ms":`...), p.Took)
 }
 
-// appendLoggedRerank appends the outcome of reranking, if there was any.
+// appendLoggedRerank appends the outcome of reranking, if any.
 func appendLoggedRerank(b []byte, l *rewrite.Ledger) []byte {
 	r := l.Reranked
 	if r == nil {
@@ -190,7 +190,7 @@ func appendLoggedRerank(b []byte, l *rewrite.Ledger) []byte {
 	return appendMilliseconds(append(b, `,"rerank_ms":`...), r.Took)
 }
 
-// appendLoggedGrade appends the outcome of grading, if there was any.
+// appendLoggedGrade appends the outcome of grading, if any.
 func appendLoggedGrade(b []byte, l *rewrite.Ledger) []byte {
 	g := l.Graded
 	if g == nil {
@@ -217,7 +217,7 @@ func appendLoggedCitations(b []byte, c *answer.CitationReport) []byte {
 	return b
 }
 
-// appendUsage appends the tokens that the answer told; nothing if it could not tell them.
+// appendUsage appends the token usage that the answer reported, if it could report any.
 func appendUsage(b []byte, r *Report) []byte {
 	if r.UsageFound == "" {
 		return b
@@ -239,8 +239,8 @@ func appendUsage(b []byte, r *Report) []byte {
 	return b
 }
 
-// appendCharged appends what the tenant's budget was charged, in US dollars; nothing where that is
-// nothing; and the service tier by whose prices, where these are not the usual ones.
+// appendCharged appends the charged amount in US dollars, if not zero, and the service tier, if
+// its prices are not the standard ones.
 func appendCharged(b []byte, of *Budget) []byte {
 	if of.Tier != "" {
 		b = appendText(append(b, `,"service_tier":`...), of.Tier)
@@ -252,7 +252,7 @@ func appendCharged(b []byte, of *Budget) []byte {
 	b = append(strconv.AppendInt(append(b, `,"charged_usd":`...), money/budget.USD, 10), '.')
 	var digits [20]byte
 	fraction := strconv.AppendInt(digits[:0], budget.USD+money%budget.USD, 10)
-	return append(b, fraction[1:]...) // its leading 1 keeps the zeros
+	return append(b, fraction[1:]...) // fraction starts with a 1 that keeps the leading zeros
 }
 
 // appendMilliseconds appends d in milliseconds as encoding/json writes it.

@@ -25,8 +25,8 @@ import (
 	"sidenote/rewrite/chunks"
 )
 
-// T29: a line that is written directly equals the one of slog's JSON handler, except for its
-// time; names with any byte stay text within one line.
+// T29: a line that is written directly equals that of slog's JSON handler, except for its time;
+// names with any bytes stay text within one line.
 func TestLineIsSlogs(t *testing.T) {
 	odd := reporttest.Injected()
 	odd.Tenant, odd.Policy, odd.Upstream = "a\"b\\c\n", "</é\u2028>&", "\xff"
@@ -113,8 +113,8 @@ func TestLineIsSlogs(t *testing.T) {
 	}
 }
 
-// A line's time is the end of the answer, whatever lines came before it, and its
-// durations are those that slog writes.
+// A line's time is the end of the answer, independently of earlier lines, and its durations are
+// formatted as by slog.
 func TestLineTimes(t *testing.T) {
 	var out bytes.Buffer
 	var l *report.Log
@@ -139,7 +139,7 @@ func TestLineTimes(t *testing.T) {
 		}
 	}
 	for _, zone := range []*time.Location{time.UTC, time.FixedZone("", -3*3600-1800), time.FixedZone("", 7*3600)} {
-		l = &report.Log{Lines: &out} // a new one, as a Log expects one time zone
+		l = &report.Log{Lines: &out} // a new one, as a Log expects a single time zone
 		for _, took := range []time.Duration{
 			0, 1, 999, time.Microsecond, 10 * time.Microsecond, 120 * time.Microsecond, 999_001 * time.Nanosecond, time.Millisecond,
 			1050 * time.Microsecond, time.Second - time.Nanosecond, time.Second, 90 * time.Minute, 2*time.Hour + 1, -time.Microsecond,
@@ -153,7 +153,7 @@ func TestLineTimes(t *testing.T) {
 	})
 }
 
-// stagesOf returns what r's line must hold of its stages.
+// stagesOf returns the attributes for the stages in r's line.
 func stagesOf(r *report.Report) (list []slog.Attr) {
 	if r.Unstaged != "" {
 		list = append(list, slog.String("unstaged", r.Unstaged))
@@ -186,7 +186,7 @@ func stagesOf(r *report.Report) (list []slog.Attr) {
 	return append(list, slog.Group("stages", append(in, slog.Any("called", called))...))
 }
 
-// attrs returns what r's line must hold, in its order.
+// attrs returns the attributes of r's line, in order.
 func attrs(r *report.Report) []slog.Attr {
 	l := &r.Rewrite.Ledger
 	var used []slog.Attr
@@ -258,7 +258,7 @@ func attrs(r *report.Report) []slog.Attr {
 	})
 }
 
-// knowledgeOf returns what r's line must hold of the bases that were searched.
+// knowledgeOf returns the attributes for the searched bases in r's line.
 func knowledgeOf(r *report.Report) []slog.Attr {
 	var ids []string
 	for _, b := range r.Rewrite.Retrieval.Bases {
@@ -270,7 +270,7 @@ func knowledgeOf(r *report.Report) []slog.Attr {
 	return []slog.Attr{slog.Any("knowledge", ids)}
 }
 
-// What was charged stands in the line as it is told everywhere: in dollars, exactly.
+// Charges are logged in exact dollars.
 func TestLineTellsCharges(t *testing.T) {
 	for money, want := range map[int64]string{
 		0: "", 1: `,"charged_usd":0.000000001,`, 12_345_678: `,"charged_usd":0.012345678,`, 3*budget.USD + budget.USD/2: `,"charged_usd":3.500000000,`,
@@ -285,7 +285,7 @@ func TestLineTellsCharges(t *testing.T) {
 	}
 }
 
-// shown is an address as the log has it.
+// shown formats an address as the log does.
 func shown(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -308,7 +308,7 @@ func fields(t *testing.T, line []byte) map[string]any {
 	return m
 }
 
-// timeless cuts the first member, the time.
+// timeless removes the first member, the time.
 func timeless(line []byte) []byte {
 	_, rest, _ := bytes.Cut(line, []byte(`,"`))
 	return rest

@@ -15,47 +15,47 @@ import (
 // LogVerbosity says which requests get a line in the log.
 type LogVerbosity string
 
-// The verbosities.
+// The verbosities of the request log.
 const (
 	LogAll    LogVerbosity = "all"
 	LogErrors LogVerbosity = "errors" // status 400 and above, truncated answers, clients that left
 	LogNone   LogVerbosity = "none"
 )
 
-// repeatEvery is how often a degradation that lasts is logged again, with a count.
+// repeatEvery is the interval at which an ongoing degradation is logged again, with a count.
 const repeatEvery = time.Minute
 
-// A Log writes one wide line for each request: ids and numbers, never a body, a
-// query or a secret. A degradation is logged once as a warning and then once a minute
-// as a count. That a route passes unchanged is logged once. Its Logger should write to
-// an AsyncWriter, as Record is called while requests are served.
+// A Log writes one wide line per request: ids and numbers, never a body, a query or a secret. A
+// degradation is logged once as a warning and then once a minute with a count. That a route is
+// relayed unchanged is logged once per route. Logger should write to an AsyncWriter, as Record is
+// called while requests are served.
 type Log struct {
 	Logger   *slog.Logger
-	Requests LogVerbosity // "" is All
-	// Lines takes each request's line in one write, as JSON in the form of slog's JSON
-	// handler but at a fraction of its cost.
+	Requests LogVerbosity // "" means LogAll
+	// Lines receives each request's line in one write, in the format of slog's JSON handler but at
+	// a fraction of its cost.
 	Lines io.Writer
 
-	texts sync.Pool // of *[]byte: a line
+	texts sync.Pool // of *[]byte, each for one line
 
-	noted   sync.Map // has the routes that were said to pass unchanged
+	noted   sync.Map // routes already logged as relayed unchanged
 	mu      sync.Mutex
 	ongoing map[degradation]*recurrence
 }
 
-// A degradation names a stage that failed, and why.
+// A degradation is a failed stage and the reason.
 type degradation struct {
 	stage  string
 	reason rewrite.Reason
 }
 
-// A recurrence counts a degradation since it was last logged.
+// A recurrence counts how often a degradation occurred since it was last logged.
 type recurrence struct {
 	count int
 	timer *time.Timer
 }
 
-// Record writes r's line, and a degradation or an unchanged route if r has one.
+// Record writes r's line, and logs the degradations of r and a route that is relayed unchanged.
 func (l *Log) Record(r *Report) {
 	if r.Degraded() {
 		l.degraded(degradation{"retrieval", r.Rewrite.Reason})
@@ -86,12 +86,12 @@ func (l *Log) writeLine(r *Report) {
 		text = new([]byte)
 	}
 	*text = appendLine((*text)[:0], r)
-	_, _ = l.Lines.Write(*text) // there is no other place to report that the log fails
+	_, _ = l.Lines.Write(*text) // a failing log cannot be reported anywhere else
 	transport.Buffer(*text)
 	l.texts.Put(text)
 }
 
-// Wants tells whether a request gets a line.
+// Wants reports whether a request gets a line.
 func (v LogVerbosity) Wants(r *Report) bool {
 	switch v {
 	case LogNone:
@@ -102,15 +102,15 @@ func (v LogVerbosity) Wants(r *Report) bool {
 	return true
 }
 
-// note logs once for each route that it passes unchanged.
+// note logs once per route that it is relayed unchanged.
 func (l *Log) note(r route.Kind) {
 	if _, said := l.noted.LoadOrStore(r, true); !said {
 		l.Logger.Info("a route passes unchanged; sources are added to /chat/completions only (said once)", "route", string(r))
 	}
 }
 
-// degraded logs d at once if there was none in the last minute, and otherwise counts
-// it for the next line.
+// degraded logs d at once if it did not occur within the last minute, and otherwise counts it for
+// the next line.
 func (l *Log) degraded(d degradation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +147,7 @@ func (l *Log) repeat(d degradation) {
 	o.timer.Reset(repeatEvery)
 }
 
-// Close logs the counts that are not logged yet and stops the timers.
+// Close logs the remaining counts and stops the timers.
 func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,7 +29,7 @@ func degraded() *report.Report {
 	return r
 }
 
-// A lockedBuffer is a log that timers write to.
+// A lockedBuffer is a log that can be written to by timers.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -49,8 +49,8 @@ func (b *lockedBuffer) take() string {
 	return b.text.String()
 }
 
-// A degradation is logged once, then counted each minute while it lasts; after a minute
-// without one it is logged as new.
+// A degradation is logged once, then counted each minute while it lasts; after a minute without
+// one it is logged as new.
 func TestDegradationsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
@@ -132,7 +132,7 @@ func TestLogSaysRoutesOnce(t *testing.T) {
 	}
 }
 
-// However many lines are gathered for one write, they arrive whole and in order.
+// Lines arrive complete and in order, however many are combined into one write.
 func TestAsyncWriterKeepsOrder(t *testing.T) {
 	var out, want bytes.Buffer
 	a := report.NewAsyncWriter(&out)
@@ -142,7 +142,7 @@ func TestAsyncWriterKeepsOrder(t *testing.T) {
 		if _, err := a.Write(line); err != nil {
 			t.Fatal(err)
 		}
-		copy(line, "taken") // after Write the buffer is the caller's again
+		copy(line, "taken") // after Write the buffer belongs to the caller again
 	}
 	if err := a.Close(t.Context()); err != nil {
 		t.Fatal(err)

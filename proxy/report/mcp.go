@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// mcpMetrics are those of tools that are called from outside.
+// mcpMetrics are the metrics of tool calls over MCP.
 type mcpMetrics struct {
 	callers                 *names
 	toolCalls, toolRefusals *prometheus.CounterVec
@@ -23,13 +23,13 @@ func newMCPMetrics(f factory, tenants *names) mcpMetrics {
 	}
 }
 
-// ToolCalled counts a call of a tool by MCP. tool and result are constants.
+// ToolCalled counts a tool call over MCP. tool and result are constants.
 func (m *mcpMetrics) ToolCalled(tenant, tool, result string, took time.Duration) {
 	m.toolCalls.WithLabelValues(m.callers.label(tenant), tool, result).Inc()
 	m.toolTime.WithLabelValues(tool).Observe(took.Seconds())
 }
 
-// ToolRefused counts a request of MCP that was refused. reason is a constant.
+// ToolRefused counts a refused MCP request. reason is a constant.
 func (m *mcpMetrics) ToolRefused(reason string) {
 	m.toolRefusals.WithLabelValues(strings.ReplaceAll(reason, "-", "_")).Inc()
 }

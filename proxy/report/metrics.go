@@ -19,21 +19,19 @@ import (
 // OtherName is the label value for every name that is not configured.
 const OtherName = "other"
 
-// MetricNames are the values that labels may have: names of the configuration, never text
-// from a request.
+// MetricNames are the allowed values of labels: configured names, never text from a request.
 type MetricNames struct {
 	Tenants   []string
 	Upstreams []string
 	Knowledge []string
-	Stages    []string // of answers
+	Stages    []string // stages of answers
 	Version   string
 	Commit    string
 }
 
-// Metrics are Sidenote's Prometheus metrics. As a Recorder they take
-// the Report of each request; other methods take what happens outside of requests. All
-// are safe for concurrent use. Every label is a configured name or a word of a closed
-// list, so no request can add series.
+// Metrics are Sidenote's Prometheus metrics. As a Recorder they count each request by its Report;
+// other methods count events outside of requests. All methods are safe for concurrent use. Every
+// label is a configured name or from a closed list, so requests cannot add series without limit.
 type Metrics struct {
 	registry           *prometheus.Registry
 	tenants, upstreams *names
@@ -62,8 +60,8 @@ type Metrics struct {
 	answerStageMetrics
 }
 
-// NewMetrics returns metrics in a registry of their own. See startAtZero for the
-// series that exist from the start.
+// NewMetrics returns metrics in a new registry. See startAtZero for the series that exist from the
+// start.
 func NewMetrics(n MetricNames) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	f := factory{promauto.With(m.registry)}
@@ -111,8 +109,8 @@ func NewMetrics(n MetricNames) *Metrics {
 	return m
 }
 
-// startAtZero makes series exist before their first event, so that rates and
-// alerts on them work from the first scrape.
+// startAtZero creates series before their first event, so that rates and alerts work from the
+// first scrape.
 func (m *Metrics) startAtZero(n MetricNames) {
 	m.startTenants(n.Tenants)
 	for _, reason := range [...]string{"concurrency", "memory", "shadow", "calibration", "usage", "connections", "address", "idle", "descriptors"} {
@@ -130,12 +128,11 @@ func (m *Metrics) startTenants(tenants []string) {
 	}
 }
 
-// Registry returns the registry of the metrics, to be served and to be added to.
+// Registry returns the registry of the metrics, for serving them and for adding others.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
-// Watch adds a value that is read at each scrape, such as "log_dropped_total" or
-// "cache_bytes" with labels. Call it at the start of the process; it panics if the
-// name is taken.
+// Watch registers a value that is read at each scrape, such as "log_dropped_total" or
+// "cache_bytes" with labels. Call it at the start of the process; it panics if the name is taken.
 func (m *Metrics) Watch(name, help string, labels map[string]string, counter bool, value func() float64) {
 	opts := prometheus.Opts{Namespace: "sidenote", Name: name, Help: help, ConstLabels: labels}
 	if counter {
@@ -145,7 +142,7 @@ func (m *Metrics) Watch(name, help string, labels map[string]string, counter boo
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts(opts), value))
 }
 
-// Record counts a request that ended.
+// Record counts a finished request.
 func (m *Metrics) Record(r *Report) {
 	t := m.seriesFor(r)
 	t.requests.Inc()
@@ -166,7 +163,7 @@ func (m *Metrics) Record(r *Report) {
 	}
 }
 
-// recordUpstream counts a retry, a client that left and a broken answer.
+// recordUpstream counts retries, clients that left and broken answers.
 func (m *Metrics) recordUpstream(upstream string, r *Report) {
 	m.recordRetry(upstream, r)
 	switch r.Client {
@@ -239,7 +236,7 @@ func (m *Metrics) recordRewrite(t *requestSeries, r *Report) {
 	}
 }
 
-// recordExcluded counts what fell by reason.
+// recordExcluded counts excluded candidates by reason.
 func (m *Metrics) recordExcluded(fallen *retrieval.ExcludedList) {
 	for i, n := range fallen.Counts() {
 		if n > 0 {
@@ -254,28 +251,28 @@ func observeStage(stage func() prometheus.Observer, took time.Duration) {
 	}
 }
 
-// Begin adds a request to those in flight.
+// Begin adds one to the requests in flight.
 func (m *Metrics) Begin() { m.inFlight.Inc() }
 
-// End takes away a request that Begin added.
+// End subtracts a request that Begin added.
 func (m *Metrics) End() { m.inFlight.Dec() }
 
-// BeginStream adds an open stream.
+// BeginStream adds one to the open streams.
 func (m *Metrics) BeginStream() { m.streams.Inc() }
 
-// EndStream takes away a stream that BeginStream added.
+// EndStream subtracts a stream that BeginStream added.
 func (m *Metrics) EndStream() { m.streams.Dec() }
 
-// Shed counts what was refused, by what there was too little of: "concurrency" or
-// "memory" for requests, "shadow", "calibration" or "usage" for work beside them,
-// "connections", "address", "idle" or "descriptors" for connections.
+// Shed counts refused work by the exhausted resource: "concurrency" or "memory" for requests,
+// "shadow", "calibration" or "usage" for background work, "connections", "address", "idle" or
+// "descriptors" for connections.
 func (m *Metrics) Shed(reason string) { m.shed.WithLabelValues(reason).Inc() }
 
-// Panicked counts a panic that was recovered.
+// Panicked counts a recovered panic.
 func (m *Metrics) Panicked(any, []byte) { m.panics.Inc() }
 
-// outcomeLabel returns the outcome as dashboards show it: a request that went on
-// without a helper that failed is "degraded", and a refusal carries its reason.
+// outcomeLabel returns the outcome as dashboards show it: "degraded" for a request that continued
+// without a failed helper, and the reason for a refusal.
 func outcomeLabel(r *Report) string {
 	switch {
 	case r.Outcome == rewrite.Refused:

@@ -4,15 +4,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// answerStageMetrics count the stages of answers. None of them has a series before a chat is to be
-// answered in stages.
+// answerStageMetrics count the stages of answers. They have no series before the first chat that
+// is to be answered in stages.
 type answerStageMetrics struct {
 	names                     *names
 	ended, unstaged, tokensBy *prometheus.CounterVec
 	took                      *prometheus.HistogramVec
 }
 
-// newAnswerStageMetrics bounds the label stage by the names of stages.
+// newAnswerStageMetrics limits the label stage to the names in stages.
 func newAnswerStageMetrics(f factory, stages *names) answerStageMetrics {
 	return answerStageMetrics{
 		names:    stages,
@@ -23,7 +23,7 @@ func newAnswerStageMetrics(f factory, stages *names) answerStageMetrics {
 	}
 }
 
-// recordStages counts what became of the stages of a chat.
+// recordStages counts the stages of a chat by outcome.
 func (m *answerStageMetrics) recordStages(r *Report) {
 	if r.Unstaged != "" {
 		m.unstaged.WithLabelValues(r.Unstaged).Inc()
@@ -35,7 +35,7 @@ func (m *answerStageMetrics) recordStages(r *Report) {
 		s := &r.Stages.Called[i]
 		stage := m.names.label(s.Name)
 		m.ended.WithLabelValues(stage, string(s.Outcome)).Inc()
-		if s.Calls == 0 { // its output was remembered, or nothing was sent
+		if s.Calls == 0 { // its output came from the cache, or nothing was sent
 			continue
 		}
 		m.took.WithLabelValues(stage).Observe(s.Took.Seconds())

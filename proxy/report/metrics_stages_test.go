@@ -11,8 +11,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// Each stage counts by name and outcome, its time and tokens where an upstream was asked; chats
-// that were to have stages and had none count by the reason. Others make no series.
+// Each stage is counted by name and outcome, and its time and tokens if an upstream was called;
+// chats that were not answered in stages despite their policy are counted by reason. Others create
+// no series.
 func TestStages(t *testing.T) {
 	m := reporttest.NewMetrics()
 	before := series(t, m)
@@ -63,8 +64,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// A stage of a configuration that was read again counts by its name; those from before still do,
-// as chats that began before may end later.
+// A stage of a reloaded configuration is counted by its name; earlier stages still are, as chats
+// that began before may end later.
 func TestStagesOfAReload(t *testing.T) {
 	m := reporttest.NewMetrics()
 	record := func(name string) {

@@ -26,7 +26,7 @@ func series(t *testing.T, m *report.Metrics) int {
 	return n
 }
 
-// answered is a call that got an answer of that status.
+// answered returns a call with an answer of that status.
 func answered(status int) []report.Call {
 	return []report.Call{{Purpose: report.ToAnswer, Status: status}}
 }
@@ -91,8 +91,8 @@ func TestOutcomes(t *testing.T) {
 	f("failed", func(r *report.Report) { r.Outcome, r.Reason = report.Failed, report.ReasonUpstreamConnect })
 }
 
-// Requests count in the series of their labels, whatever requests came before. A name that
-// is not configured counts as overflow each time.
+// Requests are counted in the series of their labels, independently of earlier requests. A name
+// that is not configured counts as overflow each time.
 func TestKindsKeepApart(t *testing.T) {
 	m := reporttest.NewMetrics()
 	const rounds = 3
@@ -153,14 +153,14 @@ func TestKindsKeepApart(t *testing.T) {
 	}
 }
 
-// Series with constant labels begin with their first event, and each event counts in its
-// own.
+// Series with constant labels are created by their first event, and each event is counted in its
+// own series.
 func TestSeriesBeginWhenCounted(t *testing.T) {
 	m := reporttest.NewMetrics()
 	before := series(t, m)
 	r := &report.Report{Tenant: "acme", Route: route.Chat, Outcome: rewrite.Injected}
 	m.Record(r)
-	if got := series(t, m) - before; got != 1 { // of request_duration_seconds; requests_total has them from the start
+	if got := series(t, m) - before; got != 1 { // that of request_duration_seconds; requests_total has them from the start
 		t.Errorf("%d series more", got)
 	}
 	r.Rewrite.RetrieveTook, r.Rewrite.EditTook = time.Millisecond, time.Microsecond
@@ -194,8 +194,8 @@ func TestSeriesBeginWhenCounted(t *testing.T) {
 	}
 }
 
-// What was added up front to a chat with tools counts as without them, whichever comes first; and
-// each call counts, by tool and outcome.
+// The sources added to the prompt of a chat with tools are counted as without tools, whichever
+// comes first; and each call is counted by tool and outcome.
 func TestTools(t *testing.T) {
 	m := reporttest.NewMetrics()
 	before := series(t, m)

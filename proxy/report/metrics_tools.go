@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// toolMetrics count what models do with tools of ours. None of them has a series before a chat is
+// toolMetrics count tool calls by models. They have no series before the first chat that is
 // offered tools.
 type toolMetrics struct {
 	calls, unoffered *prometheus.CounterVec
@@ -24,7 +24,7 @@ func newToolMetrics(f factory) toolMetrics {
 	}
 }
 
-// recordTools counts what the model of a chat did with tools.
+// recordTools counts the tool calls of a chat.
 func (m *toolMetrics) recordTools(r *Report) {
 	if r.Unoffered != "" {
 		m.unoffered.WithLabelValues(r.Unoffered).Inc()
@@ -39,7 +39,7 @@ func (m *toolMetrics) recordTools(r *Report) {
 		tool := cmp.Or(c.Name, OtherName)
 		m.calls.WithLabelValues(tool, string(c.Outcome)).Inc()
 		m.results.WithLabelValues().Observe(float64(c.Tokens))
-		if c.Took > 0 { // it was made
+		if c.Took > 0 { // the call was made
 			m.took.WithLabelValues(tool).Observe(c.Took.Seconds())
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// names are the configured names that a label may have.
+// names are the allowed values of a label.
 type names struct {
-	known    atomic.Pointer[map[string]struct{}] // never changed, but replaced
-	overflow prometheus.Counter                  // counts the others
+	known    atomic.Pointer[map[string]struct{}] // the map is immutable and replaced as a whole
+	overflow prometheus.Counter                  // counts other values
 }
 
 func newNames(list []string, overflow prometheus.Counter) *names {
@@ -20,7 +20,7 @@ func newNames(list []string, overflow prometheus.Counter) *names {
 	return n
 }
 
-// add makes more names known. It must not be called twice at a time.
+// add allows more names. Calls must not overlap.
 func (n *names) add(list []string) {
 	all := maps.Clone(*n.known.Load())
 	for _, name := range list {
@@ -29,20 +29,19 @@ func (n *names) add(list []string) {
 	n.known.Store(&all)
 }
 
-// label returns s where it is configured, else Other.
+// label returns s if it is configured, else OtherName.
 func (n *names) label(s string) string {
 	if _, ok := (*n.known.Load())[s]; ok {
 		return s
 	}
-	if s != "" { // "" is no name, so it is no overflow
+	if s != "" { // an empty name is no overflow
 		n.overflow.Inc()
 	}
 	return OtherName
 }
 
-// Add makes names of a configuration that was read again known, beside those from before:
-// their series stay, as requests that began before may still end. It must not be called twice
-// at a time. Version and Commit are not read.
+// Add allows the names of a reloaded configuration. Earlier names stay allowed, as requests that
+// began before the reload may still end. Calls must not overlap. Version and Commit are ignored.
 func (m *Metrics) Add(n MetricNames) {
 	m.tenants.add(n.Tenants)
 	m.upstreams.add(n.Upstreams)

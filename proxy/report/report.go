@@ -1,6 +1,6 @@
-// Package report holds the record of a request that has ended, and writes it: into the headers of
-// the answer, into the request log, which never lets a request wait, and into the metrics for
-// Prometheus, where it also counts what happens beside requests.
+// Package report holds the record of a finished request. It writes the record to the response
+// headers, to the request log, which never blocks a request, and to the Prometheus metrics, which
+// also count events outside of requests.
 package report
 
 import (
@@ -18,149 +18,149 @@ import (
 	"sidenote/rewrite"
 )
 
-// The outcomes beside those of package rewrite.
+// Outcomes besides those of package rewrite.
 const (
-	Relayed rewrite.Outcome = "relayed" // a route that Sidenote does not rewrite, or a chat whose client left before it was decided on
+	Relayed rewrite.Outcome = "relayed" // a route that is not rewritten, or a chat whose client left before the decision
 	Failed  rewrite.Outcome = "failed"  // the upstream gave no usable answer, or Sidenote has a bug
 )
 
-// The reasons of refusals and failures beside those of package rewrite. Together they
-// are a closed list.
+// Reasons of refusals and failures besides those of package rewrite. Together they are a closed
+// list.
 const (
 	ReasonKey             rewrite.Reason = "invalid-api-key"       // no key, or an unknown or expired one
-	ReasonCredentials     rewrite.Reason = "ambiguous-credentials" // two keys that differ, or one header twice
+	ReasonCredentials     rewrite.Reason = "ambiguous-credentials" // two different keys, or one header twice
 	ReasonOrigin          rewrite.Reason = "foreign-origin"        // a page of another site, without a key
 	ReasonHost            rewrite.Reason = "unknown-host"          // a Host that is not Sidenote's, without a key
 	ReasonRouteRefused    rewrite.Reason = "route-not-allowed"     // not among the tenant's routes
 	ReasonModel           rewrite.Reason = "model-not-allowed"     // not among the tenant's models, or none is named
-	ReasonClaim           rewrite.Reason = "missing-claim"         // the caller's token lacks what a filter asks for
-	ReasonRateLimit       rewrite.Reason = "rate-limit"            // a limit by the minute, or of parallel requests, is reached
-	ReasonQuota           rewrite.Reason = "quota"                 // a limit by the day or month is reached
-	ReasonLimit           rewrite.Reason = "limit"                 // the limits have room for the request, and for no sources
-	ReasonEdits           rewrite.Reason = "edit-refused"          // the upstream refused the request with sources, and is asked without
-	ReasonNoPrice         rewrite.Reason = "no-price"              // money is limited, and nobody knows what the model costs
-	ReasonLedger          rewrite.Reason = "ledger-unavailable"    // what the tenant used cannot be looked up
+	ReasonClaim           rewrite.Reason = "missing-claim"         // the caller's token lacks a claim that a filter needs
+	ReasonRateLimit       rewrite.Reason = "rate-limit"            // a limit per minute, or of parallel requests, is reached
+	ReasonQuota           rewrite.Reason = "quota"                 // a limit per day or month is reached
+	ReasonLimit           rewrite.Reason = "limit"                 // the limits allow the request, but no sources
+	ReasonEdits           rewrite.Reason = "edit-refused"          // the upstream refused the request with sources; it is sent again without
+	ReasonNoPrice         rewrite.Reason = "no-price"              // money is limited, and the model's price is unknown
+	ReasonLedger          rewrite.Reason = "ledger-unavailable"    // the tenant's usage cannot be read
 	ReasonPath            rewrite.Reason = "ambiguous-path"        // raw and normalised path differ
-	ReasonMisdirected     rewrite.Reason = "misdirected"           // CONNECT: Sidenote is no forward proxy
-	ReasonBodyRead        rewrite.Reason = "body-read"             // the body did not arrive whole
+	ReasonMisdirected     rewrite.Reason = "misdirected"           // CONNECT: Sidenote is not a forward proxy
+	ReasonBodyRead        rewrite.Reason = "body-read"             // the body was incomplete
 	ReasonBodySlow        rewrite.Reason = "request-timeout"       // the body came too slowly
 	ReasonShutdown        rewrite.Reason = "shutting-down"         // Shutdown was called
 	ReasonUpstreamConnect rewrite.Reason = "upstream-connect"      // nothing was sent
 	ReasonUpstreamTimeout rewrite.Reason = "upstream-timeout"      // no answer in time
 	ReasonUpstreamBroken  rewrite.Reason = "upstream-broken"       // closed or unreadable before an answer
-	ReasonUnfit           rewrite.Reason = "unfit-for-stages"      // it cannot be answered in stages, as it must be
-	ReasonStage           rewrite.Reason = "stage-failed"          // a stage of the answer failed, and nothing may take its place
-	ReasonStageTimeout    rewrite.Reason = "stage-timeout"         // the same, as it took too long
+	ReasonUnfit           rewrite.Reason = "unfit-for-stages"      // it cannot be answered in stages, which the policy requires
+	ReasonStage           rewrite.Reason = "stage-failed"          // a stage of the answer failed, and there is no fallback
+	ReasonStageTimeout    rewrite.Reason = "stage-timeout"         // the same, because it took too long
 	ReasonInternal        rewrite.Reason = "internal"              // a bug in Sidenote
 )
 
-// A By says by what a caller was recognised.
+// A By is the way in which a caller was identified.
 type By string
 
-// The ways.
+// The ways to identify a caller.
 const (
 	ByKey      By = "key"      // the digest of an API key
 	ByJWT      By = "jwt"      // the claims of a verified token
 	ByHeader   By = "header"   // Sidenote-Tenant, from a trusted peer
 	ByListener By = "listener" // the listener on which the request came
-	ByUnknown  By = "unknown"  // nothing: the tenant is that of unknown callers
+	ByUnknown  By = "unknown"  // not identified; the policy for unknown callers applies
 )
 
 // A ClientEnd says how the client's side of a request ended.
 type ClientEnd string
 
-// The ends.
+// The possible ends.
 const (
 	ClientCompleted     ClientEnd = "completed"
 	ClientGoneFirst     ClientEnd = "aborted_before_first_byte"
 	ClientGoneStreaming ClientEnd = "aborted_streaming"
 	ClientCutUpstream   ClientEnd = "cut_by_upstream" // the upstream broke off its answer, or stopped sending
-	ClientCutShutdown   ClientEnd = "cut_by_shutdown" // at the end of the time for a shutdown
+	ClientCutShutdown   ClientEnd = "cut_by_shutdown" // when the time for a graceful shutdown ended
 )
 
-// PlannerOff is the value of planner in headers and log where nothing is planned.
+// PlannerOff is the value of planner in headers and log if planning is off.
 const PlannerOff = "off"
 
-// A Report is everything that is known about one request when it has ended. Headers,
-// metrics and log are made from it and from nothing else.
+// A Report holds all that is known about a finished request. Headers, metrics and log are made
+// from it alone.
 type Report struct {
 	ID   string    // ULID, the Sidenote-Id of the answer
-	Time time.Time // when the head of the request had been read
+	Time time.Time // when the request header had been read
 
-	Tenant     string     // "" for callers that were refused
-	By         By         // how the caller was recognised; "" for callers that were refused
-	Key        string     // name of the tenant's key that the caller has; "" if it has none, or no name
-	Address    netip.Addr // of the client, as far as it is known; zero on a unix socket
-	Denied     string     // of a caller that was refused: why, of a closed list, for the log only
+	Tenant     string     // "" if the caller was refused
+	By         By         // how the caller was identified; "" if it was refused
+	Key        string     // name of the API key used; "" if it has no name or none was used
+	Address    netip.Addr // of the client, as far as known; zero on a unix socket
+	Denied     string     // why the caller was refused, from a closed list; only for the log
 	Policy     string     // name
 	PolicyHash string
-	Upstream   string // name; "" when none was chosen
+	Upstream   string // name; "" if none was chosen
 	Expose     Expose
 
 	Route route.Kind
-	Mode  string // of a chat: the policy's, or less if the request asked for less; "" if that was not found out
-	// SwitchedFrom is, of a chat, the policy's mode where the kill switch has lowered it; else "".
+	Mode  string // of a chat: the policy's mode, or a lower one that the request asked for; "" if not determined
+	// SwitchedFrom is the policy's mode if the kill switch lowered it for a chat, else "".
 	SwitchedFrom string
 	Stream       bool // the client asked for a stream
-	Status       int  // code of the answer; 499 when the client left before it
+	Status       int  // of the answer; 499 if the client left before it
 
 	Outcome rewrite.Outcome
-	Reason  rewrite.Reason // why there are no sources, or the answer broke; "" if there is nothing to explain
+	Reason  rewrite.Reason // why there are no sources, or the answer broke off; "" if there is nothing to explain
 	Rewrite rewrite.Result // zero if no rewrite was tried; in mode shadow, what would have been done
 
-	Calls     []Call // to the upstream, in their order
-	Truncated bool   // the upstream's answer ended before its end
+	Calls     []Call // to the upstream, in order
+	Truncated bool   // the upstream's answer was incomplete
 
-	Refused answer.RefusedEdits // left out when the request was sent again, as the upstream had refused it
-	LeftOut answer.RefusedEdits // left out from the start, as the upstream refused them in an earlier request
+	Refused answer.RefusedEdits // edits left out of a retry because the upstream refused them
+	LeftOut answer.RefusedEdits // edits left out from the start because the upstream refused them in an earlier request
 
 	Client ClientEnd
 
-	Usage      answer.Usage        // of the last call, or of all rounds with tools, as the answers told it; zero if they did not
-	UsageFound answer.UsageFinding // "" if there was no answer that could tell it
-	Answered   answer.Named        // what the last answer tells of itself, where it is paid
-	Generated  answer.CountedUsage // our count of its text, where a metered answer did not tell what it used
+	Usage      answer.Usage        // of the last call, or of all rounds with tools, as reported; zero if not reported
+	UsageFound answer.UsageFinding // "" if there was no answer that could report usage
+	Answered   answer.Named        // model and service tier that the last answer names, if it is charged
+	Generated  answer.CountedUsage // our own count of the output, if a metered answer did not report usage
 
-	Unoffered string                 // why no tools were offered though the policy does; of a closed list
-	Tools     *Tools                 // what its model did with tools of ours; nil where it was offered none
-	Unstaged  string                 // why the chat was not answered in stages though the policy wants it; of a closed list
-	Stages    *Stages                // what became of its stages; nil where it was not answered in any
-	Citations *answer.CitationReport // of the answer; nil where they were not checked
+	Unoffered string                 // why no tools were offered though the policy has them; from a closed list
+	Tools     *Tools                 // the model's tool calls; nil if no tools were offered
+	Unstaged  string                 // why the chat was not answered in stages though the policy wants it; from a closed list
+	Stages    *Stages                // the stages of the answer; nil if it was not answered in stages
+	Citations *answer.CitationReport // nil if citations were not checked
 
-	Budget Budget // what was reserved and charged; without limits, what it took
+	Budget Budget // what was reserved and charged; without limits, what was used
 
-	Overhead time.Duration // from request read (a chat's with its body) to request handed to the upstream; 0: never handed
+	Overhead time.Duration // from request read (for a chat, with its body) to request handed to the upstream; 0 if it was not
 	TTFB     time.Duration // from Time to the head of the answer
 	Total    time.Duration // from Time to the end of the answer
 }
 
-// A Budget is what a request took of its tenant's.
+// A Budget says what a request took of its tenant's budget.
 type Budget struct {
-	Rung        string                 // of the ladder; "" if the request had room as it was
+	Rung        string                 // of the ladder; "" if the request was not reduced
 	Estimate    budget.Amount          // reserved
 	Charged     budget.Amount          // settled
-	By          answer.SettlementBasis // what Charged rests on
-	Tier        string                 // service_tier by whose prices; "" for the usual ones
-	Implausible bool                   // the upstream told more than can be true, and our own count was taken
+	By          answer.SettlementBasis // the basis of Charged
+	Tier        string                 // service_tier whose prices applied; "" for the standard ones
+	Implausible bool                   // the reported usage was implausible, so our own count was used
 }
 
 // A Purpose says why an upstream was called.
 type Purpose string
 
-// The purposes.
+// The purposes of calls.
 const (
 	ToAnswer       Purpose = "answer"         // the request itself
-	ToRetryShorter Purpose = "context-length" // the same with fewer sources, as it was too long for the upstream
-	ToRetryEdits   Purpose = "edit-refused"   // the same without edits that the upstream refuses
+	ToRetryShorter Purpose = "context-length" // retry with fewer sources, as the request was too long for the upstream
+	ToRetryEdits   Purpose = "edit-refused"   // retry without the edits that the upstream refused
 )
 
 // A Call is one request to an upstream.
 type Call struct {
 	Upstream     string // name
 	Purpose      Purpose
-	Status       int           // of the answer; 0: there was none
+	Status       int           // of the answer; 0 if there was none
 	Took         time.Duration // to the head of the answer, or to the error
-	PromptTokens int           // as the upstream told them; 0: it did not
+	PromptTokens int           // as reported by the upstream; 0 if not reported
 }
 
 // UpstreamStatus returns the status of the upstream's last answer, 0 if there was none.
@@ -176,10 +176,10 @@ func (r *Report) Retried() bool {
 	return len(r.Calls) > 1 && r.Calls[1].Purpose == ToRetryShorter
 }
 
-// NewID returns a fresh ULID: sortable by time, with 80 random bits that cannot be
-// guessed. They come from the runtime's ChaCha8 generator, which the operating system
-// seeds for each thread and which erases its keys as it goes. It costs a fraction of
-// crypto/rand, and an id names a request but gives access to nothing.
+// NewID returns a new ULID: sortable by time, with 80 random bits that cannot be guessed. They
+// come from the runtime's ChaCha8 generator, which the operating system seeds per thread and which
+// erases its keys as it goes. It is much cheaper than crypto/rand, and an id gives access to
+// nothing.
 func NewID(now time.Time) string {
 	var id ulid.ULID
 	random := rand.Uint64()
@@ -188,13 +188,13 @@ func NewID(now time.Time) string {
 	return id.String()
 }
 
-// Milliseconds returns a duration as JSON has it.
+// Milliseconds returns a duration in milliseconds, as used in JSON.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // Model returns the matched row of the model table, "" if no body was read.
 func (r *Report) Model() string { return r.Rewrite.Model.Row }
 
-// Sources counts the sources that were added to the prompt.
+// Sources returns the number of sources added to the prompt.
 func (r *Report) Sources() int {
 	n := 0
 	for i := range r.Rewrite.Ledger.Sources {
@@ -205,13 +205,12 @@ func (r *Report) Sources() int {
 	return n
 }
 
-// Degraded tells whether a search failed and the request went on without it.
+// Degraded reports whether retrieval failed and the request went on without it.
 func (r *Report) Degraded() bool {
 	return r.Outcome != rewrite.Refused && retrieval.Reason(r.Rewrite.Reason).Failed()
 }
 
-// PlanFailed says why a planner was no help although it was asked; "" if it was, or was not
-// asked.
+// PlanFailed returns why planning failed; "" if it did not, or there was none.
 func (r *Report) PlanFailed() retrieval.PlanReason {
 	if p := r.Rewrite.Ledger.Planned; p != nil && p.Fallback.Failed() && r.Outcome != rewrite.Refused {
 		return p.Fallback
@@ -219,7 +218,7 @@ func (r *Report) PlanFailed() retrieval.PlanReason {
 	return ""
 }
 
-// RerankFailed says why the order that the policy asks for is missing; "" if it is not.
+// RerankFailed returns why reranking failed; "" if it did not, or there was none.
 func (r *Report) RerankFailed() retrieval.RerankReason {
 	if r.Outcome == rewrite.Refused {
 		return ""
@@ -227,7 +226,7 @@ func (r *Report) RerankFailed() retrieval.RerankReason {
 	return r.Rewrite.Ledger.Reranked.Failed()
 }
 
-// GradeFailed says why the grades that the policy asks for are missing; "" if they are not.
+// GradeFailed returns why grading failed; "" if it did not, or there was none.
 func (r *Report) GradeFailed() retrieval.RerankReason {
 	if r.Outcome == rewrite.Refused {
 		return ""
@@ -235,14 +234,14 @@ func (r *Report) GradeFailed() retrieval.RerankReason {
 	return r.Rewrite.Ledger.Graded.Failed()
 }
 
-// A Recorder takes the Report of each request that ended. It must not keep or change
-// the Report, must not block, and must be safe for concurrent use.
+// A Recorder receives the Report of each finished request. Record must not keep or change the
+// Report, must not block, and must be safe for concurrent use.
 type Recorder interface{ Record(r *Report) }
 
-// Recorders is a Recorder that passes each Report to all of its own, in order.
+// Recorders is a Recorder that passes each Report to all its elements in order.
 type Recorders []Recorder
 
-// Record calls Record of each.
+// Record calls Record of each element.
 func (rs Recorders) Record(r *Report) {
 	for _, rec := range rs {
 		rec.Record(r)

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy/report"
 )
 
-// Ids are ULIDs of their time, sort by it, and all of their random bits vary.
+// Ids are ULIDs of their time, sort by it, and have varying random bits.
 func TestNewID(t *testing.T) {
 	now := time.UnixMilli(1<<40 + 123)
 	var last, or ulid.ULID
@@ -27,7 +27,7 @@ func TestNewID(t *testing.T) {
 		}
 		last, now = id, now.Add(time.Millisecond)
 	}
-	for i := 6; i < len(or); i++ { // all of a bit's 1,000 values alike: once in 2^992
+	for i := 6; i < len(or); i++ { // probability that all 1,000 values of a bit are equal: 1 in 2^992
 		if or[i] != 0xff || and[i] != 0 {
 			t.Errorf("byte %d: bits set in some ids %08b, in all %08b", i, or[i], and[i])
 		}

@@ -12,8 +12,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A requestKey holds what decides which series count a request. Nearly all requests
-// have one of a few keys.
+// A requestKey holds what selects the series that count a request. Nearly all requests share a few
+// keys.
 type requestKey struct {
 	tenant   string
 	route    route.Kind
@@ -21,12 +21,12 @@ type requestKey struct {
 	outcome  rewrite.Outcome
 	injected bool
 	degraded bool
-	reason   rewrite.Reason // of a refusal and of an untouched request, else ""
-	told     bool           // the answer could tell what it used
+	reason   rewrite.Reason // of a refused or untouched request, else ""
+	told     bool           // the answer could report usage
 
-	sent     bool   // to the upstream; if not, the two below are zero
-	upstream string // its name
-	code     int    // the status of its answer
+	sent     bool   // to the upstream; if false, the next two are zero
+	upstream string // name of the upstream
+	code     int    // status of its answer
 }
 
 func requestKeyOf(r *Report) requestKey {
@@ -40,23 +40,23 @@ func requestKeyOf(r *Report) requestKey {
 	return k
 }
 
-// A requestSeries holds the series that count the requests of one key.
+// A requestSeries holds the series that count the requests with one key.
 type requestSeries struct {
 	tenant    string // the label
 	requests  prometheus.Counter
 	duration  prometheus.Observer
 	untouched prometheus.Counter // nil unless the outcome is untouched
 	injected  prometheus.Counter // of tokens; nil unless a chat got sources
-	used      tokenCounters      // nil unless the answer could tell what it used
+	used      tokenCounters      // nil unless the answer could report usage
 
-	upstream string // the label; zero, as the two below, if nothing was sent
+	upstream string // the label; this and the next two are zero if nothing was sent
 	answers  prometheus.Counter
 	overhead prometheus.Observer
 }
 
-// recentSeries remembers series by key, as finding them by their labels costs more than
-// counting: a relayed request is recorded in 0.13 µs with it and 0.9 without, a chat in 0.3
-// and 1.1 (BenchmarkRecord), and without it requests share locks.
+// recentSeries caches series by key, since finding them by their labels costs more than counting:
+// recording a relayed request takes 0.13 µs with it and 0.9 without, a chat 0.3 and 1.1
+// (BenchmarkRecord), and without it requests contend for locks.
 type recentSeries[K comparable, V any] struct {
 	table retrieval.Recent[series[K, V]]
 }
@@ -66,8 +66,8 @@ type series[K comparable, V any] struct {
 	v  V
 }
 
-// get returns the series of a key, which find finds by their labels. They are remembered
-// if find says so.
+// get returns the series of a key. If it is not cached, find looks it up by its labels, and says
+// whether to cache it.
 func (s *recentSeries[K, V]) get(of K, find func() (v V, remember bool)) V {
 	hash := retrieval.Hash(of)
 	if r := s.table.At(hash); r != nil && r.of == of {
@@ -86,8 +86,8 @@ func (m *Metrics) seriesFor(r *Report) *requestSeries {
 	return m.byRequest.get(k, func() (*requestSeries, bool) { return m.findSeries(r, &k) })
 }
 
-// findSeries does not let those be remembered of names that are not configured and of
-// unknown status codes, as each use of such a name is counted.
+// findSeries looks up the series of r. Those of unconfigured names and unknown status codes are
+// not cached, as each use of such a name is counted.
 func (m *Metrics) findSeries(r *Report, k *requestKey) (t *requestSeries, remember bool) {
 	outcome := outcomeLabel(r)
 	t = &requestSeries{tenant: m.tenants.label(r.Tenant)}
@@ -116,12 +116,12 @@ func (m *Metrics) findSeries(r *Report, k *requestKey) (t *requestSeries, rememb
 	return t, remember
 }
 
-// fixed holds the series whose labels are constants. Each is made when it first counts:
-// what never happened has no series.
+// fixed holds the series whose labels are constants. Each is created at its first use, so that
+// events that never happened have no series.
 type fixed struct {
 	retrieval, fit, edit func() prometheus.Observer
-	excluded             [retrieval.NumExcludeReasons]func() prometheus.Counter // by their places in retrieval.ExcludeReasons
-	unfit                func() prometheus.Counter                              // of sources_excluded_total, too: there was no room in the budget
+	excluded             [retrieval.NumExcludeReasons]func() prometheus.Counter // in the order of retrieval.ExcludeReasons
+	unfit                func() prometheus.Counter                              // of sources_excluded_total: sources that did not fit into the token budget
 }
 
 func newFixed(stages *prometheus.HistogramVec, excluded *prometheus.CounterVec) fixed {

@@ -13,54 +13,54 @@ const Staged rewrite.Outcome = "staged"
 // ToStage is the Purpose of the calls of stages.
 const ToStage Purpose = "stage"
 
-// A StageOutcome says what became of a stage. It is of a closed list.
+// A StageOutcome is the result of a stage, from a closed list.
 type StageOutcome string
 
-// The outcomes. Those behind StageEmpty are failures.
+// The outcomes. Those after StageEmpty are failures.
 const (
 	StageOK        StageOutcome = "ok"
-	StageStopped   StageOutcome = "stopped"      // its first line ended the chain: the draft before it is the answer
+	StageStopped   StageOutcome = "stopped"      // its first line ended the chain: the previous draft is the answer
 	StageEmpty     StageOutcome = "empty"        // its first line says that nothing was found
 	StageConnect   StageOutcome = "connect"      // nothing was sent
 	StageLimited   StageOutcome = "rate-limit"   // the upstream answered 429
 	StageRefused   StageOutcome = "refused"      // the upstream answered another 4xx
-	StageServer    StageOutcome = "server-error" // the upstream answered 5xx, or anything else that is no answer
+	StageServer    StageOutcome = "server-error" // the upstream answered 5xx, or sent no valid HTTP answer
 	StageTimeout   StageOutcome = "timeout"      // of the stage, or of the chain
-	StageBroken    StageOutcome = "broken"       // the upstream closed before an answer, or within it
-	StageInvalid   StageOutcome = "invalid"      // the answer is not one to a chat
+	StageBroken    StageOutcome = "broken"       // the upstream closed before or within an answer
+	StageInvalid   StageOutcome = "invalid"      // the answer is not a chat completion
 	StageSilent    StageOutcome = "silent"       // the answer has no text
-	StageBudget    StageOutcome = "budget"       // the tenant's limits have no room for it
-	StageNoMemory  StageOutcome = "memory"       // there is no memory for its answer
-	StageLeft      StageOutcome = "client-left"  // the client left meanwhile
-	StageUnpriced  StageOutcome = "no-price"     // money is limited, and nobody knows what its model costs
-	StageUnsettled StageOutcome = "ledger"       // what the tenant used cannot be looked up
+	StageBudget    StageOutcome = "budget"       // the tenant's limits do not allow it
+	StageNoMemory  StageOutcome = "memory"       // no memory for its answer
+	StageLeft      StageOutcome = "client-left"  // the client left
+	StageUnpriced  StageOutcome = "no-price"     // money is limited, and the model's price is unknown
+	StageUnsettled StageOutcome = "ledger"       // the tenant's usage cannot be read
 )
 
-// Failed tells whether a stage has given nothing to go on with.
+// Failed reports whether a stage gave no result to continue with.
 func (o StageOutcome) Failed() bool { return o != StageOK && o != StageStopped && o != StageEmpty }
 
-// A Stage is a stage that was called, or whose output was remembered.
+// A Stage is a stage that was called, or whose output was cached.
 type Stage struct {
-	Name     string // as it is configured
-	At       int    // its place in the chain, from 1
+	Name     string // configured name
+	At       int    // position in the chain, from 1
 	Upstream string // name
-	Model    string // as the request of the stage names it
-	Calls    int    // of the upstream; 0: its output was remembered, or nothing was sent
-	Status   int    // of the last answer; 0: there was none
+	Model    string // as named in the request of the stage
+	Calls    int    // of the upstream; 0 if its output was cached, or nothing was sent
+	Status   int    // of the last answer; 0 if there was none
 	Took     time.Duration
 	Outcome  StageOutcome
-	Finish   string       // the reason to finish; "" if none was told
-	Usage    answer.Usage // as the answer told it
-	Request  []byte       // its body; nil if nothing was sent
-	Output   string       // its text
+	Finish   string       // finish reason; "" if not reported
+	Usage    answer.Usage // as reported
+	Request  []byte       // request body; nil if nothing was sent
+	Output   string       // text of the answer
 }
 
-// Stages are what became of a chat that is answered in stages.
+// Stages describe a chat that is answered in stages.
 type Stages struct {
-	Of     int // stages of the chain
+	Of     int // number of stages in the chain
 	Called []Stage
-	Answer string // the stage whose output is the answer; "": none is
-	Ended  bool   // the rest is known to the end
+	Answer string // the stage whose output is the answer; "" if none is
+	Ended  bool   // the other fields are final
 }
 
 // Last returns the stage that was called last; nil if none was.
@@ -92,7 +92,7 @@ func (s *Stages) Failed() *Stage {
 	return nil
 }
 
-// used notes what the last call used.
+// used sets the usage of the last call.
 func (s *Stages) used(u answer.Usage) {
 	if s == nil {
 		return
@@ -105,8 +105,8 @@ func (s *Stages) used(u answer.Usage) {
 	}
 }
 
-// StageFailed says why the stage failed without which a request went on; "" if none did. A limit of
-// the tenant's is no failure, nor is a client that left.
+// StageFailed returns the failure of a stage that the request went on without; "" if there is
+// none. Exhausted limits and a client that left do not count as failures.
 func (r *Report) StageFailed() StageOutcome {
 	s := r.Stages.Failed()
 	if s == nil || s.Outcome == StageLeft || s.Outcome == StageBudget || r.Outcome == rewrite.Refused || r.Outcome == Failed {
@@ -115,7 +115,7 @@ func (r *Report) StageFailed() StageOutcome {
 	return s.Outcome
 }
 
-// appendStaged appends what came of the stages, as far as it is known.
+// appendStaged appends the outcome of the stages, as far as it is known.
 func appendStaged(dst []byte, r *Report) []byte {
 	s := r.Stages
 	if s == nil {
@@ -146,8 +146,8 @@ func appendStaged(dst []byte, r *Report) []byte {
 	return dst
 }
 
-// appendStageName appends a stage's name as a token if it begins like one, with a letter, else as a
-// String: parsers would take the first digit of "2nd" for a number.
+// appendStageName appends a stage's name as a token if it begins with a letter, else as a String:
+// parsers would read "2nd" as a number.
 func appendStageName(dst []byte, name string) []byte {
 	if name == "" || name[0]|0x20 < 'a' || name[0]|0x20 > 'z' {
 		return appendString(dst, name)

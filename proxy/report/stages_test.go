@@ -11,7 +11,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// inStages is reporttest.Injected, answered in the stages of a chain of four that were called.
+// inStages returns reporttest.Injected answered by a chain of four stages, with the stages that
+// were called.
 func inStages(answer string, called ...report.Stage) *report.Report {
 	r := reporttest.Injected()
 	r.Outcome, r.Stages = report.Staged, &report.Stages{Of: 4, Called: called, Answer: answer, Ended: true}
@@ -65,12 +66,12 @@ func TestStatusInStages(t *testing.T) {
 		r.Outcome, r.Reason, r.Unstaged = rewrite.Refused, report.ReasonLimit, "choices"
 	}))
 
-	// Names of stages may begin with what a token may not.
+	// Names of stages may begin with characters that tokens may not begin with.
 	f(`staged; stages=2; stopped="2nd"; answered="_1"`, inStages("_1", stage("_1", report.StageOK), stage("2nd", report.StageStopped)))
 	f(`staged; stages=2; failed="-x"; failure=silent; answered=a-1_b`, inStages("a-1_b", stage("a-1_b", report.StageOK), stage("-x", report.StageSilent)))
 }
 
-// Each outcome is a word that a status can have, and all but three of them are failures.
+// Each outcome is a valid token of the status, and all but three are failures.
 func TestStageFailures(t *testing.T) {
 	fails := map[report.StageOutcome]bool{
 		report.StageOK: false, report.StageStopped: false, report.StageEmpty: false,
@@ -101,7 +102,7 @@ func TestStageFailures(t *testing.T) {
 	}
 }
 
-// The sources of a staged answer are those of its request, at the end of a stream too.
+// The sources of a staged answer are those of its request, also at the end of a stream.
 func TestStagedSourcesAreTold(t *testing.T) {
 	r := inStages("final", stage("final", report.StageOK))
 	r.Expose = report.ExposeIDs

@@ -11,18 +11,18 @@ import (
 	"sidenote/rewrite"
 )
 
-// Names of the response headers that Sidenote sets. An upstream's own are removed.
+// Response headers that Sidenote sets. Headers of these names from an upstream are removed.
 const (
 	HeaderID      = "Sidenote-Id"
 	HeaderStatus  = "Sidenote-Status"
 	HeaderSources = "Sidenote-Sources"
 )
 
-// MaxSourcesBytes bounds the value of Sidenote-Sources: header sections beyond
-// 8 KiB are refused by common servers, and this leaves room for the upstream's.
+// MaxSourcesBytes limits the value of Sidenote-Sources: common servers refuse header sections over
+// 8 KiB, and this leaves room for the upstream's.
 const MaxSourcesBytes = 4 << 10
 
-// Expose says what the response headers tell about the sources.
+// Expose says how much the response headers reveal about the sources.
 type Expose string
 
 // The levels of Sidenote-Sources. Names are those of documents and of their sections.
@@ -32,8 +32,8 @@ const (
 	ExposeNames Expose = "names"
 )
 
-// AppendStatus appends r's Sidenote-Status: one item of RFC 9651, a token with
-// parameters. It holds what is known when the head of the answer is sent.
+// AppendStatus appends r's Sidenote-Status: one item of RFC 9651, a token with parameters. It
+// holds what is known when the response header is sent.
 func AppendStatus(dst []byte, r *Report) []byte {
 	dst = appendToken(dst, string(r.Outcome))
 	if r.Reason != "" {
@@ -93,7 +93,7 @@ func appendToolRounds(dst []byte, r *Report) []byte {
 	return dst
 }
 
-// appendInjected appends the sources, tokens and budget of a chat that sources were injected into.
+// appendInjected appends the sources, tokens and budget of a chat with injected sources.
 func appendInjected(dst []byte, r *Report) []byte {
 	l := &r.Rewrite.Ledger
 	dst = appendCount(dst, "sources", r.Sources())
@@ -126,8 +126,8 @@ func appendInjected(dst []byte, r *Report) []byte {
 	return appendWindow(dst, l)
 }
 
-// appendCitations appends what came of the citations of an answer that was read before its head
-// was sent.
+// appendCitations appends the counts of citations, if the answer was read before its header was
+// sent.
 func appendCitations(dst []byte, c *answer.CitationReport) []byte {
 	switch {
 	case c == nil:
@@ -142,10 +142,10 @@ func appendCitations(dst []byte, c *answer.CitationReport) []byte {
 	return dst
 }
 
-// maxModelID is how much of a model's name is shown in bytes: a request may choose it.
+// maxModelID limits the bytes of a model's name that are shown, since requests may choose it.
 const maxModelID = 64
 
-// ModelID is the name of a planner's model, cut where it is too long.
+// ModelID returns the name of a planner's model, cut to maxModelID.
 func ModelID(p *retrieval.Planned) string {
 	if len(p.ModelID) <= maxModelID {
 		return p.ModelID
@@ -153,7 +153,7 @@ func ModelID(p *retrieval.Planned) string {
 	return strings.ToValidUTF8(p.ModelID[:maxModelID], "")
 }
 
-// appendPlanned appends what came of planning, unless nothing was to be planned.
+// appendPlanned appends the outcome of planning, if any.
 func appendPlanned(dst []byte, p *retrieval.Planned) []byte {
 	if p == nil {
 		return dst
@@ -166,7 +166,7 @@ func appendPlanned(dst []byte, p *retrieval.Planned) []byte {
 	return appendString(append(dst, "; retrieval_query_planner_model_id="...), ModelID(p))
 }
 
-// appendReranked appends what came of reranking, unless nothing was to be reranked.
+// appendReranked appends the outcome of reranking, if any.
 func appendReranked(dst []byte, r *retrieval.Reranked) []byte {
 	if r == nil {
 		return dst
@@ -174,7 +174,8 @@ func appendReranked(dst []byte, r *retrieval.Reranked) []byte {
 	return appendToken(append(dst, "; rerank="...), string(r.Reason))
 }
 
-// appendGraded appends what came of grading, likewise. rounds names how often was searched.
+// appendGraded appends the outcome of grading, if any. rounds is the parameter for the number of
+// searches.
 func appendGraded(dst []byte, g *retrieval.Graded, rounds string) []byte {
 	if g == nil {
 		return dst
@@ -189,16 +190,16 @@ func appendGraded(dst []byte, g *retrieval.Graded, rounds string) []byte {
 	return dst
 }
 
-// appendStages appends what came of the stages beside the search.
+// appendStages appends the outcomes of planning, reranking and grading.
 func appendStages(dst []byte, r *Report) []byte {
 	l, rounds := &r.Rewrite.Ledger, "rounds"
 	if r.Tools != nil {
-		rounds = "grade-rounds" // the others are those of the upstream
+		rounds = "grade-rounds" // "rounds" already counts calls of the upstream
 	}
 	return appendGraded(appendReranked(appendPlanned(dst, l.Planned), l.Reranked), l.Graded, rounds)
 }
 
-// appendDegraded appends the stage that the search did without, if it did, and what was late.
+// appendDegraded appends the search stage that was skipped after a failure, and late lookups.
 func appendDegraded(dst []byte, r *Report) []byte {
 	if d := r.Rewrite.Retrieval.Degraded; d != "" {
 		dst = appendToken(append(dst, "; degraded="...), string(d))
@@ -213,8 +214,8 @@ func appendDegraded(dst []byte, r *Report) []byte {
 	return dst
 }
 
-// appendWindow appends the token counts of a request's components, if the request was
-// counted, and the correction that was applied.
+// appendWindow appends the token counts of a request's parts, if it was counted, and the
+// calibration that was applied.
 func appendWindow(dst []byte, l *rewrite.Ledger) []byte {
 	w := &l.Window
 	if c := w.Cost; c != nil {
@@ -239,7 +240,7 @@ func appendWindow(dst []byte, l *rewrite.Ledger) []byte {
 	case l.Exactness == rewrite.Estimated && v.RatioUpper > 0:
 		dst = strconv.AppendFloat(append(dst, "; calibration="...), v.RatioUpper, 'f', 3, 64)
 	default:
-		dst = appendCount(dst, "calibration", max(v.OffsetUpper, 0)) // an offset below 0 is not relied on
+		dst = appendCount(dst, "calibration", max(v.OffsetUpper, 0)) // a negative offset is not relied on
 	}
 	return dst
 }
@@ -248,9 +249,9 @@ func appendCount(dst []byte, key string, n int) []byte {
 	return strconv.AppendInt(append(append(append(dst, "; "...), key...), '='), int64(n), 10)
 }
 
-// AppendSources appends the value of Sidenote-Sources: a list of RFC 9651 with one
-// member for each source in the prompt, by its id there. A member that would exceed
-// MaxSourcesBytes is left out whole. ExposeNone appends nothing.
+// AppendSources appends the value of Sidenote-Sources: a list of RFC 9651 with one member per
+// source in the prompt, by its id there. A member that would exceed MaxSourcesBytes is left out.
+// ExposeNone appends nothing.
 func AppendSources(dst []byte, sources []rewrite.SourceEntry, expose Expose) []byte {
 	if expose == ExposeNone {
 		return dst
@@ -281,8 +282,8 @@ func AppendSources(dst []byte, sources []rewrite.SourceEntry, expose Expose) []b
 	return dst
 }
 
-// appendToken appends s as a token or key of RFC 9651. Ours are constants that need no
-// change; any other value cannot break out of the field, as invalid bytes become '_'.
+// appendToken appends s as a token or key of RFC 9651. Invalid bytes become '_', so that no value
+// can break out of the field; our own constants have none.
 func appendToken(dst []byte, s string) []byte {
 	start := len(dst)
 	dst = append(dst, s...)
@@ -294,9 +295,8 @@ func appendToken(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendString appends s as a String (RFC 9651 §4.1.6) if it is printable ASCII, else
-// as a Display String (§4.1.11), in which all other bytes are percent-encoded. So no
-// control character is ever sent.
+// appendString appends s as a String (RFC 9651 §4.1.6) if it is printable ASCII, else as a Display
+// String (§4.1.11), which percent-encodes all other bytes. So control characters are never sent.
 func appendString(dst []byte, s string) []byte {
 	start := len(dst)
 	dst = append(append(dst, '"'), s...)
@@ -319,8 +319,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// Printable tells whether both JSON and RFC 9651 write b between quotes without
-// escapes, which is so for nearly all names. It checks eight bytes at once.
+// Printable reports whether b needs no escapes between quotes in JSON and RFC 9651, which is so
+// for nearly all names. It checks eight bytes at once.
 func Printable(b []byte) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; len(b) >= 8; b = b[8:] {
@@ -341,7 +341,7 @@ func Printable(b []byte) bool {
 
 func appendDisplay(dst []byte, s string) []byte {
 	dst = append(dst, '%', '"')
-	for _, r := range s { // range yields U+FFFD for invalid bytes: the form allows UTF-8 only
+	for _, r := range s { // range yields U+FFFD for invalid bytes, since the format allows only UTF-8
 		if r >= ' ' && r <= '~' && r != '%' && r != '"' {
 			dst = append(dst, byte(r))
 			continue

@@ -81,8 +81,8 @@ func TestSourcesByExposure(t *testing.T) {
 		`"3";kb="handbook";doc="it.md";name=%"a%0d%0aSet-Cookie: x=1", "4";kb="handbook";doc="a\\\"b"`)
 }
 
-// Whatever the names of documents, a parser reads back exactly the members that fit, and no
-// byte that could end a header is written.
+// Whatever the names of documents, a parser reads back exactly the members that fit, and no byte
+// that could end a header is written.
 func TestSourcesReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hostile := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("\r\n\"\\%;,= \x00\x7f\x80é漢\U0010FFFF\uFFFD"))),

@@ -2,7 +2,7 @@ package report
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// WatchTenants adds a value of each configured tenant that is read at each scrape. Call it
+// WatchTenants registers a gauge for each configured tenant that is read at each scrape. Call it
 // at the start of the process; it panics if the name is taken.
 func (m *Metrics) WatchTenants(name, help string, value func(tenant string) float64) {
 	m.registry.MustRegister(&ofTenants{prometheus.NewDesc("sidenote_"+name, help, []string{"tenant"}, nil), m, value})

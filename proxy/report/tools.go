@@ -11,69 +11,70 @@ import (
 	"sidenote/rewrite"
 )
 
-// WithTools is the outcome of a chat whose model was offered tools of ours.
+// WithTools is the outcome of a chat whose model was offered Sidenote's tools.
 const WithTools rewrite.Outcome = "tools"
 
-// ToTools is the Purpose of calls behind the first one of a request, with what was called in the
-// ones before.
+// ToTools is the Purpose of the calls after the first one of a request, which carry the results of
+// tool calls.
 const ToTools Purpose = "tools"
 
-// A ToolOutcome says what became of a call of a tool. It is of a closed list.
+// A ToolOutcome is the result of a tool call, from a closed list.
 type ToolOutcome string
 
-// The outcomes.
+// The outcomes of tool calls.
 const (
 	ToolOK       ToolOutcome = "ok"
 	ToolRefused  ToolOutcome = "refused"  // the arguments are wrong
-	ToolFailed   ToolOutcome = "failed"   // the search failed, or was late
+	ToolFailed   ToolOutcome = "failed"   // the search failed or was late
 	ToolRepeated ToolOutcome = "repeated" // the same call was answered before
-	ToolSkipped  ToolOutcome = "skipped"  // there was no room for its result, or too many were made at once
+	ToolSkipped  ToolOutcome = "skipped"  // no room for its result, or too many calls at once
 )
 
-// A ToolCall is a call of a tool of ours.
+// A ToolCall is a call of one of Sidenote's tools.
 type ToolCall struct {
 	Round     int    // from 1
-	Name      string // of the tool as it is configured, of a closed list
+	Name      string // configured name of the tool, from a closed list
 	Arguments string // as the model wrote them
-	Hits      int    // how much it found
+	Hits      int    // number of results found
 	Tokens    int    // of its result
 	Took      time.Duration
 	Outcome   ToolOutcome
 }
 
-// Tools are what a model did with tools of ours.
+// Tools are the tool calls of a chat.
 type Tools struct {
 	Rounds   int // calls of the upstream
 	Calls    []ToolCall
-	Beyond   int                   // calls that Calls has no room for
+	Beyond   int                   // number of calls left out of Calls
 	Tokens   int                   // of all results
-	Sources  []rewrite.SourceEntry // that results gave, by their ids in the prompt
-	Texts    []string              // of Sources
-	Ended    bool                  // the rest is known to the end
+	Sources  []rewrite.SourceEntry // from tool results, by their ids in the prompt
+	Texts    []string              // texts of Sources
+	Ended    bool                  // the other fields are final
 	Restored int                   // turns of earlier requests that were put back
-	Unkept   TurnLoss              // why the turn that goes on in the client's next request is not kept; "" if it is, or there is none
+	Unkept   TurnLoss              // why the turn is not kept for the client's next request; "" if it is, or there is none
 	nextID   int
 }
 
-// Called counts the calls.
+// Called returns the number of calls.
 func (t *Tools) Called() int { return len(t.Calls) + t.Beyond }
 
-// A TurnLoss says why what a client does not see of a turn is not kept. It is of a closed list.
+// A TurnLoss is the reason why the part of a turn that clients do not see is not kept. It is from
+// a closed list.
 type TurnLoss string
 
-// The losses.
+// The reasons.
 const (
-	TurnTooLarge TurnLoss = "size"    // it is larger than one may be
-	TurnUnsound  TurnLoss = "unsound" // as the upstream said it, no upstream would take it back
+	TurnTooLarge TurnLoss = "size"    // too large
+	TurnUnsound  TurnLoss = "unsound" // no upstream would accept it back as the upstream sent it
 )
 
-// StartAt sets the id of the first source that results give.
+// StartAt sets the id of the first source of tool results.
 func (t *Tools) StartAt(id int) { t.nextID = id }
 
-// maxToolCalls is how many calls, and sources of them, are remembered of a request.
+// maxToolCalls limits the calls, and the sources of results, recorded for a request.
 const maxToolCalls = 256
 
-// Add notes a call and the sources that it gave.
+// Add records a call and the sources in its result.
 func (t *Tools) Add(c ToolCall, sources []retrieval.Source) {
 	t.Tokens += c.Tokens
 	if len(t.Calls) < maxToolCalls {
@@ -93,8 +94,8 @@ func (t *Tools) Add(c ToolCall, sources []retrieval.Source) {
 	}
 }
 
-// Given returns the sources that results gave, without their texts, for GiveAgain in the next request
-// of a conversation; nil if there are none.
+// Given returns the sources of tool results, without texts, for GiveAgain in the next request of a
+// conversation; nil if there are none.
 func (t *Tools) Given() json.RawMessage {
 	if len(t.Sources) == 0 {
 		return nil
@@ -106,7 +107,7 @@ func (t *Tools) Given() json.RawMessage {
 	return b
 }
 
-// GiveAgain adds the sources of an earlier request whose results stand in the prompt again.
+// GiveAgain adds the sources of an earlier request whose tool results are in the prompt again.
 func (t *Tools) GiveAgain(given json.RawMessage) {
 	var sources []rewrite.SourceEntry
 	if json.Unmarshal(given, &sources) != nil {
@@ -123,31 +124,31 @@ func (t *Tools) GiveAgain(given json.RawMessage) {
 	}
 }
 
-// Rounds are what the rounds of a request before its last one used and were charged.
+// Rounds sum up usage and charges of the rounds of a request before its last one.
 type Rounds struct {
 	usage   answer.Usage
-	unknown bool // an answer did not tell what it used
+	unknown bool // an answer did not report usage
 	charged budget.Amount
 	n       int
 }
 
-// Counted tells whether one of them is the client's request to its tenant's limits.
+// Counted reports whether one of them was counted as a request against the tenant's limits.
 func (b *Rounds) Counted() bool { return b.charged.Requests > 0 }
 
-// EndRound moves what a round used from r, where the next one's will stand.
+// EndRound moves the usage of a round from r to before, to make room for the next round.
 func (r *Report) EndRound(before *Rounds) {
 	u := &before.usage
 	u.Input, u.CachedInput = u.Input+r.Usage.Input, u.CachedInput+r.Usage.CachedInput
 	u.CacheWrite, u.CacheWrite1h = u.CacheWrite+r.Usage.CacheWrite, u.CacheWrite1h+r.Usage.CacheWrite1h
 	u.Output, u.Reasoning = u.Output+r.Usage.Output, u.Reasoning+r.Usage.Reasoning
-	before.unknown = before.unknown || r.UsageFound != "" && !r.Usage.Known // of a call without an answer nothing is to be told
+	before.unknown = before.unknown || r.UsageFound != "" && !r.Usage.Known // a call without an answer cannot report usage
 	r.Stages.used(r.Usage)
 	before.charged = plus(before.charged, r.Budget.Charged)
 	before.n++
 	r.Usage, r.UsageFound, r.Answered, r.Generated, r.Budget.Charged = answer.Usage{}, "", answer.Named{}, answer.CountedUsage{}, budget.Amount{}
 }
 
-// AddRounds adds what the rounds before the last one used.
+// AddRounds adds the usage of the rounds before the last one to r.
 func (r *Report) AddRounds(before *Rounds) {
 	if before.n == 0 {
 		r.Stages.used(r.Usage)
@@ -167,14 +168,14 @@ func plus(a, b budget.Amount) budget.Amount {
 	return budget.Amount{Requests: a.Requests + b.Requests, Tokens: a.Tokens + b.Tokens, Injected: a.Injected + b.Injected, Money: a.Money + b.Money}
 }
 
-// Injected tells whether sources or other components were added to the prompt that went up, with
-// tools, in stages, or without.
+// Injected reports whether sources or other components were added to the prompt sent upstream,
+// with tools, in stages, or without.
 func (r *Report) Injected() bool {
 	return r.Outcome == rewrite.Injected || (r.Outcome == WithTools || r.Outcome == Staged) && r.Rewrite.Outcome == rewrite.Injected
 }
 
-// injectedTokens names the tokens that were added to the prompt. Of a chat with tools, tokens are
-// those of the results.
+// injectedTokens returns the parameter for the tokens added to the prompt. In a chat with tools,
+// "tokens" means those of tool results.
 func injectedTokens(r *Report) string {
 	if r.Tools != nil {
 		return "injected"
@@ -182,8 +183,8 @@ func injectedTokens(r *Report) string {
 	return "tokens"
 }
 
-// AppendAllSources appends the value of Sidenote-Sources: the sources in the prompt, and those that
-// results of tools gave, as far as they are known by now.
+// AppendAllSources appends the value of Sidenote-Sources: the sources in the prompt and those of
+// tool results, as far as known.
 func AppendAllSources(dst []byte, r *Report) []byte {
 	if r.Outcome != rewrite.Injected && r.Outcome != WithTools && r.Outcome != Staged {
 		return dst
@@ -195,8 +196,7 @@ func AppendAllSources(dst []byte, r *Report) []byte {
 	return AppendSources(dst, all, r.Expose)
 }
 
-// AppendClosing appends what a stream that Sidenote writes says at its end, as a comment: its status
-// and its sources.
+// AppendClosing appends the comment that ends a stream written by Sidenote: status and sources.
 func AppendClosing(dst []byte, r *Report) []byte {
 	dst = AppendStatus(append(dst, "sidenote-status: "...), r)
 	sources := AppendAllSources(nil, r)

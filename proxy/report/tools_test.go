@@ -12,7 +12,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// withTools is reporttest.Injected with two calls, of which one gave two sources.
+// withTools returns reporttest.Injected with two tool calls, one of which returned two sources.
 func withTools() *report.Report {
 	r := reporttest.Injected()
 	r.Outcome, r.Tools = report.WithTools, &report.Tools{Rounds: 3}
@@ -55,8 +55,8 @@ func TestStatusWithTools(t *testing.T) {
 	})
 }
 
-// What a stream says at its end is one line, whatever documents are called, and tells of sources
-// what the header would.
+// The comment at the end of a stream is one line, whatever the names of documents, and has the
+// same sources as the header.
 func TestClosing(t *testing.T) {
 	for expose, want := range map[report.Expose]string{
 		report.ExposeNone:  "",

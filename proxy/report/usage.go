@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// usageMetrics compare our token counts with what upstreams bill. Their label "model"
-// is a row of the model table.
+// usageMetrics compare our token counts with those that upstreams bill. Their label "model" is a
+// row of the model table.
 type usageMetrics struct {
 	upstreams        *names
 	ratio, offset    *prometheus.GaugeVec
@@ -19,14 +19,14 @@ type usageMetrics struct {
 	edits            *prometheus.CounterVec
 }
 
-// tokenKinds are the kinds of tokens that answers tell, in the order of tokenCounters.
-// Cached tokens and those of cache writes are also input, and reasoning is also output.
+// tokenKinds are the kinds of reported tokens, in the order of tokenCounters. Cached tokens and
+// cache writes are included in input, reasoning in output.
 var tokenKinds = [...]string{"input", "cached_input", "cache_write", "cache_write_1h", "output", "reasoning"}
 
 // tokenCounters count the tokens of tokenKinds.
 type tokenCounters [len(tokenKinds)]prometheus.Counter
 
-// recordUsage counts what an answer used.
+// recordUsage counts the reported usage of an answer.
 func (m *Metrics) recordUsage(t *requestSeries, r *Report) {
 	u := &r.Usage
 	for i, n := range [len(tokenKinds)]int64{u.Input, u.CachedInput, u.CacheWrite, u.CacheWrite1h, u.Output, u.Reasoning} {
@@ -36,8 +36,7 @@ func (m *Metrics) recordUsage(t *requestSeries, r *Report) {
 	}
 }
 
-// HelperUsed counts the tokens that calls of a planner, reranker or grader used, prompts and answers
-// together.
+// HelperUsed counts the tokens of planner, reranker or grader calls, prompts and answers together.
 func HelperUsed(m *Metrics, tenant string, kind budget.Kind, tokens int64) {
 	m.tokens.WithLabelValues(m.tenants.label(tenant), string(kind)).Add(float64(tokens))
 }
@@ -54,27 +53,26 @@ func newUsageMetrics(f factory, upstreams *names) usageMetrics {
 	}
 }
 
-// Calibrated sets how an upstream counts tokens for a row of the model table: ratio is
-// tokens billed for each one counted, offset those billed beyond that.
+// Calibrated sets how an upstream counts tokens for a row of the model table: ratio is the tokens
+// billed per token counted, offset the tokens billed beyond that.
 func (m *usageMetrics) Calibrated(upstream, row string, ratio float64, offset int) {
 	upstream = m.upstreams.label(upstream)
 	m.ratio.WithLabelValues(upstream, row).Set(ratio)
 	m.offset.WithLabelValues(upstream, row).Set(float64(offset))
 }
 
-// ServedWindow sets the window at which an upstream was seen to truncate prompts for a row of
-// the model table; 0 if it does not any more.
+// ServedWindow sets the window at which an upstream was seen to truncate prompts for a row of the
+// model table; 0 if it no longer does.
 func (m *usageMetrics) ServedWindow(upstream, row string, tokens int) {
 	m.window.WithLabelValues(m.upstreams.label(upstream), row).Set(float64(tokens))
 }
 
-// UsageIgnored counts an answer whose usage cannot be used. reason, which is from a closed
-// list, says why.
+// UsageIgnored counts an answer whose usage cannot be used. reason is from a closed list.
 func (m *usageMetrics) UsageIgnored(upstream, reason string) {
 	m.ignored.WithLabelValues(m.upstreams.label(upstream), reason).Inc()
 }
 
-// recordRetry counts a request that was sent twice.
+// recordRetry counts retries and their results.
 func (m *usageMetrics) recordRetry(upstream string, r *Report) {
 	if !r.Retried() && r.Refused == 0 {
 		return
@@ -92,7 +90,7 @@ func (m *usageMetrics) recordRetry(upstream string, r *Report) {
 	m.retried.WithLabelValues(upstream, result).Inc()
 }
 
-// recordGraded counts what came of grading.
+// recordGraded counts the outcome of grading.
 func recordGraded(m *Metrics, r *Report) {
 	if why := r.GradeFailed(); why != "" {
 		m.degraded.WithLabelValues(string(retrieval.StageGrade), string(why)).Inc()

@@ -1,5 +1,5 @@
-// Package route finds out what a request asks for by its method and path, as the most
-// lenient upstream would read them.
+// Package route determines the kind of a request from its method and path, as the most lenient
+// upstream would read them.
 package route
 
 import (
@@ -11,7 +11,7 @@ import (
 // A Kind is the kind of a request, from a closed list. It is a metric label.
 type Kind string
 
-// The routes that Sidenote tells apart. All but Chat pass unchanged.
+// The routes. All but Chat are relayed unchanged.
 const (
 	Chat        Kind = "chat"
 	Completions Kind = "completions"
@@ -23,31 +23,30 @@ const (
 	Other       Kind = "other"
 )
 
-// Generates tells whether a model writes an answer on this route, to which Sidenote
-// does not add sources.
+// Generates reports whether a model writes an answer on this route without sources of Sidenote.
 func (k Kind) Generates() bool {
 	return k == Completions || k == Responses || k == Messages
 }
 
-// A Target is how Sidenote reads a method and a request target.
+// A Target is the interpretation of a method and a request target.
 type Target struct {
 	Route Kind
 	// Path is the normalised path: percent-decoded once, without empty and dot
 	// segments, path parameters, query and trailing slash.
 	Path string
-	// Ambiguous: the path as sent and as normalised differ, so another server may
+	// Ambiguous means that the path as sent differs from the normalised one, so another server may
 	// read it as another route.
 	Ambiguous bool
 }
 
-// Defaults are the routes open to a tenant that uses Sidenote's own
-// upstream key and whose policy lists none.
+// Defaults returns the routes allowed for a tenant that uses Sidenote's own upstream key and whose
+// policy lists none.
 func Defaults() []string {
 	return []string{"/chat/completions", "/completions", "/embeddings", "/responses", "/moderations", "/models"}
 }
 
-// Classify finds the route of a request line by its normalised path, as a lenient
-// upstream would. The raw target is what is forwarded.
+// Classify finds the route of a request line by its normalised path, as a lenient upstream would.
+// The raw target is what is forwarded.
 func Classify(method, target []byte) Target {
 	if t, ok := fastPath(method, target); ok {
 		return t
@@ -68,7 +67,7 @@ func Classify(method, target []byte) Target {
 	return t
 }
 
-// fastPath classifies the request lines that nearly all requests have.
+// fastPath classifies the request lines of nearly all requests.
 func fastPath(method, target []byte) (t Target, ok bool) {
 	if string(method) != "POST" {
 		return t, false
@@ -86,8 +85,8 @@ func fastPath(method, target []byte) (t Target, ok bool) {
 	return t, false
 }
 
-// postRoute returns the route of POST to path, and the suffix it was found by. The
-// path may be in another letter case, which some servers ignore.
+// postRoute returns the route of POST to path, and the suffix that identified it. Letter case is
+// ignored, as some servers do.
 func postRoute(path string) (suffix string, route Kind) {
 	for _, r := range [...]struct {
 		suffix string
@@ -112,17 +111,17 @@ func postRoute(path string) (suffix string, route Kind) {
 	return "", Other
 }
 
-// models tells whether path is that of the list of models or of one of them, whose name
-// may hold slashes, and returns what stands before "/models".
+// models reports whether path is that of the list of models or of one of them, whose name may
+// contain slashes, and returns what precedes "/models".
 func models(path string) (prefix string, ok bool) {
 	prefix, name, found := strings.Cut(path, "/models")
 	return prefix, found && (name == "" || name[0] == '/')
 }
 
-// Allowed tells whether a tenant may reach t with Sidenote's own upstream key. It is
-// strict, as that key opens the files and stored answers of all tenants: the path must
-// not be ambiguous, only a known prefix may stand before the route, and a route allows
-// POST to exactly that path ("/models": GET of the list or of one model).
+// Allowed reports whether a tenant may use t with Sidenote's own upstream key. It is strict, since
+// that key opens the files and stored answers of all tenants: the path must not be ambiguous, only
+// a known prefix may precede the route, and a route allows only POST to exactly that path
+// ("/models": GET of the list or of one model).
 func (t Target) Allowed(method []byte, routes []string) bool {
 	if t.Ambiguous {
 		return false
@@ -142,7 +141,7 @@ func (t Target) Allowed(method []byte, routes []string) bool {
 	return false
 }
 
-// PathModels returns the models that the path names: the one of "/deployments/NAME/…", by
+// PathModels returns the models named in the path: the deployment in "/deployments/NAME/…", by
 // which Azure chooses the model, and that of "/models/NAME".
 func (t Target) PathModels() (names []string) {
 	prefix := t.Path
@@ -160,8 +159,8 @@ func (t Target) PathModels() (names []string) {
 	return names
 }
 
-// knownPrefix tells whether prefix is one that base URLs end in: "/v1",
-// "/api/v1beta", "/openai/deployments/NAME".
+// knownPrefix reports whether prefix is a usual end of base URLs: "/v1", "/api/v1beta",
+// "/openai/deployments/NAME".
 func knownPrefix(prefix string) bool {
 	rest, deployment, _ := strings.Cut(prefix, "/deployments/")
 	if strings.Contains(deployment, "/") {
@@ -176,8 +175,8 @@ func knownPrefix(prefix string) bool {
 	return true
 }
 
-// rawPath returns the path of a request target. The scheme and host of an absolute
-// form are skipped: they do not choose the upstream.
+// rawPath returns the path of a request target. Scheme and host of an absolute form are skipped:
+// they do not choose the upstream.
 func rawPath(target []byte) []byte {
 	if !bytes.HasPrefix(target, []byte("/")) {
 		_, rest, found := bytes.Cut(target, []byte("://"))
@@ -190,10 +189,9 @@ func rawPath(target []byte) []byte {
 	return path
 }
 
-// normalise reads raw as the most lenient servers do. It percent-decodes once, takes
-// '\' for '/', cuts ";…" off each segment and everything from NUL, '?' or '#' on, and
-// resolves empty and dot segments. "*", the target of OPTIONS for the whole server, is
-// not a path and stays.
+// normalise interprets raw as the most lenient servers do. It percent-decodes once, treats '\' as
+// '/', cuts ";…" off each segment and everything after NUL, '?' or '#', and resolves empty and dot
+// segments. "*", the target of OPTIONS for the whole server, is not a path and stays.
 func normalise(raw []byte) string {
 	if string(raw) == "*" {
 		return "*"

@@ -6,8 +6,8 @@ import (
 	"sidenote/proxy/route"
 )
 
-// The normalised path is what the most lenient server reads, and a request is ambiguous if
-// that differs from what was sent.
+// The normalised path is what the most lenient server reads, and a request is ambiguous if it
+// differs from what was sent.
 func TestM31NormalForm(t *testing.T) {
 	for raw, want := range map[string]string{
 		// segments
@@ -88,7 +88,7 @@ func TestM31NormalForm(t *testing.T) {
 				t.Errorf("%s %q: %q, want %q", method, raw, got.Path, want)
 			}
 			sent := raw
-			switch raw { // in these the path is only a part
+			switch raw { // here the path is only a part
 			case "http://host/", "http://host/a", "http://host/a?b", "/a?http://host/b", "http://u:p@[::1]:80/a", "/?a", "/a?/../b#%":
 				sent = want
 			}
@@ -109,7 +109,7 @@ func TestM31EscapeAtTheEnd(t *testing.T) {
 	}
 }
 
-// Each route is found by the end of the path and by its methods.
+// Each route is identified by the end of the path and by its methods.
 func TestM31Routes(t *testing.T) {
 	for _, c := range []struct {
 		method, target string
@@ -151,7 +151,7 @@ func TestM31Routes(t *testing.T) {
 	}
 }
 
-// With Sidenote's own key, only prefixes that base URLs end in may stand before a route.
+// With Sidenote's own key, only usual ends of base URLs may precede a route.
 func TestM31PrefixesOfAllowedRoutes(t *testing.T) {
 	for prefix, want := range map[string]bool{
 		"": true, "/v1": true, "/v0": true, "/v9": true, "/v10beta": true, "/v1/v2": true, "/api": true, "/openai": true, "/openai/v1": true,

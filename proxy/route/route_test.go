@@ -6,7 +6,7 @@ import (
 	"sidenote/proxy/route"
 )
 
-// T15: the normalised path decides, and if it differs from what was sent the request is
+// T15: the normalised path decides, and if it differs from what was sent, the request is
 // ambiguous.
 func TestClassify(t *testing.T) {
 	f := func(method, target string, kind route.Kind, ambiguous bool) {
@@ -126,8 +126,8 @@ func TestAllowedRoutes(t *testing.T) {
 	f("POST", "/v1/audio/speech", true, "/audio/speech")
 }
 
-// The fast path and the general one agree: with a prefix, which takes the general one, a
-// chat path is still one. And an ambiguous path is never allowed.
+// The fast path and the general one agree: with a prefix, which takes the general one, a chat path
+// is still a chat path. An ambiguous path is never allowed.
 func FuzzClassify(f *testing.F) {
 	for _, s := range []string{"/v1/chat/completions", "//a/./../b/;x%2f%", "http://x", "*", "", "/%zz%4", "/a/..", "/.a"} {
 		f.Add("POST", s)

@@ -16,17 +16,17 @@ import (
 	"sidenote/rewrite"
 )
 
-// An APIError is an answer of Sidenote's own in place of the upstream's. The table in
-// answerTo says what clients get for each Reason.
+// An APIError is an error response that Sidenote sends instead of an answer of the upstream.
+// answerTo maps each Reason to its status, type and code.
 type APIError struct {
 	Reason  rewrite.Reason
-	Param   string // the field or header at fault, "" for none
-	Message string // for people: what is wrong, naming the value, and what to do
+	Param   string // the request field or header at fault; "" for none
+	Message string // for people: what is wrong, with the value, and what to do
 	Err     error  // the cause, for the log; never sent
 
-	Refusal *budget.Refusal // with ReasonRateLimit and ReasonQuota
-	Final   bool            // another try cannot help, as it could with other errors of this Reason
-	Wait    string          // when one may, as an upstream told it by Retry-After; "" is the usual time
+	Refusal *budget.Refusal // set with ReasonRateLimit and ReasonQuota
+	Final   bool            // a retry cannot help, even if it usually can for this Reason
+	Wait    string          // Retry-After of the upstream, passed on; "" means the default of the Reason
 }
 
 // Error returns reason, message and cause.
@@ -40,22 +40,22 @@ func (e *APIError) Error() string {
 // Unwrap returns the cause.
 func (e *APIError) Unwrap() error { return e.Err }
 
-// An errorAnswer holds the fields that clients get for an Error. retryAfter is in
-// seconds; 0 tells clients that a retry cannot help, and official SDKs then make none.
+// An errorAnswer holds the fields that clients get for an APIError. retryAfter is in seconds; 0
+// means that a retry cannot help, and makes official SDKs not retry.
 type errorAnswer struct {
 	status     int
 	kind       string // error.type
-	code       string // error.code; "" is the reason with '_' for '-'
+	code       string // error.code; "" means the reason with '_' for '-'
 	retryAfter int
 }
 
-// The values of error.type, which are OpenAI's.
+// The values of error.type, as OpenAI uses them.
 const (
 	ErrorTypeRequest = "invalid_request_error"
 	ErrorTypeServer  = "server_error"
 )
 
-// answerTo returns what clients get for each reason.
+// answerTo returns the status and error fields for reason.
 func answerTo(reason rewrite.Reason) errorAnswer {
 	switch reason {
 	case report.ReasonKey:
@@ -74,7 +74,7 @@ func answerTo(reason rewrite.Reason) errorAnswer {
 	case report.ReasonBodySlow:
 		return errorAnswer{status: 408, kind: ErrorTypeRequest, retryAfter: 1}
 	case report.ReasonRateLimit, report.ReasonQuota:
-		return errorAnswer{status: 429} // the rest is the refusal's
+		return errorAnswer{status: 429} // the Refusal has the rest
 	case report.ReasonNoPrice:
 		return errorAnswer{status: 403, kind: ErrorTypeRequest}
 	case report.ReasonLedger:
@@ -88,8 +88,7 @@ func answerTo(reason rewrite.Reason) errorAnswer {
 	case report.ReasonUpstreamConnect:
 		return errorAnswer{status: 502, kind: ErrorTypeServer, retryAfter: 1}
 	case report.ReasonUpstreamBroken:
-		// It is not known whether the model ran, so we neither retry nor advise the
-		// client against it.
+		// The model may or may not have run: Sidenote does not retry, but the client may.
 		return errorAnswer{status: 502, kind: ErrorTypeServer, retryAfter: 1}
 	case report.ReasonStage:
 		return errorAnswer{status: 502, kind: ErrorTypeServer, retryAfter: 1}
@@ -104,8 +103,7 @@ func answerTo(reason rewrite.Reason) errorAnswer {
 // Status returns the HTTP status of e.
 func (e *APIError) Status() int { return answerTo(e.Reason).status }
 
-// JSON returns e in the shape of OpenAI's errors. Bytes that are not UTF-8 in
-// the message become U+FFFD.
+// JSON returns e in the shape of OpenAI's errors. Invalid UTF-8 in the message becomes U+FFFD.
 func (e *APIError) JSON() []byte {
 	a := answerTo(e.Reason)
 	if e.Refusal != nil {
@@ -117,7 +115,7 @@ func (e *APIError) JSON() []byte {
 	return ErrorJSON(e.Message, a.kind, a.code, e.Param)
 }
 
-// ErrorJSON returns an error in OpenAI's shape; param "" is null.
+// ErrorJSON returns an error in OpenAI's shape. If param is "", it is null in the JSON.
 func ErrorJSON(message, kind, code, param string) []byte {
 	body := struct {
 		Message string  `json:"message"`
@@ -135,7 +133,7 @@ func ErrorJSON(message, kind, code, param string) []byte {
 	return out
 }
 
-// Write makes e the response of ctx.
+// Write replaces the response of ctx with e.
 func (e *APIError) Write(ctx *fasthttp.RequestCtx) {
 	closing := ctx.Response.ConnectionClose()
 	ctx.Response.Reset()
@@ -147,14 +145,14 @@ func (e *APIError) Write(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyRaw(e.JSON())
 }
 
-// WriteHTTP answers with e on a server of net/http.
+// WriteHTTP writes e to a net/http response.
 func (e *APIError) WriteHTTP(w http.ResponseWriter) {
 	e.headers(w.Header().Set)
 	w.WriteHeader(e.Status())
-	_, _ = w.Write(e.JSON()) // a client that has left needs no answer
+	_, _ = w.Write(e.JSON()) // write errors mean that the client has left
 }
 
-// headers sets the type of the body, and what tells clients whether to try again.
+// headers sets Content-Type and the headers that tell clients whether to retry.
 func (e *APIError) headers(set func(name, value string)) {
 	a := answerTo(e.Reason)
 	set("Content-Type", "application/json")
@@ -170,9 +168,9 @@ func (e *APIError) headers(set func(name, value string)) {
 	}
 }
 
-// AsError returns the Error that clients get for err. An *Error stays as it is, errors
-// of bodies and options keep their texts, and the text of any other error goes to the
-// log only.
+// AsError converts err to the APIError that the client gets. An *APIError is returned as it is,
+// and errors of bodies and options keep their texts; the text of any other error only goes to the
+// log.
 func AsError(err error) *APIError {
 	var (
 		own    *APIError

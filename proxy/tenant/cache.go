@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// maxCached is how much the tokens of a tokenCache may measure together, in bytes. What is
-// kept of a token takes a few times its size.
+// maxCached limits the sum of the lengths of all cached tokens, in bytes. What is cached for a
+// token takes a few times its length.
 const maxCached = 8 << 20
 
-// A tokenCache keeps what verified tokens name by the SHA-256 of the token, so that the
-// tokens themselves are not in memory. The zero tokenCache is empty and ready for use.
+// A tokenCache maps the SHA-256 of verified tokens to their content, so that the tokens themselves
+// are not kept in memory. The zero tokenCache is empty and ready for use.
 type tokenCache struct {
 	mu    sync.RWMutex
 	known map[[sha256.Size]byte]*VerifiedToken
@@ -23,8 +23,8 @@ func (c *tokenCache) get(digest [sha256.Size]byte) *VerifiedToken {
 	return c.known[digest]
 }
 
-// put drops others, whichever, where there is no room. They are verified again when they
-// come again; those that have expired or whose keys were replaced are gone for good.
+// put adds t and evicts arbitrary other tokens above maxCached. An evicted token is verified again
+// at its next use.
 func (c *tokenCache) put(digest [sha256.Size]byte, t *VerifiedToken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,54 +15,53 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// The reasons why callers are denied, beside those of tokens. Like those they
-// are for the log.
+// Reasons to refuse a caller besides those about tokens. They are only logged.
 const (
 	deniedUnsent    TokenDenial = "no-credential"
 	deniedUnknown   TokenDenial = "unknown-key"
 	deniedEarly     TokenDenial = "key-not-yet-valid"
 	deniedExpired   TokenDenial = "key-expired"
-	deniedUntrusted TokenDenial = "untrusted-peer"    // with the header Sidenote-Tenant
-	deniedHeader    TokenDenial = "bad-tenant-header" // empty, twice, or with "_" for "-"
-	deniedNobody    TokenDenial = "unknown-tenant"    // in that header
-	deniedTwo       TokenDenial = "tenants-differ"    // in that header and the credential
+	deniedUntrusted TokenDenial = "untrusted-peer"    // sent Sidenote-Tenant
+	deniedHeader    TokenDenial = "bad-tenant-header" // Sidenote-Tenant is empty, sent twice, or spelled with "_" for "-"
+	deniedNobody    TokenDenial = "unknown-tenant"    // named in Sidenote-Tenant
+	deniedTwo       TokenDenial = "tenants-differ"    // Sidenote-Tenant and the credential name different tenants
 )
 
-// A Caller is who sent a request, as far as Sidenote found out.
+// A Caller is the identified sender of a request.
 type Caller struct {
-	Policy *Policy // nil: the caller is refused
+	Policy *Policy // nil if the caller is refused
 	By     report.By
-	Key    string // name of the API key; "" if it has none
+	Key    string // name of the API key; "" if it has none or no key was used
 
-	// Claims are those of a verified token by name, as in VerifiedToken. They are nil if
-	// the caller was recognised by anything else. Nobody may change them.
+	// Claims are the claims of the verified token by name, as in VerifiedToken; nil if the caller
+	// was not identified by a token. They must not be changed.
 	Claims map[string][]string
 
-	// Drop says that the credential is for Sidenote, though it does not name the caller, and
-	// so does not go up.
+	// Drop reports that the credential is Sidenote's own, though it did not identify the caller,
+	// and must not be forwarded.
 	Drop   bool
-	denied TokenDenial // why, if Policy is nil
+	denied TokenDenial // the reason, if Policy is nil
 }
 
-// proven tells whether the caller sent a secret or a signature. No web page can make a
-// browser send either for it.
+// proven reports whether the caller sent a secret or a signature, which a foreign web page cannot
+// make a browser send.
 func (c *Caller) proven() bool { return c.By == report.ByKey || c.By == report.ByJWT }
 
-// A Sender is what a request says of who sends it: its head and its connection.
+// A Sender holds the parts of a request that identify its sender: the header and the connection.
 type Sender struct {
 	Header        *fasthttp.RequestHeader
 	Peer          transport.Peer
 	Remote, Local net.Addr
 }
 
-// Identify finds out who sends a request, and refuses those who may send none: whom nothing
-// names, unless there is a tenant for them, and pages of other sites without a secret. The
-// error is an *APIError.
+// Identify identifies the caller of a request. It refuses callers that cannot be identified,
+// unless there is a policy for unknown callers, and web pages of other sites that send no secret.
+// The error is an *APIError.
 func (d *Directory) Identify(s Sender, now time.Time) (Caller, error) {
 	return d.IdentifyBy(s, true, now)
 }
 
-// IdentifyBy is Identify; addressed tells whether the request has any header Sidenote-*.
+// IdentifyBy is like Identify; addressed tells whether the request has any Sidenote-* header.
 func (d *Directory) IdentifyBy(s Sender, addressed bool, now time.Time) (Caller, error) {
 	c, sent, err := d.callerOf(s, addressed, now)
 	switch {
@@ -70,7 +69,7 @@ func (d *Directory) IdentifyBy(s Sender, addressed bool, now time.Time) (Caller,
 	case c.Policy == nil && !sent:
 		err = NoKey()
 	case c.Policy == nil:
-		// Whatever is wrong, it is said in the same words: they must not help to guess.
+		// The message is the same for every cause, so that it does not help to guess keys.
 		err = &APIError{Reason: report.ReasonKey, Message: "Unknown or expired credential. Send a valid Sidenote API key, token or Sidenote-Tenant header."}
 	case !c.proven():
 		err = d.CheckPage(s)
@@ -78,11 +77,11 @@ func (d *Directory) IdentifyBy(s Sender, addressed bool, now time.Time) (Caller,
 	return c, err
 }
 
-// Denied says for the log why the caller is refused; "" if it is not.
+// Denied returns for the log why the caller is refused; "" if it is not.
 func (c *Caller) Denied() string { return string(c.denied) }
 
-// callerOf finds out who sends a request. sent tells whether the request names anybody. The
-// error is an *APIError about credentials that cannot be read in one way.
+// callerOf identifies the caller of a request. sent tells whether the request names a caller at
+// all. The error is an *APIError about ambiguous credentials.
 func (d *Directory) callerOf(s Sender, addressed bool, now time.Time) (c Caller, sent bool, err error) {
 	var key string
 	if tenant := s.Peer.Tenant; tenant != "" {
@@ -102,7 +101,7 @@ func (d *Directory) callerOf(s Sender, addressed bool, now time.Time) (c Caller,
 	return d.recognise(key, now), key != "", nil
 }
 
-// recognise finds the caller by a key or token as it was sent.
+// recognise identifies the caller by the key or token that was sent.
 func (d *Directory) recognise(key string, now time.Time) Caller {
 	if key == "" || !d.Keyed() {
 		return d.stranger(deniedUnsent)
@@ -110,7 +109,7 @@ func (d *Directory) recognise(key string, now time.Time) Caller {
 	sum := sha256.Sum256([]byte(key))
 	if k, ok := d.keys[sum]; ok && subtle.ConstantTimeCompare(k.SHA256[:], sum[:]) == 1 {
 		if why := k.denial(now); why != "" {
-			return Caller{denied: why} // it does not get the policy of unknown callers
+			return Caller{denied: why} // never falls back to the policy of unknown callers
 		}
 		k.used.Note(now)
 		return Caller{Policy: k.Policy, By: report.ByKey, Key: k.Name}
@@ -128,8 +127,8 @@ func (d *Directory) recognise(key string, now time.Time) Caller {
 	return Caller{Policy: d.byName[t.Tenant], By: report.ByJWT, Claims: t.Claims}
 }
 
-// ofListener is the caller of a listener that has a tenant. Nothing that is sent can make it
-// another one; what is sent is read only to keep credentials for Sidenote from the upstream.
+// ofListener returns the caller on a listener that is bound to a tenant. Credentials cannot change
+// the tenant; they are read only to keep Sidenote's own from the upstream.
 func (d *Directory) ofListener(tenant string, h *fasthttp.RequestHeader, now time.Time) (Caller, error) {
 	p := d.byName[tenant]
 	if p == nil {
@@ -153,7 +152,7 @@ func (d *Directory) ofListener(tenant string, h *fasthttp.RequestHeader, now tim
 	return c, nil
 }
 
-// stranger is a caller that nothing names.
+// stranger returns the Caller for a request that identifies nobody.
 func (d *Directory) stranger(why TokenDenial) Caller {
 	if d.unknown == nil {
 		return Caller{denied: why}
@@ -161,8 +160,8 @@ func (d *Directory) stranger(why TokenDenial) Caller {
 	return Caller{Policy: d.unknown, By: report.ByUnknown}
 }
 
-// named is the caller that a header Sidenote-Tenant names and byKey its credential. lines is
-// how often the header is there. A credential of ours must name the same tenant.
+// named returns the caller that the header Sidenote-Tenant names. byKey is the caller by
+// credential, which must be of the same tenant; lines is how often the header was sent.
 func (d *Directory) named(name []byte, lines int, trusted bool, byKey Caller) Caller {
 	p := d.byName[string(name)]
 	switch {
@@ -177,13 +176,13 @@ func (d *Directory) named(name []byte, lines int, trusted bool, byKey Caller) Ca
 	case byKey.proven():
 		return Caller{denied: deniedTwo}
 	case byKey.Policy == nil && byKey.denied != deniedUnsent && byKey.denied != deniedUnknown:
-		return byKey // a key or token of ours that does not count
+		return byKey // a known but invalid key or token
 	}
 	return Caller{Policy: p, By: report.ByHeader}
 }
 
-// tenantHeader returns the value of Sidenote-Tenant and how often it is there, in any letter
-// case. One with "_" for "-" counts as two, since no server should take it for the header.
+// tenantHeader returns the value of Sidenote-Tenant, in any letter case, and how often it was
+// sent. A spelling with "_" for "-" counts as two, so that it is refused.
 func tenantHeader(h *fasthttp.RequestHeader) (value []byte, lines int) {
 	for name, v := range h.All() {
 		if !FoldsHeader(name, TenantHeader) {
@@ -197,8 +196,8 @@ func tenantHeader(h *fasthttp.RequestHeader) (value []byte, lines int) {
 	return value, lines
 }
 
-// Trusts tells whether the peer of a request's connection may name a tenant. What a peer
-// says of an address in front of it does not count.
+// Trusts reports whether the connection's peer may name a tenant. Only the peer itself counts, not
+// X-Forwarded-For.
 func (d *Directory) Trusts(s Sender) bool {
 	if len(d.certificates) > 0 && slices.ContainsFunc(s.Peer.Certificates(), d.trustsCertificate) {
 		return true
@@ -206,7 +205,7 @@ func (d *Directory) Trusts(s Sender) bool {
 	return len(d.trusted) > 0 && transport.AddressWithin(d.trusted, transport.AddressOf(s.Remote))
 }
 
-// AddressOf returns the address of a request's client.
+// AddressOf returns the address of the client, behind trusted proxies the one they report.
 func (d *Directory) AddressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	peer := transport.AddressOf(ctx.RemoteAddr())
 	if len(d.proxies) == 0 || !transport.AddressWithin(d.proxies, peer) {
@@ -215,11 +214,11 @@ func (d *Directory) AddressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	return transport.ClientAddress(peer, d.proxies, ctx.Request.Header.PeekAll(fasthttp.HeaderXForwardedFor))
 }
 
-// trustsCertificate tells whether peers with a verified certificate of that name may name a
+// trustsCertificate reports whether peers with a verified certificate of that name may name a
 // tenant.
 func (d *Directory) trustsCertificate(name string) bool { return slices.Contains(d.certificates, name) }
 
-// NoKey refuses a request that names nobody.
+// NoKey returns the error for a request without a credential.
 func NoKey() error {
 	return &APIError{Reason: report.ReasonKey, Message: "No API key was sent. Send yours in the header Authorization as a bearer token."}
 }

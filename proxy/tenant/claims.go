@@ -8,15 +8,15 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// maxClaimDepth is how deeply objects of claims may be nested.
+// maxClaimDepth limits the nesting of objects in claims.
 const maxClaimDepth = 8
 
 var errClaims = errors.New("claims that can be read in two ways, or are nested too deeply")
 
-// flatten returns the claims of a payload by name, those of a nested object with the
-// object's name and a dot before it. A text, a number (as it is written) and a truth value
-// are one value, a list of these as many. A list of anything else, an empty list and null
-// are no claim. Two claims that get one name are an error.
+// flatten returns the claims of a payload by name. The claims of a nested object get the object's
+// name and a dot as a prefix. A string, number (as written) or boolean is one value; a list of
+// these is several. Other lists, empty lists and null are ignored. Two claims of the same name are
+// an error.
 func flatten(payload []byte) (map[string][]string, error) {
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.SetNumberType(json.UnmarshalJSONNumber)
@@ -55,7 +55,7 @@ func addClaims(claims map[string][]string, prefix string, object map[string]any,
 	return nil
 }
 
-// valuesOf returns nil for what is no claim.
+// valuesOf returns nil for values that are not claims.
 func valuesOf(value any) []string {
 	list, ok := value.([]any)
 	if !ok {

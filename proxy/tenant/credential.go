@@ -10,11 +10,10 @@ import (
 	"sidenote/proxy/report"
 )
 
-// Credential returns the API key that a request carries: Authorization's bearer
-// token, api-key (Azure) or x-api-key; "" if there is none. It returns an *APIError for
-// keys that differ, as an upstream that reads another header than we do would see
-// another caller. It also returns one for a header that stands twice and for a name
-// with '_' for '-', which some servers take for the same header.
+// Credential returns the API key of a request: the bearer token in Authorization, api-key (Azure)
+// or x-api-key; "" if there is none. Different keys are an *APIError, since an upstream could read
+// another header than Sidenote and see another caller. So are a header that is sent twice and a
+// name with '_' for '-', which some servers treat as the same header.
 func Credential(h *fasthttp.RequestHeader) (string, error) {
 	var key []byte
 	names := [...]string{"authorization", "api-key", "x-api-key"}

@@ -1,10 +1,10 @@
 // Package tenant identifies callers and holds the policy of each tenant.
 //
 // Callers are identified by API keys, tokens (JWT), client certificates, trusted headers and
-// listeners. OriginRules says from which web pages and by which host names callers without a
-// credential may send requests. ReadHeaderOptions reads the headers by which a request narrows its
-// policy, and a Switch lowers the mode of tenants while the process runs. APIError is an error of
-// Sidenote's own, in the shape of OpenAI's errors.
+// listeners. OriginRules limit the web pages and host names for callers without a credential.
+// ReadHeaderOptions reads the headers that narrow the policy for one request. A Switch lowers the
+// mode of tenants at run time. APIError is an error of Sidenote's own in the shape of OpenAI's
+// errors.
 package tenant
 
 import (
@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// A Directory finds the policies of Tenants by credential and by name. It is read-only and
-// safe for concurrent use.
+// A Directory looks up policies by credential and by tenant name. It is read-only and safe for
+// concurrent use.
 type Directory struct {
 	keys    map[[sha256.Size]byte]knownKey
 	byName  map[string]*Policy
 	unknown *Policy
-	tokens  *Verifier // nil: tokens are not read
+	tokens  *Verifier // nil if tokens are not accepted
 	trusted []netip.Prefix
 
 	certificates []string       // names of trusted peers
 	proxies      []netip.Prefix // see Tenants.Proxies
-	keyless      OriginRules    // for callers that prove nothing
+	keyless      OriginRules    // for callers without a key or token
 }
 
-// NewDirectory indexes t. If a key stands twice the later one counts; a configuration
-// with such keys is refused before it comes here.
+// NewDirectory indexes t. Of duplicate keys the last one wins; loading a configuration refuses
+// them earlier.
 func NewDirectory(t Tenants) *Directory {
 	d := &Directory{
 		keys:    make(map[[sha256.Size]byte]knownKey, len(t.Keys)),
@@ -61,19 +61,19 @@ func NewDirectory(t Tenants) *Directory {
 	return d
 }
 
-// Keyed tells whether keys or tokens can name a tenant. If they cannot, Sidenote does not
-// read the credentials of requests; they are for the upstream.
+// Keyed reports whether keys or tokens can identify a tenant. If not, credentials are left to the
+// upstream and not read.
 func (d *Directory) Keyed() bool { return len(d.keys) > 0 || d.tokens != nil }
 
-// ByKey returns the policy for an API key as it was sent, nil if the caller is refused.
-// The time it takes tells nothing about the keys but hit or miss: the look-up is by
-// digest, and no caller can choose a digest close to that of another key.
+// ByKey returns the policy for an API key as it was sent; nil if the caller is refused. Its timing
+// reveals only hit or miss, since the lookup is by digest and no caller can choose a digest close
+// to another key's.
 func (d *Directory) ByKey(key string, now time.Time) *Policy {
 	return d.recognise(key, now).Policy
 }
 
-// ByName returns the policy of a tenant, nil if there is none of that name; "" stands
-// for callers without a known key.
+// ByName returns the policy of a tenant; nil if there is none. The name "" means callers without a
+// known key.
 func (d *Directory) ByName(name string) *Policy {
 	if name == "" {
 		return d.unknown
@@ -81,7 +81,7 @@ func (d *Directory) ByName(name string) *Policy {
 	return d.byName[name]
 }
 
-// Policies returns every tenant's policy by tenant. The map is the caller's.
+// Policies returns all policies by tenant, in a new map.
 func (d *Directory) Policies() map[string]*Policy {
 	all := make(map[string]*Policy, len(d.byName))
 	for name, p := range d.byName {

@@ -1,7 +1,7 @@
 package tenant
 
-// Cached is how much the tokens in v's cache measure, in bytes, as it counts them itself and
-// one by one.
+// Cached returns the size in bytes of the tokens in v's cache, both as counted by the cache and as
+// summed up one by one.
 func Cached(v *Verifier) int {
 	n := 0
 	for _, t := range v.cache.known {
@@ -13,7 +13,7 @@ func Cached(v *Verifier) int {
 	return n
 }
 
-// Cache puts a token of a size into v's cache and tells whether it is there.
+// Cache puts a token of a size into v's cache and reports whether it is there afterwards.
 func Cache(v *Verifier, digest [32]byte, size int) bool {
 	t := &VerifiedToken{size: size}
 	v.cache.put(digest, t)

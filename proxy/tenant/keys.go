@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A knownKey is a key of a Directory.
+// A knownKey is a key of a Directory and its last use.
 type knownKey struct {
 	*Key
 	used *LastUse
 }
 
-// A KeyInfo is what may be shown of an API key.
+// A KeyInfo is the public description of an API key.
 type KeyInfo struct {
 	Tenant    string
 	Name      string // "" if it has none
@@ -22,10 +22,11 @@ type KeyInfo struct {
 	used *LastUse
 }
 
-// LastUsed is to the minute; zero: not since this process began.
+// LastUsed returns the time of the last use since this process started, to the minute; zero if
+// there was none.
 func (k KeyInfo) LastUsed() time.Time { return k.used.Time() }
 
-// KeyList lists the API keys of all tenants, in no order.
+// KeyList returns the API keys of all tenants, in no particular order.
 func (d *Directory) KeyList() []KeyInfo {
 	list := make([]KeyInfo, 0, len(d.keys))
 	for _, k := range d.keys {

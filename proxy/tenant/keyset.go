@@ -22,26 +22,26 @@ const (
 	minRSABits   = 2048
 	fetchWait    = 5 * time.Second
 	refreshEvery = 15 * time.Minute
-	rereadEvery  = 10 * time.Second // of a file
-	retryFirst   = 10 * time.Second // after a failure; it doubles up to refreshEvery
-	unknownWait  = time.Minute      // between two reads because of an unknown kid
+	rereadEvery  = 10 * time.Second // for a file
+	retryFirst   = 10 * time.Second // after a failure; doubles up to refreshEvery
+	unknownWait  = time.Minute      // least time between two reads for an unknown kid
 )
 
-// keys are the public keys of one JWKS. They are never changed.
+// keys are the public keys of one JWKS. They are immutable.
 type keys struct {
 	byID   map[string][]publicKey
-	digest [sha256.Size]byte // of the text
+	digest [sha256.Size]byte // of the JWKS text
 }
 
-// A publicKey is a key that may verify signatures.
+// A publicKey is a key for verifying signatures.
 type publicKey struct {
 	key       crypto.PublicKey
-	algorithm jose.SignatureAlgorithm // the only one that it is for; "" for any of its type
+	algorithm jose.SignatureAlgorithm // the only algorithm allowed; "" for any of the key's type
 }
 
-// ParseKeys reads a JWKS (RFC 7517) and returns how many of its keys can verify tokens:
-// public keys with a kid, RSA from 2,048 bits on. Other keys are left out. It is an error
-// if there is none.
+// ParseKeys reads a JWKS (RFC 7517) and returns how many of its keys can verify tokens: public
+// keys with a kid, RSA keys with at least 2,048 bits. Other keys are ignored; a set without any
+// usable key is an error.
 func ParseKeys(text []byte) (usable int, err error) {
 	k, err := parseKeys(text)
 	if err != nil {
@@ -70,7 +70,7 @@ func parseKeys(text []byte) (*keys, error) {
 	for _, raw := range set.Keys {
 		var j jose.JSONWebKey
 		if err := j.UnmarshalJSON(raw); err != nil || !usable(&j) {
-			continue // of another kind, such as those for encryption
+			continue // unusable, such as a key for encryption
 		}
 		k.byID[j.KeyID] = append(k.byID[j.KeyID], publicKey{j.Key, jose.SignatureAlgorithm(j.Algorithm)})
 	}
@@ -93,8 +93,8 @@ func usable(j *jose.JSONWebKey) bool {
 	return false
 }
 
-// fits tells whether the key is for an algorithm. Which curve goes with it is checked when
-// a signature is verified.
+// fits reports whether the key's type is right for alg. The curve is checked when a signature is
+// verified.
 func (p publicKey) fits(alg jose.SignatureAlgorithm) bool {
 	if p.algorithm != "" && p.algorithm != alg {
 		return false
@@ -110,26 +110,26 @@ func (p publicKey) fits(alg jose.SignatureAlgorithm) bool {
 	return false
 }
 
-// A KeySet has the public keys of an issuer and keeps them up to date while Run runs. No
-// request waits for that. It is safe for concurrent use.
+// A KeySet holds the public keys of an issuer. Run keeps them up to date in the background, so
+// that no request waits for them. It is safe for concurrent use.
 type KeySet struct {
 	source  KeySource
-	current atomic.Pointer[keys] // nil until they were read for the first time
+	current atomic.Pointer[keys] // nil before the first successful read
 	state   atomic.Pointer[state]
-	wanted  chan struct{} // has an element if a token had an unknown kid
+	wanted  chan struct{} // holds an element if a token had an unknown kid
 }
 
-// A state is what became of the last attempt to read the keys.
+// A state is the result of the last attempt to read the keys.
 type state struct {
 	err error
-	at  time.Time // of the keys in use; zero: there are none
+	at  time.Time // when the current keys were read; zero if there are none
 }
 
-// A KeySource is where a JWKS comes from.
+// A KeySource reads a JWKS.
 type KeySource struct {
-	// Read returns the text. It ends with ctx.
+	// Read returns the JWKS text. It stops when ctx is done.
 	Read func(ctx context.Context) ([]byte, error)
-	// Every is how often it is read while all is well.
+	// Every is the time between two reads while they succeed.
 	Every time.Duration
 }
 
@@ -138,16 +138,16 @@ func NewKeySet(s KeySource) *KeySet {
 	return &KeySet{source: s, wanted: make(chan struct{}, 1)}
 }
 
-// Run reads the keys until ctx ends: at once, then as often as its Source says, and soon
-// after a token with an unknown kid, though once a minute at most. After a failure the last
-// good keys stay in use. changed is called when reading begins to fail, with the error,
-// and when it works again, with nil.
+// Run reads the keys until ctx is done: at once, then every KeySource.Every, and soon after a
+// token with an unknown kid, but at most once a minute. After a failure the last good keys stay in
+// use. changed is called with the error when reading starts to fail, and with nil when it works
+// again.
 func (s *KeySet) Run(ctx context.Context, changed func(error)) {
 	retry, failing := retryFirst, false
 	for ctx.Err() == nil {
 		read := time.Now()
 		select {
-		case <-s.wanted: // this read is what was asked for
+		case <-s.wanted: // this read serves the request
 		default:
 		}
 		err := s.Read(ctx)
@@ -168,7 +168,7 @@ func (s *KeySet) Run(ctx context.Context, changed func(error)) {
 	}
 }
 
-// pause waits for the next time to read. read is the last one.
+// pause waits until the next read is due. read is the time of the last one.
 func (s *KeySet) pause(ctx context.Context, read time.Time, wait time.Duration) {
 	next := time.NewTimer(wait)
 	defer next.Stop()
@@ -185,7 +185,7 @@ func (s *KeySet) pause(ctx context.Context, read time.Time, wait time.Duration) 
 	}
 }
 
-// Read reads the keys once, within 5 s.
+// Read reads the keys once, with a timeout of 5 s.
 func (s *KeySet) Read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchWait)
 	defer cancel()
@@ -200,7 +200,7 @@ func (s *KeySet) Read(ctx context.Context) error {
 	}
 	if err == nil {
 		now.at = time.Now()
-		// Equal keys are not replaced: verified tokens are cached for as long as their keys
+		// Equal keys are not replaced, because verified tokens are cached as long as their keys
 		// are in use.
 		if have := s.current.Load(); have == nil || have.digest != k.digest {
 			s.current.Store(k)
@@ -210,11 +210,11 @@ func (s *KeySet) Read(ctx context.Context) error {
 	return err
 }
 
-// Pending tells whether the keys have not been asked for to the end yet.
+// Pending reports whether the first attempt to read the keys has not finished yet.
 func (s *KeySet) Pending() bool { return s.state.Load() == nil }
 
-// Trouble says why the last attempt to read the keys failed, and which are in use now; ""
-// if it did not fail.
+// Trouble describes why the last attempt to read the keys failed, and which keys are in use; "" if
+// it succeeded.
 func (s *KeySet) Trouble() string {
 	st := s.state.Load()
 	switch {
@@ -226,10 +226,10 @@ func (s *KeySet) Trouble() string {
 	return fmt.Sprintf("its keys are those of %s: %v", st.at.UTC().Format(time.RFC3339), st.err)
 }
 
-// want asks for the keys to be read soon.
+// want makes Run read the keys soon.
 func (s *KeySet) want() {
 	select {
 	case s.wanted <- struct{}{}:
-	default: // somebody has asked already
+	default: // already requested
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"sidenote/proxy/tenant/tenanttest"
 )
 
-// Keys that can verify nothing, or that everybody could sign with, are left out.
+// Keys that cannot verify tokens, or with which everybody could sign, are ignored.
 func TestParseKeys(t *testing.T) {
 	s := tenanttest.NewSigner(t)
 	weak, err := rsa.GenerateKey(rand.Reader, 1024)
@@ -70,13 +70,13 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-// A source is read as often as it says, sooner for an unknown kid, though once a minute at
-// most. While it fails the last good keys stay, and one line says so.
+// A source is read at its interval, and sooner for an unknown kid, but at most once a minute.
+// While reading fails, the last good keys stay in use, and the failure is reported once.
 func TestKeySetRefreshes(t *testing.T) {
 	old, next := tenanttest.NewSigner(t), tenanttest.NewSigner(t)
 	issuer := old.Trusted()
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex // for what follows
+		var mu sync.Mutex // guards the variables below
 		var reads []time.Duration
 		var told []error
 		began, answer, broken := time.Now(), old.JWKS(), error(nil)
@@ -164,8 +164,8 @@ func TestKeySetRefreshes(t *testing.T) {
 	})
 }
 
-// T13: what an address answers is taken as keys within limits only; a slow, huge, lying or
-// wandering one costs nothing but the keys.
+// T13: the answer of an address is used as keys only within limits; a slow, huge, invalid or
+// redirecting answer is harmless.
 func TestFromURL(t *testing.T) {
 	s := tenanttest.NewSigner(t)
 	answers := map[string]http.HandlerFunc{
@@ -202,7 +202,7 @@ func TestFromURL(t *testing.T) {
 	}
 }
 
-// endless is a JSON text without end.
+// endless is an endless JSON text.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -212,7 +212,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A source that does not answer is given up after 5 s.
+// A source that does not answer times out after 5 s.
 func TestSlowSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -226,7 +226,7 @@ func TestSlowSource(t *testing.T) {
 	})
 }
 
-// A file is read again when it was replaced, and one that is half written is not used.
+// A replaced file is read again, and an incomplete one is not used.
 func TestFromFile(t *testing.T) {
 	s, path := tenanttest.NewSigner(t), filepath.Join(t.TempDir(), "keys.json")
 	set := tenant.NewKeySet(tenant.KeysFromFile(path))

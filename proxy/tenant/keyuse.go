@@ -7,29 +7,30 @@ import (
 	"time"
 )
 
-// KeyUses remembers when each API key was last used, to the minute and in memory only. The zero KeyUses
-// is ready for use, and safe for concurrent use.
+// KeyUses remembers when each API key was last used, to the minute and in memory only. The zero
+// KeyUses is ready for use; it is safe for concurrent use.
 type KeyUses struct {
-	byDigest sync.Map // of *Last by [sha256.Size]byte
+	byDigest sync.Map // of *LastUse by [sha256.Size]byte
 }
 
-// Of returns what is remembered of the key with a digest.
+// Of returns the last use of the key with that digest.
 func (u *KeyUses) Of(digest [sha256.Size]byte) *LastUse {
 	use, _ := u.byDigest.LoadOrStore(digest, new(LastUse))
 	return use.(*LastUse)
 }
 
-// A LastUse is the time of a key's last use in minutes since 1970; 0: it was not used.
+// A LastUse is the time of a key's last use in minutes since 1970; 0 if it was not used.
 type LastUse struct{ minute atomic.Int64 }
 
-// Note writes once a minute only, so that requests with one key do not contend for it.
+// Note records a use. It writes at most once a minute, so that requests with one key do not
+// contend.
 func (l *LastUse) Note(now time.Time) {
 	if m := now.Unix() / 60; l.minute.Load() != m {
 		l.minute.Store(m)
 	}
 }
 
-// Time is to the minute; zero: the key was not used.
+// Time returns the last use, to the minute; zero if the key was not used.
 func (l *LastUse) Time() time.Time {
 	m := l.minute.Load()
 	if m == 0 {

@@ -16,18 +16,18 @@ import (
 	"sidenote/rewrite"
 )
 
-// A SwitchEntry is the highest mode that a tenant has for now.
+// A SwitchEntry limits the mode of a tenant.
 type SwitchEntry struct {
-	Tenant string // "": every tenant without an entry of its own
+	Tenant string // "" for every tenant without its own entry
 	Mode   rewrite.Mode
 	Since  time.Time
-	Until  time.Time // zero: until it is taken back
+	Until  time.Time // zero: until it is removed
 }
 
-// in tells whether the entry counts at a time.
+// in reports whether the entry is in force at now.
 func (e SwitchEntry) in(now time.Time) bool { return e.Until.IsZero() || now.Before(e.Until) }
 
-// String says what the entry does, for people.
+// String describes the entry for people.
 func (e SwitchEntry) String() string {
 	line := fmt.Sprintf("%s for %s since %s", e.Mode, who(e.Tenant), e.Since.Format(time.DateTime))
 	if !e.Until.IsZero() {
@@ -43,30 +43,30 @@ func who(tenant string) string {
 	return "tenant " + tenant
 }
 
-// errInMemory is why entries without a SwitchStore are not kept.
+// errInMemory is the error of Kept if there is no SwitchStore.
 var errInMemory = errors.New("there is no state folder that this process writes")
 
-// A SwitchStore keeps the entries over a restart.
+// A SwitchStore persists the entries over restarts.
 type SwitchStore struct {
-	Read  func() ([]byte, error) // returns nil if nothing is kept
+	Read  func() ([]byte, error) // returns nil if nothing is stored
 	Write func([]byte) error
 }
 
-// A Switch holds the entries that count. Limit reads them without a lock; a nil Switch has
-// none. It is safe for concurrent use.
+// A Switch holds the entries in force. Limit reads them without a lock; a nil Switch limits
+// nothing. It is safe for concurrent use.
 type Switch struct {
-	entries atomic.Pointer[map[string]SwitchEntry] // by tenant, never changed; nil if there are none
+	entries atomic.Pointer[map[string]SwitchEntry] // by tenant; the map is immutable; nil if empty
 
 	mu     sync.Mutex   // held to change entries
-	keeper *SwitchStore // nil: they end with the process
-	unkept error        // why the present entries are not kept
+	keeper *SwitchStore // nil: the entries end with the process
+	unkept error        // why the current entries are not persisted
 	tell   func(line string)
-	wake   chan struct{} // tells Run that the next end may be another
+	wake   chan struct{} // makes Run recompute the next expiry
 }
 
-// NewSwitch returns a Switch with the entries that keeper has. tell hears a line of each change,
-// while the Switch is locked. If what is kept cannot be read, there are no entries, and the
-// error says so.
+// NewSwitch returns a Switch with the entries stored in keeper. tell is called with a log line for
+// each change while the Switch is locked. If the stored entries cannot be read, it returns a
+// Switch without entries and an error.
 func NewSwitch(keeper *SwitchStore, tell func(line string)) (*Switch, error) {
 	s := &Switch{keeper: keeper, tell: tell, wake: make(chan struct{}, 1)}
 	if keeper == nil {
@@ -87,8 +87,7 @@ func NewSwitch(keeper *SwitchStore, tell func(line string)) (*Switch, error) {
 	return s, nil
 }
 
-// Limit returns the highest mode that a tenant may have now; ok is false if its policy
-// alone decides.
+// Limit returns the highest mode that a tenant may have now; ok is false if nothing limits it.
 func (s *Switch) Limit(tenant string, now time.Time) (limit rewrite.Mode, ok bool) {
 	if s == nil {
 		return 0, false
@@ -104,7 +103,7 @@ func (s *Switch) Limit(tenant string, now time.Time) (limit rewrite.Mode, ok boo
 	return e.Mode, common && e.in(now)
 }
 
-// Entries returns the entries that count now, by tenant; that for all tenants is first.
+// Entries returns the entries in force, sorted by tenant; the one for all tenants comes first.
 func (s *Switch) Entries(now time.Time) []SwitchEntry {
 	all := slices.Collect(maps.Values(s.load()))
 	all = slices.DeleteFunc(all, func(e SwitchEntry) bool { return !e.in(now) })
@@ -112,7 +111,7 @@ func (s *Switch) Entries(now time.Time) []SwitchEntry {
 	return all
 }
 
-// load returns the entries; nobody may change them.
+// load returns the entries, which must not be changed.
 func (s *Switch) load() map[string]SwitchEntry {
 	if all := s.entries.Load(); all != nil {
 		return *all
@@ -128,18 +127,18 @@ func (s *Switch) store(all map[string]SwitchEntry) {
 	s.entries.Store(&all)
 }
 
-// Set puts an entry in place of that of the same tenant. It counts from now on, even if it
-// cannot be kept; Kept tells that.
+// Set adds an entry, replacing that of the same tenant. It takes effect at once, even if it cannot
+// be persisted; see Kept.
 func (s *Switch) Set(e SwitchEntry) {
 	s.change(func(all map[string]SwitchEntry) []string {
-		e.Since, e.Until = e.Since.Round(0), e.Until.Round(0) // by the wall clock, which goes on while the machine sleeps
+		e.Since, e.Until = e.Since.Round(0), e.Until.Round(0) // drop the monotonic clock, which stops while the machine sleeps
 		all[e.Tenant] = e
 		return []string{"mode: " + e.String()}
 	})
 }
 
-// Reset takes the entry of a tenant back; "" is that for all tenants, and leaves those of
-// single ones. It returns false if there is none.
+// Reset removes the entry of a tenant; "" removes only the entry for all tenants. It returns false
+// if there is none.
 func (s *Switch) Reset(tenant string) (found bool) {
 	s.change(func(all map[string]SwitchEntry) []string {
 		var e SwitchEntry
@@ -152,16 +151,16 @@ func (s *Switch) Reset(tenant string) (found bool) {
 	return found
 }
 
-// Kept tells why the present entries would not be there after a restart; nil if they would,
-// or if there are none.
+// Kept returns why the current entries would be lost in a restart; nil if they would not, or if
+// there are none.
 func (s *Switch) Kept() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unkept
 }
 
-// change lets edit change a copy of the entries and puts that in place, keeps it and tells
-// the lines that edit returns. Without any line nothing has changed.
+// change applies edit to a copy of the entries, installs and persists it, and logs the lines that
+// edit returns. If edit returns no lines, nothing changes.
 func (s *Switch) change(edit func(all map[string]SwitchEntry) (lines []string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,11 +193,11 @@ func (s *Switch) keep(all map[string]SwitchEntry) error {
 	return s.keeper.Write(encode(all))
 }
 
-// lookEvery is the longest time between two looks for entries that have ended: the wall
-// clock may be set, or go on while the machine sleeps.
+// lookEvery is the longest wait between two checks for expired entries: the wall clock may be set,
+// or continue while the machine sleeps.
 const lookEvery = time.Minute
 
-// Run drops entries when their time is over, until ctx ends. Limit does not wait for it.
+// Run removes expired entries until ctx is done. Limit does not depend on it.
 func (s *Switch) Run(ctx context.Context) {
 	for {
 		timer := time.NewTimer(s.next(time.Now()))
@@ -214,7 +213,7 @@ func (s *Switch) Run(ctx context.Context) {
 	}
 }
 
-// next is how long nothing ends.
+// next returns the time until the next expiry, at most lookEvery.
 func (s *Switch) next(now time.Time) time.Duration {
 	wait := lookEvery
 	for _, e := range s.load() {
@@ -237,7 +236,7 @@ func (s *Switch) dropEnded(now time.Time) {
 	})
 }
 
-// A kept is an Entry as it is kept.
+// A kept is the stored form of a SwitchEntry.
 type kept struct {
 	Tenant string    `json:"tenant,omitempty"`
 	Mode   string    `json:"mode"`
@@ -245,11 +244,11 @@ type kept struct {
 	Until  time.Time `json:"until,omitzero"`
 }
 
-// A file is all that is kept.
+// A file is the stored form of all entries.
 type file struct {
 	Version int    `json:"version"`
 	Entries []kept `json:"entries"`
-	Sum     string `json:"sum,omitempty"` // of the entries; older releases wrote none
+	Sum     string `json:"sum,omitempty"` // checksum of the entries; "" in files of older releases
 }
 
 // sumOf returns the checksum of entries.

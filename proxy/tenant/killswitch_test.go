@@ -15,7 +15,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A memory is a Keeper's.
+// A memory is an in-memory SwitchStore.
 type memory struct {
 	data []byte
 	full error
@@ -33,7 +33,7 @@ func (m *memory) keeper() *tenant.SwitchStore {
 	}
 }
 
-// Lines are what a Switch has told, in any of its goroutines.
+// lines collects the lines that a Switch logs, from any goroutine.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -62,7 +62,7 @@ func limit(t *testing.T, s *tenant.Switch, owner, want string) {
 	}
 }
 
-// An entry counts until its time is over, exactly; that is told and kept.
+// An entry is in force exactly until it expires; its end is logged and persisted.
 func TestEntriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kept memory
@@ -78,7 +78,7 @@ func TestEntriesEnd(t *testing.T) {
 		now := time.Now()
 		s.Set(tenant.SwitchEntry{Mode: rewrite.Off, Since: now, Until: now.Add(30 * time.Minute)})
 		s.Set(tenant.SwitchEntry{Tenant: "a", Mode: rewrite.Shadow, Since: now})
-		limit(t, s, "a", "shadow") // its own counts in place of that for all
+		limit(t, s, "a", "shadow") // its own entry replaces the one for all
 		limit(t, s, "b", "off")
 		<-time.After(30*time.Minute - 1)
 		synctest.Wait()
@@ -111,7 +111,7 @@ func TestEntriesEnd(t *testing.T) {
 	})
 }
 
-// What is set over a restart still ends at its time, and while nobody runs.
+// Entries that were set before a restart still expire in time, also while Run is not running.
 func TestEntriesEndWhileNobodyRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kept memory
@@ -133,7 +133,7 @@ func TestEntriesEndWhileNobodyRuns(t *testing.T) {
 	})
 }
 
-// A switch works where nothing can be kept, and says why it is not.
+// A switch works if entries cannot be persisted, and says why they are not.
 func TestUnkept(t *testing.T) {
 	kept := memory{full: errors.New("no space")}
 	for name, keeper := range map[string]*tenant.SwitchStore{"no space": kept.keeper(), "no state folder": nil} {
@@ -154,7 +154,7 @@ func TestUnkept(t *testing.T) {
 	limit(t, none, "a", "")
 }
 
-// What cannot be read is an error, and nothing is set.
+// Unreadable data is an error, and nothing is set.
 func TestUnreadable(t *testing.T) {
 	for _, data := range []string{"", "{", `{"version":2}`, `{"version":1,"entries":[{"mode":"on"}]}`} {
 		s, err := tenant.NewSwitch(&tenant.SwitchStore{Read: func() ([]byte, error) { return []byte(data), nil }}, func(string) {})
@@ -165,8 +165,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A file of modes in which a bit is flipped anywhere, that is cut or filled with zeros gives
-// what was set, or an error; never other modes.
+// A file of modes with a flipped bit, cut, or filled with zeros gives the original entries or an
+// error, but never other modes.
 func TestNoDamageChangesModes(t *testing.T) {
 	var sound memory
 	s, err := tenant.NewSwitch(sound.keeper(), func(string) {})

@@ -7,11 +7,11 @@ import (
 	"sidenote/proxy/report"
 )
 
-// Models lists the models that requests may name: each by its name, or many by a prefix
-// that ends in '*'. Letter case counts. A nil list allows every model, an empty one none.
+// Models lists the models that requests may name, by exact name or by a prefix that ends in '*'.
+// Letter case matters. A nil list allows every model, an empty one none.
 type Models []string
 
-// Has tells whether the list allows a model.
+// Has reports whether the list allows a model.
 func (m Models) Has(name string) bool {
 	if m == nil {
 		return true
@@ -24,8 +24,8 @@ func (m Models) Has(name string) bool {
 	return false
 }
 
-// Allow returns an *APIError for the first of names that the list does not have: the one with
-// which OpenAI refuses models that do not exist.
+// Allow returns an *APIError for the first name that the list does not allow. It is OpenAI's error
+// for a model that does not exist.
 func (m Models) Allow(names ...string) error {
 	for _, name := range names {
 		if !m.Has(name) {
@@ -35,11 +35,10 @@ func (m Models) Allow(names ...string) error {
 	return nil
 }
 
-// maxShownModel is how many bytes of a model's name an error shows: a body may hold a
-// long one.
+// maxShownModel limits the bytes of a model's name in an error.
 const maxShownModel = 128
 
-// Shortened is the name of a model as an error shows it.
+// Shortened returns a model's name cut to the length for error messages.
 func Shortened(name string) string {
 	if len(name) <= maxShownModel {
 		return name
@@ -51,6 +50,5 @@ func modelError(format string, args ...any) *APIError {
 	return &APIError{Reason: report.ReasonModel, Message: fmt.Sprintf(format, args...)}
 }
 
-// ReadsBodies tells whether a request whose body cannot be read is refused rather than
-// relayed.
+// ReadsBodies reports whether a request with an unreadable body is refused rather than relayed.
 func (p *Policy) ReadsBodies() bool { return p.Models != nil || p.Strict() }

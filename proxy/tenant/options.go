@@ -14,8 +14,8 @@ const (
 	maxContextTokens = 10_000_000
 )
 
-// OptionOfHeader returns the setter of the option that a header carries, nil if it is
-// none, and a bit of its own for each option.
+// OptionOfHeader returns the function that sets the option of a header, nil if the header is not
+// an option, and a distinct bit for each option.
 func OptionOfHeader(name string) (which uint, set func(*rewrite.Options, string) error) {
 	switch strings.ToLower(name) {
 	case "sidenote-mode":

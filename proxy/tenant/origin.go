@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// OriginRules say where requests without a recognised key may come from. Without them any
-// web page could send such requests, through the browser of anybody who can reach
+// OriginRules say which web pages and host names may be used for requests without a key or token.
+// Without them any web page could send such requests through the browser of a user who can reach
 // Sidenote.
 type OriginRules struct {
 	origins []origin
 	hosts   []string
 }
 
-// NewOriginRules returns the rules that let in pages of this machine and of origins. On this machine
+// NewOriginRules returns rules that allow pages of this machine and of origins. On this machine
 // Sidenote may be called by its own names and by hosts.
 func NewOriginRules(origins, hosts []string) OriginRules {
 	k := OriginRules{hosts: hosts}
@@ -26,7 +26,7 @@ func NewOriginRules(origins, hosts []string) OriginRules {
 	return k
 }
 
-// AllowsOrigin tells whether pages of an origin, as the header Origin has it, may ask.
+// AllowsOrigin reports whether pages of an origin, as in the header Origin, may send requests.
 func (k *OriginRules) AllowsOrigin(text string) bool {
 	o, ok := parseOrigin(text)
 	if !ok {
@@ -48,8 +48,8 @@ func loopbackName(name string) bool {
 	return err == nil && addr.Unmap().IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
-// AllowsHost tells whether host, with or without a port, is a name that no page of the
-// public web can have. "" is allowed: only programs send it, never browsers.
+// AllowsHost reports whether host, with or without a port, is a name that no page of the public
+// web can have. "" is allowed: only programs send it, never browsers.
 func (k *OriginRules) AllowsHost(host []byte) bool {
 	if len(host) == 0 {
 		return true
@@ -67,7 +67,7 @@ func (k *OriginRules) AllowsHost(host []byte) bool {
 		slices.ContainsFunc(k.hosts, func(allowed string) bool { return matchesName(allowed, name) }))
 }
 
-// Authority returns the host and port of a target in absolute form, nil for others.
+// Authority returns the host and port of a request target in absolute form; nil for other targets.
 func Authority(target []byte) []byte {
 	if len(target) == 0 || target[0] == '/' {
 		return nil
@@ -79,7 +79,7 @@ func Authority(target []byte) []byte {
 	return rest
 }
 
-// cutPort splits the port off, if there is one. ok is false if it is not a number.
+// cutPort splits a port off, if there is one. ok is false if the port is not a number.
 func cutPort(hostport []byte) (host, port []byte, ok bool) {
 	i := bytes.LastIndexByte(hostport, ':')
 	if i < 0 || hostport[len(hostport)-1] == ']' {
@@ -94,9 +94,8 @@ func cutPort(hostport []byte) (host, port []byte, ok bool) {
 	return host, port, true
 }
 
-// hostName returns the normal form of a host name: lower case, without a dot at the
-// end; "" if it is not valid. For an address it returns that, IPv6 without its
-// brackets, and true.
+// hostName normalizes a host name: lower case, without a final dot; "" if it is invalid. For an IP
+// address it returns the address, IPv6 without brackets, and true.
 func hostName(bare string) (name string, address bool) {
 	name = strings.TrimSuffix(strings.ToLower(bare), ".")
 	inside, opened := strings.CutPrefix(name, "[")
@@ -112,8 +111,7 @@ func hostName(bare string) (name string, address bool) {
 	return name, false
 }
 
-// matchesName tells whether name is the allowed one, or lies below it if that begins
-// with "*.".
+// matchesName reports whether name equals allowed or, if allowed begins with "*.", is below it.
 func matchesName(allowed, name string) bool {
 	if end, wild := strings.CutPrefix(allowed, "*."); wild {
 		rest, ok := strings.CutSuffix(name, end)
@@ -122,25 +120,25 @@ func matchesName(allowed, name string) bool {
 	return allowed == name
 }
 
-// ValidHost tells whether text may be one of the hosts of New: a name in lower case
-// without a port, or *.NAME for all below it.
+// ValidHost reports whether text is valid as a host for NewOriginRules: a name in lower case
+// without a port, or *.NAME for all names below it.
 func ValidHost(text string) bool {
 	text = strings.TrimPrefix(text, "*.")
 	name, address := hostName(text)
 	return name != "" && !address && name == text
 }
 
-// An origin is the value of the header Origin: the page for which a browser sends a
-// request. As an allowed origin it may be a set: without a host all origins of a
-// scheme, with a host like *.example.com all below that.
+// An origin is a value of the header Origin, which identifies the page that sent a request. An
+// allowed origin may be a set: all origins of a scheme if the host is "", or all hosts below a
+// host like *.example.com.
 type origin struct{ scheme, host, port string }
 
 func (allowed origin) matches(o origin) bool {
 	return allowed.scheme == o.scheme && (allowed.host == "" || allowed.port == o.port && matchesName(allowed.host, o.host))
 }
 
-// ValidOrigin tells whether text may be one of the origins of New: an origin, one with *.
-// before its host, or the scheme of an app with its colon.
+// ValidOrigin reports whether text is valid as an origin for NewOriginRules: an origin, possibly
+// with *. before its host, or the scheme of an app followed by a colon.
 func ValidOrigin(text string) bool {
 	_, ok := parseAllowed(text)
 	return ok
@@ -159,8 +157,8 @@ func parseAllowed(text string) (o origin, ok bool) {
 	return o, ok && o.host != ""
 }
 
-// parseOrigin reads an origin in the form of RFC 6454. The host is checked for http and
-// https only, as other schemes are apps' and have rules of their own.
+// parseOrigin parses an origin as in RFC 6454. The host is checked only for http and https, since
+// the schemes of apps have rules of their own.
 func parseOrigin(text string) (o origin, ok bool) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	o.scheme = strings.ToLower(scheme)

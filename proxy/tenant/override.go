@@ -9,21 +9,20 @@ import (
 	"sidenote/rewrite"
 )
 
-// An Override is what a policy becomes for some chats.
+// An Override is the policy for some chats of a tenant, by model and path.
 type Override struct {
-	Models Models   // one of them is named; nil: whatever is named
-	Routes []string // ends of paths, such as "/chat/completions"; nil: any path
-	Policy *Policy  // whole; of the same tenant and upstream, and without Overrides
+	Models Models   // the request names one of them; nil for any
+	Routes []string // suffixes of paths, such as "/chat/completions"; nil for any path
+	Policy *Policy  // complete; of the same tenant and upstream, without Overrides of its own
 }
 
-// fits tells whether the override is for requests to path that name model.
+// fits reports whether the override applies to requests to path that name model.
 func (o *Override) fits(path, model string) bool {
 	return o.Models.Has(model) && (o.Routes == nil ||
 		slices.ContainsFunc(o.Routes, func(route string) bool { return strings.HasSuffix(path, route) }))
 }
 
-// All calls yield with the policy itself and with those of its overrides, until it returns
-// false.
+// All yields the policy itself and those of its overrides.
 func (p *Policy) All(yield func(*Policy) bool) {
 	if !yield(p) {
 		return
@@ -35,8 +34,8 @@ func (p *Policy) All(yield func(*Policy) bool) {
 	}
 }
 
-// Strict tells whether the policy, or what an override makes of it, is strict. Of a body that
-// cannot be read it is not known which of them holds.
+// Strict reports whether the policy or one of its overrides is strict: for a body that cannot be
+// read it is unknown which of them applies.
 func (p *Policy) Strict() bool {
 	for one := range p.All {
 		if one.Metered || one.Rewrite.Strict() {
@@ -46,9 +45,9 @@ func (p *Policy) Strict() bool {
 	return false
 }
 
-// ForChat returns the policy of a chat, in which rewrite.Parse found no fault: that of the first
-// override that fits its path, as route.Target has it, and the model that it names, or p itself.
-// If different overrides fit what several servers could read as the model, it returns an error.
+// ForChat returns the policy for a chat that rewrite.Parse accepted: that of the first override
+// that fits its path (as in route.Target) and its model, or p. If the model is ambiguous and
+// different overrides fit its readings, it returns an error.
 func (p *Policy) ForChat(path string, req *rewrite.Request) (*Policy, error) {
 	if len(p.Overrides) == 0 {
 		return p, nil

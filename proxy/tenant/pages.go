@@ -9,10 +9,9 @@ import (
 	"sidenote/proxy/report"
 )
 
-// CheckPage refuses requests of pages of other sites. On a loopback address it also
-// refuses a host name that is not known to be ours: a page can make its own name
-// resolve to this machine (DNS rebinding). The origin is never compared with the host
-// name, as after DNS rebinding the two are the same.
+// CheckPage refuses requests of web pages of other sites. On a loopback address it also refuses
+// unknown host names, since a page can make its own name resolve to this machine (DNS rebinding).
+// Comparing the origin with the host name would not help: after DNS rebinding they are equal.
 func (d *Directory) CheckPage(s Sender) error {
 	for _, value := range s.Header.PeekAll(fasthttp.HeaderOrigin) {
 		if !d.keyless.AllowsOrigin(string(value)) {

@@ -9,13 +9,13 @@ import (
 	"sidenote/rewrite"
 )
 
-// TenantHeader is the header by which a trusted peer names a tenant, in lower case.
+// TenantHeader is the header in which a trusted peer names a tenant, in lower case.
 const TenantHeader = "sidenote-tenant"
 
 // prefix begins the names of Sidenote's headers.
 const prefix = "sidenote-"
 
-// FoldsHeader tells whether name equals lower, in any letter case and with '_' for '-'.
+// FoldsHeader reports whether name equals lower, ignoring letter case and treating '_' as '-'.
 func FoldsHeader(name []byte, lower string) bool {
 	if len(name) != len(lower) {
 		return false
@@ -31,10 +31,9 @@ func FoldsHeader(name []byte, lower string) bool {
 	return true
 }
 
-// ReadHeaderOptions reads a request's options from its Sidenote-* headers; identified passes over
-// Sidenote-Tenant, which has been judged then. The error is a *rewrite.OptionError that names header
-// and value. It is returned for an unknown header, one that stands twice, one with '_' for '-', and a
-// value that is not valid.
+// ReadHeaderOptions reads the request options from the Sidenote-* headers. If identified is set,
+// it skips Sidenote-Tenant, which has been evaluated already. The error is a *rewrite.OptionError
+// that names the header: unknown, sent twice, spelled with '_' for '-', or with an invalid value.
 func ReadHeaderOptions(h *fasthttp.RequestHeader, identified bool) (rewrite.Options, error) {
 	var (
 		o    rewrite.Options

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// A ClaimRule says which tokens name a tenant: verified ones of an issuer that have, of each of
-// Claims, one of the values at least.
+// A ClaimRule assigns tokens to a tenant: verified tokens of an issuer that have, for each of
+// Claims, at least one of the values.
 type ClaimRule struct {
 	Tenant string
 	Issuer string // the Issuer.Name
 	Claims map[string][]string
 }
 
-// matches tells whether a token with claims names the tenant.
+// matches reports whether a token with claims belongs to the tenant.
 func (r *ClaimRule) matches(claims map[string][]string) bool {
 	for name, want := range r.Claims {
 		if !intersect(claims[name], want) {
@@ -27,7 +27,7 @@ func intersect(a, b []string) bool {
 	return slices.ContainsFunc(a, func(v string) bool { return slices.Contains(b, v) })
 }
 
-// implies tells whether every token that matches r is bound to match other.
+// implies reports whether every token that matches r also matches other.
 func (r *ClaimRule) implies(other *ClaimRule) bool {
 	for name, want := range other.Claims {
 		have := r.Claims[name]
@@ -38,18 +38,18 @@ func (r *ClaimRule) implies(other *ClaimRule) bool {
 	return true
 }
 
-// A claim is one value of one name.
+// A claim is one value of a claim's name.
 type claim struct{ name, value string }
 
-// An index finds the rules of one issuer without trying all of them: each rule stands under
-// the values of that claim of its own which the fewest rules share.
+// An index finds the matching rules of one issuer without trying all of them. Each rule is filed
+// under the values of its most selective claim.
 type index struct {
 	rules map[claim][]*ClaimRule
-	names []string // of claims that rules stand under
+	names []string // of the claims that rules are filed under
 }
 
 func newIndex(rules []*ClaimRule) *index {
-	shared := map[claim]int{} // how many rules name a value
+	shared := map[claim]int{} // number of rules with a value
 	for _, r := range rules {
 		for name, values := range r.Claims {
 			for _, v := range values {
@@ -80,8 +80,8 @@ func newIndex(rules []*ClaimRule) *index {
 	return x
 }
 
-// each calls f for every rule that could match claims, until f returns false. It may call f
-// twice for a rule.
+// each calls f for every rule that could match claims, until f returns false. It may call f twice
+// for a rule.
 func (x *index) each(claims map[string][]string, f func(*ClaimRule) bool) {
 	for _, name := range x.names {
 		for _, v := range claims[name] {
@@ -94,7 +94,8 @@ func (x *index) each(claims map[string][]string, f func(*ClaimRule) bool) {
 	}
 }
 
-// tenant returns the one tenant that claims name; several is true if there are more.
+// tenant returns the tenant of a token with claims; several is true if more than one tenant
+// matches.
 func (x *index) tenant(claims map[string][]string) (tenant string, several bool) {
 	x.each(claims, func(r *ClaimRule) bool {
 		switch {
@@ -109,12 +110,12 @@ func (x *index) tenant(claims map[string][]string) (tenant string, several bool)
 	return tenant, several
 }
 
-// An Overlap says that every token that names one rule's tenant names another's too, so that
-// all of them would be refused.
+// An Overlap is a pair of rules of different tenants where every token that matches Rule also
+// matches With, so that all such tokens would be refused.
 type Overlap struct{ Rule, With ClaimRule }
 
-// Overlaps finds the rules of different tenants that no token can tell apart. Others may
-// overlap for some tokens only; those tokens are refused.
+// Overlaps finds the rules of different tenants that no token can tell apart. Rules that overlap
+// only for some tokens are not returned; those tokens are refused.
 func Overlaps(rules []ClaimRule) (found []Overlap) {
 	all := indexes(rules)
 	for i := range rules {

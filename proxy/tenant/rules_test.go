@@ -13,8 +13,8 @@ import (
 	"sidenote/proxy/tenant/tenanttest"
 )
 
-// Rules say the same, found by their index or tried one by one. An overlap is found where
-// one rule is bound to match what another matches, and nowhere else.
+// The index finds the same rules as trying them one by one. An overlap is reported exactly where
+// every token that matches one rule also matches the other.
 func TestRules(t *testing.T) {
 	s, now := tenanttest.NewSigner(t), time.Now()
 	issuer := s.Trusted()
@@ -23,7 +23,7 @@ func TestRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rules := make([]tenant.ClaimRule, rapid.IntRange(1, 5).Draw(t, "rules"))
 		for i := range rules {
-			rules[i] = rule(fmt.Sprint("t", i/2), claims.Draw(t, "claims")) // tenants may have two
+			rules[i] = rule(fmt.Sprint("t", i/2), claims.Draw(t, "claims")) // a tenant may have two rules
 		}
 		has := claims.Draw(t, "token")
 		var tenants []string
@@ -46,7 +46,7 @@ func TestRules(t *testing.T) {
 		}
 		found := tenant.Overlaps(rules)
 		for _, r := range rules {
-			var certain []string // tenants that every token of r names as well
+			var certain []string // tenants that every token of r also matches
 			for _, other := range rules {
 				if other.Tenant != r.Tenant && alwaysWith(r.Claims, other.Claims) {
 					certain = append(certain, other.Tenant)
@@ -71,8 +71,8 @@ func matches(want, has map[string][]string) bool {
 	return true
 }
 
-// alwaysWith tries the tokens that have one value of each claim of a rule: if any token
-// matches it without the other rule, one of these does.
+// alwaysWith tries the tokens that have one value of each claim of a rule: if any token matches it
+// without the other rule, one of these does.
 func alwaysWith(r, other map[string][]string) bool {
 	tokens := []map[string][]string{{}}
 	for name, values := range r {
@@ -91,7 +91,7 @@ func alwaysWith(r, other map[string][]string) bool {
 	return !slices.ContainsFunc(tokens, func(token map[string][]string) bool { return !matches(other, token) })
 }
 
-// What is cached of tokens is bounded; the last one is always there.
+// The token cache is bounded; the last token is always in it.
 func TestCacheIsBounded(t *testing.T) {
 	v := tenant.NewVerifier(nil, nil)
 	for i := range 2000 {
@@ -99,7 +99,7 @@ func TestCacheIsBounded(t *testing.T) {
 		if !tenant.Cache(v, [32]byte{byte(i), byte(i >> 8)}, size) {
 			t.Fatalf("token %d is not in the cache", i)
 		}
-		tenant.Cache(v, [32]byte{byte(i), byte(i >> 8)}, size) // by two requests at once
+		tenant.Cache(v, [32]byte{byte(i), byte(i >> 8)}, size) // from two requests at once
 	}
 	if n := tenant.Cached(v); n > 8<<20 || n < 7<<20 {
 		t.Errorf("%d bytes of tokens are cached", n)

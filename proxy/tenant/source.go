@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// KeysFromURL returns the Source of a JWKS that is fetched by HTTP: in 5 s, with 1 MiB at most,
-// without following redirects. It honours HTTPS_PROXY and the like.
+// KeysFromURL returns the KeySource of a JWKS fetched by HTTP with a limit of 1 MiB, without
+// following redirects. It honours HTTPS_PROXY and the like.
 func KeysFromURL(address string) KeySource {
 	client := &http.Client{
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSHandshakeTimeout: fetchWait},
@@ -41,7 +41,7 @@ func KeysFromURL(address string) KeySource {
 	}}
 }
 
-// KeysFromFile returns the Source of a JWKS in a file, which may be replaced at any time.
+// KeysFromFile returns the KeySource of a JWKS file, which may be replaced at any time.
 func KeysFromFile(path string) KeySource {
 	return KeySource{Every: rereadEvery, Read: func(context.Context) ([]byte, error) {
 		f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -49,7 +49,7 @@ func KeysFromFile(path string) KeySource {
 			return nil, fmt.Errorf("read keys: %w", err)
 		}
 		defer func() { _ = f.Close() }()
-		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // a pipe has to be waited for
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // reading a pipe could block
 			return nil, fmt.Errorf("read keys of %s: %w", path, cmp.Or(err, errors.New("is no regular file")))
 		}
 		text, err := readAll(f)
@@ -60,10 +60,10 @@ func KeysFromFile(path string) KeySource {
 	}}
 }
 
-// readAll reads one byte more than a JWKS may have, which parseKeys then refuses.
+// readAll reads at most one byte more than a JWKS may have, so that parseKeys refuses longer ones.
 func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(r, maxKeySet+1)) }
 
-// cause is the reason of an error of net/http without method and URL.
+// cause returns the cause of a net/http error without its method and URL.
 func cause(err error) error {
 	var u *url.Error
 	switch {

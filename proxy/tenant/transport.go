@@ -5,8 +5,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// TransportError returns what the client gets for an error of package transport that is neither its
-// own leaving nor a want of memory.
+// TransportError returns what the client gets for an error of package transport, except for the
+// client leaving and lack of memory, which callers handle.
 func TransportError(err error) *APIError {
 	e := &APIError{Err: err, Reason: report.ReasonUpstreamBroken, Message: "The upstream broke off before it answered; whether it did the work is not known."}
 	switch transport.ClassOf(err) {

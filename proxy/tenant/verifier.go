@@ -13,35 +13,35 @@ import (
 )
 
 const (
-	// MaxToken is how long a token may be, in bytes.
+	// MaxToken is the maximum length of a token in bytes.
 	MaxToken = 16 << 10
-	// ClockSkew is how far the clock of an issuer may be off.
+	// ClockSkew is the tolerated clock difference to an issuer.
 	ClockSkew = time.Minute
 )
 
 // An Issuer signs tokens for Sidenote.
 type Issuer struct {
 	Name       string   // in the configuration
-	Issuer     string   // what iss must be
-	Audience   string   // what aud must be or hold
-	Algorithms []string // that signatures may have, of Algorithms
+	Issuer     string   // required iss
+	Audience   string   // required aud, or one of its elements
+	Algorithms []string // allowed for signatures, of TokenAlgorithms
 	Keys       *KeySet
 }
 
-// TokenAlgorithms lists the signatures that can be allowed. All of them take public keys, so
-// nobody who can verify a token can make one.
+// TokenAlgorithms lists the supported signature algorithms. All use public keys, so nobody who can
+// verify a token can make one.
 func TokenAlgorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
 
-// A TokenDenial says why a token names no tenant. It is for the log: callers are not told.
+// A TokenDenial is the reason why a token is refused. It is logged, and not shown to callers.
 type TokenDenial string
 
-// The denials.
+// Reasons to refuse a token.
 const (
-	TokenForeign        TokenDenial = "foreign" // no token, or one of an issuer that is not configured
+	TokenForeign        TokenDenial = "foreign" // not a token, or of an unknown issuer
 	TokenTooLarge       TokenDenial = "token-too-large"
-	TokenMalformed      TokenDenial = "token-malformed" // or with a signature of another algorithm
+	TokenMalformed      TokenDenial = "token-malformed" // or signed with another algorithm
 	TokenNoKeys         TokenDenial = "no-keys-of-issuer"
 	TokenUnknownKey     TokenDenial = "unknown-kid"
 	TokenBadSignature   TokenDenial = "bad-signature"
@@ -54,16 +54,16 @@ const (
 	TokenSeveralTenants TokenDenial = "several-tenants-match"
 )
 
-// A VerifiedToken is a token that was verified and names one tenant.
+// A VerifiedToken is a verified token that belongs to one tenant.
 type VerifiedToken struct {
 	Tenant string
-	// Claims has the values of each claim; see Rule. Nobody changes it.
+	// Claims has the values of each claim; see flatten. It must not be changed.
 	Claims map[string][]string
 
-	until time.Time // its exp and the clock skew
+	until time.Time // its exp plus the clock skew
 	by    *issuer
 	keys  *keys // that verified it
-	size  int   // of the token
+	size  int   // length of the token
 }
 
 // A Verifier verifies tokens. It is safe for concurrent use.
@@ -78,7 +78,7 @@ type issuer struct {
 	rules      *index
 }
 
-// NewVerifier returns a Verifier of the tokens of some issuers. Each has its Keys.
+// NewVerifier returns a Verifier for tokens of issuers, each of which has its Keys.
 func NewVerifier(issuers []Issuer, rules []ClaimRule) *Verifier {
 	v, byName := new(Verifier), indexes(rules)
 	for _, i := range issuers {
@@ -94,7 +94,7 @@ func NewVerifier(issuers []Issuer, rules []ClaimRule) *Verifier {
 	return v
 }
 
-// Verify returns what a token names, or why it names nothing. digest is its SHA-256.
+// Verify returns the content of a valid token, or why it is refused. digest is its SHA-256.
 func (v *Verifier) Verify(token string, digest [sha256.Size]byte, now time.Time) (*VerifiedToken, TokenDenial) {
 	if t := v.cache.get(digest); t != nil && t.by.Keys.current.Load() == t.keys {
 		if now.After(t.until) {
@@ -118,10 +118,9 @@ func (v *Verifier) Verify(token string, digest [sha256.Size]byte, now time.Time)
 	return t, why
 }
 
-// canonical tells whether a token is spelled in the one way that base64url has for its bytes.
-// The last character of a part may have bits that mean nothing, and decoders pass over line
-// breaks: so whoever has a token could spell it in many ways, each with room of its own in the
-// cache.
+// canonical reports whether a token is in the one strict base64url spelling of its bytes. Decoders
+// ignore line breaks and the unused bits of a part's last character, so one token could have many
+// spellings, each with its own place in the cache.
 func canonical(token string) bool {
 	for part := range strings.SplitSeq(token, ".") {
 		if _, err := base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
@@ -131,8 +130,8 @@ func canonical(token string) bool {
 	return true
 }
 
-// verify tries the issuers whose name the token has. Of two that accept it, as they differ
-// in audience, both may name a tenant; it must be the same one.
+// verify tries all issuers with the iss of the token; they may differ in audience. If several
+// accept it, they must agree on the tenant.
 func (v *Verifier) verify(token string, now time.Time) (found *VerifiedToken, why TokenDenial) {
 	name, ok := claimedIssuer(token)
 	if !ok {
@@ -149,7 +148,7 @@ func (v *Verifier) verify(token string, now time.Time) (found *VerifiedToken, wh
 			return nil, TokenSeveralTenants
 		case t != nil:
 			found = t
-		case why == TokenForeign || why == TokenWrongAudience: // what another one says is more to the point
+		case why == TokenForeign || why == TokenWrongAudience: // another issuer's reason is more specific
 			why = denied
 		}
 	}
@@ -159,7 +158,7 @@ func (v *Verifier) verify(token string, now time.Time) (found *VerifiedToken, wh
 	return nil, why
 }
 
-// claimedIssuer returns the iss of a token that nobody has verified.
+// claimedIssuer returns the unverified iss of a token.
 func claimedIssuer(token string) (name string, ok bool) {
 	_, rest, _ := strings.Cut(token, ".")
 	text, _, _ := strings.Cut(rest, ".")
@@ -170,7 +169,7 @@ func claimedIssuer(token string) (name string, ok bool) {
 	return claims.Issuer, err == nil && json.Unmarshal(payload, &claims) == nil
 }
 
-// verify verifies a token that says it is x's.
+// verify verifies a token whose iss is that of x.
 func (x *issuer) verify(token string, now time.Time) (*VerifiedToken, TokenDenial) {
 	signed, err := jose.ParseSignedCompact(token, x.algorithms)
 	if err != nil {
@@ -222,7 +221,7 @@ func verifySignature(signed *jose.JSONWebSignature, same []publicKey, alg jose.S
 	return nil, false
 }
 
-// checkClaims checks the claims that every token needs, and returns until when it counts.
+// checkClaims checks the mandatory claims, and returns until when the token is valid.
 func (x *issuer) checkClaims(payload []byte, now time.Time) (until time.Time, why TokenDenial) {
 	var c jwt.Claims
 	if err := json.Unmarshal(payload, &c); err != nil {

@@ -33,7 +33,7 @@ func rule(owner string, claims map[string][]string) tenant.ClaimRule {
 
 func segment(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// P14, T09: a token counts if everything about it is right, and otherwise not at all.
+// P14, T09: a token is accepted only if everything about it is valid.
 func TestVerify(t *testing.T) {
 	s, other, now := tenanttest.NewSigner(t), tenanttest.NewSigner(t), time.Now()
 	v := tenant.NewVerifier([]tenant.Issuer{s.Trusted()}, []tenant.ClaimRule{
@@ -113,7 +113,7 @@ func TestVerify(t *testing.T) {
 		{"dots", "eyJ..", "", tenant.TokenForeign},
 		{"encrypted", "eyJhbGciOiJSU0EtT0FFUCJ9.a.b.c.d", "", tenant.TokenForeign},
 	} {
-		for _, again := range []string{"", ", again"} { // from the cache, where it is good
+		for _, again := range []string{"", ", again"} { // from the cache, if it is valid
 			got, why := verify(v, c.token, now)
 			tenant := ""
 			if got != nil {
@@ -143,7 +143,7 @@ func jwk(t *testing.T, s *tenanttest.Signer) string {
 	return string(text)
 }
 
-// A token in the cache counts until it expires.
+// A cached token is valid until it expires.
 func TestVerifiedExpires(t *testing.T) {
 	s, now := tenanttest.NewSigner(t), time.Now()
 	v := tenant.NewVerifier([]tenant.Issuer{s.Trusted()}, []tenant.ClaimRule{rule("all", map[string][]string{"iss": {tenanttest.Issuer}})})
@@ -156,7 +156,7 @@ func TestVerifiedExpires(t *testing.T) {
 	}
 }
 
-// Two issuers of one name, for two audiences: a token for both must name one tenant.
+// Two issuers with one name and different audiences: a token for both must belong to one tenant.
 func TestIssuersOfOneName(t *testing.T) {
 	s, now := tenanttest.NewSigner(t), time.Now()
 	a, b := s.Trusted(), s.Trusted()
@@ -182,14 +182,14 @@ func TestIssuersOfOneName(t *testing.T) {
 	}
 }
 
-// T09: a token counts in one spelling only. Others, which have the same bytes, are refused and
-// take no room.
+// T09: a token is accepted in one spelling only. Other spellings of the same bytes are refused and
+// not cached.
 func TestT09OneSpelling(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	s, now := tenanttest.NewSigner(t), time.Now()
 	v := tenant.NewVerifier([]tenant.Issuer{s.Trusted()}, []tenant.ClaimRule{rule("acme", map[string][]string{"groups": {"staff"}})})
-	spellings := make([]int, 3) // of each part, but for the one that counts
-	for n := range 3 {          // so that the length of the payload leaves bits over in two of three tokens
+	spellings := make([]int, 3) // of each part, except the accepted one
+	for n := range 3 {          // the payload's length leaves unused bits in two of three tokens
 		token := s.Token(tenanttest.Claims(now, map[string]any{"groups": []string{"staff"}, "pad": strings.Repeat("x", n)}))
 		if got, why := verify(v, token, now); got == nil {
 			t.Fatalf("%s: %q", token, why)
@@ -246,6 +246,6 @@ func BenchmarkVerify(b *testing.B) {
 		}
 		run("cached", func() { digest = sha256.Sum256([]byte(token)) })
 		var n uint64
-		run("first", func() { n++; binary.LittleEndian.PutUint64(digest[:], n) }) // the cache knows a token by its digest
+		run("first", func() { n++; binary.LittleEndian.PutUint64(digest[:], n) }) // the cache identifies a token by its digest
 	}
 }
