@@ -15,7 +15,7 @@ import (
 // garbledTexts are insides of JSON strings that parsers read differently.
 var garbledTexts = []string{`\ud800`, `\udc00\ud800`, `a \ud83d b`, "\xff", "caf\xe9", "\xed\xa0\x80"}
 
-// told is the outcome for a body, and the part of it that was reported as ambiguous.
+// toldOf returns the outcome for a body, the rewritten body, and the ambiguity reported.
 func toldOf(t *testing.T, p rewrite.Policy, o rewrite.Options, body string) (outcome rewrite.Outcome, out string, bad *rewrite.BodyError) {
 	t.Helper()
 	req, err := rewrite.Parse([]byte(body))
@@ -34,8 +34,8 @@ func placed(t *testing.T, p rewrite.Placement) rewrite.Policy {
 	return policy
 }
 
-// Ambiguities in parts that are neither read nor changed do not stop a rewrite, and
-// reach the upstream as they came.
+// Ambiguities in parts that are neither read nor changed do not prevent a rewrite, and reach the
+// upstream unchanged.
 func TestM10AmbiguityElsewhere(t *testing.T) {
 	const head, tail = `{"model":"m","messages":[{"role":"system","content":"Be brief."},`, `{"role":"user","content":"How long?"}]`
 	bodies := []string{
@@ -77,8 +77,8 @@ func TestM10AmbiguityElsewhere(t *testing.T) {
 	}
 }
 
-// What is searched or extended must be unambiguous. Under a strict policy the request
-// is refused otherwise, with a message that names the place.
+// Text that is searched or extended must be unambiguous. Otherwise, under a strict policy, the
+// request is refused with a message that names the place.
 func TestM10AmbiguityWhereItIsRead(t *testing.T) {
 	const system, user = `{"role":"system","content":"Be brief."}`, `{"role":"user","content":"How long?"}`
 	type place = rewrite.Placement
@@ -171,8 +171,7 @@ func TestM10AmbiguityOfRolesAndMembers(t *testing.T) {
 	}
 }
 
-// The user message before the last one joins a question that goes on from it, if it is
-// unambiguous.
+// The previous user message is part of the search for a follow-up question, if it is unambiguous.
 func TestM10PreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 	const rest = `,{"role":"assistant","content":"x"},{"role":"user","content":"And then?"}`
 	for content, want := range map[string]string{`"content":"first"`: "first", `"content":"a","content":"b"`: "", `"content":"\ud800"`: "", "\"content\":\"\xff\"": ""} {
@@ -192,8 +191,7 @@ func TestM10PreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 	}
 }
 
-// In any JSON object the field "sidenote" is read and can be removed, whatever else is
-// wrong.
+// In any JSON object the field "sidenote" is read and can be removed, whatever else is wrong.
 func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
 	const field = `"sidenote":{"mode":"off"}`
 	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
@@ -234,8 +232,7 @@ func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
 	}
 }
 
-// An ambiguity in the options is the client's mistake, because only Sidenote reads
-// them.
+// An ambiguity in the options is the client's mistake, because only Sidenote reads them.
 func TestM10AmbiguousOptions(t *testing.T) {
 	const chat = `"messages":[{"role":"user","content":"How long?"}]`
 	fields := []string{`"sidenote":{"mode":"off"},"sidenote":{"mode":"inject"}`, `"sidenote":{"mode":"off"},"sidenote":null`, `"sidenote":{"mode":"off","mode":"inject"}`}
@@ -255,7 +252,7 @@ func TestM10AmbiguousOptions(t *testing.T) {
 	}
 }
 
-// Counting reads everything that some parser might read, so a duplicate can only make a
+// Counting includes everything that some parser might read, so a duplicate can only make a
 // request longer; and no count is exact then.
 func TestM10CountsTakeEachReading(t *testing.T) {
 	const head, tail = `{"messages":[{"role":"assistant",`, `},{"role":"user","content":"one two"}]}`

@@ -17,18 +17,19 @@ import (
 	"sidenote/rewrite/chunks"
 )
 
-// An Assembler builds messages. It is safe for concurrent use and remembers counts.
+// An Assembler builds messages outside of a request. It is safe for concurrent use and caches
+// token counts.
 type Assembler struct{ rewriter Rewriter }
 
-// NewAssembler returns an Assembler that counts as these models do.
+// NewAssembler returns an Assembler that counts tokens as the given models do.
 func NewAssembler(models Models) *Assembler {
 	return &Assembler{Rewriter{Retriever: retrieval.Func(brought), Models: models}}
 }
 
-// An Assembled is the messages and what of the chunks is in them. The ledger tells the same of
-// components and sources.
+// An Assembled holds the built messages and reports which chunks are in them. Its Ledger reports
+// on components and sources.
 type Assembled struct {
-	Messages   json.RawMessage   `json:"messages"` // as a chat request has them
+	Messages   json.RawMessage   `json:"messages"` // in the format of a chat request
 	TokenCount int               `json:"token_count"`
 	Exact      bool              `json:"token_count_exact"`
 	Included   []string          `json:"included_chunk_ids"`
@@ -36,20 +37,21 @@ type Assembled struct {
 	Ledger     Ledger            `json:"ledger"`
 }
 
-// maxSources is how many sources one state may bring.
+// maxSources is the maximum number of sources in one state.
 const maxSources = 100
 
-// maxPerDocument is how many sources of one document go in where the policy does not say.
+// maxPerDocument is the maximum number of sources from one document if the policy does not set
+// one.
 const maxPerDocument = 3
 
-// A state is what messages are built of.
+// A state is the input from which messages are built.
 type state struct {
-	body    []byte // of a chat without messages
+	body    []byte // a chat request without messages
 	sources []retrieval.Source
-	asGiven bool // the sources go in as they are
+	asGiven bool // skip ordering, deduplication and the limit per document
 }
 
-// A source is what a state says of one.
+// A source is the JSON form of one source in a state.
 type source struct {
 	KB      string  `json:"kb_id"`
 	Doc     string  `json:"doc_id"`
@@ -62,14 +64,14 @@ type source struct {
 }
 
 // Build builds messages from a state: a JSON object with chunks, components or sources, and
-// perhaps model, context, context_tokens and as_given. What the policy says of placement, budgets,
-// components and renderers holds; its knowledge is not searched. model counts in place of the
-// state's if it is not "".
+// optionally model, context, context_tokens and as_given. The policy's placement, budgets,
+// components and renderers apply; its knowledge bases are not searched. A model other than ""
+// replaces the state's.
 //
-// Sources are ordered by their scores and deduplicated, and of each document at most as many go in
-// as the policy says, unless as_given is true.
+// Sources are ordered by score and deduplicated, and the policy's limit per document applies,
+// unless as_given is true.
 //
-// The error is a *OptionError or a *BodyError.
+// The error is an *OptionError or a *BodyError.
 func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model string) (*Assembled, error) {
 	s, err := read(object, model)
 	if err != nil {
@@ -83,7 +85,7 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 	if err != nil {
 		return nil, ofState(err)
 	}
-	if !req.Empty { // its messages are
+	if !req.Empty { // messages is empty
 		return nil, unread
 	}
 	p.Mode, p.Knowledge, p.Filter, p.Digest = Inject, nil, nil, ""
@@ -93,11 +95,11 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 		p.Knowledge = []string{"state"}
 	}
 	p, req, o, err = a.rewriter.TakeChunks(p, req, o)
-	if err != nil && o.Taken == nil { // else no chunk is in a message, but components and sources may be
+	if err != nil && o.Taken == nil { // otherwise no chunk fits, but components and sources may
 		return nil, ofState(err)
 	}
 	if o.Query == "" {
-		o.Query = " " // nothing is searched, but without a question no source goes in
+		o.Query = " " // nothing is searched, but without a question no source is added
 	}
 	found, err := s.chosen(cmp.Or(p.Search.MaxPerDocument, maxPerDocument))
 	if err != nil {
@@ -109,20 +111,20 @@ func (a *Assembler) Build(ctx context.Context, p Policy, object []byte, model st
 		return nil, err
 	}
 	l := res.Ledger.Whole()
-	l.Edits = []Edit{} // of a body that nobody has seen
+	l.Edits = []Edit{} // they apply to a body that the caller never saw
 	return &Assembled{
 		Messages: messagesOf(built), TokenCount: l.Chunks.Tokens + l.Used, Exact: l.Chunks.Exact && l.Exactness == Exact,
 		Included: l.Chunks.Included, Excluded: l.Chunks.Excluded, Ledger: l,
 	}, nil
 }
 
-// fields are those of a state.
+// fields returns the field names of a state.
 func fields() []string {
 	return []string{"model", "chunks", "context", "components", "context_tokens", "sources", "as_given"}
 }
 
-// read reads a state and makes the body of a chat without messages of it. What the state says of
-// chunks and components stands in that as it came.
+// read parses a state and makes the body of a chat request without messages. Its chunks and
+// components are copied verbatim into that body.
 func read(object []byte, model string) (s state, err error) {
 	given := map[string][]byte{}
 	r := chat.NewReader(object)
@@ -187,7 +189,7 @@ func read(object []byte, model string) (s state, err error) {
 	return s, nil
 }
 
-// chosen returns the sources that may go in.
+// chosen returns the sources that may be added.
 func (s *state) chosen(maxPerDocument int) (retrieval.Result, error) {
 	found := retrieval.Result{Sources: s.sources, Retrieved: len(s.sources), Unique: len(s.sources)}
 	if !s.asGiven {
@@ -196,11 +198,11 @@ func (s *state) chosen(maxPerDocument int) (retrieval.Result, error) {
 			return retrieval.Result{}, fmt.Errorf("choose sources: %w", err)
 		}
 	}
-	found.Cache = retrieval.CacheMiss // it is of this state alone
+	found.Cache = retrieval.CacheMiss // do not cache: the result belongs to this state only
 	return found, nil
 }
 
-// readSources reads the sources of a state.
+// readSources parses the sources of a state.
 func readSources(list []byte) ([]retrieval.Source, error) {
 	var each []json.RawMessage
 	if list == nil {
@@ -236,7 +238,7 @@ func readSources(list []byte) ([]retrieval.Source, error) {
 	return sources, nil
 }
 
-// jsonKind returns what JSON calls the kind of a field of a source.
+// jsonKind returns the JSON name of the type of a source's field.
 func jsonKind(k reflect.Kind) string {
 	if k == reflect.Float64 {
 		return "a number"
@@ -244,7 +246,7 @@ func jsonKind(k reflect.Kind) string {
 	return "a string"
 }
 
-// ofState names an option by where it stands in a state.
+// ofState changes the Param of an OptionError to the option's name in a state.
 func ofState(err error) error {
 	if option := (*OptionError)(nil); errors.As(err, &option) {
 		return &OptionError{Param: strings.TrimPrefix(option.Param, "sidenote."), Reason: option.Reason}
@@ -252,7 +254,7 @@ func ofState(err error) error {
 	return err
 }
 
-// messagesOf returns the messages of a request as a list.
+// messagesOf returns the messages of a request as a JSON array.
 func messagesOf(r *Request) json.RawMessage {
 	list := []byte{'['}
 	for i, m := range r.Messages {
@@ -266,7 +268,7 @@ func messagesOf(r *Request) json.RawMessage {
 
 type foundKey struct{}
 
-// brought finds the sources that came with a state.
+// brought is the Retriever of an Assembler: it returns the state's sources from the context.
 func brought(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
 	found, _ := ctx.Value(foundKey{}).(retrieval.Result)
 	return found, nil

@@ -32,12 +32,12 @@ const state = `{"model":"gpt-4o","chunks":[{"id":"s1","type":"system","content":
 	{"id":"e1","type":"environment","content":"x"}],"context":{"exclude_types":["environment"]},
 	"components":[{"name":"rules","text":"Be brief."}],"sources":[{"doc_id":"rome.md","name":"Rome","text":"Roma has </chunk> forty rooms."}]}`
 
-// Chunks, components and sources become messages, counted exactly, without knowledge or an
+// Chunks, components and sources become messages, counted exactly, without knowledge bases or an
 // upstream.
 func TestBuild(t *testing.T) {
 	a, counter := assembler(t)
 	p := rewrite.DefaultPolicy()
-	p.Knowledge, p.Mode = []string{"handbook"}, rewrite.Off // neither searched nor obeyed
+	p.Knowledge, p.Mode = []string{"handbook"}, rewrite.Off // must be ignored
 	r, err := a.Build(t.Context(), p, []byte(state), "")
 	if err != nil {
 		t.Fatal(err)
@@ -63,14 +63,14 @@ func TestBuild(t *testing.T) {
 	if strings.Join(r.Included, " ") != "s1 u1" || len(r.Excluded) != 1 || r.Excluded[0].ID != "e1" || r.Excluded[0].Reason != chunks.OutType {
 		t.Errorf("in %v, out %v", r.Included, r.Excluded)
 	}
-	// Another model, and nothing but chunks of another role than the user's.
+	// Another model, and only chunks of a role other than user.
 	r, err = a.Build(t.Context(), p, []byte(`{"chunks":[{"id":"o","type":"output","content":"Done."}],"sources":[{"text":"Roma."}]}`), "no-system")
 	if err != nil || !strings.Contains(string(r.Messages), `"role":"assistant"`) {
 		t.Errorf("%v %+v", err, r)
 	}
 }
 
-// States of several callers do not mix.
+// Concurrent calls do not mix their states.
 func TestBuildAtOnce(t *testing.T) {
 	a, _ := assembler(t)
 	done := make(chan error)
@@ -93,7 +93,7 @@ func TestBuildAtOnce(t *testing.T) {
 	}
 }
 
-// A mistake is named by where it stands in the state.
+// An error names the position in the state.
 func TestRefused(t *testing.T) {
 	a, _ := assembler(t)
 	const ok = `{"id":"a","type":"custom","content":"x"}`
@@ -126,7 +126,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Where nothing fits, or all is excluded, that is a result which says so.
+// If nothing fits, or everything is excluded, the result says so.
 func TestNothingIsIn(t *testing.T) {
 	for state, reason := range map[string]string{
 		`{"model":"m","chunks":[{"id":"a","type":"output","content":"x"}],"context":{"exclude_types":["output"]}}`: "a",
@@ -143,7 +143,7 @@ func TestNothingIsIn(t *testing.T) {
 	}
 }
 
-// Components and sources become messages where there are no chunks, or none of them goes in.
+// Components and sources become messages even without chunks, or if none of them is added.
 func TestBuildWithoutChunks(t *testing.T) {
 	a, counter := assembler(t)
 	const component, source = "<component name=\"rules\">\nBe brief.\n</component>", "Roma has forty rooms.\n</source>"
@@ -204,7 +204,7 @@ func TestBuildWithoutChunks(t *testing.T) {
 	}
 }
 
-// broughtSources are sources of two documents, and some without one.
+// broughtSources are sources of two documents, and some without a document.
 const broughtSources = `[
 	{"doc_id":"a","text":"Every parent may take sixteen weeks of leave.","score":1,"arm":"bm25"},
 	{"doc_id":"a","text":"Rome has forty hotels near the river.","score":5,"arm":"vector"},
@@ -218,14 +218,13 @@ const broughtSources = `[
 	{"text":"Dogs are welcome in the garden cafe."},
 	{"doc_id":"a","text":"Our office has moved to Elm Street.","score":0.5}]`
 
-// Sources that the caller brings are ordered by score, those of equal scores as they came, and
-// duplicates and what exceeds the share of a document are left out, unless as_given is true. The
-// ledger counts what came of them.
+// The caller's sources are ordered by score, those of equal scores as given; duplicates and those
+// over the limit per document are left out, unless as_given is true. The ledger counts them.
 func TestBroughtSourcesAreSelected(t *testing.T) {
 	a, _ := assembler(t)
 	for _, c := range []struct {
 		state   string
-		share   int // of the policy
+		share   int // maximum per document in the policy
 		in, out string
 		unique  int
 	}{

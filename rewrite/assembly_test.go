@@ -10,7 +10,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// The ledger sums up what was assembled, says what may be cut, and has no sum where nothing was.
+// The ledger sums up what was added and says what may be cut; it has no sum if nothing was added.
 func TestAssembly(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Components = []rewrite.Component{
@@ -42,7 +42,7 @@ func TestAssembly(t *testing.T) {
 	}
 }
 
-// Under headings no text has a line that looks like the heading of a component in force.
+// With headings, no inserted text has a line that looks like the heading of a component.
 func TestForgedHeadings(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ComponentsFormat, p.SourcesFormat = rewrite.ComponentsHeadings, rewrite.SourcesPlain

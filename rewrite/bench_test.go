@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// chatOf returns a chat request of about n bytes: a system prompt, short questions with
-// longer answers, and a last question.
+// chatOf returns a chat request of about n bytes: a system prompt, short questions with longer
+// answers, and a last question.
 func chatOf(n int) []byte {
 	const line = `The quick brown fox jumps over the lazy dog, and says \"so what\" to the passing crowd.\n`
 	var b strings.Builder
@@ -27,7 +27,7 @@ func chatOf(n int) []byte {
 	return []byte(b.String())
 }
 
-// sixSources are six chunks of about 1,000 bytes.
+// sixSources returns six chunks of about 1,000 bytes.
 func sixSources() []retrieval.Source {
 	var sources []retrieval.Source
 	for i := range 6 {
@@ -39,8 +39,8 @@ func sixSources() []retrieval.Source {
 	return sources
 }
 
-// The rewrite alone: it parses, fits and edits into a reused buffer; the retriever's
-// results and the token counts are in memory.
+// BenchmarkRewrite is the rewrite alone: it parses, fits and edits into a reused buffer; the
+// retriever's results and the token counts are in memory.
 func BenchmarkRewrite(b *testing.B) {
 	for _, kb := range []int{1, 20, 200} {
 		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {
@@ -70,7 +70,7 @@ func BenchmarkRewrite(b *testing.B) {
 	}
 }
 
-// One pass over the body, which is the least that a rewrite takes.
+// BenchmarkParse is one pass over the body, the minimum time of a rewrite.
 func BenchmarkParse(b *testing.B) {
 	for _, kb := range []int{1, 20, 200} {
 		b.Run(fmt.Sprintf("%dKB", kb), func(b *testing.B) {
@@ -86,8 +86,8 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// BenchmarkNewQuestion is the rewrite of questions that were never asked, whose sources were found for
-// others lately.
+// BenchmarkNewQuestion rewrites questions never asked before, whose sources were recently found
+// for others.
 func BenchmarkNewQuestion(b *testing.B) {
 	e, sources := encoding(b, "o200k_base"), []retrieval.Source(nil)
 	rw := &rewrite.Rewriter{

@@ -13,10 +13,10 @@ import (
 // may have it.
 const SourcesName = "sources"
 
-// Delimiters stand around the sources, and behind each of them.
+// Delimiters are the texts before and after all sources, and after each of them.
 type Delimiters struct{ Open, Close, SourceClose string }
 
-// Delimiters returns those of the style.
+// Delimiters returns the delimiters of the style.
 func (s *Style) Delimiters() Delimiters {
 	d := Delimiters{tags.SourcesOpen, tags.SourcesClose, "\n" + tags.SourceClose}
 	if s.SourcesFormat == SourcesPlain {
@@ -31,18 +31,19 @@ func (s *Style) Delimiters() Delimiters {
 	return d
 }
 
-// BareDelimiters returns those of the style without the element around all sources, which goes
-// with the rules.
+// BareDelimiters returns the delimiters without the element around all sources, which is omitted
+// together with the rules.
 func (s *Style) BareDelimiters() Delimiters {
 	d := s.Delimiters()
 	d.Open, d.Close = strings.TrimSuffix(d.Open, tags.SourcesOpen), ""
 	return d
 }
 
-// heading stands above a component.
+// heading returns the line above a component.
 func heading(name string) string { return "# " + strings.ToUpper(name) + "\n" }
 
-// Head returns the line above a source. What it tells of the source looks like none of our tags.
+// Head returns the line above a source, neutralised so that source metadata cannot imitate
+// Sidenote's tags.
 func (s *Style) Head(src *retrieval.Source, id int, ours tags.Vocabulary) string {
 	if s.SourcesFormat == SourcesPlain {
 		return s.plainHead(src, id, ours)
@@ -53,8 +54,8 @@ func (s *Style) Head(src *retrieval.Source, id int, ours tags.Vocabulary) string
 	return string(append(head, '\n'))
 }
 
-// plainHead is the line above a source without tags: its id, what it is called and where it
-// stands, as far as the style shows that.
+// plainHead returns the line above a source without tags: its id, name, section and location, as
+// far as the style shows them.
 func (s *Style) plainHead(src *retrieval.Source, id int, ours tags.Vocabulary) string {
 	line := append(strconv.AppendInt([]byte{'['}, int64(id), 10), ']')
 	shown := func(attribute string) bool { return slices.Contains(s.SourceAttributes, attribute) }
@@ -77,7 +78,7 @@ func (s *Style) plainHead(src *retrieval.Source, id int, ours tags.Vocabulary) s
 	return string(append(line, '\n'))
 }
 
-// Component returns a named text as a component.
+// Component renders a named text as a component.
 func (s *Style) Component(name, text string) string {
 	if s.ComponentsFormat == ComponentsHeadings {
 		return heading(name) + text + "\n\n"

@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// The line above a source shows what the style says, and its id always.
+// The line above a source shows what the style requires, and always the id.
 func TestHead(t *testing.T) {
 	src := &retrieval.Source{Type: "rag", Knowledge: "hr", Doc: "leave.md", Name: "Leave <sources>", Section: "Parental"}
 	for _, c := range []struct {
@@ -30,7 +30,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// A safe text looks like nothing that stands around it, and has no blank lines at its ends.
+// Safe text does not imitate the markup around it, and has no blank lines at its ends.
 func TestSafe(t *testing.T) {
 	for _, c := range []struct {
 		style      rewrite.Style
@@ -52,7 +52,7 @@ func TestSafe(t *testing.T) {
 	}
 }
 
-// A component, and the sources, stand between tags or under a heading.
+// Components and sources are enclosed in tags or preceded by a heading.
 func TestFormats(t *testing.T) {
 	for _, c := range []struct {
 		style     rewrite.Style
@@ -73,7 +73,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// The rules ask for citations where the style does, are one line, and end with the sentence that
+// The rules ask for citations if the style does, are one line, and end with the sentence that
 // yields to the application.
 func TestRules(t *testing.T) {
 	for _, citations := range []rewrite.Citations{rewrite.CitationsAuto, rewrite.CitationsOn, rewrite.CitationsOff} {

@@ -9,8 +9,8 @@ import (
 	requests "sidenote/rewrite/chat"
 )
 
-// Under mode staged a Result has the text that is inserted, whatever form the message has that it
-// goes into; under other modes it has none.
+// In mode staged a Result has the inserted text, whatever the form of the message; in other modes
+// it has none.
 func TestBlock(t *testing.T) {
 	const quoted = `Weeks: "16" \ <b>` + "\n\tünd 🙂"
 	found := retrieval.Result{Sources: []retrieval.Source{{Type: "rag", Knowledge: "docs", Doc: "a.md", Name: "A", Text: quoted}}}

@@ -11,34 +11,35 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A ChunkPolicy says how the typed chunks of requests become messages.
+// A ChunkPolicy says how the typed chunks of a request become messages.
 type ChunkPolicy struct {
-	MaxTokens int            // budget of their messages, in the model's tokens; 0 is chunks.DefaultMaxTokens
-	Placement ChunkPlacement // "" is ChunksFirst
-	Renderers []chunks.Rule  // before the table of package chunks
+	MaxTokens int            // budget of their messages, in the model's tokens; 0 means chunks.DefaultMaxTokens
+	Placement ChunkPlacement // "" means ChunksFirst
+	Renderers []chunks.Rule  // tried before the table of package chunks
 
-	Oversize chunks.Oversize `json:",omitempty"` // where a request does not say; "" is chunks.OversizeExclude
+	Oversize chunks.Oversize `json:",omitempty"` // default for requests that do not say; "" means chunks.OversizeExclude
 }
 
-// ChunkPlacement says where the messages of chunks stand. Those of the role system join the
-// system message in any case.
+// ChunkPlacement says where the messages built from chunks are inserted. Those of the role system
+// always join the system message.
 type ChunkPlacement string
 
-// The placements of chunks. They never part a call of a tool from its answer.
+// The placements of chunks. None separates a tool call from its result.
 const (
-	ChunksFirst          ChunkPlacement = "before_conversation" // behind the system and developer messages that come first
+	ChunksFirst          ChunkPlacement = "before_conversation" // after the leading system and developer messages
 	ChunksBeforeLastUser ChunkPlacement = "before_last_user"
 )
 
-// Chunks tell what became of a request's chunks; nil if it has none.
+// Chunks is the result of TakeChunks; nil if the request has no chunks.
 type Chunks struct {
 	ledger chunks.Ledger
-	edits  []Edit           // of the body as it came, sorted
-	whole  []chunks.Content // what went in uncut
-	notes  []string         // of what the request asked for and the policy does not allow
+	edits  []Edit           // relative to the original body, sorted
+	whole  []chunks.Content // the chunks added uncut
+	notes  []string         // options that the policy did not allow
 }
 
-// hidden returns what the messages made of chunks hold as strings of JSON with escapes.
+// hidden returns the decoded JSON strings with escapes in the added chunks, which a search of the
+// messages would miss.
 func (c *Chunks) hidden() (texts []string) {
 	if c == nil {
 		return nil
@@ -49,13 +50,13 @@ func (c *Chunks) hidden() (texts []string) {
 	return texts
 }
 
-// TakeChunks puts the messages of the request's chunks into its body and takes the body field
-// out. It returns that request, the policy for it, and what else the request asks for. From
-// then on those messages are read, searched and counted as if the application had written
-// them. A request without chunks is returned as it is.
+// TakeChunks inserts the messages built from the request's chunks into its body and removes the
+// body field "sidenote". It returns the new request, the policy for it and the remaining options.
+// From then on these messages are read, searched and counted like the application's own. A
+// request without chunks is returned unchanged.
 //
-// The error says why that cannot be done: an *OptionError or a *BodyError. Such a request is
-// refused in every mode, because without its chunks it is another one.
+// The error is an *OptionError or a *BodyError. Such a request must be refused in every mode,
+// because it means something else without its chunks.
 func (rw *Rewriter) TakeChunks(p Policy, req *Request, o Options) (Policy, *Request, Options, error) {
 	if o.Chunks == nil {
 		return p, req, o, nil
@@ -84,7 +85,7 @@ func (rw *Rewriter) TakeChunks(p Policy, req *Request, o Options) (Policy, *Requ
 	return p, whole, o, nil
 }
 
-// assembleChunks builds the messages of the chunks and makes the edits that put them in.
+// assembleChunks builds the messages from the chunks and the edits that insert them.
 func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	m, list := &j.model, o.Chunks
 	context := chunks.Options{}
@@ -100,7 +101,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 		budget = asked
 	}
 	room, limited := j.roomForChunks(budget)
-	// A model without system messages gets what would stand there in a first message of the user.
+	// If the model accepts no system messages, a user message in front takes their place.
 	place, operator := j.req.System(), string(chunks.RoleSystem)
 	if m.NoSystem {
 		place, operator = chat.Place{Frame: chat.Frame{Added: true}}, string(chunks.RoleUser)
@@ -153,7 +154,7 @@ func (rw *Rewriter) assembleChunks(j *job, o Options) (*Chunks, error) {
 	return c, nil
 }
 
-// insert makes the edits for new messages. The first ones stand before all others.
+// insert adds the edits for new messages. Those in first are placed before all other messages.
 func (c *Chunks) insert(req *Request, p ChunkPlacement, first, others []chat.NewMessage) {
 	n := chat.BehindOperator(req)
 	if p == ChunksBeforeLastUser {
@@ -190,7 +191,7 @@ func (rw *Rewriter) builder(j *job) *chunks.Builder {
 	return b
 }
 
-// roomForChunks returns what the window leaves beside the application's own messages, and
+// roomForChunks returns how many tokens of the window the application's own messages leave, and
 // whether that is less than the budget.
 func (j *job) roomForChunks(budget int) (room int, limited bool) {
 	m := &j.model
@@ -207,9 +208,8 @@ func (j *job) roomForChunks(budget int) (room int, limited bool) {
 	return room, room < budget
 }
 
-// Tell puts what became of chunks into the ledger of their request, and its edits, which are
-// those of the body that holds them already, to where they are in the body as it came. Chunks
-// may be nil.
+// Tell records the chunks in the ledger of their request and maps the ledger's edits, which refer
+// to the body with chunks, to offsets in the original body. c may be nil.
 func (c *Chunks) Tell(l *Ledger) {
 	if c == nil {
 		return
@@ -236,8 +236,8 @@ func (c *Chunks) Tell(l *Ledger) {
 	l.Edits = SortEdits(edits)
 }
 
-// cameFrom returns the offset in the body as it came of an offset in the body with chunks.
-// Inside of what was inserted it is where that stands.
+// cameFrom maps an offset in the body with chunks to one in the original body. Offsets inside an
+// insertion map to its position.
 func (c *Chunks) cameFrom(offset int) int {
 	grown := 0
 	for _, e := range c.edits {

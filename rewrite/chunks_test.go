@@ -31,8 +31,8 @@ func drawChunks(t *rapid.T) []byte {
 	return raw
 }
 
-// With chunks and sources the request grows by exactly what the ledger says and never beyond
-// both budgets, every byte outside the edits stays, and what goes up is JSON.
+// With chunks and sources the request grows by exactly what the ledger says and never exceeds the
+// two budgets, every byte outside the edits is unchanged, and the result is JSON.
 func TestChunksProperties(t *testing.T) {
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {
@@ -61,7 +61,7 @@ func TestChunksProperties(t *testing.T) {
 		}
 		o, err := rewrite.ReadOptions(req)
 		if err != nil {
-			t.Skip(err) // a lone surrogate, for example
+			t.Skip(err) // such as a lone surrogate
 		}
 		p, whole, o, err := rw.TakeChunks(p, req, o)
 		if err != nil {
@@ -115,8 +115,8 @@ func testPolicyOf(placement rewrite.Placement) rewrite.Policy {
 	return p
 }
 
-// What chunks add to the vocabulary holds for sources and components too, and the memo keeps
-// fits with and without chunks apart.
+// The tags of chunks are also protected in sources and components, and cached fits with and
+// without chunks are separate.
 func TestChunksWidenTheVocabulary(t *testing.T) {
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {
@@ -151,7 +151,7 @@ func TestChunksWidenTheVocabulary(t *testing.T) {
 	}
 }
 
-// A source that stands in a chunk of JSON, where its line breaks are escaped, is not added again.
+// A source contained in a JSON chunk, where its line breaks are escaped, is not added again.
 func TestChunksOfJSONHoldSources(t *testing.T) {
 	text := "# Leave\n\nFourteen \"weeks\" for all."
 	for content, want := range map[string]rewrite.Outcome{`{"r":["\"x\" # Leave\n\nFourteen \"weeks\" for all."]}`: rewrite.Untouched, `{"r":"# Leave\n\nFour"}`: rewrite.Injected} {
@@ -175,8 +175,8 @@ func TestChunksOfJSONHoldSources(t *testing.T) {
 	}
 }
 
-// A request that asks for more tokens of chunks than the policy allows gets these, and the ledger
-// notes it, once, whatever else becomes of the request.
+// If a request asks for more tokens of chunks than the policy allows, it gets the policy's, and
+// the ledger notes it once, whatever else happens to the request.
 func TestReducedMaxTokensIsNoted(t *testing.T) {
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {
@@ -209,9 +209,9 @@ func TestReducedMaxTokensIsNoted(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := rw.Rewrite(t.Context(), p, req, o).Ledger
-		o.Taken.Tell(&told) // as of an answer in rounds
+		o.Taken.Tell(&told) // as for an answer in rounds
 		alone := rewrite.Ledger{}
-		o.Taken.Tell(&alone) // as under mode off
+		o.Taken.Tell(&alone) // as in mode off
 		for _, l := range []rewrite.Ledger{told, alone} {
 			if got := strings.Join(l.Notes, "; "); got != c.want {
 				t.Errorf("policy %d, asked %d: notes %q, want %q", c.policy, c.asked, got, c.want)

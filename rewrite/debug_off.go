@@ -2,6 +2,5 @@
 
 package rewrite
 
-// debug makes each rewrite count its result anew, and panic if that is not what its
-// ledger says.
+// debug makes each rewrite recount its result, and panic if that differs from its ledger.
 const debug = false

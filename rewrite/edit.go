@@ -12,8 +12,8 @@ const (
 	editChunks = "chunks"
 )
 
-// StripEdits returns the edits that are made in every mode: the body field "sidenote"
-// is removed and, under PlaceMarker, so are the markers.
+// StripEdits returns the edits that every mode needs: they remove the body field "sidenote" and,
+// under PlaceMarker, the markers.
 func StripEdits(r *Request, p Placement) []Edit {
 	var edits []Edit
 	if f := r.Field.Remove; f != (chat.Span{}) {

@@ -13,11 +13,11 @@ type Edit struct {
 	Insert EditText
 }
 
-// An EditText is what its pieces are together. Neither they nor their list change once it is made:
-// what is remembered is not copied into each EditText that it is part of.
+// An EditText is a text in pieces. Neither the pieces nor the slice change once made, so cached
+// pieces can be shared by several EditTexts.
 type EditText [][]byte
 
-// Len returns its bytes.
+// Len returns the length in bytes.
 func (t EditText) Len() (n int) {
 	for _, piece := range t {
 		n += len(piece)
@@ -25,7 +25,7 @@ func (t EditText) Len() (n int) {
 	return n
 }
 
-// Append appends it to dst.
+// Append appends the text to dst.
 func (t EditText) Append(dst []byte) []byte {
 	for _, piece := range t {
 		dst = append(dst, piece...)
@@ -33,26 +33,26 @@ func (t EditText) Append(dst []byte) []byte {
 	return dst
 }
 
-// MarshalJSON writes an edit's entry in the ledger: numbers of bytes, never the bytes
+// MarshalJSON writes the edit as it appears in the ledger: byte counts, never the bytes
 // themselves.
 func (e Edit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Name     string `json:"name"`
-		Offset   int    `json:"offset"` // in the body as it came
+		Offset   int    `json:"offset"` // in the original body
 		Deleted  int    `json:"deleted"`
 		Inserted int    `json:"inserted"`
 	}{e.Name, e.Offset, e.Delete, e.Insert.Len()})
 }
 
-// ApplyEdits appends body with its edits made to dst, in one copy. Edits are sorted by
-// offset and do not overlap. Without edits it appends body as it is.
+// ApplyEdits appends body, with its edits applied, to dst in one copy. Edits must be sorted by
+// offset and must not overlap.
 func ApplyEdits(dst, body []byte, edits []Edit) []byte {
 	var pieces [16][]byte
 	return EditText(EditPieces(pieces[:0], body, edits)).Append(dst)
 }
 
-// EditPieces appends to dst, in order and without copying, the pieces that Apply would
-// copy. They point into body and into the edits. None is empty.
+// EditPieces appends to dst the non-empty pieces of the edited body, in order, without copying
+// bytes. The pieces point into body and into the edits.
 func EditPieces(dst [][]byte, body []byte, edits []Edit) [][]byte {
 	at := 0
 	for _, e := range edits {
@@ -72,7 +72,7 @@ func appendPiece(dst [][]byte, piece []byte) [][]byte {
 	return append(dst, piece)
 }
 
-// SortEdits orders the edits of a body by offset.
+// SortEdits sorts edits by offset, in place, and returns them.
 func SortEdits(edits []Edit) []Edit {
 	slices.SortStableFunc(edits, func(a, b Edit) int { return a.Offset - b.Offset })
 	return edits

@@ -8,46 +8,46 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// An element is a component while the plan fits it.
+// An element is a component together with the state of its fit.
 type element struct {
 	Component
 	content
-	place int // index of its insertion
+	place int // index into plan.insertions
 	taken
-	entry ComponentEntry // its entry in the ledger
+	entry ComponentEntry // for the ledger
 }
 
-// A content is what an element holds: a named text, or the sources. Its counts can be
-// added, because it is whole lines that start with '<' (see tokens.Sum). The plan counts
-// the joins to the application's text.
+// A content is the content of an element: a named text, or the sources. Token counts of contents
+// can be added up, because they are whole lines that start with '<' (see tokens.Sum). The plan
+// counts the joins to the application's text.
 type content interface {
-	// weigh counts all of it.
+	// weigh counts the tokens of all of it.
 	weigh() int
-	// whole takes all of it, which was weighed.
+	// whole selects all of it, after weigh.
 	whole() taken
-	// cut takes what fits into room tokens, and leaves out the rest. It returns no parts if
+	// cut selects what fits into room tokens and leaves out the rest. It returns no parts if
 	// nothing fits.
 	cut(room int) taken
-	// leaveOut takes nothing.
+	// leaveOut records that nothing of it is added.
 	leaveOut(reason ExcludeReason, detail string)
 }
 
-// A taken is what of an element goes in.
+// A taken is the part of an element that is added.
 type taken struct {
-	parts  []part // in whole lines
+	parts  []part // whole lines
 	tokens int
 	rules  int // of tokens: the fixed sentences
 	text   int // of tokens: the texts of sources and components
 }
 
-// weighed begins anew with an element and returns the tokens of all of it.
+// weighed resets the element's ledger entry and returns the tokens of all of it.
 func (e *element) weighed() int {
 	need := e.weigh()
 	e.entry = ComponentEntry{Name: e.Name, Priority: e.Priority, Truncatable: e.Truncatable, Demand: need, TotalTokens: need}
 	return need
 }
 
-// cutTo takes as much of an element, which does not fit, as does.
+// cutTo adds as much as fits into room of an element that does not fit whole.
 func (e *element) cutTo(room int) {
 	if t := e.cut(room); t.parts != nil {
 		e.take(Cut, t)
@@ -58,7 +58,7 @@ func (e *element) cutTo(room int) {
 	e.entry.Reason, e.entry.Detail = ExcludedBudget, lacking(e.entry.Demand, room)
 }
 
-// lacking says why an element is left out.
+// lacking returns the ledger's detail for an element that does not fit.
 func lacking(need, room int) string { return fmt.Sprintf("needs %d tokens, %d left", need, room) }
 
 func (e *element) take(fate Fate, t taken) {
@@ -84,11 +84,11 @@ func (m *meter) count(text string) int {
 	return n
 }
 
-// A namedText is the content of a component that the policy or the request names.
+// A namedText is the content of a component of the policy or the request.
 type namedText struct {
 	*meter
 	name, text string // text is neutralised
-	all        part   // of it
+	all        part   // the rendered component, set by weigh
 }
 
 func (t *namedText) weigh() int {
@@ -116,13 +116,13 @@ func (t *namedText) cut(room int) taken {
 
 func (t *namedText) leaveOut(ExcludeReason, string) {}
 
-// cutMarker stands at the end of a text that was cut.
+// cutMarker is appended to a text that was cut.
 const cutMarker = " [… cut to fit]"
 
-// shorten cuts text so that its cost stays within room, and appends a mark. It returns
-// "" if less than the policy's MinTruncatedTokens would be left. A cut can turn code
-// into what looks like a tag ("i<source.length" cut before the dot), so the result is
-// neutralised again; what EscapeAll escapes is escaped already.
+// shorten cuts text so that its cost is at most room, and appends cutMarker. It returns "" if
+// less than the policy's MinTruncatedTokens would be left. A cut can turn code into what looks
+// like a tag ("i<source.length" cut before the dot), so the result is neutralised again;
+// EscapeAll needs no second pass.
 func (m *meter) shorten(text string, room int, cost func(string) int) (string, int) {
 	limit := room - cost(cutMarker)
 	for limit >= m.policy.MinTruncatedTokens {

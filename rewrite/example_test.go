@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// countedAssemble counts all models alike.
+// countedAssemble uses one counter for all models.
 type countedAssemble struct{ tokens.Counter }
 
 func (c countedAssemble) Model(string) rewrite.Model {

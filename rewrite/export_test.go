@@ -7,23 +7,23 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// Debug tells whether each rewrite is counted anew.
+// Debug reports whether each rewrite is recounted.
 const Debug = debug
 
-// OneOfMany gives a Rewriter that serves one request a small cache of counts in place
-// of a megabyte.
+// OneOfMany gives a Rewriter that serves one request a small cache of counts instead of a
+// megabyte.
 func OneOfMany(rw *Rewriter) *Rewriter {
 	rw.costs.Cache = tokens.NewCache(4)
 	return rw
 }
 
-// Recounted rewrites a request and counts the whole result anew.
+// Recounted rewrites a request and recounts the whole result.
 func (rw *Rewriter) Recounted(ctx context.Context, p Policy, req *Request) (Result, error) {
 	res := rw.Rewrite(ctx, p, req, Options{})
 	return res, rw.recount(&job{policy: &p, req: req, model: rw.Models.Model(req.Model)}, &res)
 }
 
-// AppTags returns the number of our tags in the messages.
+// AppTags returns the number of Sidenote's tags in the messages.
 func AppTags(r *Request) int {
 	return appTags(r, (&model.CostCounter{Cache: tokens.NewCache(1)}).Of(r))
 }

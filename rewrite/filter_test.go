@@ -18,7 +18,7 @@ func comparison(kind filter.Type, key string, value any) *filter.Filter {
 	return &filter.Filter{Type: kind, Key: key, Value: value}
 }
 
-// A search sees the documents that both the policy and the request choose, and the
+// A search is limited to documents that match both the policy's and the request's filter, and the
 // ledger says so.
 func TestFilterReachesSearch(t *testing.T) {
 	const public, recent = `{"type":"eq","key":"audience","value":"public"}`, `{"type":"gte","key":"year","value":2024}`
@@ -66,7 +66,7 @@ func TestFilterReachesSearch(t *testing.T) {
 	}
 }
 
-// Whatever a request asks for, it gets no document that its policy excludes.
+// Whatever a request asks for, it gets no document excluded by its policy.
 func TestFilterNeverWidens(t *testing.T) {
 	key, value := rapid.SampledFrom([]string{"k", "l"}), rapid.SampledFrom([]string{"", "a", "b"})
 	one := rapid.Custom(func(t *rapid.T) *filter.Filter {

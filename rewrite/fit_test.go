@@ -18,8 +18,8 @@ func handbook(doc string, chunk int, text string) retrieval.Source {
 	return retrieval.Source{Type: "rag", Knowledge: "handbook", Doc: doc, Chunk: chunk, Name: doc, Text: text}
 }
 
-// Code may compare with a variable called source, which is no tag; cut right behind
-// that name it would look like one.
+// Code may compare with a variable called source, which is not a tag; cut right after that name
+// it would look like one.
 func TestCutMakesNoTag(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	code := strings.Repeat("while(i<source.length)j<component.n;", 40)
@@ -53,7 +53,7 @@ func TestCutMakesNoTag(t *testing.T) {
 	}
 }
 
-// If not even the first character of a text fits, there is nothing to mark as cut.
+// If not even the first character of a text fits, no cut marker is added either.
 func TestCutToNothing(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ContextTokens, p.MinTruncatedTokens = 120, 1
@@ -64,7 +64,7 @@ func TestCutToNothing(t *testing.T) {
 	}
 }
 
-// What is left out adds nothing to the ledger's sums, even if an attempt had it in.
+// Text that was left out does not count in the ledger's sums, even if an attempt included it.
 func TestAccountOfWhatIsOut(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ContextTokens, p.MinTruncatedTokens = 40, 100
@@ -81,8 +81,8 @@ func TestAccountOfWhatIsOut(t *testing.T) {
 	}
 }
 
-// Rules that take a token less beside the application's text than by themselves are no more
-// than what was used.
+// The ledger's count of the rules never exceeds the used tokens, even if the rules take a token
+// less next to the application's text than alone.
 func TestAccountAtASeam(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Placement, p.OnEmpty = rewrite.PlaceSplit, ""
@@ -97,8 +97,8 @@ func TestAccountAtASeam(t *testing.T) {
 	}
 }
 
-// A neighbour that the first attempt added, which then proved too large because of the
-// seam to the application's text, is counted once.
+// A neighbour added in a first attempt that exceeded the budget, because of the seam to the
+// application's text, is counted once.
 func TestNeighboursCountedOnce(t *testing.T) {
 	s := handbook("leave.md", 2, "Every parent may take 16 weeks.")
 	s.After = "Adoption counts too."
@@ -119,8 +119,8 @@ func TestNeighboursCountedOnce(t *testing.T) {
 	}
 }
 
-// A chunk that the messages hold is not added as a neighbour either, whether or not the
-// same sources were fitted before for other messages.
+// A chunk that the messages already contain is not added as a neighbour either, even if the same
+// sources were fitted before for other messages.
 func TestNeighbourAlreadyThere(t *testing.T) {
 	s := handbook("leave.md", 2, "Every parent may take 16 weeks.")
 	s.After, s.Before = "Adoption counts too.", "Who counts as a parent."
@@ -150,7 +150,7 @@ func TestNeighbourAlreadyThere(t *testing.T) {
 	}
 }
 
-// Sources without text are no result: the reason says so, and so does each entry.
+// Sources without text are not a result: the reason says so, and so does each entry.
 func TestSourcesWithoutText(t *testing.T) {
 	sources := []retrieval.Source{handbook("a.md", 0, " \n"), handbook("b.md", 0, "\x00\u200b\u202e")}
 	for empty, want := range map[rewrite.OnEmpty]rewrite.Outcome{
@@ -169,8 +169,8 @@ func TestSourcesWithoutText(t *testing.T) {
 	}
 }
 
-// The line feeds at the template's end count towards those between the block and the
-// text behind the marker.
+// Line feeds at the end of the template count towards those between the block and the text after
+// the marker.
 func TestFeedsOfTemplate(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Placement, p.Template = rewrite.PlaceMarker, template("{{CONTEXT}}\n")
@@ -185,8 +185,8 @@ func TestFeedsOfTemplate(t *testing.T) {
 	}
 }
 
-// A hostile body takes memory in proportion to its size. This measures everything that
-// is allocated, of which most is garbage at once.
+// A hostile body takes memory proportional to its size, measured as all that is allocated, most
+// of which is garbage at once.
 func TestLinear(t *testing.T) {
 	if rewrite.Debug {
 		t.Skip("what a rewrite made is read and counted again")
@@ -228,7 +228,7 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// What is remembered of requests stays small, however long their texts are.
+// Caches stay small, however long the texts of requests are.
 func TestRemembersLittle(t *testing.T) {
 	const requests, size = 64, 256 << 10
 	p := testPolicy(t, nil)
@@ -273,8 +273,8 @@ func TestLedgerHasNoNull(t *testing.T) {
 	}
 }
 
-// dearWhole counts words, and twice as many for a text that holds all sources: what
-// fits part by part then takes twice the room.
+// dearWhole counts words, but twice as many for a text that contains all sources: what fits part
+// by part then takes twice the room.
 type dearWhole struct{ words }
 
 func (w dearWhole) Count(text string) (int, bool) {
@@ -285,8 +285,8 @@ func (w dearWhole) Count(text string) (int, bool) {
 	return n, exact
 }
 
-// A neighbour that only an earlier, larger attempt added still affects the outcome: a
-// request whose messages hold its text is fitted anew.
+// A neighbour added only in an earlier, larger attempt still affects the result: a request whose
+// messages contain its text is fitted anew.
 func TestRemembersWhatWasTried(t *testing.T) {
 	if rewrite.Debug {
 		t.Skip("what dearWhole counts does not add up, which this build demands")
@@ -317,8 +317,8 @@ func TestRemembersWhatWasTried(t *testing.T) {
 	}
 }
 
-// Requests with a smaller budget have entries of their own in the memo, and get what
-// they would get without it.
+// Requests with a smaller budget have their own cache entries, with the same results as without
+// the cache.
 func TestRemembersByBudget(t *testing.T) {
 	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{rewrite.Model{Counter: words{}}}}
 	p := testPolicy(t, nil)
@@ -355,8 +355,8 @@ func TestRemembersByBudget(t *testing.T) {
 	}
 }
 
-// A place whose frame is empty is not taken for no place: under PlaceSplit the sources of
-// a request without a user message stand in the system message.
+// A place with an empty frame counts as a place: under PlaceSplit the sources of a request
+// without a user message are added to the system message.
 func TestRemembersByPlaces(t *testing.T) {
 	rw := &rewrite.Rewriter{Retriever: answering(sixSources()), Models: models{rewrite.Model{Counter: words{}}}}
 	p := testPolicy(t, nil)
@@ -374,7 +374,7 @@ func TestRemembersByPlaces(t *testing.T) {
 	}
 }
 
-// What no cache had is not remembered: its Result never comes again, and would stay in memory.
+// Results of a cache miss are not cached: they never come again, and would stay in memory.
 func TestRemembersNoMiss(t *testing.T) {
 	for state, want := range map[retrieval.CacheState]bool{retrieval.CacheHit: true, retrieval.CacheMiss: false} {
 		found := sixSources()

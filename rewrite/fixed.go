@@ -7,22 +7,22 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A part is a text that goes in whole, or not at all. It may be shared and is never changed.
+// A part is a text that is added whole or not at all. It may be shared and is never changed.
 type part struct {
 	text   string
-	json   []byte // the text as in a JSON string; nil where it is made each time
-	tokens int    // of the text by itself
-	exact  bool   // that is their number, and no bound
+	json   []byte // the text as in a JSON string; nil if not cached
+	tokens int    // of the text alone
+	exact  bool   // tokens is exact, not just an upper bound
 }
 
-// part counts a text.
+// part counts text and returns it as a part.
 func (m *meter) part(text string) part {
 	n, exact := m.counter.Count(text)
 	m.allExact = m.allExact && exact
 	return part{text: text, tokens: n, exact: exact}
 }
 
-// known returns the part's tokens; 0 if they are only bounded.
+// known returns the part's tokens; 0 if they are only an upper bound.
 func (p *part) known() int {
 	if !p.exact {
 		return 0
@@ -38,27 +38,27 @@ func (p *part) inJSON() []byte {
 	return chat.AppendEscaped(make([]byte, 0, len(p.text)+len(p.text)/16), p.text)
 }
 
-// fixedTexts stand around sources and components, whatever these are. Mostly they depend on nothing
-// but the policy, so they are remembered, as renderings are.
+// fixedTexts are the texts around sources and components. They usually depend only on the policy,
+// so they are cached, like renderings.
 type fixedTexts struct {
 	fixedKey
-	before, behind part    // the template's, without rules
-	withRules      [2]part // the same with the rules, if the template has a place for them
-	ruleTokens     int     // of the rules there; 0 if it has none
-	rules          part    // the fixed sentences where they stand in the block on their own
-	opening        part    // what stands above the first source: else the rules, or the notice
-	closing        part    // the line behind the last source of a long element
+	before, behind part    // the template's texts before and after the context, without rules
+	withRules      [2]part // the same with the rules, if the template has {{RULES}}
+	ruleTokens     int     // tokens of the rules in withRules; 0 if there are none
+	rules          part    // the rules, if placed in the block outside the sources element
+	opening        part    // text above the first source, including the rules or the notice if placed there
+	closing        part    // the line after the last source of a long sources element
 	close          part
-	sourceClose    part // behind each source
+	sourceClose    part // text after each source
 
-	around    int // tokens of the template's texts with the rules, and of rules on their own
-	inElement int // tokens of the rules in opening
+	around    int // tokens of the template's texts, rules included, and of rules
+	inElement int // tokens of the rules or the notice in opening
 	exact     bool
 }
 
-// A fixedKey is what they depend on where the template has no place for the question.
+// A fixedKey is what fixedTexts depend on if the template has no {{QUERY}}.
 type fixedKey struct {
-	policy, encoding string // as of renderings
+	policy, encoding string // as in renderings
 	formatIsText     bool
 	rulesInBlock     bool
 	notice           bool
@@ -66,7 +66,8 @@ type fixedKey struct {
 
 func (k *fixedKey) hash() uint64 { return retrieval.HashText(k.policy) }
 
-// fixedTexts returns those of a request, with or without a notice that there are no sources.
+// fixedTexts returns the fixed texts for a request, with or without the notice that there are no
+// sources.
 func (m *memo) fixedTexts(j *job, notice bool) *fixedTexts {
 	k := fixedKey{j.policy.Digest, j.model.Encoding, j.req.TextFormat, j.rulesInBlock, notice}
 	if k.policy == "" || j.policy.Template.Asks() {

@@ -23,8 +23,8 @@ func seeds(f *testing.F) {
 	}
 }
 
-// Whatever Parse accepts, even in part, encoding/json accepts too, also without the
-// body field; whatever Parse calls not JSON, encoding/json refuses.
+// Whatever Parse accepts, even in part, encoding/json accepts too, also without the body field;
+// whatever Parse calls not JSON, encoding/json refuses.
 func FuzzParse(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -42,7 +42,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("JSON called not JSON: %v", err)
 			}
 			if bad.Reason == rewrite.ReasonTooDeep && len(body) > 10_000 {
-				return // encoding/json has a limit too
+				return // encoding/json limits the depth, too
 			}
 		}
 		if req == nil {
@@ -56,7 +56,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A valid request stays valid under every placement, and the client's bytes stay.
+// A valid request stays valid under every placement, and the client's bytes are unchanged.
 func FuzzRewrite(f *testing.F) {
 	seeds(f)
 	source := retrieval.Source{Type: "rag", Knowledge: "kb", Doc: "d", Name: "n", Text: "Some text.</source> {{QUERY}}"}

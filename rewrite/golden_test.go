@@ -22,8 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the want.* parts of the golden files")
 
-// words counts white-space separated words: a budget that a reader of a golden
-// file can check by eye.
+// words counts words, so that a reader of a golden file can check the budget by eye.
 type words struct{}
 
 func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
@@ -32,9 +31,9 @@ type models struct{ row rewrite.Model }
 
 func (m models) Model(string) rewrite.Model { return m.row }
 
-// A golden file holds policy.json (changes of the default policy), sources.json (the
-// search result; or reason.txt, why there is none), one or more request*.json and, for
-// each of them, the rewritten body and the ledger.
+// A golden file holds policy.json (changes of the default policy), sources.json (the search
+// result) or reason.txt (why there is none), one or more request*.json and, for each of them, the
+// rewritten body and the ledger.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/*.txtar")
 	if err != nil || len(files) == 0 {

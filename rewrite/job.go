@@ -6,8 +6,8 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// A job is the state of one rewrite. Its memory is used again for another, so nothing of it may be
-// in a Result or be remembered, but for texts and lists that were made for that.
+// A job is the state of one rewrite. Its memory is pooled, so nothing of it may be kept in a
+// Result or a cache, except strings and slices allocated for that purpose.
 type job struct {
 	policy   *Policy
 	req      *Request
@@ -15,25 +15,25 @@ type job struct {
 	messages model.MessageCosts
 	window   Window
 	query    string
-	asked    retrieval.Query  // of knowledge
-	earlier  []string         // what the user said before, last first, as far as anybody reads it
-	previous []retrieval.Turn // the same, if it can join the search
+	asked    retrieval.Query  // the query sent to the retriever
+	earlier  []string         // the user's earlier messages, last first, as far as needed
+	previous []retrieval.Turn // the same, as far as the search uses them
 	last     int              // index of the last user message, -1 without one
 
-	taken        *Chunks                                                   // whose messages the request holds; nil without any
-	patterns     *PresentTexts                                             // of sources that are not remembered
-	presence     presentMessages                                           // finds texts in the messages
-	skipped      []SourceEntry                                             // sources left out because the messages hold them already or they have no text
-	beside       func(src *retrieval.Source, n int) (text string, ok bool) // reads the n-th chunk of its document, if that is in its section
+	taken        *Chunks                                                   // chunks already inserted into the request; nil if none
+	patterns     *PresentTexts                                             // buffer for the texts of sources that are not cached
+	presence     presentMessages                                           // for finding texts in the messages
+	skipped      []SourceEntry                                             // left out before the fit: without text, or already in the messages
+	beside       func(src *retrieval.Source, n int) (text string, ok bool) // reads chunk n of src's document if it is in src's section
 	placement    Placement                                                 // in force
 	places       places
 	plan         plan
-	fitted       fitResult // of the plan
-	fitKept      bool      // an equal request was fitted before
-	rulesInBlock bool      // the rules go into the block, not into the sources element
+	fitted       fitResult // result of plan
+	fitKept      bool      // the result of an equal request was reused
+	rulesInBlock bool      // the rules are placed in the block, not in the sources element
 }
 
-// begin returns the job of a rewrite, until release.
+// begin returns a job for a rewrite. It must be released.
 func (rw *Rewriter) begin(p *Policy, req *Request) *job {
 	j, ok := rw.jobs.Get().(*job)
 	if !ok {
@@ -44,7 +44,7 @@ func (rw *Rewriter) begin(p *Policy, req *Request) *job {
 	return j
 }
 
-// release gives a job's memory to another one.
+// release clears a job and returns it to the pool.
 func (rw *Rewriter) release(j *job) {
 	messages, elements, ordered := j.messages.Released(), emptied(j.plan.elements), emptied(j.plan.ordered)
 	bare, blocks, parts := emptied(j.plan.sources.bare), emptied(j.plan.sources.blocks), emptied(j.plan.sources.parts)
@@ -63,15 +63,15 @@ func (rw *Rewriter) release(j *job) {
 	rw.jobs.Put(j)
 }
 
-// emptied returns the memory of a list. Most jobs need none.
+// emptied clears a slice and returns it with length 0, to reuse its memory.
 func emptied[T any](list []T) []T {
 	if len(list) > 0 {
-		clear(list[:cap(list)]) // it may have been longer
+		clear(list[:cap(list)]) // earlier uses may have been longer
 	}
 	return list[:0]
 }
 
-// utf8In returns the chat.Validity of the messages: each is read when it is seen first.
+// utf8In returns a chat.Validity that caches its results for the messages.
 func utf8In(messages *model.MessageCosts) chat.Validity {
 	return func(n int, read func() bool) bool {
 		return messages.Remember(n, badUTF8, func() int {

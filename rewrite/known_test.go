@@ -13,7 +13,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// counted returns sources with the counts that an engine would have stored.
+// counted returns sources with token counts as stored by an engine.
 func counted(e *tokens.Encoding, sources []retrieval.Source) []retrieval.Source {
 	sources = slices.Clone(sources)
 	for i := range sources {
@@ -22,8 +22,7 @@ func counted(e *tokens.Encoding, sources []retrieval.Source) []retrieval.Source 
 	return sources
 }
 
-// The counts that an engine stored change neither the bytes nor the ledger of a
-// rewrite.
+// Counts stored by the engine change neither the bytes nor the ledger of a rewrite.
 func TestStoredCounts(t *testing.T) {
 	names := []string{"o200k_base", "cl100k_base"}
 	encodings := map[string]*tokens.Encoding{names[0]: encoding(t, names[0]), names[1]: encoding(t, names[1])}
@@ -61,8 +60,7 @@ func TestStoredCounts(t *testing.T) {
 	}
 }
 
-// A stored count is that of the stored text: if the text differs in the prompt, it is
-// counted anew.
+// A stored count applies to the stored text only: if the prompt has another text, it is counted.
 func TestStoredCountOfAnotherText(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	source := sixSources()[0]
@@ -91,10 +89,10 @@ func TestStoredCountOfAnotherText(t *testing.T) {
 	}
 }
 
-// Fits new chunks, for which nothing is remembered.
+// BenchmarkColdFit fits new chunks, for which nothing is cached.
 func BenchmarkColdFit(b *testing.B) {
 	e := encoding(b, "o200k_base")
-	engine, err := tokens.New().Encoding("o200k_base") // which remembers for itself
+	engine, err := tokens.New().Encoding("o200k_base") // has its own cache
 	if err != nil {
 		b.Fatal(err)
 	}

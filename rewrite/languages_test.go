@@ -43,10 +43,10 @@ func languages(tb testing.TB) map[string][]string {
 	return texts
 }
 
-// spelling is how a client writes a text in JSON.
+// spelling encodes a text in JSON as some client does.
 type spelling func(text string) []byte
 
-// plainJSON escapes what JSON demands.
+// plainJSON escapes only what JSON requires.
 func plainJSON(text string) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -57,7 +57,7 @@ func plainJSON(text string) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// htmlJSON also escapes <, > and & by code point, as Go's encoding/json does.
+// htmlJSON also writes <, > and & as \u escapes, as Go's encoding/json does.
 func htmlJSON(text string) []byte {
 	out, err := json.Marshal(text)
 	if err != nil {
@@ -66,7 +66,7 @@ func htmlJSON(text string) []byte {
 	return out
 }
 
-// asciiJSON also escapes everything beyond ASCII, as Python's json.dumps does.
+// asciiJSON also escapes all non-ASCII characters, as Python's json.dumps does.
 func asciiJSON(text string) []byte {
 	var out []byte
 	for _, r := range string(plainJSON(text)) {
@@ -100,7 +100,7 @@ func conversation(n int, lines []string, write spelling) []byte {
 	return append(b, `,{"role":"user","content":"How many weeks of parental leave do I get?"}],"temperature":0.2}`...)
 }
 
-// renew makes every message of a conversation a new one.
+// renew changes every message of a conversation into a new one.
 func renew(body []byte, n int) {
 	for at, part := 0, []byte("Turn "); ; n++ {
 		next := bytes.Index(body[at:], part)
@@ -136,7 +136,7 @@ func sourcesOf(lines []string) []retrieval.Source {
 	return sources
 }
 
-// rewriting returns what rewrites a body once.
+// rewriting returns a function that rewrites a body.
 func rewriting(b *testing.B, sources []retrieval.Source) (once func(body []byte)) {
 	rw := &rewrite.Rewriter{
 		Retriever: answering(sources),
@@ -159,10 +159,9 @@ func rewriting(b *testing.B, sources []retrieval.Source) (once func(body []byte)
 	}
 }
 
-// BenchmarkLanguages rewrites requests of 200 KB and reports how many times as long that
-// takes as for English messages. The messages of a conversation were seen before (warm), also
-// with sources of the same texts (sources), or were not (cold); or there is one long message,
-// seen before (paste).
+// BenchmarkLanguages rewrites requests of 200 KB and reports how many times as long that takes as
+// for English messages: a conversation seen before (warm), the same with sources of the same
+// texts (sources), a new conversation (cold), and one long message seen before (paste).
 func BenchmarkLanguages(b *testing.B) {
 	const size = 200_000
 	texts := languages(b)
@@ -216,8 +215,8 @@ func BenchmarkLanguages(b *testing.B) {
 	}
 }
 
-// fastest returns how many times as long the one takes as the other. They run in turn,
-// in random order, and the best times count, because the machine may have other work.
+// fastest returns how many times as long one takes as other. They run alternately, in random
+// order, and the best times count, because the machine may have other work.
 func fastest(rounds, times int, one, other func()) float64 {
 	least := [2]time.Duration{1 << 62, 1 << 62}
 	for range rounds {

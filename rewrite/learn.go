@@ -2,8 +2,8 @@ package rewrite
 
 import "sidenote/rewrite/model"
 
-// model looks up a model's name, narrows its window to the policy's and to the one that the
-// upstream was seen to serve, and adds what is known of the upstream's billing.
+// model looks up a model by name, narrows its window to the policy's and to the one observed at
+// the upstream, and adds the calibration of the upstream's billing.
 func (rw *Rewriter) model(p *Policy, name string) Model {
 	m := rw.Models.Model(name)
 	m.NoSystem = m.NoSystem || p.NoSystem
@@ -23,14 +23,14 @@ func (rw *Rewriter) model(p *Policy, name string) Model {
 	return m
 }
 
-// The first requests of a process, and after them one in sampleEvery, are compared with
-// what the upstream bills for them.
+// The first requests of a process, then one in sampleEvery, are compared with what the upstream
+// bills for them.
 const (
 	firstSamples = 32
 	sampleEvery  = 16
 )
 
-// Sample tells whether the answer to this request is to be passed to Learn.
+// Sample reports whether the answer to this request should be passed to Learn.
 func (rw *Rewriter) Sample() bool {
 	n := rw.samples.Add(1)
 	return n <= firstSamples || n%sampleEvery == 0
@@ -39,16 +39,16 @@ func (rw *Rewriter) Sample() bool {
 // Calibrated is the result of Learn.
 type Calibrated struct {
 	Row     string                 // row of the model table
-	Counted int                    // our count of the whole request; 0 if nothing was learnt: the request holds more than text
+	Counted int                    // tokens counted for the whole request; 0 if nothing was learned
 	Value   model.CalibrationValue // the correction now in force
-	Absurd  bool                   // the bill is impossible for that count and was ignored
-	Model   string                 // as the request names it
-	Window  int                    // that the upstream was seen to serve; 0 is unknown
+	Absurd  bool                   // the billed number is impossible for that count and was ignored
+	Model   string                 // as named in the request
+	Window  int                    // observed at the upstream; 0 if unknown
 }
 
-// Learn counts a request as it was sent from a tenant to an upstream and compares the
-// count with the tokens billed for it. Requests with images or other files are ignored:
-// they say nothing about how text is counted.
+// Learn counts a request as sent to an upstream and compares the count with the tokens billed for
+// it. Requests with images or other files are ignored: they say nothing about how text is
+// counted.
 func (rw *Rewriter) Learn(tenant, upstream string, body []byte, billed int) (Calibrated, error) {
 	req, err := Parse(body)
 	if err != nil {

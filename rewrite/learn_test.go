@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// What an upstream bills one tenant narrows no other tenant's window, and never narrows
-// a window by more than a quarter.
+// Bills for one tenant do not narrow another tenant's window, and never narrow a window by more
+// than a quarter.
 func TestM20WhatIsLearntIsBounded(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"one two three"}]}`
 	rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "test", Window: 8000, Counter: words{}}}, Calibration: model.NewTracker()}
@@ -36,8 +36,8 @@ func TestM20WhatIsLearntIsBounded(t *testing.T) {
 	}
 }
 
-// The window that an upstream was seen to serve takes the place of a larger one, and of an
-// unknown one, for the tenant that saw it.
+// A window observed at an upstream replaces a larger or unknown one, for the tenant that observed
+// it.
 func TestServedWindowLimitsRequests(t *testing.T) {
 	for name, own := range map[string]int{"larger": 131_072, "unknown": 0, "smaller": 1_500} {
 		rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "llama3.1*", Window: own, Counter: words{}}}, Calibration: model.NewTracker()}

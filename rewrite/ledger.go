@@ -14,45 +14,43 @@ import (
 // Exactness says how reliable a token count is.
 type Exactness string
 
-// An exact count is made with the model's own encoding. A bound is never exceeded by
-// the true count, and is never called exact. An estimate, with a margin, is for models
-// without a public tokenizer.
+// Exact counts are made with the model's own encoding. Bound counts are upper bounds. Estimated
+// counts include a margin and are for models without a public tokenizer.
 const (
 	Exact     Exactness = "exact"
 	Bound     Exactness = "bound"
 	Estimated Exactness = "estimated"
 )
 
-// Outcome says what became of a request.
+// Outcome says what Sidenote did with a request.
 type Outcome string
 
-// The outcomes of a rewrite.
+// The outcomes.
 const (
 	Injected  Outcome = "injected"  // something was added to the messages
 	Untouched Outcome = "untouched" // nothing was added; Reason says why
-	Shadowed  Outcome = "shadow"    // relayed at once; the rewrite was made only for the record
-	Answered  Outcome = "answered"  // on_empty: refuse; the policy's fixed answer, without calling the upstream
-	Refused   Outcome = "refused"   // an error from Sidenote itself
+	Shadowed  Outcome = "shadow"    // relayed at once; rewritten only for the request log
+	Answered  Outcome = "answered"  // on_empty: refuse; the policy's fixed answer was sent, without calling the upstream
+	Refused   Outcome = "refused"   // Sidenote returned an error
 )
 
-// Reason says why a request was left untouched, degraded or refused. It is a closed
-// list and a metric label; the reasons of the packages chat and retrieval are part of it
-// under their own names.
+// Reason says why a request was left untouched, degraded or refused. It is a closed list, used as
+// a metric label, and includes the reasons of the packages chat and retrieval.
 type Reason = chat.Reason
 
 // The reasons.
 const (
-	ReasonOff         Reason = "off"            // mode
-	ReasonSwitchedOff Reason = "switched-off"   // mode, lowered by the kill switch
-	ReasonRoute       Reason = "route"          // a generation route that is not rewritten
+	ReasonOff         Reason = "off"            // the mode is off
+	ReasonSwitchedOff Reason = "switched-off"   // the kill switch lowered the mode
+	ReasonRoute       Reason = "route"          // a generation endpoint that is not rewritten
 	ReasonTooLarge    Reason = "body-too-large" // beyond max_rewrite_bytes
-	ReasonEncoded     Reason = "encoded-body"   // compressed
+	ReasonEncoded     Reason = "encoded-body"   // the body is compressed
 	ReasonNoQuery     Reason = "no-query"       // no text in the last user message
 	ReasonBudget      Reason = "budget"         // nothing fits
-	ReasonWindow      Reason = "window"         // nothing fits beside the request in the model's window
-	ReasonPresent     Reason = "already-there"  // every source stands in the messages already
+	ReasonWindow      Reason = "window"         // nothing fits into the model's window beside the request
+	ReasonPresent     Reason = "already-there"  // the messages already contain the text of every source
 	ReasonNoPlace     Reason = "no-place"       // the model takes no system message, and there is no user message
-	ReasonOverload    Reason = "overload"       // shadow work was shed
+	ReasonOverload    Reason = "overload"       // shadow work was dropped under load
 	ReasonOption      Reason = "invalid-option" // an option of the request is wrong
 	ReasonUnavailable Reason = "unavailable"    // refused: sources were required and failed
 
@@ -72,7 +70,7 @@ const (
 	ReasonError        = Reason(retrieval.ReasonError)
 )
 
-// Fate says whether a component or source went in whole, was cut or was left out.
+// Fate says whether a component or source was added whole, cut or left out.
 type Fate string
 
 // The fates.
@@ -82,78 +80,78 @@ const (
 	Out Fate = "out"
 )
 
-// ExcludeReason says why a source or component was cut or left out. It is a closed list;
-// what retrieval excluded is part of it.
+// ExcludeReason says why a source or component was cut or left out. It is a closed list that
+// includes the reasons of package retrieval.
 type ExcludeReason = retrieval.ExcludeReason
 
-// The reasons that are not retrieval's.
+// The reasons that package retrieval does not have.
 const (
-	ExcludedBudget   ExcludeReason = "budget"    // it does not fit
-	ExcludedBelowCut ExcludeReason = "below_cut" // something more important was cut
-	ExcludedPresent  ExcludeReason = "present"   // the messages hold its text already
-	ExcludedNoText   ExcludeReason = "no_text"   // nothing in it is visible
+	ExcludedBudget   ExcludeReason = "budget"    // does not fit
+	ExcludedBelowCut ExcludeReason = "below_cut" // a component of higher priority was cut
+	ExcludedPresent  ExcludeReason = "present"   // the messages already contain its text
+	ExcludedNoText   ExcludeReason = "no_text"   // has no visible text
 )
 
 const detailCut = "cut to the budget"
 
-// A SourceEntry is a source's entry in the ledger.
+// A SourceEntry is the ledger entry of one source.
 type SourceEntry struct {
-	ID        int                 `json:"id,omitempty"` // its id in the prompt, from 1; 0 when out
+	ID        int                 `json:"id,omitempty"` // its id in the prompt, from 1; 0 if left out
 	Knowledge string              `json:"kb_id"`
 	Doc       string              `json:"doc_id"`
 	Chunk     int                 `json:"chunk"`
 	Name      string              `json:"name"`
 	Section   string              `json:"section,omitempty"`
 	Score     float64             `json:"score"`
-	Relevance float64             `json:"relevance"`              // of Score among those of all bases, from 0 to 1; 0.5 is the calibrated least score
-	Arm       retrieval.Arm       `json:"arm,omitempty"`          // that speaks most for it, where its base is searched by several
-	ByArm     retrieval.ArmScores `json:"arm_scores,omitzero"`    // the scores of each of these
-	Reranked  *float64            `json:"rerank_score,omitempty"` // that a reranker gave it; nil where none did
-	Grade     retrieval.Grade     `json:"grade,omitempty"`        // where the policy grades
-	Graded    *float64            `json:"grade_score,omitempty"`  // that a grader gave it; nil where none did
+	Relevance float64             `json:"relevance"`              // Score on a scale from 0 to 1 shared by all bases; 0.5 is the calibrated minimum
+	Arm       retrieval.Arm       `json:"arm,omitempty"`          // the search arm that contributed most, if the base is searched by several
+	ByArm     retrieval.ArmScores `json:"arm_scores,omitzero"`    // the scores by arm
+	Reranked  *float64            `json:"rerank_score,omitempty"` // the reranker's score; nil if it was not reranked
+	Grade     retrieval.Grade     `json:"grade,omitempty"`        // if the policy grades
+	Graded    *float64            `json:"grade_score,omitempty"`  // the grader's score; nil if it was not graded
 	Fate      Fate                `json:"fate"`
-	Tokens    int                 `json:"tokens"`           // tokens of its block in the prompt
-	Demand    int                 `json:"demand,omitempty"` // tokens of its whole block, if it was counted
-	Detail    string              `json:"reason,omitempty"` // why cut or out, for people
+	Tokens    int                 `json:"tokens"`           // tokens of its text in the prompt, tags included
+	Demand    int                 `json:"demand,omitempty"` // tokens if all of it had been added; 0 if not counted
+	Detail    string              `json:"reason,omitempty"` // why it was cut or left out, for people
 
-	Neighbours int           `json:"neighbours,omitempty"` // neighbouring chunks that its block holds too
-	Cited      int           `json:"cited,omitempty"`      // how often the answer cites it, where that is checked
-	Support    *float64      `json:"support,omitempty"`    // the share that it has of the terms of statements which cite it; nil: not known
-	Reason     ExcludeReason `json:"-"`                    // why cut or out
+	Neighbours int           `json:"neighbours,omitempty"` // number of neighbouring chunks added to it
+	Cited      int           `json:"cited,omitempty"`      // number of citations of it in the answer, if citations are checked
+	Support    *float64      `json:"support,omitempty"`    // share of the terms of the statements citing it that it contains; nil if unknown
+	Reason     ExcludeReason `json:"-"`                    // why it was cut or left out
 }
 
-// A ComponentEntry is a component's entry in the ledger.
+// A ComponentEntry is the ledger entry of one component.
 type ComponentEntry struct {
 	Name        string `json:"name"`
 	Priority    int    `json:"priority"`
-	Truncatable bool   `json:"truncatable"` // it may be cut
+	Truncatable bool   `json:"truncatable"` // may be cut
 	Fate        Fate   `json:"fate"`
 	Tokens      int    `json:"tokens"`       // tokens in the prompt
-	Demand      int    `json:"demand"`       // tokens if all of it had gone in
-	TotalTokens int    `json:"total_tokens"` // the same, as other assemblers call it
+	Demand      int    `json:"demand"`       // tokens if all of it had been added
+	TotalTokens int    `json:"total_tokens"` // same as Demand, under the name that other assemblers use
 	Detail      string `json:"reason,omitempty"`
 
 	Reason ExcludeReason `json:"-"`
 }
 
-// An Assembly sums up what was assembled for a request that was rewritten.
+// An Assembly sums up what was added to a rewritten request.
 type Assembly struct {
-	TotalTokens int `json:"total_tokens"` // by which its messages grew
-	Components  int `json:"components"`   // that went in, whole or cut; the sources are one
+	TotalTokens int `json:"total_tokens"` // tokens by which the messages grew
+	Components  int `json:"components"`   // components added, whole or cut; the sources count as one
 	Overflow    int `json:"overflow"`     // tokens that did not fit
 }
 
-// A Ledger is the account of one rewrite: what went in, what was cut, what was left
-// out, and why. Its lists may be shared with other ledgers and are never changed.
+// A Ledger records one rewrite: what was added, what was cut, what was left out, and why. Its
+// slices may be shared with other ledgers and must not be modified.
 type Ledger struct {
-	Model     string    `json:"model"`    // as the request names it
-	Encoding  string    `json:"encoding"` // the encoding that counted
+	Model     string    `json:"model"`    // as named in the request
+	Encoding  string    `json:"encoding"` // of the tokenizer used for counting
 	Exactness Exactness `json:"exactness"`
 
-	Placement Placement `json:"placement,omitempty"` // where the block went: as the policy says, unless the request or the model has no such place
+	Placement Placement `json:"placement,omitempty"` // where the block was inserted; not the policy's if there is no such place
 
 	Budget   int `json:"budget"`   // context_tokens in force
-	Used     int `json:"used"`     // tokens that the messages grew by
+	Used     int `json:"used"`     // tokens by which the messages grew
 	Rules    int `json:"rules"`    // of Used: the fixed sentences
 	Tags     int `json:"tags"`     // of Used: tags, separators, message overhead
 	Text     int `json:"text"`     // of Used: the texts of sources and components
@@ -162,45 +160,47 @@ type Ledger struct {
 	Window      Window                  `json:"window"`
 	Calibration *model.CalibrationValue `json:"calibration,omitempty"` // the correction applied to the counts
 
-	Filter *filter.Filter `json:"filters,omitempty"` // the filter in force: the policy's and the request's together; claims of a token by name
+	Filter *filter.Filter `json:"filters,omitempty"` // the policy's and the request's filter combined, with claims by name only
 
 	Chunks     *chunks.Ledger   `json:"chunks,omitempty"`            // nil if the request brought none
 	Assembled  *Assembly        `json:"context_assembled,omitempty"` // nil where nothing was added
 	Components []ComponentEntry `json:"components"`
-	// Sources are what was selected; Whole adds the Fallen, candidates that were not, and
-	// ChunkSources. Most ledgers are read by nobody, and a search has dozens of candidates.
+	// Sources are those that retrieval selected. Whole adds the excluded candidates from Fallen
+	// and fills ChunkSources; this is done on demand because a search has dozens of candidates
+	// and most ledgers are never read.
 	Sources []SourceEntry          `json:"sources"`
 	Fallen  retrieval.ExcludedList `json:"-"`
 	Edits   []Edit                 `json:"edits"`
-	Notes   []string               `json:"notes,omitempty"` // options cut to the policy
-	AppTags int                    `json:"app_tags"`        // tags of our vocabulary in the app's own messages
+	Notes   []string               `json:"notes,omitempty"` // options that the policy did not allow
+	AppTags int                    `json:"app_tags"`        // tags of Sidenote's vocabulary in the application's own messages
 
 	TotalChunksRetrieved   int            `json:"total_chunks_retrieved"`
 	UniqueChunksAfterDedup int            `json:"unique_chunks_after_dedup"`
 	ChunksSelected         int            `json:"chunks_selected"`
 	EstimatedTokens        int            `json:"estimated_tokens"`
-	ChunkSources           map[string]int `json:"chunk_sources"` // chunks selected by arm: bm25, vector, or given for those of a caller who names none
+	ChunkSources           map[string]int `json:"chunk_sources"` // selected chunks by arm: bm25, vector, or given for a caller's sources without one
 
-	*retrieval.Planned                     // what came of planning; nil where the policy plans nothing
-	Reranked           *retrieval.Reranked `json:"rerank,omitempty"` // what came of reranking, likewise
-	Graded             *retrieval.Graded   `json:"grade,omitempty"`  // what came of grading, likewise
+	*retrieval.Planned                     // result of planning; nil if the policy does not plan
+	Reranked           *retrieval.Reranked `json:"rerank,omitempty"` // result of reranking; nil if the policy does not rerank
+	Graded             *retrieval.Graded   `json:"grade,omitempty"`  // result of grading; nil if the policy does not grade
 
-	Unembedded retrieval.EmbedReason `json:"embed,omitempty"` // why the question's vector is missing; "" if it is not
-	Late       int                   `json:"late,omitempty"`  // plan, vectors, searches and scores that had not come in time
+	Unembedded retrieval.EmbedReason `json:"embed,omitempty"` // why the question has no vector; "" if it has one
+	Late       int                   `json:"late,omitempty"`  // plans, vectors, searches and scores that missed the deadline
 }
 
 func newEntry(s *retrieval.Source) SourceEntry {
 	return SourceEntry{Knowledge: s.Knowledge, Doc: s.Doc, Chunk: s.Chunk, Name: s.Name, Section: s.Section, Score: s.Score, Relevance: s.Relevance, Arm: s.Arm, ByArm: s.ByArm, Reranked: s.RerankScore, Grade: s.Grade, Graded: s.GradeScore}
 }
 
-// Whole returns the ledger with all that was retrieved among its Sources, and with its ChunkSources.
+// Whole returns the ledger with the excluded candidates added to Sources and ChunkSources filled
+// in.
 func (l Ledger) Whole() Ledger {
 	if l.Sources != nil {
 		l.ChunkSources = map[string]int{}
 	}
 	for i := range l.Sources {
 		if s := &l.Sources[i]; s.Fate != Out {
-			l.ChunkSources[string(cmp.Or(s.Arm, retrieval.ArmWords))]++ // where words alone are searched no arm is named
+			l.ChunkSources[string(cmp.Or(s.Arm, retrieval.ArmWords))]++ // no arm is named if only words are searched
 		}
 	}
 	all := slices.Grow(slices.Clip(l.Sources), l.Fallen.Len())
@@ -236,14 +236,14 @@ func (j *job) account(res *Result, f *fitResult) {
 		l.Components, l.Sources, l.Fallen, l.Overflow = f.components, f.sources, f.fallen, f.overflow
 		l.ChunksSelected = f.selected
 		l.Used, l.EstimatedTokens = f.used, f.used
-		// By itself a part may take a token more than it adds to what stands before it.
+		// Counted alone, a part may have more tokens than it adds to the text before it.
 		l.Text = min(f.text, l.Used)
 		l.Rules = min(f.rules, l.Used-l.Text)
 		l.Tags = l.Used - l.Rules - l.Text
 	}
 	if l.Planned = res.Retrieval.Planned; l.Planned == nil && j.policy.Planner.MaxQueries > 0 {
 		l.Planned = &retrieval.Planned{Enabled: true, ModelID: cmp.Or(j.policy.Planner.Model, j.req.Model), Fallback: retrieval.PlanDisabled}
-		if j.searched(&res.Retrieval) { // and no plan was wanted
+		if j.searched(&res.Retrieval) { // the search ran without a plan
 			l.Planned.Queries, l.Planned.Count = []string{retrieval.Fold(j.query)}, 1
 		}
 	}
@@ -262,13 +262,13 @@ func (j *job) account(res *Result, f *fitResult) {
 	}
 }
 
-// searched tells whether a base was searched, whatever came of it.
+// searched reports whether any base was searched, successfully or not.
 func (j *job) searched(found *retrieval.Result) bool {
 	switch found.Reason {
 	case retrieval.ReasonNoQueryTerms, retrieval.ReasonNoKnowledge, retrieval.ReasonPlannerSkip:
 		return false
 	case retrieval.ReasonIndexing, retrieval.ReasonState:
-		return found.Took > 0 // else no base was ready
+		return found.Took > 0 // otherwise no base was ready
 	}
 	return j.asked.Text != ""
 }
@@ -283,7 +283,7 @@ func (l *Ledger) assembly() *Assembly {
 	return a
 }
 
-// late counts what had not come in time beside what a search knows of.
+// late adds planning, reranking and grading that missed the deadline to the count of searched.
 func late(searched int, l *Ledger) int {
 	if l.Planned != nil && l.Planned.Fallback == retrieval.PlanTimeout {
 		searched++

@@ -6,49 +6,48 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A fitResult is the outcome of fitting: the JSON to insert and its entries for the
-// ledger. Requests with the same key share it, so it is never changed.
+// A fitResult is the result of fitting: the JSON to insert and the ledger entries. Requests with
+// the same key share it, so it is never changed.
 type fitResult struct {
-	adds       bool                // something goes in
-	insertions [maxPlaces]EditText // JSON to insert at each place, nil for nothing
+	adds       bool                // something is added
+	insertions [maxPlaces]EditText // JSON to insert at each place, nil if nothing
 
 	components []ComponentEntry
-	sources    []SourceEntry // what was retrieved and selected
+	sources    []SourceEntry // entries of the sources that retrieval selected
 	fallen     retrieval.ExcludedList
-	selected   int // sources that are in
+	selected   int // number of sources added
 
 	used, rules, text, overflow int
 	exact                       bool
 
-	neighbours      *PresentTexts // texts of the neighbours added in this fit or an attempt before it; nil without any
-	requestSpecific bool          // it depends on texts in the request's own messages
+	neighbours      *PresentTexts // texts of neighbouring chunks added in this or an earlier attempt; nil if none
+	requestSpecific bool          // depends on texts in the request's own messages, so it must not be cached
 }
 
-// A fitKey holds everything that a fitResult depends on. Sources are compared by identity,
-// by the address of the first: a Result is never changed, and an entry of the memo
-// keeps it alive, so that no other can take its address.
+// A fitKey holds everything that a fitResult depends on. Source lists are compared by identity,
+// the address of the first source: a retrieval.Result is never changed, and a cached entry keeps
+// it alive, so no other list can get its address.
 type fitKey struct {
 	first  *retrieval.Source
 	n      int
 	notice bool
 
-	policy       string // its digest
+	policy       string // the policy's digest
 	encoding     string
 	budget       int
-	ratio        float64 // billed tokens for each counted one
+	ratio        float64 // billed tokens per counted token
 	formatIsText bool
 	query        string
 
-	places int // of frames
+	places int // number of frames in use
 	frames [maxPlaces]chat.Frame
 }
 
-// A memo remembers the last result for each key. Hits are mostly the rounds of a tool
-// loop and questions that many users ask. A second table holds the patterns made from
-// the texts of a search result. A popular question takes 4 µs with both, 32 without the
-// first and 23 without the second (BenchmarkWarm of the engine). The third has questions that
-// stand alone, or not; reading one takes 1 to 5 µs
-// (BenchmarkDepends).
+// A memo caches the last result for each key. Hits are mostly the rounds of a tool loop and
+// questions that many users ask. patterns caches what is built from the texts of a search result.
+// A popular question takes 4 µs with both, 32 without fits and 23 without patterns (BenchmarkWarm
+// of the engine). questions caches whether a question stands alone, which takes 1 to 5 µs to find
+// out (BenchmarkDepends).
 type memo struct {
 	fits      retrieval.Recent[memoEntry]
 	patterns  retrieval.Recent[sourcePatterns]
@@ -62,7 +61,7 @@ type questionRead struct {
 	depends bool
 }
 
-// depends is followup.Depends. Long questions are read as fast as they are looked up.
+// depends is a cached followup.Depends. Long questions are not cached: a look-up takes as long.
 func (m *memo) depends(question string) bool {
 	if len(question) > followup.MaxBytes {
 		return followup.Depends(question)
@@ -86,8 +85,8 @@ type sourcePatterns struct {
 	*PresentTexts
 }
 
-// hash takes only the fields that usually differ between requests, because hashing all
-// takes longer.
+// hash covers only the fields that usually differ between requests, because hashing all takes
+// longer.
 func (k *fitKey) hash() uint64 {
 	h := retrieval.Hash(k.first) + uint64(k.budget)
 	for _, s := range [...]string{k.policy, k.query, k.frames[0].Before, k.frames[0].After, k.frames[1].Before} {
@@ -96,13 +95,13 @@ func (k *fitKey) hash() uint64 {
 	return h
 }
 
-// returns tells whether a Result may come again, so that what is made of it is worth
-// remembering: one that a cache did not have is of this request alone. It would keep some 25 KB
-// in memory for each new question, and the collector going through them.
+// returns reports whether the same Result may be seen again, so that caching what is derived from
+// it is worthwhile. A cache miss is of this request alone; caching it would keep some 25 KB in
+// memory for each new question.
 func returns(found *retrieval.Result) bool { return found.Cache != retrieval.CacheMiss }
 
-// patternsOf returns the patterns of the texts of the sources of found, which are not empty, as long
-// as the job lives. Like a fitKey, it compares lists of sources by identity.
+// patternsOf returns the PresentTexts for the sources of found, which must not be empty. They are
+// valid as long as the job. Like a fitKey, it compares lists of sources by identity.
 func (m *memo) patternsOf(j *job, found *retrieval.Result) *PresentTexts {
 	sources := found.Sources
 	hash := retrieval.Hash(&sources[0])
@@ -119,8 +118,8 @@ func (m *memo) patternsOf(j *job, found *retrieval.Result) *PresentTexts {
 	return n
 }
 
-// maxRemembered is the largest fitKey that is remembered, in bytes of its texts: a long
-// text of a request without a line break would otherwise stay in memory.
+// maxRemembered is the largest fitKey to cache, in bytes of its texts: otherwise a request with a
+// long text without line breaks would stay in memory.
 const maxRemembered = 16 << 10
 
 func (k *fitKey) size() int {
@@ -131,11 +130,11 @@ func (k *fitKey) size() int {
 	return n
 }
 
-// fit returns the result for this request, from the memo if there is one.
+// fit returns the result for this request, from the cache if possible.
 func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitResult {
 	j.findPlaces()
-	// Not remembered: components that the request brought (no digest), sources that its
-	// messages hold already, and results without sources, which have no identity.
+	// Not cached: components from the request (no digest), searches with sources that the
+	// messages already contain, and results without sources, which have no identity.
 	if !returns(found) || j.policy.Digest == "" || len(sources) == 0 || len(sources) != len(found.Sources) {
 		return j.fitAnew(m, found, sources, notice)
 	}
@@ -162,13 +161,13 @@ func (j *job) fit(m *memo, found *retrieval.Result, sources []retrieval.Source, 
 	return f
 }
 
-// fitAnew returns a result that lives as long as the job.
+// fitAnew computes a result that is valid as long as the job.
 func (j *job) fitAnew(m *memo, found *retrieval.Result, sources []retrieval.Source, notice bool) *fitResult {
 	j.makePlan(m, sources, notice).result(&j.fitted)
 	return j.leftOut(found, &j.fitted)
 }
 
-// leftOut adds to f the sources that were left out before.
+// leftOut adds to f the sources that were left out before fitting.
 func (j *job) leftOut(found *retrieval.Result, f *fitResult) *fitResult {
 	f.sources = append(f.sources, j.skipped...)
 	f.fallen = found.Fallen

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// MergeOptions joins the options of a request's headers with those of its body field.
-// If both set a limit, the narrower one counts: the lower mode, fewer tokens, the bases
-// that both name. Of two queries the body's counts, as it is closer to the question.
+// MergeOptions combines the options in a request's headers with those in its body field. The
+// narrower limit wins: the lower mode, fewer tokens, the bases that both name. Of two queries the
+// body's wins, as it is closer to the question.
 func MergeOptions(header, body Options) Options {
 	o := body
 	o.Mode = lower(header.Mode, body.Mode)
@@ -31,7 +31,7 @@ func MergeOptions(header, body Options) Options {
 	return o
 }
 
-// lower returns the lower of two limits; nil is no limit.
+// lower returns the lower of two limits; nil means no limit.
 func lower[T cmp.Ordered](a, b *T) *T {
 	switch {
 	case a == nil:

@@ -8,7 +8,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// SDKs write null for a field that is not there.
+// SDKs write null for a missing field.
 func TestM18PartsWithNull(t *testing.T) {
 	for _, parts := range []string{
 		`{"type":"text","text":null}`, `{"type":"image_url","text":null,"image_url":{"url":"data:,"}}`, `{"type":null,"text":"a"}`, `{"type":null,"text":null}`,
@@ -19,7 +19,7 @@ func TestM18PartsWithNull(t *testing.T) {
 				t.Errorf("%s became %s", body, out)
 			}
 		}
-		// The block goes behind it.
+		// The block is inserted after the parts.
 		body := `{"messages":[{"role":"user","content":"How long?"},{"role":"system","content":[` + parts + `]}]}`
 		if out := injected(t, testPolicy(t, nil), rewrite.Model{Counter: words{}}, body); !strings.Contains(out, parts+`,{"type":"text","text":"<sources>`) {
 			t.Errorf("%s became %s", body, out)
@@ -32,15 +32,15 @@ func TestM18PartsWithNull(t *testing.T) {
 	}
 }
 
-// A tag in a message is counted wherever it stands, however short the text is and
-// however near the end of the body.
+// A tag in a message is counted wherever it is, however short the text is and however close to
+// the end of the body.
 func TestAppTags(t *testing.T) {
 	t.Parallel()
 	for _, tag := range []string{`<source`, `&lt;source`, `\u003csource`, `＜source`} {
 		for _, form := range []string{`{"role":"user","content":"%s"}`, `{"role":"user","content":[{"type":"text","text":"%s"}]}`} {
 			for before := range 140 {
 				for _, rest := range []string{"", `,"user":"` + strings.Repeat("z", 140) + `"`} {
-					// The spaces keep it apart from the block that a key is read in.
+					// The spaces separate it from the block in which a key is read.
 					body := `{"messages":[` + strings.Repeat(" ", 64) + fmt.Sprintf(form, strings.Repeat("x", before)+tag) + `]` + rest + `}`
 					req, err := rewrite.Parse([]byte(body))
 					if err != nil {
@@ -55,8 +55,8 @@ func TestAppTags(t *testing.T) {
 	}
 }
 
-// C19: tags are counted message by message, once each, and the sum is that of the request
-// at hand, whatever was counted before.
+// C19: tags are counted once per message, and the sum is that of the current request, whatever
+// was counted before.
 func TestC19AppTagsOfGrowingConversation(t *testing.T) {
 	t.Parallel()
 	messages := []string{
@@ -87,7 +87,7 @@ func TestC19AppTagsOfGrowingConversation(t *testing.T) {
 	}
 }
 
-// C12: a text that is not UTF-8 is ambiguous, also when the same message was read before.
+// C12: a text that is not UTF-8 is ambiguous, also if the same message was read before.
 func TestC12BadUTF8IsFoundAgain(t *testing.T) {
 	t.Parallel()
 	rw, p := &rewrite.Rewriter{Retriever: answering(nil), Models: models{}}, rewrite.DefaultPolicy()

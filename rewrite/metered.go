@@ -8,10 +8,10 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A MeteredRoute says which members of a body count.
+// A MeteredRoute is a kind of endpoint; it determines which fields of a body limit the answer.
 type MeteredRoute int
 
-// The routes whose answers use tokens. On others a request uses none.
+// The routes whose answers use tokens, and MeteredOther for all that use none.
 const (
 	MeteredOther MeteredRoute = iota
 	MeteredChat
@@ -23,44 +23,46 @@ const (
 
 // The names of edits in the ledger.
 const (
-	editIncludeUsage = "include-usage" // stream_options.include_usage is true
-	editMaxTokens    = "max-tokens"    // the length of the answer is capped
+	editIncludeUsage = "include-usage" // sets stream_options.include_usage to true
+	editMaxTokens    = "max-tokens"    // caps the length of the answer
 )
 
-// defaultCompletion is the length of an answer on the route completions if the request has
-// no max_tokens, as its reference says. So the cap that is put there changes nothing.
+// defaultCompletion is the documented default of max_tokens on the completions route, so adding
+// it as a cap changes nothing.
 const defaultCompletion = 16
 
 // OutputCaps bound the length of one answer, in tokens; 0 is no bound.
 type OutputCaps struct {
-	Tenant int // of the policy: a longer limit of the request is lowered to it
-	Model  int // what the model can write at most
-	// Default is the limit of requests that have none.
+	Tenant int // the policy's cap; higher limits of a request are lowered to it
+	Model  int // the most that the model can generate
+	// Default is the limit for requests without one.
 	Default int
-	// Completion says that the model takes max_completion_tokens and refuses max_tokens.
+	// Completion means that the model takes max_completion_tokens and refuses max_tokens.
 	Completion bool
 }
 
-// A MeterPolicy says what is done to requests whose answers are metered.
+// A MeterPolicy says how requests are changed so that their answers can be metered.
 type MeterPolicy struct {
 	OutputCaps
-	IncludeUsage bool // ask streams that do not tell what they used to do so
-	// Uncapped gives answers without a limit none: the upstream takes no limit. Their length is
-	// bounded by Caps.Model, which must be what the model can write.
+	IncludeUsage bool // add stream_options.include_usage to streams that lack it
+	// Uncapped means that no limit is added to requests without one, because the upstream accepts
+	// none. Their length is bounded by OutputCaps.Model, which must be what the model can
+	// generate.
 	Uncapped bool
 }
 
-// A MeteredRequest is one whose answer is metered.
+// A MeteredRequest is a request whose token usage is metered.
 type MeteredRequest struct {
-	// Policy is set after Read, as it may depend on ModelName, and before the other methods.
+	// MeterPolicy is set after ReadMetered, as it may depend on ModelName, and before the other
+	// methods are called.
 	MeterPolicy
 
 	limits chat.Limits
 	route  MeteredRoute
 }
 
-// ReadMetered reads a request's body, which must outlive the result. Its error is a
-// *BodyError, as that of chat.ReadLimits.
+// ReadMetered parses a request body, which must outlive the result. Its error is a *BodyError
+// from chat.ReadLimits.
 func ReadMetered(route MeteredRoute, body []byte) (*MeteredRequest, error) {
 	r := new(MeteredRequest)
 	if err := r.ReadBy(new(chat.Parser), route, body); err != nil {
@@ -69,8 +71,8 @@ func ReadMetered(route MeteredRoute, body []byte) (*MeteredRequest, error) {
 	return r, nil
 }
 
-// ReadBy reads into r as Read does, by a Parser that may have parsed the same body; see
-// chat.Parser.ReadLimits.
+// ReadBy is like ReadMetered but stores the result in r and uses p, which may have parsed the
+// same body before; see chat.Parser.ReadLimits.
 func (r *MeteredRequest) ReadBy(p *chat.Parser, route MeteredRoute, body []byte) error {
 	*r = MeteredRequest{route: route}
 	if route == MeteredMessages {
@@ -79,18 +81,18 @@ func (r *MeteredRequest) ReadBy(p *chat.Parser, route MeteredRoute, body []byte)
 	return p.ReadLimits(body, &r.limits)
 }
 
-// ModelName returns the model that the request names, "" if none.
+// ModelName returns the model named in the request, "" if none.
 func (r *MeteredRequest) ModelName() string { return r.limits.Model }
 
-// ServiceTier returns the service_tier that the request asks for, "" if none.
+// ServiceTier returns the request's service_tier, "" if none.
 func (r *MeteredRequest) ServiceTier() string { return r.limits.ServiceTier }
 
-// Input returns the JSON of what the answer is made of on routes other than Chat: the
-// value of prompt or input, nil if there is none.
+// Input returns the JSON value of prompt or input, for routes other than MeteredChat; nil if
+// there is none.
 func (r *MeteredRequest) Input() []byte { return r.limits.Prompt.Of(r.limits.Body) }
 
-// HidesUsage tells whether the answer's stream will tell what it used because Edits asks for
-// it, and not the client, from which it is to be hidden.
+// HidesUsage reports whether Edits asks for usage in the answer's stream though the client did
+// not, so that it must be hidden from the client.
 func (r *MeteredRequest) HidesUsage() bool {
 	l := &r.limits
 	if !r.IncludeUsage || !l.Stream || r.route != MeteredChat && r.route != MeteredCompletions {
@@ -99,9 +101,9 @@ func (r *MeteredRequest) HidesUsage() bool {
 	return l.IncludeUsage.N == 0 && (l.StreamOptions.Kind == chat.KindObject || !l.StreamOptions.Given())
 }
 
-// Length returns how many tokens one answer may have: the request's limit, at most the
-// caps; 0 if there is neither. Where the request has several limits the largest counts, as
-// an upstream may read any of them.
+// Length returns the maximum number of tokens of one answer: the request's limit, lowered to the
+// caps; 0 if there is neither. If the request has several limits the largest counts, since an
+// upstream may read any of them.
 func (r *MeteredRequest) Length() int {
 	if r.route == MeteredEmbeddings || r.route == MeteredOther {
 		return 0
@@ -126,7 +128,7 @@ func (r *MeteredRequest) Length() int {
 	return length
 }
 
-// AddsCap tells whether Edits gives the answer a limit that the request does not have.
+// AddsCap reports whether Edits adds a limit to a request without one.
 func (r *MeteredRequest) AddsCap() bool {
 	if r.Uncapped || r.Length() == 0 {
 		return false
@@ -134,7 +136,7 @@ func (r *MeteredRequest) AddsCap() bool {
 	return !slices.ContainsFunc(r.members(), chat.Member.Given)
 }
 
-// members returns the limits that an upstream reads on the route.
+// members returns the limits that upstreams read on this route.
 func (r *MeteredRequest) members() []chat.Member {
 	l := &r.limits
 	switch r.route {
@@ -148,14 +150,14 @@ func (r *MeteredRequest) members() []chat.Member {
 	return nil
 }
 
-// An meteredAmount is a number of tokens of a request and all of its answers.
+// A meteredAmount is the number of tokens of a request and all of its answers.
 type meteredAmount struct {
 	Input, Output int64
 	Bounded       bool // Output is a bound; if not, nothing limits the answer, and it is 0
 }
 
-// Estimate returns what the request uses at most: the tokens of its prompt, with all that
-// was added to it, and of as many answers of the longest length as it asks for.
+// Estimate returns the most that the request can use: the tokens of its prompt, additions
+// included, and those of as many answers of maximum length as it asks for.
 func (r *MeteredRequest) Estimate(prompt int64) meteredAmount {
 	a := meteredAmount{Input: prompt, Bounded: true}
 	if r.route == MeteredEmbeddings || r.route == MeteredOther {
@@ -178,7 +180,7 @@ func (r *MeteredRequest) Estimate(prompt int64) meteredAmount {
 	return a
 }
 
-// Edits returns what is changed of the body, sorted by offset.
+// Edits returns the edits of the body, sorted by offset.
 func (r *MeteredRequest) Edits() []Edit {
 	edits := r.cap()
 	if r.HidesUsage() {
@@ -188,7 +190,7 @@ func (r *MeteredRequest) Edits() []Edit {
 	return edits
 }
 
-// cap lowers limits that are above Length, and adds one if there is none.
+// cap lowers limits that are above the tenant's cap, and adds a limit if there is none.
 func (r *MeteredRequest) cap() (edits []Edit) {
 	length := r.Length()
 	if length == 0 {
@@ -217,7 +219,7 @@ func (r *MeteredRequest) cap() (edits []Edit) {
 	return append(edits, r.insert(editMaxTokens, `"`+name+`":`+digits))
 }
 
-// includeUsage makes stream_options.include_usage true.
+// includeUsage sets stream_options.include_usage to true.
 func (r *MeteredRequest) includeUsage() Edit {
 	const yes = `"include_usage":true`
 	options := r.limits.StreamOptions
@@ -238,7 +240,7 @@ func replace(name string, at chat.Span, text string) Edit {
 	return Edit{Name: name, Offset: at.Start, Delete: at.End - at.Start, Insert: [][]byte{[]byte(text)}}
 }
 
-// insert puts a member before the first one.
+// insert adds a member before the first one of the body.
 func (r *MeteredRequest) insert(name, member string) Edit {
 	if !r.limits.Empty {
 		member += ","
@@ -246,8 +248,8 @@ func (r *MeteredRequest) insert(name, member string) Edit {
 	return Edit{Name: name, Offset: r.limits.First, Insert: [][]byte{[]byte(member)}}
 }
 
-// MergeEdits joins the edits of a rewrite and those of Edits, sorted by offset. They do not
-// overlap: a rewrite changes messages and the field "sidenote" only.
+// MergeEdits merges the edits of a rewrite with those of MeteredRequest.Edits, sorted by offset.
+// They never overlap: a rewrite changes only messages and the field "sidenote".
 func MergeEdits(rewritten, metered []Edit) []Edit {
 	all := slices.Concat(metered, rewritten)
 	slices.SortStableFunc(all, func(a, b Edit) int { return a.Offset - b.Offset })

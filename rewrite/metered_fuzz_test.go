@@ -8,8 +8,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// Whatever the body is: what goes up is JSON, differs in the edits only, and needs no edit
-// any more; and the estimate holds for it too. (C18)
+// Whatever the body is: the edited body is JSON, differs only in the edits, and needs no further
+// edit; and the estimate applies to it too. (C18)
 func FuzzRead(f *testing.F) {
 	for _, body := range []string{
 		`{"stream":true,"messages":[]}`, `{ "max_tokens":90, "stream":true,"stream_options":{"include_usage":false}}`, `{"n":128,"max_tokens":100000000,"prompt":["a","b"]}`,

@@ -14,7 +14,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A policyOf is what a part policy.json says.
+// A policyOf is the content of policy.json.
 type policyOf struct {
 	Route  string
 	Policy rewrite.MeterPolicy
@@ -25,8 +25,8 @@ var routes = map[string]rewrite.MeteredRoute{
 	"chat": rewrite.MeteredChat, "completions": rewrite.MeteredCompletions, "responses": rewrite.MeteredResponses, "embeddings": rewrite.MeteredEmbeddings, "other": rewrite.MeteredOther,
 }
 
-// A golden file holds policy.json, and requests with what becomes of each: the body that
-// goes up, its edits by name, whether usage is hidden, and the estimate; or the error.
+// A golden file holds policy.json, and requests, each with its result: the body sent to the
+// upstream, its edits by name, whether usage is hidden, and the estimate; or the error.
 func TestMeteredGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -74,7 +74,7 @@ func goldenMetered(t *testing.T, file string) {
 	}
 }
 
-// result is the part want of a request.
+// result returns the part want of a request.
 func result(data []byte, p policyOf) []byte {
 	body := bytes.TrimSuffix(data, []byte("\n"))
 	r, err := rewrite.ReadMetered(routes[p.Route], body)

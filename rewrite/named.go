@@ -7,15 +7,16 @@ import (
 	"sidenote/rewrite/similar"
 )
 
-// NameBases makes ids the bases that a request asks for; param is where it names them.
+// NameBases sets the bases that a request asks for; param is the header or field that names them.
 func NameBases(o *Options, param string, ids []string) {
 	o.Knowledge, o.Named = ids, []NamedBases{{Param: param, IDs: ids}}
 }
 
-// MistypedBase returns a *OptionError where a request names a base that its policy, which has
-// these, does not have, and one of them is spelled nearly so. A base that the request names
-// too is not taken for what it meant: who sends the names of several tenants' bases gets
-// those of the policy. Only the policy's own bases matter, so nothing is learned of others.
+// MistypedBase returns an *OptionError if a request names a base that is not among has, the
+// policy's bases, but is spelled almost like one of them. A base that the request also names
+// exactly is never suggested: a client may send the names of several tenants' bases and gets
+// those of its policy. Only the policy's own bases are suggested, so nothing is revealed about
+// others.
 func MistypedBase(o Options, has []string) error {
 	for _, named := range o.Named {
 		for _, id := range named.IDs {

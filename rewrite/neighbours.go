@@ -7,10 +7,10 @@ import (
 	"sidenote/retrieval"
 )
 
-// maxNeighbours is how many chunks of a section go in on each side of a source at most.
+// maxNeighbours is the maximum number of chunks of a section added on each side of a source.
 const maxNeighbours = 4
 
-// A neighbourhood adds neighbours to sources, all of which are in. Each chunk comes once.
+// A neighbourhood adds neighbouring chunks to the selected sources, each chunk once.
 type neighbourhood struct {
 	*sourceList
 	room  int
@@ -23,9 +23,9 @@ type chunkID struct {
 	n              int
 }
 
-// addNeighbours adds the chunks next to the sources, all of which are in, where room is
-// left: best source first, the following chunk before the preceding one. It returns no parts if it
-// adds none.
+// addNeighbours adds chunks next to the sources, all of which are selected, while room is left:
+// best source first, the following chunk before the preceding one. It returns no parts if it adds
+// none.
 func (s *sourceList) addNeighbours(room int) taken {
 	if s.policy.Neighbours == NeighboursAdjacent && !slices.ContainsFunc(s.blocks, func(b sourceBlock) bool { return b.source.Before != "" || b.source.After != "" }) {
 		return taken{}
@@ -49,8 +49,9 @@ func (s *sourceList) addNeighbours(room int) taken {
 	return s.show(len(s.blocks))
 }
 
-// addSections adds ranges of the sources' sections, a chunk on each side of each source at a time. A
-// side ends where its section does, and before what does not fit or is there already.
+// addSections extends the sources within their sections, one chunk on each side of each source
+// per round. A side stops at the end of its section and at a chunk that does not fit or is
+// already present.
 func (h *neighbourhood) addSections() {
 	ended := map[[2]int]bool{} // by source and side
 	for distance := 1; distance <= maxNeighbours; distance++ {
@@ -67,8 +68,8 @@ func (h *neighbourhood) addSections() {
 	}
 }
 
-// add adds a chunk, so many behind a source, at the end or the beginning of its text. It returns
-// false if it does not.
+// add adds the chunk that is next chunks after source i (before it, if negative) to the end or
+// the beginning of its text. It returns false if the chunk was not added.
 func (h *neighbourhood) add(i, next int, text string) bool {
 	src := h.blocks[i].source
 	at := chunkID{src.Knowledge, src.Doc, src.Chunk + next}
@@ -81,7 +82,7 @@ func (h *neighbourhood) add(i, next int, text string) bool {
 	} else {
 		b.raw = text + "\n\n" + b.raw
 	}
-	b.body = h.policy.SafeText(b.raw) // neutralised after joining: a tag may be split over two chunks
+	b.body = h.policy.SafeText(b.raw) // neutralised after joining, since a tag may be split over two chunks
 	b = h.weighed(b)
 	more := b.tokens - h.blocks[i].tokens
 	if more > h.room {
@@ -100,8 +101,8 @@ func (h *neighbourhood) add(i, next int, text string) bool {
 	return true
 }
 
-// besides returns what reads other chunks of the sections of sources, in the generations that were
-// searched. They are optional: what cannot be read is not there.
+// besides returns a function that reads other chunks of a source's section, in the index
+// generations that were searched. Failures are ignored, since neighbours are optional.
 func (rw *Rewriter) besides(ctx context.Context, bases []retrieval.Ref, encoding string) func(src *retrieval.Source, n int) (string, bool) {
 	locator, ok := rw.Retriever.(retrieval.Locator)
 	return func(src *retrieval.Source, n int) (string, bool) {
@@ -109,7 +110,7 @@ func (rw *Rewriter) besides(ctx context.Context, bases []retrieval.Ref, encoding
 			return "", false
 		}
 		hit := retrieval.Source{Knowledge: src.Knowledge, Doc: src.Doc, Chunk: n, At: src.At}
-		hit.At.Text += n - src.Chunk // a guess
+		hit.At.Text += n - src.Chunk // a guess at its position
 		hits := []*retrieval.Source{&hit}
 		texts, err := locator.Locate(ctx, retrieval.Query{Bases: bases, Encoding: encoding}, hits)
 		if err != nil || texts.Read(hits) != nil || hit.Section != src.Section {

@@ -12,12 +12,12 @@ import (
 	"sidenote/rewrite"
 )
 
-// A kept base finds sources and keeps the chunks of their document, in sections.
+// A keptBase finds sources and holds the chunks of their document, in sections.
 type keptBase struct {
 	retrieval.Func
-	sections []string // of each chunk, whose text is "chunk7."
+	sections []string // section of each chunk; the text of chunk 7 is "chunk7."
 	err      error
-	read     int // chunks, so far
+	read     int // chunks read so far
 }
 
 func (k *keptBase) Locate(_ context.Context, q retrieval.Query, hits []*retrieval.Source) (retrieval.Texts, error) {
@@ -44,7 +44,7 @@ func (k *keptBase) Read(sources []*retrieval.Source) error {
 	return nil
 }
 
-// base finds chunks of a document of sections of so many chunks each.
+// base returns a base whose document has sections of the given numbers of chunks.
 func base(found []int, sections ...int) *keptBase {
 	k := &keptBase{}
 	for i, n := range sections {
@@ -62,7 +62,7 @@ func base(found []int, sections ...int) *keptBase {
 	return k
 }
 
-// chunks are those in the prompt, in its order, with a bar between sources.
+// section returns the chunks in the prompt, in order, with a bar between sources, and the ledger.
 func section(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in string, l rewrite.Ledger) {
 	t.Helper()
 	body := []byte(fmt.Sprintf(`{"messages":[{"role":"system","content":%q},{"role":"user","content":"How long?"}]}`, system))
@@ -79,8 +79,9 @@ func section(t *testing.T, k *keptBase, p rewrite.Policy, system string) (in str
 	return in, res.Ledger
 }
 
-// A range of the section goes in without a gap: one chunk on each side of each source at a time, up to
-// four, until the section ends or another source begins. What stands in the messages ends it, too.
+// Chunks of the section are added without gaps: one on each side of each source per round, up to
+// four, until the section ends or another source begins. A chunk that the messages contain ends
+// it, too.
 func TestNeighboursOfTheSection(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Neighbours = rewrite.NeighboursSection
@@ -119,7 +120,8 @@ func TestNeighboursOfTheSection(t *testing.T) {
 	}
 }
 
-// Without room nothing is read; with a little, no more than what first does not fit on each side.
+// Without room nothing is read; with a little, no more than the first chunk on each side that
+// does not fit.
 func TestNeighboursAreReadWhereRoomIs(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Neighbours = rewrite.NeighboursSection
@@ -128,7 +130,7 @@ func TestNeighboursAreReadWhereRoomIs(t *testing.T) {
 	if k.read != 8 || l.Sources[0].Neighbours != 8 {
 		t.Errorf("read %d, %+v", k.read, l.Sources[0])
 	}
-	least := l.Used - 8 // words of the block without neighbours, each of which has one
+	least := l.Used - 8 // words of the block without its 8 neighbours of one word each
 	for room, read := range map[int]int{0: 0, 1: 1, 2: 2, 5: 5} {
 		k.read, p.ContextTokens = 0, least+room
 		if _, l := section(t, k, p, "You are HR."); k.read != read || l.Sources[0].Neighbours != room || l.Used > p.ContextTokens {

@@ -20,7 +20,7 @@ const (
 	maxOptionBases      = 64
 )
 
-// ReadOptions reads the body field "sidenote". The error is a *OptionError.
+// ReadOptions reads the body field "sidenote". The error is an *OptionError.
 func ReadOptions(r *Request) (Options, error) {
 	f := r.Field
 	raw := f.Value.Of(r.Body)
@@ -60,15 +60,15 @@ func wrong(param, reason string) *OptionError {
 	return &OptionError{Param: param, Reason: reason}
 }
 
-// optionReader reads the body field, whose JSON the parser has checked before.
+// An optionReader reads the body field, whose JSON syntax was checked by the parser.
 type optionReader struct {
 	chat.Reader
 	Options
 	bad   *OptionError
-	twice *OptionError // the first key that stands twice
+	twice *OptionError // the first duplicate key
 }
 
-// wrong records the first mistake and stops the reader, so that nothing more is read.
+// wrong records the first mistake and stops the reader.
 func (o *optionReader) wrong(param, format string, args ...any) {
 	if o.bad == nil {
 		o.bad = wrong(param, fmt.Sprintf(format, args...))
@@ -76,7 +76,7 @@ func (o *optionReader) wrong(param, format string, args ...any) {
 	}
 }
 
-// wrongIn records a mistake in chunks or in what is to be done with them.
+// wrongIn records a mistake in chunks or context.
 func (o *optionReader) wrongIn(err error) {
 	if bad := (*chunks.Error)(nil); errors.As(err, &bad) {
 		o.wrong("sidenote."+bad.Param, "%s", bad.Reason)
@@ -177,8 +177,8 @@ func (o *optionReader) bases(param string) []string {
 	return bases
 }
 
-// filter reads one filter in the form that searches of vector stores use; "and" joins
-// several. The filter's own parser reads it and refuses duplicate keys too.
+// filter reads a filter in the form of vector store search requests; "and" combines several. Its
+// parser refuses duplicate keys, too.
 func (o *optionReader) filter(param string) {
 	k, v := o.Kind(), o.Value()
 	if k != chat.KindObject {

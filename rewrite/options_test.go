@@ -21,7 +21,7 @@ func optionsOf(t *testing.T, field string) (rewrite.Options, error) {
 	return rewrite.ReadOptions(req)
 }
 
-// times repeats a list's element; %d in it is the index.
+// times repeats a list's element n times; %d in it is the index.
 func times(n int, element string) string {
 	list := make([]string, n)
 	for i := range list {
@@ -78,7 +78,7 @@ func TestM31OptionsThatAreTaken(t *testing.T) {
 	}
 }
 
-// Options that are refused, and the error: the first mistake, its field and its value.
+// Options that are refused, and the error: the first mistake, with its field and value.
 func TestM31OptionsThatAreRefused(t *testing.T) {
 	const component, names = "sidenote.components[0]", "1 to 64 of a-z, 0-9, '_' and '-', not \"sources\""
 	for _, c := range []struct{ field, want string }{
@@ -130,7 +130,7 @@ func TestM31OptionsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Names consist of at most 64 of 38 characters.
+// Names consist of 1 to 64 characters out of 38.
 func TestM31Names(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 	for b := range 256 {
@@ -147,8 +147,8 @@ func TestM31Names(t *testing.T) {
 	}
 }
 
-// What does not say whether it may be cut may be, whether it is a component or a chunk. (The
-// configuration is held to the same.)
+// Components and chunks that do not say whether they may be cut may be. (The configuration is
+// tested for the same.)
 func TestTruncatableDefault(t *testing.T) {
 	for extra, want := range map[string]bool{"": true, `,"truncatable":true`: true, `,"truncatable":false`: false} {
 		body := `{"messages":[{"role":"user","content":"x"}],"sidenote":{"components":[{"name":"a","text":"x"` + extra + `}],"chunks":[{"id":"a","type":"custom","content":"x"` + extra + `}]}}`

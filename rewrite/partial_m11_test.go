@@ -8,8 +8,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// "Searched and found nothing", "not searched" and "search failed" are three things; a
-// result that lacks some sources is a fourth.
+// "Searched and found nothing", "not searched" and "search failed" are distinguished, and so is a
+// result that lacks some sources.
 func TestM11WhatASearchCameTo(t *testing.T) {
 	source := []retrieval.Source{handbook("a.md", 0, "Sixteen weeks.")}
 	blank := []retrieval.Source{handbook("a.md", 0, " \n")}

@@ -6,8 +6,8 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// placement returns the placement in force: the policy's if the request and the model
-// allow it, else another one. It is "" if there is no place at all.
+// placement returns the effective placement: the policy's if the request and the model allow it,
+// else another one. It is "" if there is no place at all.
 func placement(r *Request, p *Policy, m *Model, last int) Placement {
 	switch want := p.Placement; {
 	case m.NoSystem && r.Empty: // in a message of its own
@@ -24,17 +24,17 @@ func placement(r *Request, p *Policy, m *Model, last int) Placement {
 	return PlaceSystem
 }
 
-// maxPlaces is how many places a rewrite inserts texts at.
+// maxPlaces is the maximum number of places where a rewrite inserts text.
 const maxPlaces = 2
 
-// places are where texts go: the block's place and, under PlaceSplit, that of the
-// sources behind it.
+// places are where text is inserted: the block's place and, under PlaceSplit, that of the sources
+// after it.
 type places struct {
 	at [maxPlaces]chat.Place
 	n  int
 }
 
-// findPlaces finds the places of the placement in force.
+// findPlaces finds the places for the effective placement.
 func (j *job) findPlaces() {
 	r, at := j.req, &j.places.at
 	j.places.n = 1
@@ -54,8 +54,8 @@ func (j *job) findPlaces() {
 	}
 }
 
-// around returns the line feeds to put between the block and the application's text:
-// two on each side, less those that are there already.
+// around returns the line feeds to put between the block and the application's text: two on each
+// side, minus those that are already there.
 func around(at chat.Frame, parts []part) (lead, trail string) {
 	end := ""
 	if at.After != "" {

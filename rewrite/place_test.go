@@ -7,8 +7,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A model that takes no system message gets nothing if there is no user message either;
-// the application's own system message would be refused just the same.
+// A model that refuses system messages gets nothing if there is no user message; the
+// application's own system message would be refused anyway.
 func TestM09NoPlaceForTheBlock(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Components = []rewrite.Component{{Name: "rules", Text: "Be kind."}}
@@ -32,8 +32,8 @@ func TestM09NoPlaceForTheBlock(t *testing.T) {
 	}
 }
 
-// A model that takes no system message gets the block in the user message, even if that
-// is the first of all.
+// A model that refuses system messages gets the block in the user message, even if that is the
+// first message.
 func TestM31NoSystemMessage(t *testing.T) {
 	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceMarker} {
 		p := testPolicy(t, nil)
@@ -45,8 +45,8 @@ func TestM31NoSystemMessage(t *testing.T) {
 	}
 }
 
-// Under PlaceMarker every message of the application is searched for markers and
-// checked for ambiguity, even if the model forces another placement.
+// Under PlaceMarker every system and developer message is searched for markers and checked for
+// ambiguity, even if the model requires another placement.
 func TestM31AmbiguityUnderAMarker(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"a"},{"role":"system","content":"b","content":"c"},{"role":"user","content":"How long?"}]}`
 	for _, c := range []struct {
@@ -68,8 +68,8 @@ func TestM31AmbiguityUnderAMarker(t *testing.T) {
 	}
 }
 
-// A policy that adds nothing reads nothing, so nothing is ambiguous; one that adds a
-// component reads the message that this goes to.
+// A policy that adds nothing reads nothing, so nothing is ambiguous; one that adds a component
+// reads the message to which it is added.
 func TestM31AmbiguityWhereNothingIsAdded(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"b","content":"c"},{"role":"user","content":"How long?"}]}`
 	texts := []rewrite.Component{{Name: "house", Text: "Be kind."}}
@@ -86,8 +86,8 @@ func TestM31AmbiguityWhereNothingIsAdded(t *testing.T) {
 	}
 }
 
-// Without a user message the block goes to the end of the system message; a marker's
-// text in it means nothing under these placements.
+// Without a user message the block is added at the end of the system message; a marker there is
+// ignored under these placements.
 func TestM31BeforeTheUsersFirstMessage(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"A {{sidenote}} b."},{"role":"assistant","content":"How can I help?"}]}`
 	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit} {

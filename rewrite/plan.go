@@ -9,31 +9,31 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A plan fits elements into the budget, renders them at their places and counts the
-// result next to the application's texts.
+// A plan fits elements into the token budget, renders them at their places and counts the result
+// together with the application's text around it.
 type plan struct {
 	meter
 	model      *Model
 	fixed      *fixedTexts
-	elements   []element  // as declared
-	ordered    []*element // memory for them in another order
-	sources    sourceList // the content of the last element, if there are sources or a notice; else empty
+	elements   []element  // in declaration order
+	ordered    []*element // reused buffer of sorted
+	sources    sourceList // content of the last element if there are sources or a notice; else empty
 	places     int
-	insertions [maxPlaces]insertion // as many as there are places
+	insertions [maxPlaces]insertion // the first places of these are in use
 
 	budget, used int
 	exact        bool
 }
 
-// An insertion is a text at its place, in parts.
+// An insertion is the text to insert at one place, in parts.
 type insertion struct {
 	*chat.Place
 	lead, trail string // line feeds between the parts and the application's text
-	parts       []part // none for nothing
+	parts       []part // empty: nothing is inserted here
 }
 
-// makePlan makes the elements of the policy's components and of the sources, or of the
-// notice that there are none.
+// makePlan creates the elements for the policy's components and for the sources or, with notice,
+// for the notice that there are none.
 func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 	p := &j.plan
 	p.fixed = m.fixedTexts(j, notice)
@@ -58,28 +58,27 @@ func (j *job) makePlan(m *memo, sources []retrieval.Source, notice bool) *plan {
 	return p
 }
 
-// assemble fits the elements, renders them in place and counts the result exactly. If the
-// tokens at the joins made it too large, it fits again into less room. It returns false
-// if nothing fits.
+// assemble fits the elements, renders them in place and counts the result exactly. If tokens at
+// the joins exceed the budget, it tries again with less room. It returns false if nothing fits.
 func (p *plan) assemble() bool {
 	for room := p.model.Counted(p.budget) - p.around(); room > 0; room -= max(1, p.used-p.budget) {
 		if adds := p.into(room); !adds || p.used <= p.budget {
 			return adds
 		}
 	}
-	return p.into(0) && p.used <= p.budget // rules that stand on their own may still fit
+	return p.into(0) && p.used <= p.budget // rules placed outside the sources may still fit
 }
 
-// into chooses what goes into room tokens, renders it and counts it. It returns false if
-// nothing does.
+// into fits elements into room tokens, renders them and counts the result. It returns false if
+// nothing is added.
 func (p *plan) into(room int) (adds bool) {
 	p.fit(room)
 	p.compose()
 	return p.weigh()
 }
 
-// around estimates the tokens around the elements: the template's text, the message if
-// one is added, and rules that stand on their own.
+// around estimates the tokens around the elements: the template's text, the overhead of a new
+// message, and rules placed outside the sources.
 func (p *plan) around() int {
 	n := p.fixed.around
 	if p.insertions[0].Added {
@@ -88,9 +87,9 @@ func (p *plan) around() int {
 	return n
 }
 
-// fit chooses what goes into room tokens, highest priority first. Elements that may not
-// be cut go in whole or not at all, before all others. Of the others, the first that
-// does not fit is cut, and those after it are left out. Neighbours fill the rest.
+// fit selects elements for room tokens, highest priority first. Elements that may not be cut come
+// before all others, each whole or not at all. Of the others, the first that does not fit is cut
+// and the rest are left out. Neighbouring chunks fill what is left.
 func (p *plan) fit(room int) {
 	full := false
 	for _, e := range p.sorted(func(a, b *element) int {
@@ -126,7 +125,7 @@ func (p *plan) fit(room int) {
 	}
 }
 
-// sorted returns the elements in an order, until it is called again.
+// sorted returns the elements in the given order. The result is valid until the next call.
 func (p *plan) sorted(order func(a, b *element) int) []*element {
 	p.ordered = p.ordered[:0]
 	for i := range p.elements {
@@ -138,7 +137,7 @@ func (p *plan) sorted(order func(a, b *element) int) []*element {
 	return p.ordered
 }
 
-// compose renders what was chosen into one text for each place.
+// compose renders the selected elements into one insertion per place.
 func (p *plan) compose() {
 	for i := range p.places {
 		p.insertions[i].parts = p.insertions[i].parts[:0]
@@ -157,7 +156,7 @@ func (p *plan) compose() {
 		at.parts = append(at.parts, e.parts...)
 	}
 	if len(block.parts) == 1 && !p.rulesAlone() {
-		block.parts = block.parts[:0] // nothing stands in the template
+		block.parts = block.parts[:0] // the template would be empty
 	} else {
 		block.parts = append(block.parts, behind)
 	}
@@ -168,8 +167,8 @@ func (p *plan) compose() {
 	}
 }
 
-// weigh counts the insertions together with the application's text on both sides. It
-// returns false if there are none.
+// weigh counts the insertions together with the application's text on both sides. It returns
+// false if there are none.
 func (p *plan) weigh() (adds bool) {
 	p.used, p.exact = 0, p.allExact
 	for i := range p.places {
@@ -189,8 +188,8 @@ func (p *plan) weigh() (adds bool) {
 	return adds
 }
 
-// rulesInTemplate reports whether the rules go into the template: there are sources for them, or
-// they stand alone.
+// rulesInTemplate reports whether the template's {{RULES}} is filled: because there are sources,
+// or because the rules are added without any.
 func (p *plan) rulesInTemplate() bool {
 	if p.fixed.ruleTokens == 0 {
 		return false
@@ -199,12 +198,12 @@ func (p *plan) rulesInTemplate() bool {
 	return sources || p.rulesAlone()
 }
 
-// rulesAlone reports whether rules go in without sources, too: those of the placement split.
+// rulesAlone reports whether rules are added even without sources, as under PlaceSplit.
 func (p *plan) rulesAlone() bool {
 	return p.fixed.rules.text != "" || p.fixed.rulesInBlock && p.fixed.ruleTokens > 0
 }
 
-// weigh counts by how much the application's text grows.
+// weigh counts the tokens by which the application's text grows.
 func (i *insertion) weigh(c retrieval.Counter) (n int, exact bool) {
 	if i.After != "" {
 		return tokens.Between(c, i.Before, i.lead+joined(i.parts)+i.trail, i.After)
@@ -218,7 +217,7 @@ func (i *insertion) weigh(c retrieval.Counter) (n int, exact bool) {
 	return g.End()
 }
 
-// json returns what is inserted.
+// json returns the inserted text as part of a JSON string.
 func (i *insertion) json() EditText {
 	text := append(make(EditText, 0, len(i.parts)+2), i.Begin(i.lead))
 	for k := range i.parts {
@@ -237,7 +236,8 @@ func joined(parts []part) string {
 	return all.String()
 }
 
-// inOrder returns the elements in their order in the prompt, until it or sorted is called.
+// inOrder returns the elements in prompt order. The result is valid until it or sorted is called
+// again.
 func (p *plan) inOrder() []*element {
 	if p.policy.Order == OrderDeclared {
 		return p.sorted(nil)
@@ -249,7 +249,7 @@ func (p *plan) inOrder() []*element {
 	return atEdges(ordered)
 }
 
-// result makes the plan and writes into out, which is empty, what came of it.
+// result runs the plan and stores its result in out.
 func (p *plan) result(out *fitResult) {
 	in := p.assemble()
 	s := &p.sources

@@ -12,8 +12,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// rewritten rewrites a conversation under a policy; the result of the search is found, and asked
-// the query that it was made of.
+// rewritten rewrites a conversation under a policy with found as search result, and returns the
+// query that was searched.
 func rewritten(t *testing.T, body string, found retrieval.Result, o rewrite.Options, change func(*rewrite.Policy)) (res rewrite.Result, asked retrieval.Query) {
 	t.Helper()
 	p := testPolicy(t, nil)
@@ -37,8 +37,8 @@ func planning(p *rewrite.Policy) {
 const chatOfFour = `{"model":"large","messages":[{"role":"user","content":"first"},{"role":"assistant","content":"a"},
 	{"role":"user","content":"second"},{"role":"user","content":"third"},{"role":"user","content":"How long is parental leave in Norway?"}]}`
 
-// A planner is asked in the name of the request's model, unless the policy names one; it sees what
-// the user said before and nothing else. Where an answer must rest on sources it may not skip them.
+// The planner uses the request's model unless the policy names one; it sees the user's earlier
+// messages and nothing else. If an answer must rest on sources it may not skip the search.
 func TestPlanning(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*rewrite.Policy)
@@ -68,8 +68,8 @@ func TestPlanning(t *testing.T) {
 	}
 }
 
-// The ledger tells what came of planning, in the names of the fields, and nothing where the policy
-// plans nothing.
+// The ledger reports the result of planning, by field name, and nothing if the policy does not
+// plan.
 func TestPlanningInLedger(t *testing.T) {
 	planned := &retrieval.Planned{Queries: []string{"q", "weeks of leave"}, Count: 2, Enabled: true, Applied: true, ModelID: "small", Fallback: retrieval.PlanOK}
 	names := func(found retrieval.Result, change func(*rewrite.Policy)) string {
@@ -91,7 +91,7 @@ func TestPlanningInLedger(t *testing.T) {
 	if got := names(retrieval.Result{}, func(p *rewrite.Policy) { planning(p); p.Knowledge = nil }); got != want {
 		t.Errorf("without knowledge: %s", got)
 	}
-	// What is searched without a plan, such as where a policy plans a second search only, counts.
+	// Searches without a plan count, too, as when a policy plans only a second search.
 	const none = `y_count":0`
 	once := `ies":["How long is parental leave in Norway?"],"retrieval_query_count":1` + want[len(none):]
 	for name, found := range map[string]retrieval.Result{
@@ -102,7 +102,7 @@ func TestPlanningInLedger(t *testing.T) {
 		"failed":              {Reason: retrieval.ReasonError, Partial: true},
 		"others are indexing": {Reason: retrieval.ReasonIndexing, Partial: true, Took: 1},
 	} {
-		if got := names(found, planning); !strings.HasPrefix(got, strings.TrimSuffix(once, "}")) { // what else the ledger tells follows
+		if got := names(found, planning); !strings.HasPrefix(got, strings.TrimSuffix(once, "}")) { // other fields of the ledger follow
 			t.Errorf("%s: %s, want %s", name, got, once)
 		}
 	}
@@ -116,8 +116,8 @@ func TestPlanningInLedger(t *testing.T) {
 	}
 }
 
-// A search that a plan finds needless leaves the request as it came, for a reason of its own: it
-// is no empty answer, and nothing is refused.
+// If the planner decides that no search is needed, the request is unchanged, with a reason of its
+// own: it is not an empty result, and nothing is refused.
 func TestPlannerSkip(t *testing.T) {
 	res, _ := rewritten(t, chatOfFour, retrieval.Result{Reason: retrieval.ReasonPlannerSkip}, rewrite.Options{}, func(p *rewrite.Policy) {
 		planning(p)

@@ -11,23 +11,22 @@ import (
 	"sidenote/rewrite/chunks"
 )
 
-// Mode says how much Sidenote does with a chat request. Each mode includes the ones
-// below it.
+// Mode says how much Sidenote does with a chat request. Each mode includes the lower ones.
 type Mode int
 
-// The modes of this release, lowest first.
+// The modes, lowest first.
 const (
-	Off    Mode = iota // relay, without the field and headers of Sidenote
-	Shadow             // relay at once, and rewrite for the record only
+	Off    Mode = iota // relay, with Sidenote's own field and headers removed
+	Shadow             // relay at once; rewrite only for the request log
 	Inject             // merge sources into the request
-	Tools              // let the model search and read by tools that Sidenote answers
-	Staged             // answer by a chain of calls: draft, review, final answer
+	Tools              // let the model search and read documents with tools that Sidenote runs
+	Staged             // answer in several upstream calls: draft, review, final answer
 )
 
 // String returns the mode's name in configuration and headers.
 func (m Mode) String() string { return [...]string{"off", "shadow", "inject", "tools", "staged"}[m] }
 
-// Placement says where in the messages the block goes.
+// Placement says where in the messages the context block is inserted.
 type Placement string
 
 // The placements.
@@ -38,7 +37,7 @@ const (
 	PlaceMarker   Placement = "marker"
 )
 
-// OnEmpty says what to do if the search worked and found nothing relevant.
+// OnEmpty says what to do if the search succeeded but found nothing relevant.
 type OnEmpty string
 
 // The actions on an empty search result. The empty string stands for EmptyPass or,
@@ -49,14 +48,14 @@ const (
 	EmptyRefuse OnEmpty = "refuse"
 )
 
-// Order says in which order components stand in the prompt.
+// Order says in which order components appear in the prompt.
 type Order string
 
 // The orders.
 const (
-	OrderPriority Order = "priority" // best first
-	OrderDeclared Order = "declared" // first the policy's, then the request's, as listed
-	OrderEdges    Order = "edges"    // best at both ends, least in the middle
+	OrderPriority Order = "priority" // highest priority first
+	OrderDeclared Order = "declared" // the policy's components first, then the request's, as listed
+	OrderEdges    Order = "edges"    // highest priority at both ends, lowest in the middle
 )
 
 // A Component is one named text that competes for the token budget.
@@ -64,10 +63,10 @@ type Component struct {
 	Name        string // [a-z0-9_-]{1,64}
 	Text        string
 	Priority    int  // 0 (least) to 100
-	Truncatable bool // may be cut; otherwise it goes in whole or not at all
+	Truncatable bool // may be cut; otherwise it is added whole or not at all
 }
 
-// The priorities that have names.
+// The named priorities.
 const (
 	PriorityCritical = 100
 	PriorityHigh     = 90
@@ -78,11 +77,11 @@ const (
 
 var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 
-// ValidName tells whether s has the form that every name chosen by people must have:
-// the ids and names of tenants, bases, policies and components.
+// ValidName reports whether s is a valid name for tenants, knowledge bases, policies and
+// components.
 func ValidName(s string) bool { return validName.MatchString(s) }
 
-// NamedPriority returns the priority of that name.
+// NamedPriority returns the value of a named priority.
 func NamedPriority(name string) (priority int, ok bool) {
 	priority, ok = map[string]int{
 		"critical": PriorityCritical, "high": PriorityHigh, "medium": PriorityMedium, "low": PriorityLow, "optional": PriorityOptional,
@@ -90,59 +89,59 @@ func NamedPriority(name string) (priority int, ok bool) {
 	return priority, ok
 }
 
-// A Policy says what is done with one tenant's requests. It is a value: resolved once
-// per request, passed down, never looked up again. The zero Policy is off.
+// A Policy says how the requests of one tenant are handled. It is a value: resolved once per
+// request, passed down, never looked up again. The zero Policy is off.
 type Policy struct {
 	Tenant    string
-	Upstream  string // name of the upstream, by which counts are calibrated
+	Upstream  string // name of the upstream; calibration is per upstream
 	Mode      Mode
-	Knowledge []string       // ids of the bases that a request may search
-	Filter    *filter.Filter // which documents its sources may come from; nil is all
+	Knowledge []string       // ids of the knowledge bases that a request may search
+	Filter    *filter.Filter // limits which documents sources may come from; nil allows all
 	Search    retrieval.Settings
 	Planner   retrieval.PlanSettings   `json:",omitzero"`
 	Rerank    retrieval.RerankSettings `json:",omitzero"`
 	Grade     retrieval.GradeSettings  `json:",omitzero"`
 
-	PlannedBy  retrieval.Planner  `json:"-"` // whom Planner asks for this request; nil: nobody
-	RerankedBy retrieval.Reranker `json:"-"` // whom Rerank asks, likewise
-	GradedBy   retrieval.Reranker `json:"-"` // whom Grade asks, likewise
+	PlannedBy  retrieval.Planner  `json:"-"` // the planner that Planner uses for this request; nil for none
+	RerankedBy retrieval.Reranker `json:"-"` // the reranker that Rerank uses; nil for none
+	GradedBy   retrieval.Reranker `json:"-"` // the grader that Grade uses; nil for none
 
-	Claimed *filter.Filter `json:"-"` // Filter as it was before WithClaims; nil: it has no claims
+	Claimed *filter.Filter `json:"-"` // Filter before WithClaims filled in claim values; nil if it uses no claims
 
 	Placement     Placement
-	ContextTokens int // limit of what the rewrite may add, everything included, in the model's tokens
-	// ReserveOutputTokens is kept free in the model's window for an answer whose length
-	// the request does not limit; 0 is the model's usual length, or 4,096, and at most
-	// a quarter of the window.
+	ContextTokens int // limit for everything that the rewrite adds, in the model's tokens
+	// ReserveOutputTokens is kept free in the model's window for the answer if the request does
+	// not limit its length. 0 means the model's usual length, or 4,096. It is at most a quarter
+	// of the window.
 	ReserveOutputTokens int
-	Window              int  // the model's window if it is smaller than in the table; 0 is as in the table
-	CountWhole          bool // always count the whole request, even if its length shows that it fits
+	Window              int  // context window, if smaller than the model table's; 0 means the table's
+	CountWhole          bool // count the whole request even if its length alone shows that it fits
 	Template            Template
 	Components          []Component
-	Sources             Component // priority and truncatable of the sources component; name and text unused
+	Sources             Component // priority and truncatable of the sources component; name and text are unused
 	Order               Order
 
 	Style // of sources and components
 
-	MinTruncatedTokens int // a cut that leaves less is not made
+	MinTruncatedTokens int // minimum tokens left by a cut; less is not added
 	OnEmpty            OnEmpty
 	EmptyAnswer        string // the answer under EmptyRefuse
-	FoundNothing       bool   `json:"-"` // of one request: nothing is searched, as what was found is irrelevant
-	NoSystem           bool   `json:"-"` // the upstream refuses system messages of the model, whatever the model table says; see WithoutSystem
-	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and found nothing
-	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part and found something
+	FoundNothing       bool   `json:"-"` // set per request: skip the search, since what was found is irrelevant
+	NoSystem           bool   `json:"-"` // the upstream refuses system messages for this model; see WithoutSystem
+	RefuseOnFailure    bool   // on_failure.retrieval: refuse if a search failed and nothing was found
+	RefuseOnPartial    bool   // on_failure.partial: refuse if a search failed in part but something was found
 
 	Chunks ChunkPolicy `json:",omitzero"`
 
-	// Digest is a hash of all fields above as configured. It is "" if a request added
-	// components, because their fits are not remembered. What else a request narrows
-	// changes the budget or the sources, which are part of a fit's key themselves.
+	// Digest is a hash of all fields above as configured. It is "" if the request added
+	// components, because such fits are not cached. Other narrowing changes the budget or the
+	// sources, which are part of the cache key anyway.
 	Digest string
-	Notes  []string // what Narrow refused of a request's options
+	Notes  []string // options of the request that Narrow ignored
 }
 
-// DefaultPolicy is the policy for a tenant that configured
-// nothing: 2,000 tokens at the end of the system message.
+// DefaultPolicy returns the policy of a tenant without configuration: 2,000 tokens at the end of
+// the system message.
 func DefaultPolicy() Policy {
 	return Policy{
 		Mode:               Inject,
@@ -157,10 +156,9 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// Strict tells whether a body that two parsers could read differently is refused rather
-// than relayed, if the ambiguity is in a part that is read. It holds for policies that
-// refuse on failure or filter documents: otherwise a client could evade them with an
-// ambiguous body.
+// Strict reports whether a body that two parsers could read differently is refused instead of
+// relayed, if the ambiguity is in a part that Sidenote reads. It holds for policies that refuse
+// on failure or filter documents: otherwise a client could evade them with an ambiguous body.
 func (p Policy) Strict() bool { return p.RefuseOnFailure || p.RefuseOnPartial || p.Filter != nil }
 
 // Empty returns OnEmpty with its default resolved.
@@ -182,8 +180,8 @@ func (p Policy) WithoutSystem() Policy {
 	return p
 }
 
-// Planning is what asks the planner for a request for a model; nil where nothing is planned.
-// earlier are texts of its user, last first.
+// Planning returns the planner's settings for a request to model; nil if planning is off. earlier
+// are the user's earlier messages, last first.
 func (p *Policy) Planning(model string, earlier []string) *retrieval.Planning {
 	if p.Planner.MaxQueries == 0 {
 		return nil
@@ -192,11 +190,11 @@ func (p *Policy) Planning(model string, earlier []string) *retrieval.Planning {
 	settings.Model = cmp.Or(settings.Model, model)
 	return &retrieval.Planning{
 		PlanSettings: settings, Planner: p.PlannedBy, Earlier: earlier[:min(len(earlier), settings.Turns)],
-		MaySkip: p.Grounding != GroundingStrict && p.Empty() != EmptyRefuse && !p.Planner.Replan, // then it was searched
+		MaySkip: p.Grounding != GroundingStrict && p.Empty() != EmptyRefuse && !p.Planner.Replan, // under Replan the first search is done already
 	}
 }
 
-// Reranking is what orders what is found; nil where nothing is reranked.
+// Reranking returns the reranker and its settings; nil if reranking is off.
 func (p *Policy) Reranking() *retrieval.Reranking {
 	if p.Rerank.Documents == 0 {
 		return nil
@@ -204,7 +202,7 @@ func (p *Policy) Reranking() *retrieval.Reranking {
 	return &retrieval.Reranking{RerankSettings: p.Rerank, Reranker: p.RerankedBy}
 }
 
-// Grading is what grades what is selected; nil where nothing is graded.
+// Grading returns the grader and its settings; nil if grading is off.
 func (p *Policy) Grading() *retrieval.Grading {
 	if p.Grade.By == retrieval.GradeByNobody {
 		return nil
@@ -212,14 +210,14 @@ func (p *Policy) Grading() *retrieval.Grading {
 	return &retrieval.Grading{GradeSettings: p.Grade, Grader: p.GradedBy}
 }
 
-// AddStages lets the policy's planner, reranker and grader take part in a search for a model; earlier
-// are texts that the user said before, last first.
+// AddStages adds the policy's planner, reranker and grader to the query q for a request to model.
+// earlier are the user's earlier messages, last first.
 func (p *Policy) AddStages(q *retrieval.Query, model string, earlier []string) {
 	q.Planning, q.Reranking, q.Grading = p.Planning(model, earlier), p.Reranking(), p.Grading()
 }
 
-// SafeText returns text that comes from elsewhere so that nothing in it looks like what stands around
-// sources and components, or like a tag of the template.
+// SafeText neutralises untrusted text: nothing in the result looks like the markup around sources
+// and components or like a tag of the template.
 func (p *Policy) SafeText(text string) string {
 	return p.Safe(text, p.Template.Tags(), p.componentNames)
 }
@@ -232,39 +230,39 @@ func (p *Policy) componentNames() []string {
 	return names
 }
 
-// Options are what one request asks of its policy, from headers or the body
-// field. Nil and empty fields ask for nothing.
+// Options are what one request asks for, in headers or the body field "sidenote". Nil and empty
+// fields ask for nothing.
 type Options struct {
 	Mode          *Mode
 	Knowledge     []string
 	ContextTokens *int
 	Query         string
-	Filter        *filter.Filter // in force together with the policy's
+	Filter        *filter.Filter // applied together with the policy's filter
 	Components    []Component
 
-	Chunks  []chunks.Chunk  // the request's typed chunks, until TakeChunks; nil without any
-	Context *chunks.Options // what is to be done with them; nil for nothing in particular
-	Taken   *Chunks         // what became of them, from TakeChunks on
+	Chunks  []chunks.Chunk  // the request's typed chunks, until TakeChunks; nil if none
+	Context *chunks.Options // how to build messages from Chunks; nil for the defaults
+	Taken   *Chunks         // the result of TakeChunks; nil before
 
-	Named []NamedBases // what Knowledge is made of
+	Named []NamedBases // where each of Knowledge was named, for error messages
 }
 
-// NamedBases are the bases that a header or a body field names.
+// NamedBases are the knowledge bases named by one header or body field.
 type NamedBases struct {
-	Param string // "Sidenote-Knowledge", "sidenote.knowledge"
+	Param string // such as "Sidenote-Knowledge" or "sidenote.knowledge"
 	IDs   []string
 }
 
-// An OptionError says that an option is unknown or out of range: the client's mistake,
-// a 400.
+// An OptionError reports an option that is unknown or out of range. It is the client's mistake
+// (status 400).
 type OptionError struct {
-	Param  string // "sidenote.mode", "Sidenote-Mode"
-	Reason string // for people, naming the value
+	Param  string // such as "sidenote.mode" or "Sidenote-Mode"
+	Reason string // human-readable, with the value
 }
 
 func (e *OptionError) Error() string { return e.Param + ": " + e.Reason }
 
-// ParseMode returns the mode of that name.
+// ParseMode returns the mode with the given name.
 func ParseMode(s string) (Mode, error) {
 	for m := Off; m <= Staged; m++ {
 		if s == m.String() {
@@ -274,8 +272,8 @@ func ParseMode(s string) (Mode, error) {
 	return Off, fmt.Errorf("%q is not a mode; use staged, tools, inject, shadow or off", s)
 }
 
-// WithClaims returns the policy for a caller whose token has these claims: its filter has
-// their values in place of Claims. The error is a *filter.ClaimError.
+// WithClaims returns the policy with the claims in its filter replaced by a token's claim values.
+// The error is a *filter.ClaimError.
 func (p Policy) WithClaims(claims map[string][]string) (Policy, error) {
 	filter, err := p.Filter.WithClaims(claims)
 	if filter != p.Filter {
@@ -285,8 +283,8 @@ func (p Policy) WithClaims(claims map[string][]string) (Policy, error) {
 	return p, err
 }
 
-// shownFilter is Filter for the ledger, where what a token says is shown by the name of its
-// claim only.
+// shownFilter returns Filter for the ledger. Values that come from a token are shown only by the
+// names of their claims.
 func (p *Policy) shownFilter() *filter.Filter {
 	if p.Claimed == nil {
 		return p.Filter
@@ -294,14 +292,14 @@ func (p *Policy) shownFilter() *filter.Filter {
 	return p.Claimed.WithClaimNames()
 }
 
-// Narrow returns the policy as NarrowBy narrows it.
+// Narrow is like NarrowBy but returns the narrowed policy.
 func (p Policy) Narrow(o Options) Policy {
 	p.NarrowBy(&o)
 	return p
 }
 
-// NarrowBy applies a request's options to its policy. Options can only narrow: what would
-// widen the policy is ignored and recorded in Notes.
+// NarrowBy applies a request's options to its policy. Options can only narrow it: what would
+// widen it is ignored and recorded in Notes.
 func (p *Policy) NarrowBy(o *Options) {
 	if o.Mode != nil {
 		if *o.Mode > p.Mode {
@@ -330,7 +328,7 @@ func (p *Policy) NarrowBy(o *Options) {
 		}
 		p.Knowledge = chosen
 	}
-	p.Filter = filter.AllOf(p.Filter, o.Filter) // both hold, so it cannot widen
+	p.Filter = filter.AllOf(p.Filter, o.Filter) // both must match, so this cannot widen
 	if p.Claimed != nil {
 		p.Claimed = filter.AllOf(p.Claimed, o.Filter)
 	}

@@ -7,13 +7,13 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// absent returns the sources that are to be fitted: it leaves out those whose text the
-// messages hold already, counted, and those without text. It returns those of
-// found themselves if none is left out.
+// absent returns the sources to be fitted. It leaves out sources without text and those whose
+// text the messages already contain; count is the number of the latter. If none is left out it
+// returns found.Sources itself.
 func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Source, count int) {
 	sources := found.Sources
-	// What follows the last user message, the rounds of a tool loop, must not change what is
-	// added: each round then sends the same prefix, which upstream prompt caches need.
+	// Text after the last user message, such as the rounds of a tool loop, must not change what
+	// is added: each round then sends the same prefix, which upstream prompt caches need.
 	j.presence = presentMessages{Request: j.req, Last: j.last, Messages: &j.messages}
 	if len(sources) == 0 {
 		return sources, 0
@@ -40,9 +40,9 @@ func (j *job) absent(m *memo, found *retrieval.Result) (absent []retrieval.Sourc
 	return absent, count
 }
 
-// appTags counts tags of our vocabulary in the application's messages: somebody may try
-// to forge a source. In most requests in English no byte can begin a tag, and nothing is
-// scanned; elsewhere a message is scanned when it is seen first.
+// appTags counts tags of Sidenote's vocabulary in the application's messages, where somebody may
+// try to forge a source. Most English requests have no byte that can begin a tag and are not
+// scanned; otherwise results are cached per message.
 func appTags(r *Request, messages *model.MessageCosts) (n int) {
 	if !r.MayHoldTags() {
 		return 0
@@ -53,8 +53,8 @@ func appTags(r *Request, messages *model.MessageCosts) (n int) {
 	return n
 }
 
-// What is remembered of a message: of its texts as a whole, or, with the index of the text
-// added, of each. Other numbers are random.
+// Keys for what is cached per message: badUTF8 for all its texts, tagsIn plus the index of a text
+// for each. Other keys are random.
 const (
 	badUTF8 uint64 = 1
 	tagsIn  uint64 = 2

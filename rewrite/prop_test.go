@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		checks := "10000"
 		if testing.Short() {
-			checks = "2500" // of which rapid does a fifth
+			checks = "2500" // of which rapid runs a fifth
 		}
 		if err := f.Value.Set(checks); err != nil {
 			panic(err)
@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hostile are pieces of texts: what tokenizers merge across seams, what scanners take
-// for tags, what templates and regexps expand.
+// hostile are parts of texts: what tokenizers merge across seams, what scanners take for tags,
+// what templates and regexps expand.
 var hostile = []string{
 	"a", "The parents'll", " word", "Wörter", "über ", "12", "3456", ".", ".\n", "\n", "\n\n", "\r\n", " ", "   ", "\t", "/", "//", "/* c */",
 	"'s", "’s", "!?", "…", "。", "文字", "漢", "한국", "🙂", "👩\u200d👩", "e\u0301", "\u0301", "<", ">", "&", "</source>", "<source id=\"1\">", "<SOURCES>", "</ sources >",
@@ -68,8 +68,7 @@ func sourceGen() *rapid.Generator[retrieval.Source] {
 	})
 }
 
-// bodyGen draws chat requests with every form of content, and odd but valid JSON around
-// it.
+// bodyGen draws chat requests with every form of content, and odd but valid JSON around it.
 func bodyGen() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		space := func() string { return rapid.SampledFrom([]string{"", "", " ", "\n\t"}).Draw(t, "space") }
@@ -153,7 +152,7 @@ func encoding(t testing.TB, name string) *tokens.Encoding {
 
 var set = tokens.New()
 
-// A rewrite stays within the budget by a reference count of the whole message, keeps
+// A rewrite stays within the budget according to a reference count of the whole message, keeps
 // the bytes outside its edits, and its block can be parsed back.
 func TestRewriteHolds(t *testing.T) {
 	tiktoken.SetBpeLoader(tiktoken_loader.NewOfflineLoader())
@@ -241,16 +240,15 @@ func TestRewriteHolds(t *testing.T) {
 	}
 }
 
-// reasoned fails unless exactly what is cut or out has a reason and a detail.
+// reasoned fails unless a reason and a detail are set exactly for what is cut or left out.
 func reasoned(t *rapid.T, fate rewrite.Fate, reason rewrite.ExcludeReason, detail string) {
 	if whole := fate == rewrite.In; whole != (reason == "") || whole != (detail == "") {
 		t.Fatalf("%s, reason %q, detail %q", fate, reason, detail)
 	}
 }
 
-// staysInWindow counts whole requests: if something was added, the request fits into
-// the window together with the answer, and the ledger's numbers for the request are
-// right.
+// staysInWindow counts whole requests: if something was added, the request fits into the window
+// together with the answer, and the ledger's numbers for the request are right.
 func staysInWindow(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte, res rewrite.Result) {
 	w := res.Ledger.Window
 	if n := total(t, oracle, out) + w.ReservedOutput; res.Outcome == rewrite.Injected && w.Size > 0 && n > w.Size {
@@ -281,8 +279,7 @@ func total(t *rapid.T, oracle *tiktoken.Tiktoken, body []byte) int {
 	return n
 }
 
-// remembers checks that a rewrite taken from the memo equals one made anew, whatever
-// was rewritten in between.
+// remembers checks that a cached rewrite equals a new one, whatever was rewritten in between.
 func remembers(t *rapid.T, rw *rewrite.Rewriter, p rewrite.Policy, req *rewrite.Request, o rewrite.Options, otherBody []byte) {
 	other, err := rewrite.Parse(otherBody)
 	if err != nil {
@@ -305,8 +302,8 @@ func remembers(t *rapid.T, rw *rewrite.Rewriter, p rewrite.Policy, req *rewrite.
 	}
 }
 
-// differs returns the difference of two values, which seldom differ: cmp takes far
-// longer to find that they do not.
+// differs returns the difference of two values. It is fast if they are equal, for which cmp takes
+// far longer.
 func differs(want, got any, options ...cmp.Option) string {
 	if reflect.DeepEqual(want, got) {
 		return ""
@@ -360,7 +357,7 @@ func read(t *rapid.T, body []byte) (texts []string, c chatRequest) {
 	return texts, c
 }
 
-// grown returns by how many tokens the messages grew, counting whole messages.
+// grown returns by how many tokens the messages grew, by counting whole messages.
 func grown(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte) int {
 	count := func(s string) int { return len(oracle.EncodeOrdinary(s)) }
 	was, _ := read(t, body)
@@ -381,8 +378,8 @@ func grown(t *rapid.T, oracle *tiktoken.Tiktoken, body, out []byte) int {
 	return n
 }
 
-// plainParsesBack finds, in what was inserted, the lines that begin numbered sources: their ids are
-// those of the ledger, in order.
+// plainParsesBack checks that the lines that begin numbered sources in the inserted text have the
+// ids of the ledger, in order.
 func plainParsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result) {
 	want, got := []string{}, []string{}
 	for _, s := range res.Ledger.Sources {
@@ -391,7 +388,7 @@ func plainParsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result) {
 		}
 	}
 	for _, e := range res.Edits {
-		text := strings.NewReplacer(`\\`, "-", `\"`, "-").Replace(string(e.Insert.Append(nil))) // what escapes stand for matters only where it is a line feed
+		text := strings.NewReplacer(`\\`, "-", `\"`, "-").Replace(string(e.Insert.Append(nil))) // of escapes only line feeds matter
 		for _, line := range regexp.MustCompile(`(?:\\n|"|^)\s*\[\s*([0-9]+)\s*\]`).FindAllStringSubmatch(text, -1) {
 			got = append(got, line[1])
 		}
@@ -401,9 +398,8 @@ func plainParsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result) {
 	}
 }
 
-// parsesBack finds the one <sources> element with a strict parser: it must hold the ids
-// of the ledger, in order, and nothing else in the inserted text may look like a tag of
-// ours.
+// parsesBack parses the one <sources> element strictly: it must have the ids of the ledger, in
+// order, and nothing else in the inserted text may look like one of Sidenote's tags.
 func parsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result, out []byte) {
 	if p.SourcesFormat == rewrite.SourcesPlain {
 		plainParsesBack(t, p, res)
@@ -436,7 +432,7 @@ func parsesBack(t *rapid.T, p rewrite.Policy, res rewrite.Result, out []byte) {
 		}
 		parsed, err := tagstest.ParseSources(text[at : end+len("</sources>\n")])
 		if err != nil {
-			continue // an element of the app's own text
+			continue // an element in the application's own text
 		}
 		got := []string{}
 		for _, s := range parsed {

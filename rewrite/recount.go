@@ -2,8 +2,8 @@ package rewrite
 
 import "fmt"
 
-// Count returns the tokens that a request is billed for as it came, with the reserve for
-// errors of formulas.
+// Count returns the tokens billed for the unmodified request, plus a reserve for errors of the
+// formulas.
 func (rw *Rewriter) Count(p Policy, req *Request) int {
 	p.CountWhole = true
 	j := rw.begin(&p, req)
@@ -12,16 +12,15 @@ func (rw *Rewriter) Count(p Policy, req *Request) int {
 	return j.window.Request
 }
 
-// recount counts the whole request before and after the rewrite, and returns an error
-// unless the difference is what the ledger says. It proves that the sums of partial
-// counts are the counts of the whole. It runs in tests and in builds with the tag
-// sidenote_debug.
+// recount counts the whole request before and after the rewrite, and returns an error unless the
+// difference is what the ledger says. It verifies that the sums of partial counts equal the
+// counts of the whole. It runs in tests and in builds with the tag sidenote_debug.
 func (rw *Rewriter) recount(j *job, res *Result) error {
 	if res.Outcome != Injected || res.Ledger.Exactness == Bound {
 		return nil
 	}
 	came, err := Parse(ApplyEdits(nil, j.req.Body, StripEdits(j.req, j.policy.Placement)))
-	if err != nil && (came == nil || !came.Empty) { // components and sources may be all that there is
+	if err != nil && (came == nil || !came.Empty) { // the request may consist of components and sources only
 		return fmt.Errorf("request without what was removed: %w", err)
 	}
 	goes, err := Parse(ApplyEdits(nil, j.req.Body, res.Edits))

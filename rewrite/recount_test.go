@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A draw makes cases from a seed: rapid would take minutes for as many.
+// A draw generates cases from a seed: rapid would take minutes for as many.
 type draw struct{ *rand.Rand }
 
 func pick[T any](d draw, of ...T) T { return of[d.IntN(len(of))] }
@@ -76,8 +76,8 @@ func (d draw) sources() []retrieval.Source {
 	return sources
 }
 
-// The sums of partial counts are the counts of the whole, in 100,000 assemblies: each
-// request is counted as it came and as it is sent.
+// The sums of partial counts equal the counts of the whole, in 100,000 assemblies: each request
+// is counted before and after the rewrite.
 func TestAssembliesCountedWhole(t *testing.T) {
 	t.Parallel()
 	cases := 100_000

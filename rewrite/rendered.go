@@ -7,15 +7,15 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// renderings are sources as they stood in prompts of a policy lately, with their counts in an
-// encoding. New questions mostly find what others found: in a small base the same chunks, in a
-// large one those that are popular. BenchmarkNewQuestion takes 4 µs and 2 KB with them and the
-// fixedTexts, 21 µs and 20 KB without.
+// renderings caches sources as rendered in prompts of a policy, with their token counts. New
+// questions mostly find sources that others found before: in a small base the same chunks, in a
+// large one the popular ones. BenchmarkNewQuestion takes 4 µs and 2 KB with it and fixedTexts, 21
+// µs and 20 KB without.
 type renderings struct {
 	memo     *memo
-	policy   string // its digest; "" where nothing is remembered
+	policy   string // the policy's digest; "" disables caching
 	encoding string
-	salt     uint64 // a hash of these two
+	salt     uint64 // a hash of policy and encoding
 }
 
 func (m *memo) renderings(j *job) renderings {
@@ -24,7 +24,7 @@ func (m *memo) renderings(j *job) renderings {
 	return r
 }
 
-// A renderedSource is one under an id. All that it depends on is compared.
+// A renderedSource is a cached source under one id, with everything that it depends on.
 type renderedSource struct {
 	policy, encoding string
 	id               int
@@ -32,7 +32,7 @@ type renderedSource struct {
 	block            sourceBlock // without source and raw
 }
 
-// A shownSource is what of a source a block depends on.
+// A shownSource holds the fields of a source that its rendering depends on.
 type shownSource struct {
 	kind, knowledge, doc, name, section, text string
 	tokens                                    int
@@ -42,12 +42,12 @@ func shown(src *retrieval.Source) shownSource {
 	return shownSource{src.Type, src.Knowledge, src.Doc, src.Name, src.Section, src.Text, src.Tokens}
 }
 
-// hash takes what names a chunk, because to hash its text takes longer.
+// hash covers only what identifies a chunk, because hashing its text takes longer.
 func (r *renderings) hash(src *retrieval.Source, id int) uint64 {
 	return 31*(31*(31*r.salt+retrieval.HashText(src.Doc))+uint64(src.Chunk)) + uint64(id) //nolint:gosec // not negative
 }
 
-// of returns a source under an id, weighed; false if it is not remembered.
+// of returns the cached block of a source under an id, counted; ok is false if there is none.
 func (r *renderings) of(src *retrieval.Source, id int) (b sourceBlock, ok bool) {
 	if r.policy == "" {
 		return b, false
@@ -61,8 +61,8 @@ func (r *renderings) of(src *retrieval.Source, id int) (b sourceBlock, ok bool) 
 	return b, true
 }
 
-// keep remembers a block without neighbours whose count is exact, and returns it as it is
-// remembered.
+// keep caches a block without neighbours whose count is exact, and returns the block in its
+// cached form.
 func (r *renderings) keep(b sourceBlock, id int, closing string) sourceBlock {
 	if r.policy == "" || !b.exact || len(b.raw)+len(b.head) > maxRemembered {
 		return b
@@ -72,7 +72,7 @@ func (r *renderings) keep(b sourceBlock, id int, closing string) sourceBlock {
 	kept := b
 	kept.part, kept.head, kept.body = whole, whole.text[:len(b.head)], whole.text[len(b.head):len(whole.text)-len(closing)]
 	k := &renderedSource{policy: r.policy, encoding: r.encoding, id: id, source: shown(b.source), block: kept}
-	// A text lies in one piece with its neighbours, which would stay with it.
+	// Do not retain b.raw: a source's text shares its memory with its neighbours.
 	if k.block.raw, k.block.source, k.source.text = "", nil, kept.body; b.body != b.raw {
 		k.source.text = strings.Clone(b.raw)
 	}

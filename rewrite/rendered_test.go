@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A source that was rendered for another question stands in the prompt as it would without
-// that: whatever differs, of the source or of how it is rendered.
+// A cached source is rendered as it would be without the cache, whatever differs in the source or
+// in how it is rendered.
 func TestRenderedAgain(t *testing.T) {
 	var found []retrieval.Source
 	retriever := retrieval.Func(func(context.Context, retrieval.Query) (retrieval.Result, error) {
@@ -62,7 +62,7 @@ func TestRenderedAgain(t *testing.T) {
 	}
 }
 
-// What a policy puts around sources is what it would be without an earlier request, whatever that was.
+// The texts around sources do not depend on earlier requests.
 func TestFixedTextsAgain(t *testing.T) {
 	type asked struct {
 		body    string

@@ -18,34 +18,33 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// What is rewritten is a request as package chat reads it.
+// The types of package chat that a rewrite works on.
 type (
 	Request   = chat.Request
 	Parser    = chat.Parser
 	BodyError = chat.Error
 )
 
-// Parse reads a body; see chat.Parse.
+// Parse parses the body of a chat request; see chat.Parse.
 func Parse(body []byte) (*Request, error) { return chat.Parse(body) }
 
-// NamedModels returns the models that the body of a request names, on any route; see
-// chat.Models.
+// NamedModels returns the models that a request body names, on any route; see chat.Models.
 func NamedModels(body []byte) ([]string, error) { return chat.Models(body) }
 
 // A Rewriter decides what is added to a request. It is safe for concurrent use.
 type Rewriter struct {
 	Retriever   retrieval.Retriever
 	Models      Models
-	Calibration *model.Tracker // learns what upstreams bill; nil for not at all
+	Calibration *model.Tracker // learns what upstreams bill; nil disables calibration
 
 	memo    memo
 	costs   model.CostCounter
-	counts  sync.Map // of chunks: encoding → *tokens.Cache
+	counts  sync.Map // token counts of chunks: encoding → *tokens.Cache
 	samples atomic.Uint64
 	jobs    sync.Pool // of *job
 }
 
-// Models looks up how the tokens of a model are counted.
+// Models looks up the properties of a model by name, such as how its tokens are counted.
 type Models interface {
 	Model(name string) Model
 }
@@ -53,29 +52,30 @@ type Models interface {
 // A Result is the outcome of one rewrite.
 type Result struct {
 	Outcome   Outcome    // Injected, Untouched, Answered or Refused
-	Reason    Reason     // why it was not Injected or, if it was, what is missing ("" for nothing)
+	Reason    Reason     // why nothing was injected or, if Injected, what is missing ("" for nothing)
 	Ambiguity *BodyError // with ReasonAmbiguous: what two parsers could read differently
-	Edits     []Edit     // to be made with Apply; also set when Untouched (strip-field, marker)
+	Edits     []Edit     // to be applied with ApplyEdits; also set when Untouched (strip-field, marker)
 	Ledger    Ledger
 	Model     Model
 	Retrieval retrieval.Result
-	Block     []byte // under mode Staged: the text that Edits insert, as in a JSON string, without the line feeds around it
+	Block     []byte // in mode Staged: the inserted text as in a JSON string, without the line feeds around it
 
 	RetrieveTook, FitTook, EditTook time.Duration
-	FitKept                         bool // what fits was known from an equal request
+	FitKept                         bool // the fit was reused from an equal request
 }
 
-// Rewrite decides what is added to req under p, which was narrowed by o before.
+// Rewrite decides what to add to req under policy p, which the caller has already narrowed by o.
 //
-// It does not fail: the Result tells what went wrong, and its edits are valid in any
-// case. It ignores p.Mode but for Block; in shadow mode the caller makes StripEdits instead of the
+// It does not fail: the Result reports what went wrong, and its edits are valid in any case. It
+// ignores p.Mode except for Block; in shadow mode the caller applies StripEdits instead of the
 // Result's edits.
 func (rw *Rewriter) Rewrite(ctx context.Context, p Policy, req *Request, o Options) (res Result) {
 	rw.RewriteInto(ctx, &p, req, &o, &res)
 	return res
 }
 
-// RewriteInto is Rewrite into res, which is large, as p is. It changes neither p nor o.
+// RewriteInto is like Rewrite but stores the result in res, to avoid copying large structs. It
+// changes neither p nor o.
 func (rw *Rewriter) RewriteInto(ctx context.Context, p *Policy, req *Request, o *Options, res *Result) {
 	*res = Result{}
 	j := rw.begin(p, req)
@@ -106,7 +106,7 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 	}
 	rw.retrieve(ctx, j, &res.Retrieval)
 	if planned := res.Retrieval.Planned; planned != nil {
-		start = start.Add(planned.Took) // which is told by itself
+		start = start.Add(planned.Took) // reported separately
 	}
 	res.RetrieveTook = time.Since(start)
 
@@ -132,8 +132,8 @@ func (rw *Rewriter) rewrite(ctx context.Context, j *job, asked string, res *Resu
 	}
 }
 
-// readEarlier reads what the user said before the message last. Most questions stand alone, and
-// where nothing is planned nothing is decoded for them.
+// readEarlier reads the user's messages before the last one. It decodes nothing if the question
+// stands alone and no planner is configured, which is the usual case.
 func (rw *Rewriter) readEarlier(j *job) {
 	if j.last <= 0 {
 		return
@@ -161,9 +161,9 @@ func (rw *Rewriter) readEarlier(j *job) {
 	}
 }
 
-// ambiguity checks the messages that this rewrite searches or extends and returns what
-// two parsers could read differently in them, nil if nothing. asked says that the
-// request brought its own query, so that the last user message is not searched.
+// ambiguity checks the messages that this rewrite searches or extends and returns what two
+// parsers could read differently in them, nil if nothing. asked means that the request brought
+// its own query, so the last user message is not searched.
 func (j *job) ambiguity(asked bool) *BodyError {
 	p := j.policy
 	if len(p.Knowledge) == 0 && len(p.Components) == 0 {
@@ -180,8 +180,8 @@ func (j *job) ambiguity(asked bool) *BodyError {
 	return j.req.OperatorAmbiguity(p.Placement == PlaceMarker, utf8In(&j.messages)) // only PlaceMarker searches all of them
 }
 
-// retrieve searches for sources. A failure is no error here: the Result's Reason tells
-// it, and the caller decides by the policy.
+// retrieve searches for sources and stores the result in found. A failure is only recorded as
+// found.Reason; the caller decides by the policy.
 func (rw *Rewriter) retrieve(ctx context.Context, j *job, found *retrieval.Result) {
 	none := retrieval.ReasonNone
 	switch {
@@ -263,10 +263,9 @@ func (j *job) decide(res *Result, m *memo) *fitResult {
 	return in
 }
 
-// rulesGoInBlock tells whether the rules stand in the block rather than in a sources
-// element; element says whether there will be one. Under PlaceSplit they do on every
-// turn, with sources or without, so that the text before the last question stays the
-// same.
+// rulesGoInBlock reports whether the rules are placed in the block rather than in a sources
+// element; element says whether there will be one. Under PlaceSplit they are, on every turn, with
+// or without sources, so that the text before the last question stays the same.
 func (j *job) rulesGoInBlock(element bool) bool {
 	if j.policy.Placement != PlaceSplit || len(j.policy.Knowledge) == 0 {
 		return false
@@ -274,8 +273,8 @@ func (j *job) rulesGoInBlock(element bool) bool {
 	return j.placement == PlaceSplit || j.placement == PlaceSystem && !element // there is no user message yet
 }
 
-// safeQuery returns the question, neutralised, for the template; "" if the template has
-// no place for it.
+// safeQuery returns the neutralised question for the template; "" if the template has no
+// placeholder for it.
 func (j *job) safeQuery() string {
 	if !j.policy.Template.Asks() {
 		return ""
@@ -283,7 +282,7 @@ func (j *job) safeQuery() string {
 	return j.policy.SafeText(j.query)
 }
 
-// block returns the text that is inserted, all places together.
+// block returns the inserted text of all places, joined by blank lines.
 func (j *job) block(in *fitResult) (all []byte) {
 	for i, text := range in.insertions {
 		switch {
@@ -297,7 +296,7 @@ func (j *job) block(in *fitResult) (all []byte) {
 	return all
 }
 
-// edits returns the edits that the outcome needs, sorted.
+// edits returns the edits for the outcome, sorted.
 func (j *job) edits(o Outcome, in *fitResult) []Edit {
 	strip := StripEdits(j.req, j.policy.Placement)
 	if o != Injected {

@@ -8,10 +8,10 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// Safe returns text neutralised, so that nothing in it looks like one of our tags, nor, where sources
-// are plain, like the beginning of one, nor, where components have headings, like that of one of
-// these components. It has no blank lines at its ends: a blank first line would merge with the line
-// feed of the tag above it into another token.
+// Safe neutralises text: nothing in the result looks like one of Sidenote's tags, like the number
+// of a source (in plain format) or like the heading of a component (with headings). It trims
+// blank lines at both ends, because a blank first line would merge with the line feed of the tag
+// above it into another token.
 func (s *Style) Safe(text string, ours tags.Vocabulary, components func() []string) string {
 	body, _ := ours.Neutralise(text, s.Escape == EscapeAll)
 	if s.SourcesFormat == SourcesPlain {
@@ -30,7 +30,8 @@ func (s *Style) Safe(text string, ours tags.Vocabulary, components func() []stri
 	}
 }
 
-// withoutNumbers puts into round brackets the numbers in square ones at the beginnings of lines.
+// withoutNumbers replaces square brackets around numbers at the beginnings of lines by round
+// ones.
 func withoutNumbers(text string) string {
 	if !strings.ContainsAny(text, "[\uff3b") {
 		return text
@@ -49,8 +50,8 @@ func withoutNumbers(text string) string {
 	return strings.Join(lines, "")
 }
 
-// withoutHeadings makes headings of the second level of those lines that look like the one
-// above a component or the sources, whatever their case and characters.
+// withoutHeadings turns lines that look like the heading of a component or of the sources into
+// second-level headings, whatever their case and characters.
 func withoutHeadings(text string, components func() []string) string {
 	if !strings.ContainsAny(text, "#\uff03") {
 		return text

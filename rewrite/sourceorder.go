@@ -7,7 +7,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// inOrder are sources' numbers by relevance, from 0, in their order in the prompt.
+// inOrder returns the indices of blocks, which are sorted by relevance, in prompt order.
 func inOrder(o SourceOrder, blocks []sourceBlock) []int {
 	order := make([]int, len(blocks))
 	for i := range order {
@@ -29,7 +29,7 @@ func inOrder(o SourceOrder, blocks []sourceBlock) []int {
 
 func sameDocument(a, b *retrieval.Source) bool { return a.Knowledge == b.Knowledge && a.Doc == b.Doc }
 
-// atEdges returns what is listed best first with the best at both ends.
+// atEdges reorders a list that is sorted best first, so that the best are at both ends.
 func atEdges[T any](list []T) []T {
 	edges := make([]T, len(list))
 	for i, e := range list {
@@ -42,8 +42,8 @@ func atEdges[T any](list []T) []T {
 	return edges
 }
 
-// arranged returns the first n blocks in their order in the prompt, with their ids there; order are
-// their numbers.
+// arranged returns the first n blocks in prompt order, with their ids there; order holds their
+// indices in s.blocks.
 func (s *sourceList) arranged(n int) (blocks []sourceBlock, order []int) {
 	order = inOrder(s.policy.SourceOrder, s.blocks[:n])
 	blocks = make([]sourceBlock, n)
@@ -58,7 +58,7 @@ func (s *sourceList) arranged(n int) (blocks []sourceBlock, order []int) {
 	return blocks, order
 }
 
-// size is the count of an element with the first n blocks.
+// size returns the tokens of a sources element with the first n blocks.
 func (s *sourceList) size(n int) int {
 	if s.policy.SourceOrder == SourcesByRelevance {
 		return s.element(s.blocks[:n]).tokens
@@ -67,7 +67,7 @@ func (s *sourceList) size(n int) int {
 	return s.element(blocks).tokens
 }
 
-// show renders an element with the first n blocks, and notes their ids.
+// show renders a sources element with the first n blocks and records their ids in the ledger.
 func (s *sourceList) show(n int) taken {
 	if s.policy.SourceOrder == SourcesByRelevance {
 		return s.render(s.blocks[:n])
@@ -79,7 +79,7 @@ func (s *sourceList) show(n int) taken {
 	return s.render(blocks)
 }
 
-// inPromptOrder is the ledger with what is in as it stands in the prompt, in front of what is out.
+// inPromptOrder returns the ledger with the added sources in prompt order, before those left out.
 func (s *sourceList) inPromptOrder() []SourceEntry {
 	if s.ledger == nil { // in JSON an empty list is [], not null
 		return []SourceEntry{}

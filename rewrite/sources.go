@@ -9,31 +9,30 @@ import (
 type sourceList struct {
 	*meter
 	fixed *fixedTexts
-	known retrieval.Counter // the meter's, with the counts that the engine stored for sources; nil until it is needed
+	known retrieval.Counter // the meter's counter, extended by counts that the search engine stored; nil until needed
 
-	presence       presentMessages // finds texts in the request's own messages
-	bare           []sourceBlock   // rendered sources by relevance, under ids 1…n, without neighbours
-	blocks         []sourceBlock   // the same, some with neighbours
-	parts          []part          // what was rendered last
+	presence       presentMessages // for finding texts in the request's own messages
+	bare           []sourceBlock   // rendered sources by relevance, with ids 1 to n, without neighbours
+	blocks         []sourceBlock   // the same, possibly with neighbours
+	parts          []part          // the last rendering
 	ledger         []SourceEntry   // parallel to blocks
-	neighbourTexts []string        // texts of neighbours added in this fit or an earlier one
-	skippedPresent bool            // a neighbour was left out because the messages hold its text
+	neighbourTexts []string        // texts of neighbours added in this or an earlier attempt
+	skippedPresent bool            // a neighbour was left out because the messages contain its text
 
-	beside func(src *retrieval.Source, n int) (text string, ok bool) // reads another chunk of a source's section
+	beside func(src *retrieval.Source, n int) (text string, ok bool) // reads chunk n of src's document, if it is in src's section
 }
 
-// sourceBlock is one source as it stands in the prompt: an opening line, the
-// text, a closing line.
+// sourceBlock is one source as rendered in the prompt: an opening line, the text, a closing line.
 type sourceBlock struct {
 	source *retrieval.Source
-	raw    string // its text and the neighbouring chunks added to it
+	raw    string // its text and that of neighbouring chunks added to it
 	head   string // ends with a line feed
 	body   string // neutralised, without a line feed at its end
-	part          // all of it; its text is made when it goes in
-	ofBody int    // tokens of the body
+	part          // the whole block; its text is built when it is added
+	ofBody int    // tokens of body
 }
 
-// whole returns all of it, with the line that closes a source.
+// whole returns the whole block, with the line that closes a source.
 func (b *sourceBlock) whole(closing string) part {
 	if b.part.text == "" {
 		b.part.text = b.head + b.body + closing
@@ -41,8 +40,8 @@ func (b *sourceBlock) whole(closing string) part {
 	return b.part
 }
 
-// newBlock renders a source under an id and neutralises its text. Text that the search
-// engine neutralised at ingest passes unchanged.
+// newBlock renders a source under an id and neutralises its text. Text already neutralised at
+// ingest passes unchanged.
 func newBlock(s *retrieval.Source, id int, p *Policy) sourceBlock {
 	return sourceBlock{source: s, raw: s.Text, head: p.Head(s, id, p.Template.Tags()), body: p.SafeText(s.Text)}
 }
@@ -66,7 +65,7 @@ func (s *sourceList) take(r *renderings, found []retrieval.Source) {
 	}
 }
 
-// counts returns the meter's counter with what the engine counted.
+// counts returns the meter's counter, extended by the counts that the search engine stored.
 func (s *sourceList) counts() retrieval.Counter {
 	if s.known == nil {
 		var counted []tokens.Counted
@@ -80,7 +79,7 @@ func (s *sourceList) counts() retrieval.Counter {
 	return s.known
 }
 
-// weighed returns a block with its counts, after its head or its body has changed.
+// weighed returns a block with its tokens counted, after its head or body has changed.
 func (s *sourceList) weighed(b sourceBlock) sourceBlock {
 	n, exact := tokens.Sum(s.counts(), b.head, b.body, s.fixed.sourceClose.text)
 	head, exactHead := s.counter.Count(b.head)
@@ -90,7 +89,7 @@ func (s *sourceList) weighed(b sourceBlock) sourceBlock {
 	return b
 }
 
-// weigh starts anew, without neighbours.
+// weigh drops all neighbours and counts the sources.
 func (s *sourceList) weigh() int {
 	s.blocks = append(s.blocks[:0], s.bare...)
 	for i := range s.ledger {
@@ -101,7 +100,7 @@ func (s *sourceList) weigh() int {
 
 func (s *sourceList) whole() taken { return s.first(len(s.blocks)) }
 
-// first takes the n best sources whole.
+// first selects the n best sources whole.
 func (s *sourceList) first(n int) taken {
 	for i := range n {
 		s.keep(i, In, "", "")
@@ -109,8 +108,7 @@ func (s *sourceList) first(n int) taken {
 	return s.show(n)
 }
 
-// cut takes the best sources that fit whole. If not even the first one fits, that one's
-// text is cut.
+// cut selects the best sources that fit whole. If not even the first one fits, its text is cut.
 func (s *sourceList) cut(room int) taken {
 	n := len(s.blocks)
 	for n > 0 && s.size(n) > room {
@@ -144,7 +142,7 @@ func (s *sourceList) cutFirst(room int) taken {
 
 func (s *sourceList) leaveOut(reason ExcludeReason, detail string) { s.drop(0, reason, detail) }
 
-// drop marks the sources from the n-th on as left out.
+// drop marks source n and all after it as left out.
 func (s *sourceList) drop(n int, reason ExcludeReason, detail string) {
 	for i := n; i < len(s.ledger); i++ {
 		e := &s.ledger[i]
@@ -152,15 +150,15 @@ func (s *sourceList) drop(n int, reason ExcludeReason, detail string) {
 	}
 }
 
-// keep records in the ledger that the i-th source goes in as its block.
+// keep records in the ledger that source i is added with its current block.
 func (s *sourceList) keep(i int, fate Fate, reason ExcludeReason, detail string) {
 	n, e := s.blocks[i].tokens, &s.ledger[i]
 	e.ID, e.Fate, e.Tokens, e.Reason, e.Detail = i+1, fate, n, reason, detail
 	e.Demand = max(n, s.bare[i].tokens)
 }
 
-// element returns the counts of a sources element with the given blocks, without its
-// parts. One that is long repeats the rules at its end.
+// element returns the token counts of a sources element with the given blocks, without parts. A
+// long element repeats the rules at its end.
 func (s *sourceList) element(blocks []sourceBlock) taken {
 	f := s.fixed
 	t := taken{tokens: f.opening.tokens + f.close.tokens, rules: f.inElement}

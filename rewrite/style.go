@@ -1,20 +1,20 @@
 package rewrite
 
-// A Style says how sources and components stand in a prompt. It is part of a policy.
+// A Style says how sources and components are rendered in a prompt. It is part of a policy.
 type Style struct {
 	ComponentsFormat ComponentsFormat `json:",omitempty"`
 	SourcesFormat    SourcesFormat    `json:",omitempty"`
 	SourceOrder      SourceOrder      `json:",omitempty"`
 	Neighbours       Neighbours       `json:",omitempty"`
 
-	NoRules          bool `json:",omitempty"` // the sentences on excerpts, citations and grounding are left out
+	NoRules          bool `json:",omitempty"` // omit the sentences on excerpts, citations and grounding
 	Citations        Citations
 	Grounding        Grounding
-	SourceAttributes []string // of the six in DefaultStyle, in that order; id is always there
+	SourceAttributes []string // a subset of those in DefaultStyle, in that order; id is always shown
 	Escape           Escape
 }
 
-// DefaultStyle is the style where nothing is configured.
+// DefaultStyle returns the style of a policy without configuration.
 func DefaultStyle() Style {
 	return Style{
 		Citations:        CitationsAuto,
@@ -29,60 +29,60 @@ type Escape string
 
 // The escapes.
 const (
-	EscapeTags Escape = "tags" // only what could be read as a tag of ours
+	EscapeTags Escape = "tags" // only what could be read as one of Sidenote's tags
 	EscapeAll  Escape = "all"  // every '<'
 )
 
-// ComponentsFormat says what stands around each component.
+// ComponentsFormat says how each component is delimited.
 type ComponentsFormat string
 
 // The formats of components.
 const (
 	ComponentsTags     ComponentsFormat = ""         // tags: <component name="glossary"> … </component>, and <sources>
-	ComponentsHeadings ComponentsFormat = "headings" // "# GLOSSARY" above it
+	ComponentsHeadings ComponentsFormat = "headings" // "# GLOSSARY" above each
 )
 
-// SourcesFormat says what stands around each source.
+// SourcesFormat says how each source is delimited.
 type SourcesFormat string
 
 // The formats of sources.
 const (
 	SourcesTags  SourcesFormat = ""      // tags: <source id="1" …> … </source> in <sources>
-	SourcesPlain SourcesFormat = "plain" // "[1] Leave policy > Parental leave (handbook/leave.md)" above it, for models that were trained so
+	SourcesPlain SourcesFormat = "plain" // "[1] Leave policy > Parental leave (handbook/leave.md)" above each
 )
 
-// SourceOrder says in which order sources stand in the sources element. Which of them go in does not
-// depend on it: that is by relevance.
+// SourceOrder says in which order sources appear in the prompt. It does not affect which are
+// selected: that is by relevance.
 type SourceOrder string
 
 // The orders.
 const (
 	SourcesByRelevance SourceOrder = ""         // best first
 	SourcesAtEdges     SourceOrder = "edges"    // best first and last, least in the middle (Liu et al., "Lost in the Middle", 2023, arXiv 2307.03172)
-	SourcesByDocument  SourceOrder = "document" // chunks of a document together, as they stand in it, documents by their best source
+	SourcesByDocument  SourceOrder = "document" // chunks of a document together and in its order, documents by their best source
 )
 
-// Neighbours says which chunks beside a source go in with it where room is left.
+// Neighbours says which chunks next to a source are added with it if room is left.
 type Neighbours string
 
 // The kinds.
 const (
-	NeighboursAdjacent Neighbours = ""        // the one before and the one after, of whatever section
-	NeighboursSection  Neighbours = "section" // a range of its section, read where room is left
+	NeighboursAdjacent Neighbours = ""        // one before and one after, in any section
+	NeighboursSection  Neighbours = "section" // several of its section, read only if room is left
 	NeighboursOff      Neighbours = "off"
 )
 
 // Citations says whether the block asks the model to cite source ids.
 type Citations string
 
-// CitationsAuto is on, but off where the answer's format is not text.
+// CitationsAuto means on, but off if response_format is not text.
 const (
 	CitationsAuto Citations = "auto"
 	CitationsOn   Citations = "on"
 	CitationsOff  Citations = "off"
 )
 
-// Grounding says how strictly the model is asked to stay with the sources.
+// Grounding says how strictly the model is told to keep to the sources.
 type Grounding string
 
 // The groundings.

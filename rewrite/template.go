@@ -16,13 +16,13 @@ const (
 	rulesHole   = "{{RULES}}"
 )
 
-// A Template is the text around the context that is added. It holds {{CONTEXT}} once,
-// where the context goes, and may hold {{QUERY}} for the user's question and, once,
-// {{RULES}} for the rules that otherwise stand above the sources. It is parsed once; the zero Template is {{CONTEXT}} alone.
+// A Template is the text around the added context. It contains {{CONTEXT}} exactly once and may
+// contain {{QUERY}} for the user's question and, once, {{RULES}} for the rules that are otherwise
+// placed above the sources. The zero Template is {{CONTEXT}} alone.
 type Template struct {
-	text  string   // as it was written
-	parts []string // texts and placeholders in turn
-	names []string // of the tags in the texts, and of those that Protecting added
+	text  string   // as configured
+	parts []string // texts and placeholders alternately
+	names []string // of the tags in the texts, and those added by Protecting
 	tags  tags.Vocabulary
 }
 
@@ -33,8 +33,8 @@ var braces = regexp.MustCompile(`\{\{+(?:(CONTEXT|QUERY|RULES)\}\}+)?`)
 // tagName matches the beginning of a tag in a template.
 var tagName = regexp.MustCompile(`<\s*/?\s*([\pL_][\pL\pN_:.-]*)`)
 
-// parseTemplate refuses double braces that are no placeholder, because they would reach
-// the model as they are.
+// parseTemplate parses a template. It refuses double braces that are no placeholder, because they
+// would reach the model as they are.
 func parseTemplate(text string) (Template, error) {
 	t := Template{text: text}
 	end := 0
@@ -63,8 +63,7 @@ func parseTemplate(text string) (Template, error) {
 	return t, nil
 }
 
-// unknownHole returns the part of text, which begins with two braces, that an error
-// message shows.
+// unknownHole returns the beginning of text, which starts with two braces, for an error message.
 func unknownHole(text string) string {
 	const most = 40
 	line, _, _ := strings.Cut(text, "\n")
@@ -77,7 +76,7 @@ func unknownHole(text string) string {
 	return line
 }
 
-// problem returns an error at an offset of the template's text.
+// problem returns an error with the line of an offset in the template, if it has several lines.
 func (t Template) problem(at int, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	if !strings.Contains(strings.TrimRight(t.text, "\n"), "\n") {
@@ -86,29 +85,29 @@ func (t Template) problem(at int, format string, args ...any) error {
 	return fmt.Errorf("line %d: %w", 1+strings.Count(t.text[:at], "\n"), err)
 }
 
-// Protecting returns the template with more tags that inserted text must not look like.
+// Protecting returns the template with more tag names that inserted text must not imitate.
 func (t Template) Protecting(names []string) Template {
 	t.names = slices.Concat(t.names, names)
 	t.tags = tags.NewVocabulary(t.names...)
 	return t
 }
 
-// Tags returns our tags, those of the template and those that Protecting added, which inserted
-// text must not look like.
+// Tags returns all tags that inserted text must not imitate: Sidenote's, the template's and those
+// added by Protecting.
 func (t *Template) Tags() tags.Vocabulary { return t.tags }
 
-// TagNames returns the tags of the template's own texts and those that Protecting added.
+// TagNames returns the names of the template's tags and of those added by Protecting.
 func (t *Template) TagNames() []string { return t.names }
 
-// Asks tells whether the template has a place for the question.
+// Asks reports whether the template contains {{QUERY}}.
 func (t Template) Asks() bool { return slices.Contains(t.parts, queryHole) }
 
-// HasRules reports whether the template has a place for the rules.
+// HasRules reports whether the template contains {{RULES}}.
 func (t *Template) HasRules() bool { return slices.Contains(t.parts, rulesHole) }
 
-// Around returns the texts before the context and behind it, with the question and the rules in
-// their places, where placeholders stay as they are. It drops line breaks at the beginning: the ones before
-// the block are made where it is placed.
+// Around returns the texts before and after the context, with query and rules in place of their
+// placeholders. It trims leading line breaks: those before the block are added where it is
+// placed.
 func (t *Template) Around(query, rules string) (before, behind string) {
 	at := slices.Index(t.parts, contextHole)
 	if at < 0 { // the zero Template
@@ -117,7 +116,7 @@ func (t *Template) Around(query, rules string) (before, behind string) {
 	return strings.TrimLeft(filled(t.parts[:at], query, rules), "\r\n"), filled(t.parts[at+1:], query, rules)
 }
 
-// filled joins texts, with the question and the rules where placeholders stand for them.
+// filled joins parts and replaces the placeholders by query and rules.
 func filled(parts []string, query, rules string) string {
 	var all strings.Builder
 	for i, part := range parts {
@@ -133,13 +132,13 @@ func filled(parts []string, query, rules string) string {
 	return all.String()
 }
 
-// IsZero tells whether the template is not configured.
+// IsZero reports whether no template is configured.
 func (t Template) IsZero() bool { return t.text == "" }
 
-// String returns the template as it was written.
+// String returns the template as configured.
 func (t Template) String() string { return t.text }
 
-// MarshalText is the inverse of UnmarshalText.
+// MarshalText implements encoding.TextMarshaler.
 func (t Template) MarshalText() ([]byte, error) { return []byte(t.text), nil }
 
 // UnmarshalText parses a template; empty text gives the zero Template.

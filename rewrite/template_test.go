@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// Whatever a template begins with, two line feeds separate the block from the
-// application's text, and none stand before a message of our own.
+// Whatever a template begins with, two line feeds separate the block from the application's text,
+// and none precede a message added by Sidenote.
 func TestM18TemplateThatBeginsWithALineBreak(t *testing.T) {
 	for _, template := range []string{`{{CONTEXT}}`, `\n{{CONTEXT}}`, `\n\n\n{{CONTEXT}}`, `\r\n{{CONTEXT}}`, `\nKnown:\n{{CONTEXT}}`} {
 		p := testPolicy(t, []byte(`{"Template": "`+template+`"}`))
@@ -43,8 +43,8 @@ func injected(t *testing.T, p rewrite.Policy, m rewrite.Model, body string) stri
 	return string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 }
 
-// A document cannot close a template's own tags (golden/template_tags), even where its
-// text was cut or neighbours were added.
+// A document cannot close a template's own tags (golden/template_tags), even if its text was cut
+// or neighbours were added.
 func TestM19ADocumentCannotEndTheTemplate(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Template = template("<context>\n{{CONTEXT}}</context>")
@@ -65,8 +65,8 @@ func TestM19ADocumentCannotEndTheTemplate(t *testing.T) {
 	}
 }
 
-// The rules stand where the policy has them: above the sources, in the template, or nowhere. Without
-// them above, the tags of sources are bare.
+// The rules are where the policy places them: above the sources, in the template, or nowhere.
+// Without rules above them, the sources have no enclosing tag.
 func TestRulesWhereTheyBelong(t *testing.T) {
 	const bare = `<source id=\"1\" kb_id=\"handbook\" doc_id=\"a.md\">\nSome text.\n</source>\n`
 	const rules = "Excerpts retrieved for the user's latest message. After a statement that one of them supports, cite its id like [1] or [1][3]; cite no other ids. " +
@@ -95,7 +95,7 @@ func TestRulesWhereTheyBelong(t *testing.T) {
 			t.Fatal(err)
 		}
 		rw := &rewrite.Rewriter{Retriever: answering([]retrieval.Source{handbook("a.md", 0, "Some text.")}), Models: models{rewrite.Model{Counter: words{}}}}
-		for range 2 { // made, and remembered
+		for range 2 { // once new, once cached
 			res := rw.Rewrite(t.Context(), p, req, rewrite.Options{})
 			got := string(rewrite.ApplyEdits(nil, req.Body, res.Edits))
 			got = strings.NewReplacer(`\n"`, `"`).Replace(got)
@@ -110,8 +110,8 @@ func TestRulesWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// Rules in a template go in with sources only, so not with components alone, and a long element of
-// sources does not repeat them.
+// Rules in a template are added only with sources, so not with components alone, and a long
+// sources element does not repeat them.
 func TestRulesInATemplateNeedSources(t *testing.T) {
 	p := testPolicy(t, []byte(`{"Template": "{{RULES}}\n{{CONTEXT}}", "Components": [{"Name": "house", "Text": "Be kind.", "Priority": 100}]}`))
 	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]}`))

@@ -15,44 +15,45 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// presentMessages are those of a request up to one of them.
+// presentMessages are the messages of a request, up to Last, in which texts are searched for.
 type presentMessages struct {
 	*chat.Request
-	Last     int // index of the last message that is searched; -1: all are
+	Last     int // index of the last message to search; -1 searches all
 	Messages *model.MessageCosts
-	Hidden   []string // texts that the messages hold in an encoding within JSON's
+	Hidden   []string // decoded strings of JSON inside the messages, which are escaped twice there
 }
 
-// Contain tells whether the messages hold a text.
+// Contain reports whether the messages contain a text.
 func (m *presentMessages) Contain(text string) bool {
 	return newTexts(1, func(int) string { return text }).FindIn(m) != nil
 }
 
-// PresentTexts are searched for in messages, all at once. They are safe for concurrent use.
+// PresentTexts are texts to be searched for in messages, all in one pass. They are safe for
+// concurrent use.
 type PresentTexts struct {
-	texts  []string // without white space at their ends; "" where nothing is visible: these are never found
-	blanks int      // number of the latter
-	minLen int      // length of the shortest other one in bytes
+	texts  []string // trimmed; "" if nothing is visible, which is never found
+	blanks int      // number of texts that are ""
+	minLen int      // length of the shortest other text in bytes
 
-	// Most texts are longer than any message, so that neither is ever made.
+	// Built on demand: most texts are longer than any message, so neither is needed.
 	ascii lazyMatcher
-	wide  lazyMatcher // for messages that escape nothing by code point; without one where all texts are ASCII
+	wide  lazyMatcher // for messages without \u escapes; its matcher is nil if all texts are ASCII
 }
 
-// A lazyMatcher is a matcher that is made when a message needs it.
+// A lazyMatcher builds its matcher when a message first needs it.
 type lazyMatcher struct {
 	once sync.Once
 	made *matcher
 }
 
-// newTexts returns n texts.
+// newTexts returns PresentTexts for n texts.
 func newTexts(n int, text func(i int) string) *PresentTexts {
 	s := new(PresentTexts)
 	s.Set(n, text)
 	return s
 }
 
-// Set replaces the texts, in the memory of those before, while nobody else uses s.
+// Set replaces the texts and reuses the memory. Nobody else may use s meanwhile.
 func (s *PresentTexts) Set(n int, text func(i int) string) {
 	clear(s.texts)
 	*s = PresentTexts{texts: slices.Grow(s.texts[:0], n)[:n], minLen: math.MaxInt}
@@ -67,17 +68,16 @@ func (s *PresentTexts) Set(n int, text func(i int) string) {
 	}
 }
 
-// Len is their number.
+// Len returns the number of texts.
 func (s *PresentTexts) Len() int { return len(s.texts) }
 
-// Blank tells whether nothing of a text is visible: it is never found then.
+// Blank reports whether text i has nothing visible. Such a text is never found.
 func (s *PresentTexts) Blank(i int) bool { return s.texts[i] == "" }
 
-// AnyBlank tells whether one of them is blank.
+// AnyBlank reports whether any text is blank.
 func (s *PresentTexts) AnyBlank() bool { return s.blanks > 0 }
 
-// matcher returns a matcher for any messages or, with wide, for those that escape nothing by
-// code point.
+// matcher returns a matcher for any messages or, with wide, for messages without \u escapes.
 func (s *PresentTexts) matcher(wide bool) *matcher {
 	if wide {
 		s.wide.once.Do(func() {
@@ -104,7 +104,7 @@ func isASCII(texts []string) bool {
 	return true
 }
 
-// FindIn returns which of the texts the messages hold; nil for none.
+// FindIn reports which of the texts the messages contain; nil if none.
 func (s *PresentTexts) FindIn(in *presentMessages) (found []bool) {
 	var m *matcher
 	in.EachText(in.Last, func(n, part int, raw []byte) {
@@ -129,40 +129,41 @@ func (s *PresentTexts) FindIn(in *presentMessages) (found []bool) {
 	return found
 }
 
-// A matcher finds texts, all in one pass.
+// A matcher finds several texts in one pass.
 //
-// The pass is the algorithm of Wu and Manber ("A fast algorithm for multi-pattern
-// searching", 1994). A window moves over the message; the last eight bytes in it tell
-// how far it may move on without missing a text. It reads about one word in a hundred
-// bytes: a message of 20 KB takes 0.7 µs, and 28 if each text is searched for by itself.
+// The algorithm is that of Wu and Manber ("A fast algorithm for multi-pattern searching", 1994).
+// A window moves over the message; its last eight bytes tell how far it may move without missing
+// a text. It reads about one word in a hundred bytes: 0.7 µs for a message of 20 KB, compared
+// with 28 for searching each text separately.
 type matcher struct {
 	list  []pattern
-	width int // length of the window: the first so many bytes of each long run are searched for; 0: there is no pass
+	width int // window length: only this many bytes of each long run are searched for; 0 disables the pass
 	short bool
-	id    uint64 // a hash of the texts, under which is remembered what messages hold
+	id    uint64 // hash of the texts, the key under which search results are cached per message
 
-	once   sync.Once              // many messages never need the table
-	shifts *[1 << shiftBits]uint8 // by the hash of a window's last word: how many bytes less than maxShift the window may move
+	once   sync.Once              // guards shifts, which many messages never need
+	shifts *[1 << shiftBits]uint8 // by hash of the window's last word: by how much less than maxShift the window may move
 }
 
-// A pattern is one text that is searched for.
+// A pattern is one text to search for.
 type pattern struct {
-	text string // "" if it is never found
-	// run is a part of text that every JSON encoder, or every one that escapes nothing by
-	// code point, writes unescaped: a message without it need not be decoded. probe is a part of run that begins with a rare byte.
+	text string // "" if never found
+	// run is a part of text that no JSON encoder escapes or, in wide matchers, none that leaves
+	// non-ASCII characters unescaped: a message without it need not be decoded. probe is a part
+	// of run that begins with a rare byte.
 	run   string
 	probe []byte
 }
 
 const (
 	shiftBits = 11
-	minRun    = 16 // bytes of the shortest run that takes part in the pass
+	minRun    = 16 // bytes of the shortest run that is searched for in the pass
 	maxProbe  = 48 // bytes; bytes.Contains compares up to 63 in two instructions
 )
 
 func (n *pattern) long() bool { return len(n.run) >= minRun }
 
-// newMatcher returns a matcher of texts, whose runs may hold characters beyond ASCII, or not.
+// newMatcher returns a matcher for texts. With wide, runs may contain non-ASCII characters.
 func newMatcher(texts []string, wide bool) *matcher {
 	s := &matcher{list: make([]pattern, len(texts))}
 	if wide {
@@ -182,17 +183,17 @@ func newMatcher(texts []string, wide bool) *matcher {
 			s.width = len(run)
 		}
 	}
-	if len(texts) == 1 { // a search for its rarest byte is as fast
+	if len(texts) == 1 { // searching for its rarest byte is as fast
 		s.width = 0
 	}
 	return s
 }
 
-// maxShift is how far the window may move if its last word occurs in no long run.
+// maxShift is how far the window may move if its last word is in no long run.
 func (s *matcher) maxShift() int { return s.width - 7 }
 
-// buildShifts builds the table: it records for each word of the long runs how far it is from
-// the end of a window, because the window may not move further than that.
+// buildShifts fills the table: for each word of the long runs, how close to the end of the window
+// it can be, because the window must not move further.
 func (s *matcher) buildShifts() {
 	s.shifts = new([1 << shiftBits]uint8)
 	for i := range s.list {
@@ -209,15 +210,15 @@ func (s *matcher) buildShifts() {
 
 func shiftSlot(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15 >> (64 - shiftBits)
-} // multiplied by 2^64 over the golden ratio
+} // multiplication by 2^64 over the golden ratio
 
-// mayContain tells whether raw may hold one of the long runs.
+// mayContain reports whether raw may contain one of the long runs.
 func (s *matcher) mayContain(raw []byte) bool {
 	s.once.Do(s.buildShifts)
 	near, most := s.shifts, s.maxShift()
 	for end := s.width; end <= len(raw); {
 		less := int(near[shiftSlot(raw[end-8:])])
-		if less == 0 { // the common case, written as a branch of its own so that the processor predicts it and does not wait for the load
+		if less == 0 { // the common case, in a branch of its own so that the processor predicts it and does not wait for the load
 			end += most
 			continue
 		}
@@ -236,7 +237,7 @@ func (s *matcher) mayContain(raw []byte) bool {
 	return false
 }
 
-// findIn adds to found which of the texts the quoted string raw holds, a part of message n.
+// findIn adds to found which of the texts the quoted string raw, a part of message n, contains.
 func (s *matcher) findIn(messages *model.MessageCosts, found []bool, n, part int, raw []byte) []bool {
 	long := s.width == 0 || s.mayContain(raw)
 	if !long && !s.short {
@@ -251,7 +252,7 @@ func (s *matcher) findIn(messages *model.MessageCosts, found []bool, n, part int
 		if now, read = s.mark(found, raw, long), true; now == nil {
 			return 0
 		}
-		return 1 // or held by an earlier message
+		return 1 // found in this or an earlier text
 	})
 	switch {
 	case read:
@@ -262,12 +263,12 @@ func (s *matcher) findIn(messages *model.MessageCosts, found []bool, n, part int
 	return found
 }
 
-// minRemembered is the size in bytes of the shortest quoted text of which is remembered
-// whether it holds any of the patterns. Shorter ones are searched in less time.
+// minRemembered is the size in bytes from which the search result of a quoted text is cached.
+// Shorter texts are searched faster than they are looked up.
 const minRemembered = 256
 
-// mark sets in found which texts the quoted string raw holds. Where long is false, the
-// pass has shown that it holds none of the long runs.
+// mark sets in found which texts the quoted string raw contains. long is false if the pass has
+// shown that it contains none of the long runs.
 func (s *matcher) mark(found []bool, raw []byte, long bool) []bool {
 	decoded := ""
 	for i := range s.list {
@@ -288,20 +289,19 @@ func (s *matcher) mark(found []bool, raw []byte, long bool) []bool {
 	return found
 }
 
-// hasVisible tells whether anything of a text can be seen: texts of which nothing can are neither
-// added nor found.
+// hasVisible reports whether text has a visible character. Texts without one are neither added
+// nor found.
 func hasVisible(text string) bool { return strings.ContainsFunc(text, visible) }
 
-// visible tells whether a rune makes a text worth adding. White space, controls and
-// runes without width do not, and all of them may be removed from the prompt.
+// visible reports whether a rune makes a text worth adding. White space, control characters and
+// runes without width do not; they may be removed from the prompt.
 func visible(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
 
-// verbatimRun is how many bytes of a run are enough.
+// verbatimRun is the length in bytes at which a run is long enough.
 const verbatimRun = 128
 
-// verbatim returns the first verbatimRun bytes in a row that no JSON encoder escapes
-// or, if there are not as many in a row, the longest such part of text; it may be
-// empty.
+// verbatim returns the first verbatimRun consecutive bytes that no JSON encoder escapes or, if
+// there are not so many, the longest run of them, which may be empty.
 func verbatim(text string, wide bool) string {
 	best, start := "", 0
 	for i := range len(text) {
@@ -320,8 +320,8 @@ func verbatim(text string, wide bool) string {
 	return best
 }
 
-// rarest returns run from the rarest byte of its first half on. A search looks for the
-// first byte, so a rare one gives few false hits.
+// rarest returns the suffix of run that starts at the rarest byte of its first half. Searching
+// starts with the first byte, so a rare one gives few false hits.
 func rarest(run string) string {
 	const common = " etaoinsrhldcumfpgwybv,.k" // commonest first
 	best, rank := 0, -1
@@ -337,8 +337,8 @@ func rarest(run string) string {
 	return run[best:]
 }
 
-// escapable tells whether some JSON encoder escapes a byte: Gson escapes '=', .NET '+'
-// and '`'. With wide it is one that escapes nothing beyond ASCII.
+// escapable reports whether some JSON encoder escapes c: Gson escapes '=', .NET '+' and '`'. With
+// wide, only encoders that leave non-ASCII bytes unescaped count.
 func escapable(c byte, wide bool) bool {
 	switch c {
 	case '"', '\\', '/', '<', '>', '&', '\'', '+', '=', '`':

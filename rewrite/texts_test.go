@@ -15,7 +15,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// written returns a text as six JSON encoders write it.
+// written returns a text as encoded by six JSON encoders.
 func written(text string) []string {
 	plain := `"` + string(chat.Frame{}.JSON([]string{text})) + `"`
 	html, _ := json.Marshal(text)
@@ -34,15 +34,15 @@ func written(text string) []string {
 	return []string{plain, string(html), ascii.String(), strings.ReplaceAll(plain, "/", `\/`), gson, dotnet}
 }
 
-// Searching for all texts at once finds the same as searching for each in the decoded
-// messages, whatever encoder wrote them.
+// Searching for all texts at once finds the same as searching for each in the decoded messages,
+// whatever encoder wrote them.
 func TestPatterns(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"Every parent may take twelve weeks of leave after six months of service", "the notice period", " and ", "---------------", "aaaaaaaaaaaaaaaaaaaaaaaa",
 		"\n", "\"so\"", "/a/b", "don't", "a=b", "a+b", "`go test`", "<p>", "敏捷的棕色狐狸", "🙂", "x", " ", "\u200b", "Which is the longest run of plain text that is looked for, and then some more of it",
 	})
 	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 6).Draw(t, "pieces"), "") })
-	counter := model.CostCounter{Cache: tokens.NewCache(8)} // what is remembered for one check must not disturb another
+	counter := model.CostCounter{Cache: tokens.NewCache(8)} // cached results of one check must not affect another
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(text, 1, 8).Draw(t, "texts")
 		patterns := newTexts(len(texts), func(i int) string { return texts[i] })

@@ -6,8 +6,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// SourceBlocks renders sources as they stand in a prompt, under ids from first on, for a model
-// that asked for them. They are whole lines; nothing in them looks like a tag but their own.
+// SourceBlocks renders sources as in a prompt, with ids counting from first, for a model that
+// searched by a tool call. It returns whole lines with no other tags than the sources' own.
 func (p *Policy) SourceBlocks(sources []retrieval.Source, first int) string {
 	var b strings.Builder
 	for i := range sources {
@@ -19,8 +19,8 @@ func (p *Policy) SourceBlocks(sources []retrieval.Source, first int) string {
 	return b.String()
 }
 
-// Protecting returns the policy with more tags that no text of a document, a question or a
-// component may look like: those in which a model calls tools.
+// Protecting returns the policy with more tag names that documents, questions and components must
+// not imitate: those of the model's tool call syntax.
 func (p Policy) Protecting(names []string) Policy {
 	p.Template = p.Template.Protecting(names)
 	if p.Digest != "" {
@@ -29,7 +29,7 @@ func (p Policy) Protecting(names []string) Policy {
 	return p
 }
 
-// Query is what somebody asks under the policy for a model, without a text.
+// Query returns a query with the policy's settings for a model, without a text.
 func (p *Policy) Query(m Model) retrieval.Query {
 	q := retrieval.Query{Tenant: p.Tenant, Filter: p.Filter, Encoding: m.Encoding, Settings: p.Search, Bases: make([]retrieval.Ref, len(p.Knowledge))}
 	for i, id := range p.Knowledge {

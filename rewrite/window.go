@@ -2,13 +2,13 @@ package rewrite
 
 import "sidenote/rewrite/model"
 
-// What is known of a model, and how its window is divided; see package model.
+// See package model.
 type (
 	Model  = model.Model
 	Window = model.Window
 )
 
-// measureWindow finds out how much of the window the request leaves.
+// measureWindow computes how much of the window the request leaves.
 func (j *job) measureWindow() {
 	p := j.policy
 	j.window = j.model.Measure(j.req, &j.messages, model.Limits{ContextTokens: p.ContextTokens, ReserveOutput: p.ReserveOutputTokens, CountWhole: p.CountWhole})
@@ -22,7 +22,7 @@ func (j *job) budget() int {
 	return j.model.Allowed(j.policy.ContextTokens)
 }
 
-// noRoom returns why nothing could be added.
+// noRoom returns the reason if nothing could be added.
 func (j *job) noRoom() Reason {
 	if j.window.Limits {
 		return ReasonWindow

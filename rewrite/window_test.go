@@ -12,7 +12,7 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// measured counts the whole request, with sources or without.
+// measured counts the whole request, even without sources.
 func measured(t testing.TB, rw *rewrite.Rewriter, body string) rewrite.Window {
 	t.Helper()
 	req, err := rewrite.Parse([]byte(body))
@@ -35,8 +35,7 @@ func modelOf(t testing.TB, name string) rewrite.Model {
 	return rewrite.Model{Row: "test", Encoding: name, Counter: encoding(t, name)}
 }
 
-// A request costs the same whatever was counted before, and each model's counts are its
-// own.
+// A request costs the same whatever was counted before, and each model has its own counts.
 func TestCostsAreRemembered(t *testing.T) {
 	by := map[string]*rewrite.Rewriter{}
 	for _, name := range []string{"o200k_base", "cl100k_base"} {
@@ -69,7 +68,7 @@ func TestCostsAreRemembered(t *testing.T) {
 	})
 }
 
-// byName has two models, named after their encodings.
+// byName has two models named after their encodings.
 type byName struct{ o200k, cl100k rewrite.Models }
 
 func (b byName) Model(name string) rewrite.Model {
@@ -79,7 +78,7 @@ func (b byName) Model(name string) rewrite.Model {
 	return b.cl100k.Model(name)
 }
 
-// windowed rewrites a question of nine tokens (words) with a window.
+// windowed rewrites a question of nine tokens (words) for a model with a window.
 func windowed(t *testing.T, m rewrite.Model, p rewrite.Policy, more string) rewrite.Result {
 	t.Helper()
 	req, err := rewrite.Parse([]byte(`{"messages":[{"role":"user","content":"How long?"}]` + more + `}`))
@@ -91,7 +90,7 @@ func windowed(t *testing.T, m rewrite.Model, p rewrite.Policy, more string) rewr
 	return rw.Rewrite(t.Context(), p, req, rewrite.Options{})
 }
 
-// The policy's reserve for the answer holds.
+// The policy's reserve for the answer applies.
 func TestReservedByPolicy(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.ReserveOutputTokens = 3000
@@ -100,8 +99,8 @@ func TestReservedByPolicy(t *testing.T) {
 	}
 }
 
-// What is added shrinks to what the window leaves, down to nothing. A short request is
-// bounded by its bytes and not counted.
+// What is added shrinks to what the window leaves, down to nothing. A short request is bounded by
+// its length and not counted.
 func TestWindow(t *testing.T) {
 	const cap100 = `,"max_tokens":100`
 	for _, c := range []struct {
@@ -134,7 +133,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// The learnt offset of an upstream is added to the bound by bytes too.
+// The offset learned from an upstream's bills is added to the bound by bytes, too.
 func TestBoundKnowsWhatIsBilledBeyond(t *testing.T) {
 	hidden := model.CalibrationValue{Ratio: 1, Offset: 5000, OffsetUpper: 5000}
 	for _, estimated := range []bool{false, true} {
@@ -163,12 +162,12 @@ func TestWindowNotLookedAt(t *testing.T) {
 	}
 }
 
-// What an upstream bills corrects counts: the offset for models that are counted
-// exactly, the ratio for estimated ones.
+// Bills of the upstream correct the counts: by an offset for models that are counted exactly, by
+// a ratio for estimated ones.
 func TestCalibratedWindow(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.CountWhole = true
-	const tools = `,"max_tokens":100,"tools":[{"type":"function","function":{"name":"f"}}]` // 23 of them, 16 + 1 for the formula
+	const tools = `,"max_tokens":100,"tools":[{"type":"function","function":{"name":"f"}}]` // 23 tokens, 16 + 1 reserve for the formula
 	seen := func(v model.CalibrationValue) rewrite.Model { return rewrite.Model{Window: 4000, Calibration: v} }
 	estimated := func(v model.CalibrationValue) rewrite.Model {
 		m := seen(v)
@@ -235,8 +234,8 @@ func BenchmarkCountConversation(b *testing.B) {
 	b.ReportMetric(float64(turns), "messages")
 }
 
-// A hostile message of one character, 400 KB of it: from Parse to the edited body, with
-// the whole request counted and nothing remembered.
+// A hostile message of one character repeated to 400 KB: from Parse to the edited body, counting
+// the whole request without a cache.
 func BenchmarkLongMessage(b *testing.B) {
 	for _, char := range []string{"a", " ", "=", "1", `\n`, "文", "🙂", "é"} {
 		b.Run(char, func(b *testing.B) {
@@ -265,8 +264,8 @@ func BenchmarkLongMessage(b *testing.B) {
 	}
 }
 
-// Counting stops once the count exceeds the window, whatever the text is, because
-// nothing can be added then. A partial count is not remembered.
+// Counting stops once the count exceeds the window, whatever the text is, because nothing can be
+// added then. A partial count is not cached.
 func TestCountingStops(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	const window = 5000
@@ -298,7 +297,7 @@ func TestCountingStops(t *testing.T) {
 	}
 }
 
-// That an earlier spoken answer fits does not show by the request's bytes.
+// The length of a request does not show that an earlier spoken answer fits.
 func TestM18AudioByIDIsCounted(t *testing.T) {
 	const head, tail = `{"messages":[{"role":"user","content":"one two"},{"role":"assistant"`, `}]}`
 	p := testPolicy(t, nil)

@@ -6,35 +6,35 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is the deepest nesting of a body that is rewritten.
+// maxDepth is the deepest nesting allowed in a body that is rewritten.
 const maxDepth = 64
 
 // An Error says why a body is not rewritten.
 type Error struct {
 	Reason  Reason // NotJSON, NotChat, Ambiguous or TooDeep
-	Param   string // the field, "messages[2].content"; "" for the whole body
-	Message string // for people, naming the value
+	Param   string // the field, such as "messages[2].content"; "" for the whole body
+	Message string // human-readable, with the value
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Reason is a word of a closed list, for metrics.
+// Reason is one of a closed list of words, used as a metric label.
 type Reason string
 
 // The reasons why a body is not rewritten.
 const (
 	NotJSON   Reason = "not-json"
-	NotChat   Reason = "not-chat"       // JSON, but no chat request: no messages, wrong types
+	NotChat   Reason = "not-chat"       // JSON, but not a chat request: no messages, or wrong types
 	Ambiguous Reason = "ambiguous-body" // two parsers could read it differently
 	TooDeep   Reason = "too-deep"       // nested deeper than maxDepth
 )
 
-// A Validity tells whether the texts of the n-th of Messages are UTF-8. read finds that
-// out; a Validity may remember it for messages of the same bytes.
+// A Validity reports whether the texts of the n-th of Messages are valid UTF-8. read checks that;
+// a Validity may cache the result for messages of the same bytes.
 type Validity func(n int, read func() bool) bool
 
-// Ambiguity returns what two parsers could read differently in the i-th message, nil if
-// nothing. valid is nil if nothing is remembered.
+// Ambiguity returns what two parsers could read differently in the i-th message, nil if nothing.
+// valid may be nil.
 func (r *Request) Ambiguity(i int, valid Validity) *Error {
 	m := &r.kept[i]
 	n := sort.Search(len(r.Messages), func(n int) bool { return r.Messages[n].End >= m.content.End })
@@ -51,8 +51,8 @@ func (r *Request) Ambiguity(i int, valid Validity) *Error {
 	return err
 }
 
-// OperatorAmbiguity returns what two parsers could read differently in the first system
-// or developer message, or with all in any of them, nil if nothing.
+// OperatorAmbiguity returns what two parsers could read differently in the first system or
+// developer message or, with all, in any of them; nil if nothing.
 func (r *Request) OperatorAmbiguity(all bool, valid Validity) *Error {
 	for i := range r.kept {
 		if !r.kept[i].operator() {
@@ -65,7 +65,7 @@ func (r *Request) OperatorAmbiguity(all bool, valid Validity) *Error {
 	return nil
 }
 
-// validUTF8 tells whether the text of m, the n-th of Messages, is valid UTF-8.
+// validUTF8 reports whether the text of m, the n-th of Messages, is valid UTF-8.
 func (r *Request) validUTF8(n int, m *message, valid Validity) bool {
 	if r.seen&markWide == 0 {
 		return true
@@ -84,14 +84,14 @@ func (r *Request) validUTF8(n int, m *message, valid Validity) bool {
 	return valid(n, read)
 }
 
-// SoundAround tells whether all parsers read the same texts in the body, provided that
-// each of the Messages is valid UTF-8: those are not read.
+// SoundAround reports whether all parsers read the body outside of Messages alike. It assumes
+// that each of the Messages is valid UTF-8 and does not check them.
 func (r *Request) SoundAround() bool {
 	if r.ambiguous || r.seen&markWide == 0 {
 		return !r.ambiguous
 	}
 	at := 0
-	for _, m := range r.Messages { // each begins and ends with a brace, so no character is cut
+	for _, m := range r.Messages { // each begins and ends with a brace, so no character is split
 		if !utf8.Valid(r.Body[at:m.Start]) {
 			return false
 		}

@@ -16,10 +16,10 @@ const (
 	MarkCode   = markCode
 )
 
-// Marks are what stands in the text of strings.
+// Marks are the kinds of bytes seen in strings.
 type Marks = marks
 
-// Outline returns what is known of each message: role, kind, content, and its text.
+// Outline describes each message: role, kind, content, and its text.
 func (r *Request) Outline() (lines []string) {
 	for _, m := range r.kept {
 		lines = append(lines, fmt.Sprint(m.role, m.kind, string(m.content.Of(r.Body)), m.last > 0, m.parts.End-m.parts.Start))
@@ -30,11 +30,10 @@ func (r *Request) Outline() (lines []string) {
 	return lines
 }
 
-// Clipped returns the first message's text as the search gets it; with whole, all of it
-// is decoded.
+// Clipped returns the first message's text as used for searching, and whole, all of it.
 func (r *Request) Clipped() (text, whole string) {
 	return r.clipped(&r.kept[0], maxQuery), clip(r.text(&r.kept[0]), maxQuery)
 }
 
-// Everything returns all that is known of a request.
+// Everything returns all fields of a request.
 func (r *Request) Everything() string { return fmt.Sprintf("%+v", *r) }

@@ -1,16 +1,16 @@
 package chat
 
-// A NewMessage is a message that is put among the others.
+// A NewMessage is a message to be inserted.
 type NewMessage struct{ Role, Text string }
 
-// Append appends the JSON of the message.
+// Append appends the message as JSON to dst.
 func (m NewMessage) Append(dst []byte) []byte {
 	dst = append(appendQuoted(append(dst, `{"role":"`...), m.Role), `","content":"`...)
 	return append(appendQuoted(dst, m.Text), `"}`...)
 }
 
-// Insert returns what is inserted so that a list, which is not empty, stands before the n-th
-// message, or behind the last one if n is their number, and the offset of the place.
+// Insert returns the JSON that inserts list, which must not be empty, before message n, and its
+// offset. If n is the number of messages, it is inserted after the last one.
 func Insert(r *Request, n int, list []NewMessage) (offset int, text []byte) {
 	size := 0
 	for i := range list {
@@ -38,8 +38,8 @@ func Insert(r *Request, n int, list []NewMessage) (offset int, text []byte) {
 	return offset, text
 }
 
-// BehindOperator returns the index of the first message that is not of the application: of the
-// role system or developer. It is their number if all are.
+// BehindOperator returns the index of the first message whose role is neither system nor
+// developer, or the number of messages if there is none.
 func BehindOperator(r *Request) int {
 	for n := range r.Messages {
 		if role := RoleOf(r, n); role != "system" && role != "developer" {
@@ -49,9 +49,9 @@ func BehindOperator(r *Request) int {
 	return len(r.Messages)
 }
 
-// BeforeLastUser returns the index of the last user message or, where that stands between calls
-// of tools and their answers, of the message that calls. Without a user message it is
-// BehindOperator.
+// BeforeLastUser returns the index of the last user message. If that message is between a tool
+// call and its result, it returns the index of the message with the call. Without a user message
+// it returns BehindOperator.
 func BeforeLastUser(r *Request) int {
 	n := len(r.Messages) - 1
 	for n >= 0 && RoleOf(r, n) != "user" {
@@ -74,7 +74,7 @@ func BeforeLastUser(r *Request) int {
 	return n
 }
 
-// RoleOf reads the role of the n-th of r.Messages.
+// RoleOf returns the role of message n.
 func RoleOf(r *Request, n int) (role string) {
 	m := NewReader(r.Messages[n].Of(r.Body))
 	m.Object(func(name string) {
@@ -87,5 +87,5 @@ func RoleOf(r *Request, n int) (role string) {
 	return role
 }
 
-// ClipQuestion returns a text as Question would return it.
+// ClipQuestion shortens a text as Question does.
 func ClipQuestion(text string) string { return clip(text, maxQuery) }

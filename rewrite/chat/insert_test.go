@@ -6,7 +6,8 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// Messages are put where the list stays JSON and nothing parts a call of a tool from its answer.
+// Messages are inserted so that the list stays valid JSON and no tool call is separated from its
+// result.
 func TestInsert(t *testing.T) {
 	const (
 		system = `{"role":"system","content":"s"}`

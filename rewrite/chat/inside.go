@@ -5,21 +5,20 @@ import (
 	"math/bits"
 )
 
-// marks are the kinds of bytes seen in strings. The assembly returns them by their bit
-// values.
+// marks are the kinds of bytes seen in strings. The assembly code uses their values.
 type marks uint8
 
 const (
 	markEscape marks = 1 << iota // escapes of two bytes
-	markWide                     // bytes beyond ASCII
+	markWide                     // non-ASCII bytes
 	markTag                      // bytes that may begin a tag
-	markCode                     // escapes by code point
+	markCode                     // \u escapes
 )
 
-// inside scans a string's text from i on and returns where it comes to a quote, a
-// control character, or an escape that is a lone surrogate or none at all, and the marks
-// it saw before that. markEscape and markCode are exact; markWide and markTag may come from
-// bytes behind that place, in the same step.
+// inside scans the text of a string from i on and returns where it meets a quote, a control
+// character, or an escape that is invalid or a lone surrogate, and the marks seen before that.
+// markEscape and markCode are exact; markWide and markTag may come from bytes after that place,
+// in the same step.
 func inside(b []byte, i int) (at int, seen marks) {
 	at = i
 	if vectors && len(b)-i >= stepSize {
@@ -52,11 +51,11 @@ func marksOf(w uint64) marks {
 	return wide(w)
 }
 
-// mayTag tells whether b holds a byte that may begin a tag.
+// mayTag reports whether b contains a byte that may begin a tag.
 func mayTag(b []byte) bool { return bytes.IndexByte(b, '<') >= 0 || bytes.IndexByte(b, '&') >= 0 }
 
-// insideWords is inside without vector instructions, eight bytes a step. It does not
-// set markTag.
+// insideWords is inside without vector instructions, eight bytes per step. It does not set
+// markTag.
 func insideWords(b []byte, i int) (at int, seen marks) {
 	var all uint64
 	for len(b)-i >= 9 {
@@ -96,9 +95,8 @@ func insideWords(b []byte, i int) (at int, seen marks) {
 	return i, seen | wide(all)
 }
 
-// simpleEscape returns the size and mark of the escape that b begins with: one of two
-// bytes, or by a code point, or two of those that are a surrogate pair. The size is 0 if
-// there is none.
+// simpleEscape returns the size and mark of the escape at the start of b: one of two bytes, a \u
+// escape, or a surrogate pair of these. The size is 0 if there is none.
 func simpleEscape(b []byte) (size int, mark marks) {
 	switch {
 	case len(b) < 2:
@@ -119,7 +117,7 @@ func simpleEscape(b []byte) (size int, mark marks) {
 	return 0, 0
 }
 
-// wide returns markWide if a word holds a byte beyond ASCII.
+// wide returns markWide if a word contains a non-ASCII byte.
 func wide(w uint64) marks {
 	if w&tops != 0 {
 		return markWide

@@ -10,10 +10,10 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// code is an escape by a code point that is no surrogate, or a pair of those.
+// code matches a \u escape that is not a surrogate, or a pair of surrogates.
 var code = regexp.MustCompile(`^\\u([0-9a-ce-fA-CE-F][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})`)
 
-// inside is the reference: it scans a string byte by byte.
+// inside is the reference implementation: it scans a string byte by byte.
 func inside(b []byte, i int) (at int, seen chat.Marks) {
 	for ; i < len(b); i++ {
 		c := b[i]
@@ -48,7 +48,7 @@ func checkInside(t *testing.T, b []byte, i int) {
 	if a, seen := chat.InsideWords(b, i); a != at || seen != least&^chat.MarkTag {
 		t.Fatalf("insideWords(%q, %d) = %d, %b; want %d, %b", b, i, a, seen, at, least&^chat.MarkTag)
 	}
-	most := least // with a long escape the scan may read a block more from behind its backslash
+	most := least // after a long escape the scan may read one block more
 	for _, c := range b[at:min(len(b), at+65)] {
 		most |= markOf(c)
 	}
@@ -57,8 +57,8 @@ func checkInside(t *testing.T, b []byte, i int) {
 	}
 }
 
-// Each byte, alone and behind one to four backslashes, at each offset of a text of
-// several blocks, with plain text or an escape before it.
+// Each byte, alone and after one to four backslashes, at each offset of a text of several blocks,
+// after plain text or an escape.
 func TestInside(t *testing.T) {
 	t.Parallel()
 	for _, fill := range []string{"x", `\n`, "é"} {
@@ -76,9 +76,9 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// A run of backslashes of each length at each offset of a text of three blocks, before
-// a byte that makes an escape, one that makes none, a quote and a control character;
-// and at the end of texts of one to three blocks.
+// A run of backslashes of each length at each offset of a text of three blocks, followed by a
+// byte that makes an escape, one that does not, a quote and a control character; and at the end
+// of texts of one to three blocks.
 func TestInsideRuns(t *testing.T) {
 	t.Parallel()
 	text := bytes.Repeat([]byte("x"), 3*64+1)
@@ -114,8 +114,8 @@ func TestInsideRandom(t *testing.T) {
 	}
 }
 
-// An escape by code point at each offset of a text of several blocks, of plain text or of
-// such escapes, with each byte in place of each of its digits.
+// A \u escape at each offset of a text of several blocks, consisting of plain text or of such
+// escapes, with each byte in place of each of its digits.
 func TestInsideCodes(t *testing.T) {
 	t.Parallel()
 	for _, fill := range []string{"x", `\u4f11`, `\n`, `\uD7ff\\`, `\ud83d\ude42`} {

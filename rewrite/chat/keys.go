@@ -5,23 +5,22 @@ import (
 	"fmt"
 )
 
-// keySet finds duplicate keys in nested objects. It keeps one stack of keys, on which
-// each open object knows where its own begin. Keys of a small object are compared with
-// each other; those of a large one are put into a map, so that a hostile body takes
-// linear time.
+// keySet finds duplicate keys in nested objects. It keeps one stack of keys; each open object
+// knows where its own begin. Keys of a small object are compared with each other, those of a
+// large one are put into a map, so that a hostile body takes linear time.
 type keySet struct {
 	stack [][]byte
-	first [16][]byte              // the stack's memory in most requests
-	index map[int]map[string]bool // by where the level begins, once
+	first [16][]byte              // initial memory of stack, enough for most requests
+	index map[int]map[string]bool // keys of large objects, by where their level begins
 
-	ambiguous bool   // an ambiguity was found since
-	quiet     bool   // only note ambiguities without describing them, as perhaps nobody reads this part
-	err       *Error // the first ambiguity that was described
+	ambiguous bool   // an ambiguity was found since this was reset
+	quiet     bool   // only note ambiguities without describing them, since this part may not matter
+	err       *Error // the first ambiguity described
 }
 
 const smallObject = 24
 
-// level opens an object and returns where its keys begin on the stack.
+// level opens an object and returns the index of its first key on the stack.
 func (k *keySet) level() int { return len(k.stack) }
 
 // leave closes the object that level opened.
@@ -30,10 +29,10 @@ func (k *keySet) leave(level int) {
 	delete(k.index, level)
 }
 
-// add records a key of the object that level opened; at is the object's path.
+// add records a key of the object opened by level; at is the object's path.
 func (k *keySet) add(level int, at string, key []byte) {
 	if k.err != nil || k.quiet && k.ambiguous {
-		return // the answer is known already
+		return // the result is known already
 	}
 	seen := k.stack[level:]
 	if len(seen) < smallObject {
@@ -65,9 +64,9 @@ func (k *keySet) add(level int, at string, key []byte) {
 	names[string(key)] = true
 }
 
-// note records that two parsers could read the body differently. It returns true if the
-// caller is to describe it, which holds for the first ambiguity only: a hostile body
-// has one in every third byte, and a description takes memory.
+// note records that two parsers could read the body differently. It returns true if the caller
+// should describe it, which holds only for the first ambiguity: a hostile body has one in every
+// third byte, and a description takes memory.
 func (k *keySet) note() bool {
 	k.ambiguous = true
 	return k.err == nil && !k.quiet

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// limitKeys are the members of a request's body that say how much an answer may be, on the
-// routes chat completions, completions, responses and embeddings.
+// limitKeys are the members of a body that affect the length and number of answers, on the routes
+// chat completions, completions, responses and embeddings.
 var (
 	limitKeys = []string{
 		"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "max_output_tokens", "n", "best_of", "prompt", "input", "service_tier",
@@ -19,42 +19,42 @@ var (
 type Member struct {
 	Span      // of the value; zero if the key is missing
 	Kind Kind // of the value; KindMissing if the key is missing
-	N    int  // of a number
+	N    int  // the value of a number
 }
 
-// Given tells whether there is a value other than null.
+// Given reports whether there is a value other than null.
 func (m Member) Given() bool { return m.Kind != KindMissing && m.Kind != KindNull }
 
-// Limits are what a body says of how much its answer may be.
+// Limits are the members of a body that determine how much the answer may cost.
 type Limits struct {
 	Body   []byte
-	Model  string // "" if it names none
+	Model  string // "" if the body names none
 	Stream bool
-	// ServiceTier says by which prices the upstream bills; "" if it names none.
+	// ServiceTier selects the upstream's prices; "" if the body names none.
 	ServiceTier string
 
-	First int // offset behind the brace that opens the body, where a member can be inserted
+	First int // offset after the opening brace of the body, where a member can be inserted
 	Empty bool
 
 	StreamOptions Member // the whole object
-	IncludeUsage  Member // in it; KindBool with N 1 is true
+	IncludeUsage  Member // stream_options.include_usage; KindBool with N 1 is true
 	OtherOptions  bool   // StreamOptions has other members
 
 	MaxTokens, MaxCompletionTokens, MaxOutputTokens Member
-	Choices                                         int    // n, or best_of if that is larger; 1 if neither is given
-	Texts                                           int    // how many texts prompt or input holds: each is answered; 1 if it is no list
+	Choices                                         int    // n, or best_of if larger; 1 if neither is given
+	Texts                                           int    // number of texts in prompt or input, each of which is answered; 1 if it is not a list
 	Prompt                                          Member // prompt or input
 }
 
-// The largest values of members that multiply what an answer may cost.
+// The largest accepted values of members that multiply the cost of an answer.
 const (
-	maxChoices = 128 // OpenAI's own bound of n
+	maxChoices = 128 // OpenAI's own limit of n
 	maxLimit   = 100_000_000
 )
 
-// ReadLimits reads the limits of a body of any listed route in one pass. It returns an
-// *Error: NotJSON; Ambiguous, if another server could read other limits; NotChat, if one of
-// them has a value that servers refuse or, worse, take for "no limit", such as -1 or "5".
+// ReadLimits reads the limits of a body of any listed route in one pass. It returns an *Error:
+// NotJSON; Ambiguous, if another server could read other limits; NotChat, if a limit has a value
+// that servers refuse or, worse, take for "no limit", such as -1 or "5".
 func ReadLimits(body []byte) (*Limits, error) {
 	l := new(Limits)
 	if err := new(Parser).ReadLimits(body, l); err != nil {
@@ -63,12 +63,12 @@ func ReadLimits(body []byte) (*Limits, error) {
 	return l, nil
 }
 
-// ReadLimits is like the function ReadLimits, and allocates less. A Request that p has parsed
-// stays as it is, and may be of the same body.
+// ReadLimits is like the function ReadLimits but allocates less. A Request that p has parsed
+// remains valid and may be of the same body.
 func (p *Parser) ReadLimits(body []byte, l *Limits) error { return p.readLimits(body, l, 1) }
 
-// ReadMessageLimits is ReadLimits for the route messages, where max_tokens may be 0: such a request
-// fills the upstream's cache only.
+// ReadMessageLimits is like ReadLimits for the messages route, where max_tokens may be 0: such a
+// request only fills the upstream's cache.
 func (p *Parser) ReadMessageLimits(body []byte, l *Limits) error { return p.readLimits(body, l, 0) }
 
 func (p *Parser) readLimits(body []byte, l *Limits, least int) error {
@@ -104,7 +104,7 @@ func (p *Parser) readLimits(body []byte, l *Limits, least int) error {
 type limitReader struct {
 	*Parser
 	l     *Limits
-	least int // of max_tokens
+	least int // smallest max_tokens accepted
 }
 
 func (r limitReader) member(name string) {
@@ -114,7 +114,7 @@ func (r limitReader) member(name string) {
 		if v := r.value(); k == KindString && r.err == nil {
 			raw := v.Of(r.b)
 			if text := raw[1 : len(raw)-1]; string(text) == r.r.Model && bytes.IndexByte(text, '\\') < 0 {
-				r.l.Model = r.r.Model // which is there already
+				r.l.Model = r.r.Model // reuse the string
 				break
 			}
 			r.l.Model = Unquote(raw)
@@ -143,7 +143,7 @@ func (r limitReader) member(name string) {
 	}
 }
 
-// number reads a whole number from least to most, or null.
+// number reads a whole number between least and most, or null.
 func (r limitReader) number(name string, k Kind, least, most int) Member {
 	v := r.value()
 	m := Member{Span: v, Kind: k}
@@ -159,10 +159,10 @@ func (r limitReader) number(name string, k Kind, least, most int) Member {
 	return m
 }
 
-// maxShown is how many bytes of a value an error shows.
+// maxShown is the number of bytes of a value shown in an error.
 const maxShown = 40
 
-// refuse records a value that is not what it should be.
+// refuse records that a value is not what it should be.
 func (r limitReader) refuse(name string, v Span, want string) {
 	if r.shape == nil && r.err == nil {
 		raw := v.Of(r.b)
@@ -197,7 +197,7 @@ func (r limitReader) streamOptions(k Kind) {
 	r.keys.leave(level)
 }
 
-// prompt reads a text, a list of texts, a list of tokens, or a list of such lists.
+// prompt reads a text, a list of texts, a list of tokens, or a list of lists of tokens.
 func (r limitReader) prompt(k Kind) {
 	if k != KindArray {
 		r.l.Prompt = Member{Span: r.value(), Kind: k}

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// marker is a text in messages of the application that says where the block goes.
+// marker in a system or developer message says where the block goes.
 const marker = "{{sidenote}}"
 
-// Markers returns the markers in messages of the application (system and developer),
-// never those in a user's text.
+// Markers returns the markers in system and developer messages, never those in a user's text.
 func (r *Request) Markers() []Span {
 	var found []Span
 	for i := range r.kept {
@@ -24,9 +23,8 @@ func (r *Request) Markers() []Span {
 	return found
 }
 
-// appendMarkers appends the markers in a quoted string. It also finds markers whose
-// characters are escaped by code point: no client is known to write them, but they are
-// the same text.
+// appendMarkers appends the markers in a quoted string. It also finds markers with \u escapes: no
+// client is known to write them, but they are the same text.
 func (r *Request) appendMarkers(found []Span, text Span) []Span {
 	for at := text.Start + 1; at < text.End; {
 		switch {
@@ -50,8 +48,8 @@ func (r *Request) appendMarkers(found []Span, text Span) []Span {
 	return found
 }
 
-// markerAt returns the length of the marker that begins at that offset, in which
-// characters may be escaped; 0 if there is none.
+// markerAt returns the length of the marker at offset at, which may contain \u escapes; 0 if
+// there is none.
 func (r *Request) markerAt(at int) int {
 	n := at
 	for i := range len(marker) {
@@ -71,12 +69,11 @@ func (r *Request) markerAt(at int) int {
 	return n - at
 }
 
-// AtMarker returns the place of a marker, which is removed. A model reads the parts of a
-// message as one text, so the text on both sides is that of all parts.
+// AtMarker returns the place of a marker, which is removed. Models read the parts of a message as
+// one text, so Before and After hold the text of all parts.
 func (r *Request) AtMarker(m Span) Place {
 	at := Place{Offset: m.Start, Remove: m.End - m.Start}
-	// Other markers are removed as well, so they are not part of the text on either
-	// side.
+	// Other markers are removed as well, so they are not part of the text on either side.
 	clean := func(start, end int) string { return strings.ReplaceAll(decode(r.Body[start:end]), marker, "") }
 	for i := range r.kept {
 		var before, after strings.Builder

@@ -7,9 +7,9 @@ type message struct {
 	role      role
 	kind      Kind
 	ambiguous bool // two parsers could read it differently
-	content   Span // the content's value; if it is missing, where to insert it
-	parts     Span // indices into Request.parts of an array's texts
-	last      int  // where an array's last element ends; 0 if it has none
+	content   Span // the content's value; if missing, where to insert it
+	parts     Span // indices into Request.parts of its texts, if content is an array
+	last      int  // end of an array's last element; 0 if it has none
 }
 
 type role byte
@@ -20,12 +20,12 @@ const (
 	roleUser
 )
 
-// operator tells whether a message is the application's own: system or developer.
+// operator reports whether a message is from the application: system or developer.
 func (m *message) operator() bool { return m.role == roleSystem }
 
-// commonMessage is the fast path for messages that consist of a role and a text, in the order
-// and spacing of most clients. It reads nothing and returns false for any other message
-// and for one with an error in it.
+// commonMessage is the fast path for messages of a role and a text, in the order and spacing that
+// most clients use. For any other message, or one with an error, it consumes nothing and returns
+// false.
 func (p *Parser) commonMessage() bool {
 	const (
 		user      = `{"role":"user","content":"`
@@ -46,10 +46,10 @@ func (p *Parser) commonMessage() bool {
 	return false
 }
 
-// begins is bytes.HasPrefix for a constant, which the compiler compares in words.
+// begins is bytes.HasPrefix for a constant, which the compiler compares word by word.
 func begins(b []byte, with string) bool { return len(b) >= len(with) && string(b[:len(with)]) == with }
 
-// commonText reads the rest of such a message; its text begins head bytes on.
+// commonText reads the rest of a common message, whose text begins after head bytes.
 func (p *Parser) commonText(r role, head int) bool {
 	start := p.i
 	p.i += head - 1
@@ -110,9 +110,8 @@ func (p *Parser) message(n int) {
 	if m.kind == KindMissing {
 		m.content = Span{roleEnd, roleEnd}
 	}
-	// A message of another role (assistant, tool) without text is not needed by a
-	// rewrite. The first message is kept in any case, so that a list of nothing else
-	// does not look empty.
+	// A rewrite does not need messages of other roles (assistant, tool) without text. The first
+	// message is always kept, so that a list of only such messages does not look empty.
 	if n == 0 || m.role != roleOther || m.kind == KindString || m.parts.Start < m.parts.End {
 		p.r.kept = append(p.r.kept, m)
 	}
@@ -146,8 +145,8 @@ func (p *Parser) role(n int, m *message) {
 	}
 }
 
-// ambiguousRole records that a message's role is ambiguous. That always makes the body
-// ambiguous, because who says a message decides how it is read.
+// ambiguousRole records that a message's role is ambiguous. This always makes the whole body
+// ambiguous, because the role decides how a message is read.
 func (p *Parser) ambiguousRole(n int, why string) {
 	if p.keys.err == nil {
 		at := path{n, -1, "role"}.String()
@@ -207,14 +206,14 @@ func (p *Parser) part(n, i int) {
 	}
 }
 
-// checkSurrogate records an ambiguity if a text of the current message holds a lone surrogate.
+// checkSurrogate records an ambiguity if a text of the current message has a lone surrogate.
 func (p *Parser) checkSurrogate(text Span) {
 	if p.loneSurrogate >= text.Start && p.keys.note() {
 		p.keys.describe("messages[].content", nil, "escaped lone surrogate at byte %d", p.loneSurrogate)
 	}
 }
 
-// texts yields the string values, quotes included, that make up a message's text.
+// texts yields the string values of a message's text, quotes included.
 func (r *Request) texts(m *message) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		if m.kind == KindString {
@@ -229,9 +228,8 @@ func (r *Request) texts(m *message) iter.Seq[Span] {
 	}
 }
 
-// EachText calls do with the texts of the messages up to the last-th, of all if last is
-// negative, as JSON strings: n is the index of the message in Messages, part that of the
-// text in it.
+// EachText calls do with the texts of the messages up to index last (all if negative) as JSON
+// strings. n is the index of the message in Messages, part that of the text in it.
 func (r *Request) EachText(last int, do func(n, part int, raw []byte)) {
 	if last < 0 {
 		last = len(r.kept) - 1
@@ -250,10 +248,10 @@ func (r *Request) EachText(last int, do func(n, part int, raw []byte)) {
 	}
 }
 
-// EscapesRunes tells whether characters may be escaped by code point.
+// EscapesRunes reports whether the body has \u escapes.
 func (r *Request) EscapesRunes() bool { return r.seen&markCode != 0 }
 
-// MayHoldTags tells whether a byte in the messages may begin a tag.
+// MayHoldTags reports whether the messages contain a byte that may begin a tag.
 func (r *Request) MayHoldTags() bool {
 	return r.seen&(markWide|markCode) != 0 || r.seen&markTag != 0 && mayTag(r.list.Of(r.Body))
 }

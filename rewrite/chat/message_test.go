@@ -11,8 +11,8 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// The fast path for common messages reads the same as the general one does with a space
-// inserted. If the message is malformed the error is the same too, but for the offset.
+// The fast path for common messages gives the same result as the general path, which is forced by
+// a space. The errors for malformed messages are the same too, except for the offset.
 func TestUsualMessages(t *testing.T) {
 	t.Parallel()
 	messages := rapid.SampledFrom([]string{
@@ -44,7 +44,7 @@ func TestUsualMessages(t *testing.T) {
 	})
 }
 
-// told returns err's text up to the offset that it names.
+// told returns err's text without the offset.
 func told(err error) string {
 	if err == nil {
 		return ""
@@ -53,7 +53,7 @@ func told(err error) string {
 	return text
 }
 
-// What a Parser read before does not change what it reads.
+// What a Parser read before does not affect the next result.
 func TestParserAgain(t *testing.T) {
 	t.Parallel()
 	bodies := rapid.SampledFrom([]string{

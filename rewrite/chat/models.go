@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// modelKeys are the members of a request's body by which upstreams choose models. OpenAI
-// has model; gateways such as OpenRouter and LiteLLM also have lists of others to try.
+// modelKeys are the members by which upstreams choose a model. OpenAI has model; gateways such as
+// OpenRouter and LiteLLM also have lists of fallbacks.
 var modelKeys = append([]string{"model"}, modelLists...)
 
 var modelLists = []string{"models", "fallbacks"}
 
-// Models returns the models that a body of any route names: a JSON object with the member
-// model or, for gateways, the lists models and fallbacks. There are none if all of these
-// are missing or null. It returns an *Error, NotJSON or Ambiguous, if another server could
-// read other names.
+// Models returns the models named in a body of any route: a JSON object with the member model or,
+// for gateways, the lists models and fallbacks. It returns none if all of them are missing or
+// null. It returns an *Error, NotJSON or Ambiguous, if another server could read other names.
 func Models(body []byte) (names []string, err error) {
 	r := modelReader{Parser: Parser{scanner: scanner{b: body, loneSurrogate: -1}}}
 	if k := r.kind(); k != KindObject {
@@ -40,8 +39,8 @@ func Models(body []byte) (names []string, err error) {
 	return r.names, nil
 }
 
-// Models is like the function Models for the body of r, which Parse found no fault with. It reads
-// the body again only if that may name more than one model.
+// Models is like the function Models for r.Body, which Parse has accepted. It reads the body
+// again only if it may name more than one model.
 func (r *Request) Models() ([]string, error) {
 	if r.Model == "" || r.modelLists {
 		return Models(r.Body)
@@ -49,15 +48,15 @@ func (r *Request) Models() ([]string, error) {
 	return []string{r.Model}, nil
 }
 
-// namesModels reports whether a member with this name, which is none of topKeys, may be one
-// of modelLists.
+// namesModels reports whether a member with this name, which is not in topKeys, may be one of
+// modelLists.
 func namesModels(name []byte, escaped bool) bool {
 	return escaped || slices.ContainsFunc(modelLists, func(list string) bool {
 		return strings.EqualFold(string(name), list)
 	})
 }
 
-// A modelReader collects the names in the members of modelKeys.
+// A modelReader collects the names in the members modelKeys.
 type modelReader struct {
 	Parser
 	names []string
@@ -77,7 +76,7 @@ func (r *modelReader) member(key string) {
 	}
 }
 
-// name reads a name.
+// name reads one model name.
 func (r *modelReader) name(key string) {
 	if k := r.kind(); k != KindString {
 		r.wrongType(key, k)
@@ -94,7 +93,7 @@ func (r *modelReader) name(key string) {
 	r.names = append(r.names, name)
 }
 
-// wrongType skips a value in which no name can stand.
+// wrongType skips a value that cannot be a model name.
 func (r *modelReader) wrongType(key string, k Kind) {
 	if r.value(); r.keys.note() {
 		r.keys.describe(key, nil, "%s has %s in place of a model's name", key, k)

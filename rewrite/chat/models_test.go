@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// The models that a body names are those that any server would read in it.
+// Models returns the models that any server would read in a body.
 func TestModels(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{"model":"gpt-5"}`: {"gpt-5"},
@@ -30,7 +30,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// C11, T19: a body that two servers could read differently names no model, but is refused.
+// C11, T19: a body that two servers could read differently is refused.
 func TestModelsRefuses(t *testing.T) {
 	for body, want := range map[string]chat.Reason{
 		``:                               chat.NotJSON,
@@ -65,7 +65,7 @@ func TestModelsRefuses(t *testing.T) {
 	}
 }
 
-// A parsed request names the models that its body names, whether or not these are read again.
+// Request.Models returns the same as Models for its body, whether or not it reads that again.
 func TestModelsOfARequest(t *testing.T) {
 	const messages = `"messages":[{"role":"user","content":"hello"}]`
 	for members, want := range map[string][]string{

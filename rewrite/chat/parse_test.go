@@ -12,7 +12,7 @@ import (
 
 const asking = `"messages":[{"role":"user","content":"How long?"}]`
 
-// The body's own members are read whatever else it holds.
+// The body's own members are read, whatever else the body contains.
 func TestM31Members(t *testing.T) {
 	for _, c := range []struct {
 		members, model string
@@ -23,7 +23,7 @@ func TestM31Members(t *testing.T) {
 		{`"model":"","stream":false,"store":true`, "", false},
 		{`"model":null,"stream":null,"response_format":null,"sidenote":null,"tools":null`, "", false},
 		{`"model":"é","metadata":{"model":"b","stream":true}`, "é", false},
-		// Keys of one level do not count at another.
+		// Keys at one level are independent of those at another.
 		{`"role":1,"content":2,"type":{"type":1},"text":4,"key":[{"key":1},{"key":2}],"response_format":{"type":"text","key":{"type":1}}`, "", false},
 		{`"response_format":{"type":"text","x":1},"x":2,"type":3`, "", false},
 		{`"max_tokens":"x","n":[],"functions":{},"stop":["a"]`, "", false},
@@ -65,7 +65,7 @@ func TestM31BodyThatEndsEarly(t *testing.T) {
 	}
 }
 
-// The field is recognised in its own letter case only.
+// The field name is case-sensitive.
 func TestM31FieldOfAnotherCase(t *testing.T) {
 	for _, field := range []string{`"Sidenote":{"mode":"off"}`, `"SIDENOTE":7`, `"\u017fidenote":{"mode":"off"}`} {
 		req, err := chat.Parse([]byte(`{` + field + `,` + asking + `}`))
@@ -79,7 +79,7 @@ func TestM31FieldOfAnotherCase(t *testing.T) {
 	}
 }
 
-// The first member of a wrong type is named.
+// The error names the first member of a wrong type.
 func TestM31MembersOfTheWrongType(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`{"messages":{}}`, "messages: an object, not an array"},
@@ -102,8 +102,8 @@ func TestM31MembersOfTheWrongType(t *testing.T) {
 	}
 }
 
-// ambiguity returns what is ambiguous in a body, also in the last user message and the
-// first system message.
+// ambiguity returns what is ambiguous in a body, including its last user message and its first
+// system message.
 func ambiguity(body string) (bad *chat.Error) {
 	req, err := chat.Parse([]byte(body))
 	if errors.As(err, &bad) {
@@ -115,7 +115,7 @@ func ambiguity(body string) (bad *chat.Error) {
 	return req.OperatorAmbiguity(false, nil)
 }
 
-// The first ambiguity is reported, and how it can be read.
+// The error describes the first ambiguity.
 func TestM31AmbiguityIsTold(t *testing.T) {
 	const user = `{"role":"user","content":"How long?"}`
 	for _, c := range []struct{ body, want string }{
@@ -141,8 +141,8 @@ func TestM31AmbiguityIsTold(t *testing.T) {
 	}
 }
 
-// A duplicate key is found in an object of any size, whether the first or the last, and
-// keys of one object do not count in the next.
+// A duplicate key is found in an object of any size, whether the first or the last, and keys of
+// one object do not count in the next.
 func TestM31KeysOfLargeObjects(t *testing.T) {
 	object := func(n int, again string) string {
 		var b strings.Builder
@@ -177,7 +177,7 @@ func TestM31KeysOfLargeObjects(t *testing.T) {
 	}
 }
 
-// A Parser keeps nothing of a body for the next one, nor its model.
+// A Parser retains nothing of a body for the next one, not even its model.
 func TestM31ParserReadsEachBodyAnew(t *testing.T) {
 	var p chat.Parser
 	for _, c := range []struct{ body, model string }{
@@ -229,8 +229,7 @@ func TestM31ResponseFormat(t *testing.T) {
 	}
 }
 
-// Each escape is read as the standard library reads it, or refused; half a surrogate
-// pair is ambiguous.
+// Each escape is decoded like in the standard library, or refused; a lone surrogate is ambiguous.
 func TestM31Escapes(t *testing.T) {
 	f := func(text string, clear bool) {
 		t.Helper()

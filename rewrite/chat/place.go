@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// A Place is where a text is inserted: an offset of the body, the bytes removed there,
+// A Place is where a text is inserted: an offset in the body, the number of bytes removed there,
 // and the frame around the text.
 type Place struct {
 	Offset, Remove int
 	Frame
 }
 
-// A Frame is what surrounds the text at its place. The inserted bytes depend on nothing
-// else of the place.
+// A Frame is what surrounds an inserted text. The inserted bytes depend on nothing else of the
+// place.
 type Frame struct {
-	Before, After string // the application's text on both sides; Before starts at its last sure seam
-	Added         bool   // a message of our own
+	Before, After string // the application's text on both sides; Before may start at its last seam (see tail)
+	Added         bool   // the text is a new message
 	open, close   string // JSON before and after the quoted text
 }
 
-// JSON returns what is inserted so that a text, in parts, stands there.
+// JSON returns the bytes that insert a text, given in parts.
 func (f Frame) JSON(parts []string) []byte {
 	size := len(f.open) + len(f.close)
 	for _, p := range parts {
@@ -33,19 +33,19 @@ func (f Frame) JSON(parts []string) []byte {
 	return append(text, f.close...)
 }
 
-// Begin returns what JSON begins with, up to the end of lead, a text.
+// Begin returns the beginning of what JSON returns, up to and including the text lead.
 func (f Frame) Begin(lead string) []byte {
 	return appendQuoted(append(make([]byte, 0, len(f.open)+2*len(lead)), f.open...), lead)
 }
 
-// End returns what JSON ends with, from the beginning of trail on, a text.
+// End returns the end of what JSON returns, from the text trail on.
 func (f Frame) End(trail string) []byte {
 	return append(appendQuoted(make([]byte, 0, 2*len(trail)+len(f.close)), trail), f.close...)
 }
 
-// System returns the end of the first system or developer message or, without one, the
-// place of a new message before all others. Strict chat templates refuse a second
-// system message, and one that is not the first.
+// System returns the end of the first system or developer message or, without one, the place of a
+// new message before all others. Strict chat templates refuse a second system message, and one
+// that is not the first.
 func (r *Request) System() Place {
 	for i := range r.kept {
 		if r.kept[i].operator() {
@@ -55,7 +55,7 @@ func (r *Request) System() Place {
 	return r.First("system")
 }
 
-// First returns the place of a new message of a role, before all others.
+// First returns the place of a new message with the given role, before all others.
 func (r *Request) First(role string) Place {
 	at := Place{Offset: r.list.Start + 1, Frame: Frame{open: `{"role":"` + role + `","content":"`, close: `"},`, Added: true}}
 	if len(r.Messages) == 0 {
@@ -64,7 +64,7 @@ func (r *Request) First(role string) Place {
 	return at
 }
 
-// EndOf returns the end of the content of the i-th message, whatever form that has.
+// EndOf returns the end of the content of the i-th message, whatever its form.
 func (r *Request) EndOf(i int) Place {
 	m := &r.kept[i]
 	switch m.kind {
@@ -82,24 +82,24 @@ func (r *Request) EndOf(i int) Place {
 	return Place{Offset: m.content.Start, Frame: Frame{open: `,"content":"`, close: `"`}}
 }
 
-// Text returns the text that JSON was given, as in a JSON string, without line feeds at its ends.
+// Text returns the text within the result of JSON, still escaped, without line feeds at its ends.
 func (f Frame) Text(json []byte) []byte {
 	text := json[len(f.open) : len(json)-len(f.close)]
 	for bytes.HasPrefix(text, lineFeed) {
 		text = text[len(lineFeed):]
 	}
-	for bytes.HasSuffix(text, lineFeed) && (len(text)-len(bytes.TrimRight(text[:len(text)-1], `\`)))%2 == 0 { // the backslash is not a text's own
+	for bytes.HasSuffix(text, lineFeed) && (len(text)-len(bytes.TrimRight(text[:len(text)-1], `\`)))%2 == 0 { // the backslash is not itself escaped
 		text = text[:len(text)-len(lineFeed)]
 	}
 	return text
 }
 
-// lineFeed is never changed.
+// lineFeed must not be changed.
 var lineFeed = []byte(`\n`)
 
-// tail decodes the end of a message's text from its last sure seam on, a place at which
-// token counts add exactly: behind a line feed that neither a slash nor white space
-// follows. Without such a place it returns the whole text.
+// tail decodes the end of a message's text, from its last seam on. A seam is a place where token
+// counts add up exactly: after a line feed not followed by a slash or white space. Without a seam
+// it returns the whole text.
 func (r *Request) tail(m *message) string {
 	texts := []Span{m.content}
 	if m.kind == KindArray {
@@ -113,8 +113,7 @@ func (r *Request) tail(m *message) string {
 		first--
 		seam = lastSeam(texts[first].Of(r.Body))
 	}
-	// Unquote drops the first byte, so it gets one byte before the seam in place of the
-	// quote.
+	// Unquote drops the first byte, so it gets one byte before the seam in place of the quote.
 	tail := Unquote(texts[first].Of(r.Body)[max(seam-1, 0):])
 	if len(texts)-first == 1 { // the usual case
 		return tail
@@ -127,8 +126,8 @@ func (r *Request) tail(m *message) string {
 	return all.String()
 }
 
-// lastSeam returns the offset behind the last escaped line feed of a quoted string that
-// a plain character follows, 0 if there is none.
+// lastSeam returns the offset after the last escaped line feed of a quoted string that is
+// followed by a plain character, 0 if there is none.
 func lastSeam(raw []byte) int {
 	for end := len(raw) - 1; ; {
 		n := lastBackslash(raw[:end])
@@ -139,7 +138,7 @@ func lastSeam(raw []byte) int {
 		if raw[n+1] != 'n' {
 			continue
 		}
-		next := raw[n+2] // there is one: the closing quote at least
+		next := raw[n+2] // exists: at least the closing quote
 		if next <= ' ' || next >= 0x80 || next == '/' || next == '\\' || next == '"' {
 			continue
 		}
@@ -157,7 +156,7 @@ func lastSeam(raw []byte) int {
 func lastBackslash(b []byte) int {
 	for len(b) >= 8 {
 		w := word(b[len(b)-8:]) ^ ones*'\\'
-		if (w-ones)&^w&tops != 0 { // a byte of it is zero
+		if (w-ones)&^w&tops != 0 { // one of the bytes is zero
 			break
 		}
 		b = b[:len(b)-8]
@@ -165,7 +164,7 @@ func lastBackslash(b []byte) int {
 	return bytes.LastIndexByte(b, '\\')
 }
 
-// Extended returns what JSON has returned, with a text behind its own.
+// Extended returns the result of JSON with text added after its own text.
 func (f Frame) Extended(json []byte, text string) []byte {
 	at := len(json) - len(f.close)
 	return append(appendQuoted(append([]byte(nil), json[:at]...), text), json[at:]...)

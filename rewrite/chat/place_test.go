@@ -2,7 +2,8 @@ package chat
 
 import "testing"
 
-// The text of an insertion has no line feeds at its ends. A backslash with an n behind it is none.
+// The text of an insertion has no line feeds at its ends. An escaped backslash followed by n is
+// not a line feed.
 func TestTextOfAnInsertion(t *testing.T) {
 	f := Frame{open: `{"content":"`, close: `"}`}
 	for text, want := range map[string]string{

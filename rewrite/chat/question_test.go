@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// Of a long text only the ends are decoded; the result is that of decoding all.
+// Decoding only the ends of a long text gives the same result as decoding all of it.
 func TestLongQuestion(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -30,7 +30,7 @@ func TestLongQuestion(t *testing.T) {
 	}
 }
 
-// Whatever bodies it has read, a Parser keeps little memory.
+// Whatever bodies it has read, a Parser retains little memory.
 func TestM20AParserKeepsLittle(t *testing.T) {
 	body := func(more string) []byte {
 		return []byte(`{"messages":[{"role":"user","content":"hi"}` + more + `}`)

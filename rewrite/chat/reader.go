@@ -2,17 +2,17 @@ package chat
 
 import "strings"
 
-// A Reader reads JSON values one after another. What is no value of the type that is asked
-// for is skipped. After the first byte that is no JSON nothing more is read; End tells it.
+// A Reader reads JSON values one after another. A value of another type than the one requested is
+// skipped. Reading stops at the first invalid byte, which End reports.
 type Reader struct{ scanner }
 
-// NewReader returns a Reader of raw.
+// NewReader returns a Reader for raw.
 func NewReader(raw []byte) Reader { return Reader{scanner{b: raw, loneSurrogate: -1}} }
 
 // Kind returns the type of the next value.
 func (r *Reader) Kind() Kind { return r.kind() }
 
-// Offset returns where the next value, or whatever follows, begins in the JSON that is read.
+// Offset returns the offset of the next value, or of whatever follows.
 func (r *Reader) Offset() int {
 	r.peek()
 	return r.i
@@ -21,10 +21,10 @@ func (r *Reader) Offset() int {
 // Value skips the next value and returns its JSON.
 func (r *Reader) Value() []byte { return r.value().Of(r.b) }
 
-// Span skips the next value and returns where it stands.
+// Span skips the next value and returns its span.
 func (r *Reader) Span() Span { return r.value() }
 
-// Text returns the next value if it is a string, else "".
+// Text returns the next value if it is a string; otherwise it skips the value and returns "".
 func (r *Reader) Text() string {
 	k, v := r.Kind(), r.Value()
 	if k != KindString || r.err != nil {
@@ -33,7 +33,7 @@ func (r *Reader) Text() string {
 	return Unquote(v)
 }
 
-// Array calls element for each element of the next value, to read it.
+// Array calls element, which must read the element, for each element of the next value.
 func (r *Reader) Array(element func(n int)) {
 	if r.Kind() != KindArray {
 		r.value()
@@ -42,7 +42,7 @@ func (r *Reader) Array(element func(n int)) {
 	r.array(element)
 }
 
-// Object calls member for each member of the next value, to read its value.
+// Object calls member, which must read the value, for each member of the next value.
 func (r *Reader) Object(member func(name string)) {
 	if r.Kind() != KindObject {
 		r.value()
@@ -51,7 +51,7 @@ func (r *Reader) Object(member func(name string)) {
 	r.object(func(key Span, _ bool) { member(nameOf(key.Of(r.b))) })
 }
 
-// nameOf is Unquote for the name of a member. A usual one takes no memory.
+// nameOf is Unquote for member names. It does not allocate for those in usual.
 func nameOf(raw []byte) string {
 	raw = raw[1 : len(raw)-1]
 	if name, ok := usual[string(raw)]; ok {
@@ -60,7 +60,7 @@ func nameOf(raw []byte) string {
 	return decode(raw)
 }
 
-// usual has the names of members that chats and answers have most. It is never changed.
+// usual holds the member names most frequent in requests and answers. It must not be changed.
 var usual = func() map[string]string {
 	names := map[string]string{}
 	for name := range strings.FieldsSeq(`model messages stream temperature max_tokens role content id object created choices usage index
@@ -72,7 +72,7 @@ var usual = func() map[string]string {
 	return names
 }()
 
-// Members is Object with the names as they stand between their quotes, without a copy.
+// Members is like Object but passes the names as written between their quotes, without copying.
 func (r *Reader) Members(member func(name []byte)) {
 	if r.Kind() != KindObject {
 		r.value()
@@ -81,23 +81,22 @@ func (r *Reader) Members(member func(name []byte)) {
 	r.object(func(key Span, _ bool) { member(r.b[key.Start+1 : key.End-1]) })
 }
 
-// Next returns the offset in raw at which the next value begins.
+// Next returns the offset at which the next value begins.
 func (r *Reader) Next() int {
 	r.peek()
 	return r.i
 }
 
-// Pos returns the offset in raw behind the value that was read last.
+// Pos returns the offset after the value that was read last.
 func (r *Reader) Pos() int { return r.i }
 
-// TooDeep tells whether something that was read nests deeper than a body may.
+// TooDeep reports whether a value that was read is nested deeper than allowed in a body.
 func (r *Reader) TooDeep() bool { return r.tooDeep }
 
-// LoneSurrogate tells whether a string that was read has an escaped half of a surrogate pair
-// without the other half.
+// LoneSurrogate reports whether a string that was read has an escaped lone surrogate.
 func (r *Reader) LoneSurrogate() bool { return r.loneSurrogate >= 0 }
 
-// End returns what is wrong with the JSON that was read: it is none, or something follows it.
+// End returns an error if the JSON was invalid or something follows it.
 func (r *Reader) End() *Error {
 	if r.peek() != 0 || r.i < len(r.b) {
 		r.expected("the end")
@@ -105,5 +104,5 @@ func (r *Reader) End() *Error {
 	return r.err
 }
 
-// Stop ends the reading: nothing more is called or returned.
+// Stop stops reading: callbacks are no longer called and values are empty.
 func (r *Reader) Stop() { r.err = &Error{} }

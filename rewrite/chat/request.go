@@ -1,5 +1,5 @@
-// Package chat reads the body of a chat request: byte offsets of what a rewrite reads or
-// changes, and the places where text can be added to its messages. It never decodes the
+// Package chat parses the body of a chat request into byte offsets of what a rewrite reads or
+// changes, and finds the places where text can be added to its messages. It never decodes the
 // whole body and never changes it.
 //
 // It knows nothing of policies, sources or tokens.
@@ -16,64 +16,62 @@ import (
 // rewrite reads or changes. The body must outlive it and is never changed.
 type Request struct {
 	Body        []byte
-	Model       string // "" when the body names none
+	Model       string // "" if the body names none
 	Stream      bool
-	ServiceTier string // "" when the body names none
+	ServiceTier string // "" if the body names none
 	TextFormat  bool   // no response_format, or its type is "text"
 	Field       Field  // the last member "sidenote"; zero if there is none
-	Empty       bool   // nothing is wrong but that messages is empty
+	Empty       bool   // the only error is that messages is empty
 
 	// Used for counting only.
 	Messages    []Span // all of them
 	Tools       []Span // the arrays tools and functions
-	Format      Span   // response_format where the answer follows a schema
-	Attachments int    // content parts that are not text, and spoken answers
+	Format      Span   // response_format, if it has a schema
+	Attachments int    // number of content parts that are not text, and of spoken answers
 	MaxTokens   int    // limit of one answer: the larger of max_completion_tokens and max_tokens; 0 if not given
 	Choices     int    // n, or best_of if larger; 0 if not given
 
 	seen      marks
 	list      Span      // the messages array
-	kept      []message // those that a rewrite may need
-	parts     []Span    // the texts of all content arrays, in order, quotes included
-	ambiguous bool      // two parsers could read something differently, in a part that is only counted
+	kept      []message // the messages that a rewrite may need
+	parts     []Span    // the text parts of all content arrays, in order, quotes included
+	ambiguous bool      // two parsers could read something differently
 
-	modelLists bool // perhaps the body has lists of models, see Models
+	modelLists bool // the body may have lists of models; see Models
 }
 
 // A Field is the member "sidenote" of the body's top object.
 type Field struct {
 	Value         Span
-	Remove        Span // what is deleted to remove it: the member, one comma, and the white space up to the next member
+	Remove        Span // what to delete to remove it: the member, one comma, and the white space up to the next member
 	Twice         bool
-	LoneSurrogate int // offset of the last escaped surrogate in it without its other half, -1 if none
+	LoneSurrogate int // offset of its last escaped lone surrogate, -1 if none
 }
 
-// Parse reads body in one pass. It checks every byte and remembers only what a rewrite
-// needs. Every error is an *Error.
+// Parse reads body in one pass. It checks every byte and records only what a rewrite needs. Every
+// error is an *Error.
 //
-// If the body is a JSON object, a Request is returned even with an error; its Field is
-// known.
+// If the body is a JSON object, a Request with its Field is returned even with an error.
 //
-// A body is ambiguous if two parsers could read it differently in a part that is read
-// here: the body's own members, response_format, and the roles of messages. The content
-// of messages is checked by the rewrite, where it searches or extends them. Everything
-// else, such as old turns and metadata, is only counted, and there a text that stands
-// twice counts twice.
+// A body is ambiguous if two parsers could read it differently in a part that is read here: its
+// own members, response_format, and the roles of messages. The content of messages is checked by
+// the rewrite, where it searches or extends them. Everything else, such as old turns and
+// metadata, is only counted, and there a duplicate text counts twice.
 func Parse(body []byte) (*Request, error) { return new(Parser).Parse(body) }
 
-// A Parser parses one request after another and reuses its memory. The zero value is
-// ready. It is not safe for concurrent use.
+// A Parser parses one request after another and reuses its memory. The zero value is ready to
+// use. It is not safe for concurrent use.
 type Parser struct {
 	scanner
 	r        Request
-	shape    *Error // the first wrong type; reported only if the body is sound JSON otherwise
+	shape    *Error // the first wrong type; reported only if the body is otherwise valid JSON
 	keys     keySet
 	describe bool   // describe the ambiguities in messages
-	model    string // model of the request before, mostly that of the next one too
+	model    string // model of the previous request, mostly the same again
 }
 
-// Parse is like the function Parse, but the Request is valid only until the next call
-// of Parse or Reset.
+// Parse is like the function Parse, but the Request is valid only until the next call of Parse or
+// Reset.
 func (p *Parser) Parse(body []byte) (*Request, error) {
 	if p.b != nil {
 		p.Reset()
@@ -99,11 +97,11 @@ func tooDeep() *Error {
 	return &Error{Reason: TooDeep, Message: fmt.Sprintf("body is nested deeper than %d levels", maxDepth)}
 }
 
-// maxKept is the largest list, of messages, parts and so on, whose memory a Parser keeps
-// for the next request: memory that few requests need is not held.
+// maxKept is the largest capacity of a list (of messages, parts and so on) that a Parser keeps
+// for the next request.
 const maxKept = 512
 
-// Reset drops the body, and lists larger than few requests need.
+// Reset drops the body, and lists that are larger than most requests need.
 func (p *Parser) Reset() {
 	r := &p.r
 	if max(cap(r.kept), cap(r.Messages), cap(r.parts), cap(r.Tools), len(p.model)) > maxKept {
@@ -116,10 +114,10 @@ func (p *Parser) Reset() {
 	p.scanner, p.shape, p.keys = scanner{}, nil, keySet{}
 }
 
-// A path names a value of the body. Its string is made for the first error only,
-// because a hostile body has an error in every third byte.
+// A path names a value of the body. It is formatted only for the first error, because a hostile
+// body has an error in every third byte.
 type path struct {
-	message, part int // -1: none
+	message, part int // -1 if none
 	field         string
 }
 
@@ -137,7 +135,7 @@ func (at path) String() string {
 	return s
 }
 
-// notChat records that the body is JSON but not a chat request that we can read.
+// notChat records that the body is JSON but not a supported chat request.
 func (p *Parser) notChat(at path, format string, args ...any) {
 	if p.shape == nil {
 		p.shape = &Error{Reason: NotChat, Param: at.String(), Message: at.String() + ": " + fmt.Sprintf(format, args...)}
@@ -151,7 +149,7 @@ func (p *Parser) top() {
 		p.fail(NotChat, "body is %s, not an object", k)
 		return
 	}
-	last := -1 // where the member before ended
+	last := -1 // where the previous member ended
 	fieldKey := -1
 	level := p.keys.level()
 	p.object(func(key Span, escaped bool) {
@@ -191,7 +189,7 @@ func (p *Parser) end() {
 	}
 }
 
-// verdict returns the error that a JSON object has, if any, the most important first.
+// verdict returns the most important error of a JSON object, nil if it has none.
 func (p *Parser) verdict() *Error {
 	switch {
 	case p.tooDeep:
@@ -221,8 +219,8 @@ var (
 	formatKeys  = []string{"type"}
 )
 
-// key checks a key for duplicates and returns which of known it is; same is false if it
-// differs from that in case. It returns "" for any other key.
+// key checks a key for duplicates and returns which of known it is; same is false if it differs
+// from that in case. It returns "" for any other key.
 func (p *Parser) key(level int, at string, key Span, escaped bool, known []string) (name string, same bool) {
 	raw := key.Of(p.b)
 	text := raw[1 : len(raw)-1]
@@ -250,8 +248,8 @@ func (p *Parser) key(level int, at string, key Span, escaped bool, known []strin
 	return "", true
 }
 
-// garbled tells whether the string that was read last is not valid Unicode: parsers
-// replace such text in different ways.
+// garbled reports whether the string that was just read is not valid Unicode, which parsers
+// replace in different ways.
 func (p *Parser) garbled(text Span) bool {
 	return p.loneSurrogate >= text.Start || p.seen&markWide != 0 && !utf8.Valid(text.Of(p.b))
 }
@@ -260,7 +258,7 @@ func (p *Parser) topValue(name string) {
 	k := p.kind()
 	switch {
 	case name == "messages" && k == KindArray:
-		most := min(4+len(p.b)/512, maxKept) // the messages that a conversation of that length mostly has
+		most := min(4+len(p.b)/512, maxKept) // about the number of messages in a conversation of that length
 		p.r.kept, p.r.Messages = slices.Grow(p.r.kept[:0], most), slices.Grow(p.r.Messages[:0], most)
 		p.r.list = p.array(p.message)
 	case name == "response_format" && k == KindObject:
@@ -299,7 +297,7 @@ func (p *Parser) topValue(name string) {
 	}
 }
 
-// tier reads a service_tier, which is no tier if it is no string.
+// tier reads a service_tier; it returns "" if that is not a string.
 func (p *Parser) tier(k Kind) string {
 	v := p.value()
 	if k != KindString || p.err != nil {

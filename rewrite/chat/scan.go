@@ -5,20 +5,20 @@ import "fmt"
 // A Span is a half-open range of bytes of the body.
 type Span struct{ Start, End int }
 
-// Of returns the bytes of b in the span.
+// Of returns the bytes of b within the span.
 func (s Span) Of(b []byte) []byte { return b[s.Start:s.End] }
 
-// scanner reads JSON text (RFC 8259) once. It checks all of it and decodes nothing.
-// After the first error every method returns at once.
+// A scanner reads JSON text (RFC 8259) once. It checks everything and decodes nothing. After the
+// first error every method returns at once.
 type scanner struct {
 	b     []byte
 	i     int
 	depth int
 	err   *Error
 
-	loneSurrogate int   // offset of the last escaped surrogate without its other half, -1 if none
-	seen          marks // in all strings; bytes beyond ASCII outside of them are errors
-	tooDeep       bool  // something nests deeper than maxDepth
+	loneSurrogate int   // offset of the last escaped lone surrogate, -1 if none
+	seen          marks // in all strings; non-ASCII bytes elsewhere are errors
+	tooDeep       bool  // something is nested deeper than maxDepth
 }
 
 func (s *scanner) fail(r Reason, format string, args ...any) {
@@ -48,7 +48,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// take consumes c, after white space.
+// take skips white space and consumes c.
 func (s *scanner) take(c byte, want string) bool {
 	if s.err == nil && s.peek() == c && s.i < len(s.b) {
 		s.i++
@@ -58,7 +58,7 @@ func (s *scanner) take(c byte, want string) bool {
 	return false
 }
 
-// enter consumes an opening bracket and goes one level deeper.
+// enter consumes an opening bracket and increases the depth.
 func (s *scanner) enter(open byte, want string) bool {
 	if !s.take(open, want) {
 		return false
@@ -67,7 +67,7 @@ func (s *scanner) enter(open byte, want string) bool {
 	return true
 }
 
-// next tells whether a comma and so another member or element follows, and goes to it.
+// next consumes a comma, if one follows, and reports whether there was one.
 func (s *scanner) next() bool {
 	if s.err != nil || s.peek() != ',' {
 		return false
@@ -77,7 +77,7 @@ func (s *scanner) next() bool {
 	return true
 }
 
-// leave consumes the closing bracket of what began at start, and returns the whole.
+// leave consumes the closing bracket of the value that began at start, and returns its span.
 func (s *scanner) leave(start int, end byte, want string) Span {
 	if !s.take(end, want) {
 		return Span{}
@@ -86,8 +86,8 @@ func (s *scanner) leave(start int, end byte, want string) Span {
 	return Span{start, s.i}
 }
 
-// object calls member for each member, at the first byte of its value, and
-// returns the object's Span.
+// object calls member for each member, at the first byte of its value, and returns the object's
+// span.
 func (s *scanner) object(member func(key Span, escaped bool)) Span {
 	start := s.i
 	if !s.enter('{', "an object") {
@@ -103,8 +103,7 @@ func (s *scanner) object(member func(key Span, escaped bool)) Span {
 	return s.leave(start, '}', "',' or '}'")
 }
 
-// array calls element for each element, at its first byte, and returns the
-// array's Span.
+// array calls element for each element, at its first byte, and returns the array's span.
 func (s *scanner) array(element func(n int)) Span {
 	start := s.i
 	if !s.enter('[', "an array") {
@@ -136,7 +135,7 @@ func (k Kind) String() string {
 	return [...]string{"nothing", "null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// kind returns the type of the next value by its first byte. The value itself is
+// kind returns the type of the next value according to its first byte. The value itself is
 // checked when it is read.
 func (s *scanner) kind() Kind {
 	switch c := s.peek(); c {
@@ -155,7 +154,7 @@ func (s *scanner) kind() Kind {
 	}
 }
 
-// value skips one value of any type and returns its Span.
+// value skips one value of any type and returns its span.
 func (s *scanner) value() Span {
 	if s.err != nil {
 		return Span{}
@@ -196,14 +195,14 @@ func (s *scanner) scalar(k Kind) {
 	}
 }
 
-// deep skips an object or an array beyond maxDepth. It does not recurse, because the
-// depth of a hostile body would cost stack.
+// deep skips an object or an array below maxDepth. It does not recurse, so that the depth of a
+// hostile body does not cost stack.
 func (s *scanner) deep() {
 	s.tooDeep = true
-	var ends []byte // the closing brackets still to come
+	var ends []byte // the closing brackets still expected
 	for s.err == nil {
 		if k := s.kind(); k == KindObject || k == KindArray {
-			end := s.b[s.i] + 2 // in ASCII both closing brackets are two above the opening ones
+			end := s.b[s.i] + 2 // in ASCII, both closing brackets are two above the opening ones
 			ends = append(ends, end)
 			if s.i++; s.peek() != end {
 				s.name(end)

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The last seam is behind the last escaped line feed that plain text follows.
+// The last seam is after the last escaped line feed that is followed by plain text.
 func TestLastSeam(t *testing.T) {
 	piece := rapid.SampledFrom([]string{`\n`, `\n`, `\\`, `\"`, `\u00e9`, `\t`, "é", " ", "/", "n", "nothing else", "a"})
 	rapid.Check(t, func(t *rapid.T) {

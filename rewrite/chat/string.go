@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// str reads a string and returns its span, quotes included; escaped tells whether it
-// holds a backslash.
+// str reads a string and returns its span, quotes included. escaped reports whether it contains a
+// backslash.
 func (s *scanner) str() (v Span, escaped bool) {
 	if s.err != nil {
 		return Span{}, false
@@ -42,7 +42,7 @@ func (s *scanner) str() (v Span, escaped bool) {
 	}
 }
 
-// unescapedLen returns how many bytes of s come before a quote, a backslash or a control
+// unescapedLen returns the number of bytes of s before the first quote, backslash or control
 // character. The compiler turns the eight bytes into one load.
 func unescapedLen[text []byte | string](s text) int {
 	i := 0
@@ -69,11 +69,11 @@ const (
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// special sets the top bit of the first byte of w that is a quote, a backslash or a
-// control character; bits above that one mean nothing. A byte x is below n if x - n
-// borrows into its top bit and x had no top bit (Warren, Hacker's Delight, §6-1). With
-// its second bit flipped, a quote comes right above the control characters and nothing
-// else does, so one subtraction finds both.
+// special sets the top bit of the first byte of w that is a quote, a backslash or a control
+// character; bits above that one are meaningless. A byte x is below n if x - n borrows into its
+// top bit and x had no top bit (Warren, Hacker's Delight, §6-1). With its second bit flipped, a
+// quote comes right above the control characters and nothing else does, so one subtraction finds
+// both.
 func special(w uint64) uint64 {
 	low, slash := w^(ones*0x02), w^(ones*'\\')
 	return ((low - ones*('"'^0x02+1)) | (slash - ones)) & tops &^ w
@@ -101,13 +101,13 @@ func (s *scanner) escape() {
 		if low >= 0xDC00 && low <= 0xDFFF {
 			return
 		}
-		s.i = second // not the other half: it is read again as a character of its own
+		s.i = second // not the other half: read it again as a character of its own
 	}
 	s.loneSurrogate = at
 }
 
-// escapedRune reads one escape sequence and returns its rune, which may be half of a
-// surrogate pair.
+// escapedRune reads one escape sequence and returns its rune, which may be half of a surrogate
+// pair.
 func (s *scanner) escapedRune() (r rune, ok bool) {
 	const want = "an escape sequence"
 	if s.i++; s.i >= len(s.b) {

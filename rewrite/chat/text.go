@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// appendQuoted appends s as the inside of a JSON string. It escapes only what RFC 8259
-// demands: quote, backslash and C0 controls. UTF-8 stays as it is.
+// appendQuoted appends s as the inside of a JSON string. It escapes only what RFC 8259 requires:
+// quote, backslash and C0 controls. UTF-8 is copied as it is.
 func appendQuoted(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	for {
@@ -37,14 +37,14 @@ func appendQuoted(dst []byte, s string) []byte {
 	}
 }
 
-// AppendEscaped appends a text as it stands in a JSON string, without quotes.
+// AppendEscaped appends text as the inside of a JSON string, without quotes.
 func AppendEscaped(dst []byte, text string) []byte { return appendQuoted(dst, text) }
 
-// Unquote decodes a JSON string that the scanner accepted, quotes included. An escaped
-// lone surrogate becomes U+FFFD; texts that are searched or extended hold none.
+// Unquote decodes a valid JSON string, quotes included. An escaped lone surrogate becomes U+FFFD;
+// texts that are searched or extended have none.
 func Unquote(raw []byte) string { return decode(raw[1 : len(raw)-1]) }
 
-// Unescape decodes a JSON string without its quotes, which is sound.
+// Unescape decodes the inside of a valid JSON string, without quotes.
 func Unescape(text []byte) string { return decode(text) }
 
 // decode is Unquote for a string without its quotes.
@@ -53,7 +53,7 @@ func decode(raw []byte) string {
 	if i == len(raw) {
 		return string(raw)
 	}
-	out := make([]byte, len(raw)+8) // no escape is shorter than what it stands for; words are written whole
+	out := make([]byte, len(raw)+8) // no escape is shorter than its character; words are written whole
 	n := copy(out, raw[:i])
 	for i < len(raw) {
 		if len(raw)-i >= 8 && raw[i] != '\\' {
@@ -87,7 +87,7 @@ func decode(raw []byte) string {
 		case 'u':
 			r, _ := hex4(raw[i : i+4])
 			i += 4
-			if r >= 0x800 && !utf16.IsSurrogate(r) { // most that are escaped
+			if r >= 0x800 && !utf16.IsSurrogate(r) { // most escaped characters
 				out[n], out[n+1], out[n+2] = 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f
 				n += 3
 				continue
@@ -108,13 +108,12 @@ func decode(raw []byte) string {
 	return unsafe.String(unsafe.SliceData(out), n) //nolint:gosec // out is not written to any more
 }
 
-// wholeNumber reads a JSON number in any notation, also in quotes, which lenient
-// servers accept. It returns 0 for anything but a positive whole number; the upstream
-// will refuse that itself.
+// wholeNumber reads a JSON number in any notation, also in quotes, which lenient servers accept.
+// It returns 0 for anything but a positive whole number; the upstream will refuse that itself.
 func wholeNumber(raw []byte) int {
 	f, err := strconv.ParseFloat(string(bytes.Trim(raw, `"`)), 64)
 	if err != nil || f < 1 || f != math.Trunc(f) {
 		return 0
 	}
-	return int(min(f, math.MaxInt32)) // the product of two of them fits an int
+	return int(min(f, math.MaxInt32)) // so that the product of two of them fits into an int
 }

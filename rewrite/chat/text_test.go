@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// Unquote decodes as encoding/json does, whatever escapes stand wherever in a word.
+// Unquote decodes like encoding/json, whatever escapes are at whatever position in a word.
 func TestUnquoteIsThatOfEncodingJSON(t *testing.T) {
 	t.Parallel()
 	part := rapid.SampledFrom([]string{

@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// memory returns n chunks of 500 bytes, turns of a conversation and calls of tools. No other
-// turn has the same ones.
+// memory returns n chunks of 500 bytes, as turns of a conversation and calls of tools. They
+// differ between turns.
 func memory(n, turn int) []chunks.Chunk {
 	const prose = "The hotel near the station has forty rooms, of which ten look over the river; breakfast is served from seven.\n"
 	list := make([]chunks.Chunk, n)
@@ -38,8 +38,8 @@ func build(b *testing.B, counter tokens.Counter, counts *tokens.Cache, list []ch
 	}
 }
 
-// BenchmarkBuild builds messages of chunks of 500 bytes: cold, none of which was seen before,
-// and warm, all but the last of which were in the turn before.
+// BenchmarkBuild builds messages from chunks of 500 bytes: cold, all of them new, and warm, all
+// but the last seen in the previous turn.
 func BenchmarkBuild(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("cold/%d", n), func(b *testing.B) {
@@ -64,7 +64,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkParse reads the wire's form of 1,000 chunks of 500 bytes.
+// BenchmarkParse parses the JSON of 1,000 chunks of 500 bytes.
 func BenchmarkParse(b *testing.B) {
 	var all []string
 	for _, c := range memory(1000, 0) {
@@ -79,7 +79,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// Memory grows with the number of chunks and not faster, in whatever order they are tried.
+// Memory grows linearly with the number of chunks, in whatever order they are tried.
 func TestLinear(t *testing.T) {
 	counter := encoding(t, "o200k_base")
 	for _, fit := range []chunks.Fit{chunks.FitFirst, chunks.FitRecent, chunks.FitPriority} {
@@ -93,8 +93,8 @@ func TestLinear(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			return float64(after.TotalAlloc-before.TotalAlloc) / float64(n)
 		}
-		// What is pooled may be gone in between and is then made again; what grows with the square of
-		// their number is eight times as much for each.
+		// Pooled memory may be gone in between and is then allocated again; quadratic growth
+		// would be eight times as much per chunk.
 		if few, many := allocated(1000), allocated(8000); many > 4*few {
 			t.Errorf("%s: %.0f bytes a chunk of 1,000, %.0f of 8,000", fit, few, many)
 		}

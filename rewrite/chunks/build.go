@@ -6,62 +6,60 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A Builder makes messages of chunks. Build does not change it, so that one Builder may be
-// used by several goroutines.
+// A Builder builds messages from chunks. Build does not change it, so goroutines may share it.
 type Builder struct {
-	// Counter counts as the model does: an Encoding of package tokens, or another one whose
-	// counts add up where no token of OpenAI's can span two characters (see edge). Without one,
-	// four characters are taken for a token, and no Result is exact.
+	// Counter counts tokens as the model does: an Encoding of package tokens, or another counter
+	// whose counts add up where no token of OpenAI's can span two characters (see edge). nil
+	// estimates four characters per token, and no Result is exact.
 	Counter tokens.Counter
-	// Renderers are asked before the table, in this order.
+	// Renderers are tried in this order, before the table.
 	Renderers []Renderer
-	// Tags are the tags that Renderers write. No content may imitate them, nor those of the
-	// table, nor the tags of sources.
+	// Tags are the tags that Renderers write. No content may imitate them, the tags of the table
+	// or the tags of sources.
 	Tags []string
-	// Protected are other names that no content may imitate, such as tags of a template.
+	// Protected are other tag names that no content may imitate, such as those of a template.
 	Protected []string
-	// Counts remembers the counts of chunks by what they hold. It must be of this Counter
-	// alone and may be shared by Builders; nil remembers nothing.
+	// Counts caches token counts by content. It must be used with this Counter only and may be
+	// shared by Builders; nil disables caching.
 	Counts *tokens.Cache
-	// MinTruncated is the least number of tokens to which a chunk is cut; 0 is 100.
+	// MinTruncated is the least number of tokens to which a chunk is cut; 0 means 100.
 	MinTruncated int
 }
 
-// A Result is what became of chunks. Included and Excluded together are all of them.
+// A Result is the result of Build. Each chunk is in either Included or Excluded.
 type Result struct {
 	Messages []Message `json:"messages"`
-	// TokenCount is what the messages cost, with what surrounds each message and without what
-	// primes the answer. It is an upper bound if Exact is false.
+	// TokenCount is the number of tokens of the messages, including the overhead of each, but not
+	// that of priming the answer. It is an upper bound if Exact is false.
 	TokenCount int        `json:"token_count"`
 	Exact      bool       `json:"token_count_exact"`
-	Included   []string   `json:"included_chunk_ids"` // in the order of the list
-	Excluded   []Excluded `json:"excluded_chunk_ids"` // in the order of the list
+	Included   []string   `json:"included_chunk_ids"` // in list order
+	Excluded   []Excluded `json:"excluded_chunk_ids"` // in list order
 	Cut        string     `json:"cut_chunk_id,omitempty"`
 }
 
-// A Message is one message: the system message first, if there is one, then the others in the
-// order of the list. No two neighbours have the same role. Of a Joined one, the content is what
-// follows the Lead, and the count says by how much the whole grows.
+// A Message is one message. The system message comes first, the others follow in list order.
+// Consecutive messages have different roles. If the system message is joined to an existing one
+// (Options.Joined), Content is the text after the lead, and TokenCount the growth of the whole.
 type Message struct {
 	Role       Role     `json:"role"`
-	Content    string   `json:"content"` // elements parted by a blank line
+	Content    string   `json:"content"` // elements separated by blank lines
 	ChunkIDs   []string `json:"chunk_ids"`
 	TokenCount int      `json:"token_count"`
 }
 
-// Excluded is a chunk that is in no message.
+// Excluded is a chunk that was left out.
 type Excluded struct {
 	ID     string        `json:"id"`
 	Reason ExcludeReason `json:"reason"`
-	Detail string        `json:"detail,omitempty"` // for people
+	Detail string        `json:"detail,omitempty"` // human-readable
 }
 
-// Build makes messages of the chunks that the options take and the budget has room for. An
-// error is an *Error that names a chunk and its field, or an option. A system prompt that is
-// larger than the whole of MaxTokens is such an error, and under OversizeRefuse so is a chunk
-// of that size that may not be cut.
+// Build builds messages from the chunks that the options select, as far as the budget allows. An
+// error is an *Error that names an option, or a chunk and its field. A system prompt larger than
+// MaxTokens is an error, and under OversizeRefuse so is a larger chunk that must not be cut.
 //
-// It takes time and memory in proportion to the chunks' number and length.
+// It takes time and memory proportional to the number and length of the chunks.
 func (b *Builder) Build(list []Chunk, o Options) (Result, error) {
 	ids := make(map[string]int, len(list))
 	for i := range list {
@@ -97,13 +95,13 @@ type assembly struct {
 	list    []Chunk
 	options *Options
 	blocks  []block // parallel to list
-	system  lane    // of the system message
-	talk    lane    // of all others
-	used    int     // tokens of what is in
-	cut     int     // index of the chunk that was cut, -1 without one
+	system  lane    // for the system message
+	talk    lane    // for all other messages
+	used    int     // tokens of the included chunks
+	cut     int     // index of the chunk that was cut, -1 if none
 }
 
-// newAssembly renders and counts every chunk that the options take.
+// newAssembly renders and counts every chunk that the options select.
 func newAssembly(w *writer, list []Chunk, o *Options) (*assembly, error) {
 	a := &assembly{writer: w, list: list, options: o, blocks: make([]block, len(list)), cut: -1}
 	a.system, a.talk = w.newLane(len(list), o.SystemPrompt, o.Joined), w.newLane(len(list), "", nil)
@@ -127,7 +125,7 @@ func newAssembly(w *writer, list []Chunk, o *Options) (*assembly, error) {
 	return a, nil
 }
 
-// lane returns the lane in which a block stands.
+// lane returns the lane of a block.
 func (a *assembly) lane(b *block) *lane {
 	if b.role == RoleSystem {
 		return &a.system
@@ -135,7 +133,7 @@ func (a *assembly) lane(b *block) *lane {
 	return &a.talk
 }
 
-// result writes the messages.
+// result builds the Result.
 func (a *assembly) result() Result {
 	r := Result{TokenCount: a.used, Messages: []Message{}, Included: make([]string, 0, len(a.list)), Excluded: []Excluded{}}
 	for i := range a.list {
@@ -154,7 +152,7 @@ func (a *assembly) result() Result {
 	return r
 }
 
-// messages appends the messages of a lane.
+// messages appends the messages of a lane to all.
 func (a *assembly) messages(all []Message, l *lane) []Message {
 	if l.next(-1) < 0 {
 		if l.prompt != "" {
@@ -186,7 +184,7 @@ func (a *assembly) messages(all []Message, l *lane) []Message {
 	return all
 }
 
-// order returns the indexes of the list in the order in which chunks are tried.
+// order returns the indices of the list in the order in which chunks are tried.
 func (a *assembly) order() []int {
 	order := make([]int, len(a.list))
 	for i := range order {

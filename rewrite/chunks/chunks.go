@@ -1,9 +1,8 @@
 // Package chunks turns an agent's typed memory into chat messages.
 //
-// A Builder renders each Chunk as an XML element, joins those of one role that follow each
-// other into one message, and fits them into an exact budget of tokens. The package knows
-// nothing of HTTP, requests, sources or policies' files; the page beside it (README.md) has
-// the table of types, tags and roles.
+// A Builder renders each Chunk as an XML element, joins consecutive elements of one role into a
+// message, and fits the messages into an exact token budget. The package knows nothing of HTTP,
+// requests, sources or policy files. README.md has the table of types, tags and roles.
 package chunks
 
 import (
@@ -19,22 +18,22 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// A Type says what a chunk is; it decides the tag and the role.
+// A Type is the kind of a chunk; it determines the tag and the role.
 type Type string
 
 // The types.
 const (
-	System      Type = "system"       // what the operator says
-	Agent       Type = "agent"        // a turn of the conversation, by Role
-	Workflow    Type = "workflow"     // a call of a tool or a skill
-	Delegation  Type = "delegation"   // what goes to and comes from other agents
-	Environment Type = "environment"  // what a tool or a skill answered
-	WorkingFlow Type = "working_flow" // summaries, thoughts, lists of tasks, interventions
+	System      Type = "system"       // instructions of the operator
+	Agent       Type = "agent"        // a turn of the conversation, user or assistant by Role
+	Workflow    Type = "workflow"     // a tool or skill call
+	Delegation  Type = "delegation"   // messages to and from other agents
+	Environment Type = "environment"  // the result of a tool or skill
+	WorkingFlow Type = "working_flow" // summaries, thoughts, to-do lists, interventions
 	Output      Type = "output"       // how the task ended
 	Custom      Type = "custom"       // anything else
 )
 
-// Types returns all types, in the order of the table.
+// Types returns all types, in table order.
 func Types() []Type {
 	return []Type{System, Agent, Workflow, Delegation, Environment, WorkingFlow, Output, Custom}
 }
@@ -53,31 +52,31 @@ const (
 
 func (r Role) known() bool { return r == RoleSystem || r == RoleUser || r == RoleAssistant }
 
-// A Chunk is one entry of an agent's memory. ID, Type and Content must be set, and Role for
-// an Agent.
+// A Chunk is one entry of an agent's memory. ID, Type and Content are required, and Role for an
+// Agent.
 type Chunk struct {
 	ID        string // unique; 1 to 128 printable characters without < > & "
 	Type      Type
-	Role      string // an Agent's, user or assistant; else it helps to choose the tag
+	Role      string // user or assistant for an Agent; otherwise it helps to select the tag
 	Action    string
 	Subtype   string
 	Content   Content
-	Priority  json.Number // any whole number; "" counts as 70. More is kept longer under FitPriority
-	Whole     bool        // never cut: truncatable is false
-	CreatedAt string      // shown by renderers that ask for it; the order is that of the list
+	Priority  json.Number // a whole number; "" means DefaultPriority. Higher is kept longer under FitPriority
+	Whole     bool        // must not be cut (truncatable: false)
+	CreatedAt string      // only shown; chunks are ordered as in the list
 
-	// Metadata has what attributes show: tool, call_id, status and others. A string is shown as
-	// it is, nil not at all, anything else as JSON. Parse reads JSON as string, bool,
-	// json.Number, map[string]any, []any or nil.
+	// Metadata holds values to show as attributes: tool, call_id, status and others. Strings are
+	// shown as they are, nil not at all, anything else as JSON. Parse decodes JSON as string,
+	// bool, json.Number, map[string]any, []any or nil.
 	Metadata map[string]any
 
-	texts map[string]string // JSON of the objects and lists in Metadata, as Parse read it
+	texts map[string]string // original JSON of the objects and lists in Metadata, as read by Parse
 }
 
-// DefaultPriority is the priority of a chunk without one.
+// DefaultPriority is the priority of chunks that set none.
 const DefaultPriority = 70
 
-// A Content is a text or a JSON value; the zero Content is none.
+// A Content is a text or a JSON value; the zero Content is neither.
 type Content struct {
 	text string
 	form form
@@ -88,14 +87,14 @@ type form byte
 const (
 	missing form = iota
 	plainText
-	jsonValue // compact, its tokens as they came
+	jsonValue // compact, otherwise byte for byte as given
 )
 
-// Text returns a text as a Content.
+// Text returns s as a Content.
 func Text(s string) Content { return Content{s, plainText} }
 
-// JSON returns a JSON value as a Content. White space outside its strings goes; all other
-// bytes stay.
+// JSON returns a JSON value as a Content. It removes white space outside of strings; all other
+// bytes are unchanged.
 func JSON(value []byte) (Content, error) {
 	var compact bytes.Buffer
 	compact.Grow(len(value))
@@ -108,7 +107,7 @@ func JSON(value []byte) (Content, error) {
 // String returns the text, or the compact JSON.
 func (c Content) String() string { return c.text }
 
-// asJSON returns the content as JSON, a text as a JSON string.
+// asJSON returns the content as JSON: a text becomes a JSON string.
 func (c Content) asJSON() Content {
 	if c.form == jsonValue {
 		return c
@@ -116,10 +115,10 @@ func (c Content) asJSON() Content {
 	return Content{quote(c.text), jsonValue}
 }
 
-// An Error names what is wrong with chunks, options or rules: the caller's mistake.
+// An Error is the caller's mistake in chunks, options or rules.
 type Error struct {
-	Param  string // "chunks[3].role", "context.fit", "tag"
-	Reason string // for people, naming the value
+	Param  string // such as "chunks[3].role", "context.fit" or "tag"
+	Reason string // human-readable, with the value
 }
 
 func (e *Error) Error() string { return e.Param + ": " + e.Reason }
@@ -128,10 +127,10 @@ func wrong(param, format string, args ...any) error {
 	return &Error{param, fmt.Sprintf(format, args...)}
 }
 
-// field returns the name of a field of the i-th chunk in errors.
+// field returns the Param for a field of chunk i.
 func field(i int, name string) string { return fmt.Sprintf("chunks[%d].%s", i, name) }
 
-// check refuses a chunk that cannot be rendered, as the i-th of its list.
+// check returns an error if the chunk, number i of its list, cannot be rendered.
 func (c *Chunk) check(i int) error {
 	switch {
 	case c.ID == "":
@@ -154,14 +153,14 @@ func (c *Chunk) check(i int) error {
 	return nil
 }
 
-// maxID is the greatest length of an id, in characters. An attribute shows 200 of them, so
-// ids that differ look different.
+// maxID is the maximum length of an id in characters. An attribute shows 200 of them, so
+// different ids look different.
 const maxID = 128
 
-// validID tells whether an attribute shows s as it is.
+// validID reports whether an attribute shows s unchanged.
 func validID(s string) bool {
 	if len(s) <= maxID && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '<' || r == '>' || r == '&' || r == '"' }) < 0 {
-		return true // as most are
+		return true // the common case
 	}
 	n, before, plain := 0, ' ', true
 	for _, r := range s {
@@ -170,7 +169,7 @@ func validID(s string) bool {
 		}
 		n, before, plain = n+1, r, plain && r < utf8.RuneSelf
 	}
-	return n <= maxID && before != ' ' && (plain || tags.Vocabulary{}.Count(s) == 0) // brackets that look like ours are not ASCII
+	return n <= maxID && before != ' ' && (plain || tags.Vocabulary{}.Count(s) == 0) // characters that look like tag brackets are not ASCII
 }
 
 func wholeNumber(s string) bool {
@@ -178,7 +177,7 @@ func wholeNumber(s string) bool {
 	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// typeNames lists the types in errors.
+// typeNames lists the types for error messages.
 func typeNames() string {
 	var names []string
 	for _, t := range Types() {
@@ -187,7 +186,7 @@ func typeNames() string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// LastOfUser returns the last text that the user says in the chunks, "" without one.
+// LastOfUser returns the last user turn among the chunks, "" if there is none.
 func LastOfUser(list []Chunk) string {
 	for _, c := range slices.Backward(list) {
 		if c.Type == Agent && c.Role == string(RoleUser) {
@@ -197,8 +196,8 @@ func LastOfUser(list []Chunk) string {
 	return ""
 }
 
-// attribute returns what an attribute of that name shows: the field of the chunk, or else the
-// value in its metadata; "" for nothing.
+// attribute returns the value of the attribute name: the field of the chunk, or else its
+// metadata; "" if neither is set.
 func (c *Chunk) attribute(name string) string {
 	value := ""
 	switch name {
@@ -223,7 +222,7 @@ func (c *Chunk) attribute(name string) string {
 	return value
 }
 
-// metadata returns the text of a value of the metadata, "" without one.
+// metadata returns a metadata value as text, "" if it is not set.
 func (c *Chunk) metadata(key string) string {
 	switch v := c.Metadata[key].(type) {
 	case nil:
@@ -238,7 +237,7 @@ func (c *Chunk) metadata(key string) string {
 		return fmt.Sprint(v)
 	case map[string]any, []any:
 		if text := c.texts[key]; text != "" && reflect.DeepEqual(decoded(text), v) {
-			return text // with its keys in order
+			return text // keeps the order of its keys
 		}
 		text, err := marshal(v)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// planRenderer shows the plans of an agent, which are custom chunks.
+// planRenderer renders the plans of an agent, which are custom chunks.
 type planRenderer struct{}
 
 func (planRenderer) CanRender(c *chunks.Chunk) bool {

@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// fit chooses the chunks that go in.
+// fit selects the chunks to include.
 func (a *assembly) fit() error {
 	budget, full := a.options.budget()
 	if a.used = a.edge(&a.system, nil, nil); a.used > budget {
@@ -46,7 +46,7 @@ func (a *assembly) fit() error {
 }
 
 // refuseOversize returns an error for the first chunk that is larger than the whole budget and
-// may not be cut.
+// must not be cut.
 func (a *assembly) refuseOversize() error {
 	for i := range a.blocks {
 		blk := &a.blocks[i]
@@ -60,8 +60,8 @@ func (a *assembly) refuseOversize() error {
 	return nil
 }
 
-// leaveOut excludes a block for which room tokens are not enough. One that is larger than the
-// whole budget is told apart from those that other chunks displaced.
+// leaveOut excludes a block that needs more than room tokens. It distinguishes blocks larger than
+// the whole budget from those displaced by other chunks.
 func (a *assembly) leaveOut(b *block, full ExcludeReason, room int) {
 	if alone, most := a.alone(b), a.options.maxTokens(); alone > most {
 		b.out, b.detail = OutTooLarge, fmt.Sprintf("needs %d tokens; max_tokens is %d", alone, most)
@@ -77,8 +77,8 @@ func limit(full ExcludeReason) string {
 	return "max_tokens"
 }
 
-// byPriority compares two chunks by who is tried first. As among components, those that may
-// not be cut come before the others.
+// byPriority compares two chunks by the order in which they are tried. With truncate, those that
+// must not be cut come first, as among components.
 func byPriority(x, y *Chunk, truncate bool) int {
 	if truncate && x.Whole != y.Whole {
 		if x.Whole {
@@ -118,17 +118,17 @@ func magnitude(s string) (digits string, minus bool) {
 	return digits, minus && digits != ""
 }
 
-// A lane holds the chunks that go in of the system message, or of all others: a bit for each
-// chunk of the list.
+// A lane holds the selected chunks of the system message, or those of all other messages, as a
+// bit set over the list.
 type lane struct {
-	joined bool   // the lane goes on in a message that is there
+	joined bool   // the lane continues an existing message
 	before string // the end of that message, and the lead
-	prompt string // what stands before the first
-	tokens int    // what the lane takes with the prompt alone; 0 without one
-	lead   int    // what the lead of a joined lane without a prompt takes
+	prompt string // text before the first chunk
+	tokens int    // tokens of the prompt alone, with its overhead; 0 if there is none
+	lead   int    // tokens of the lead of a joined lane without a prompt
 	in     []uint64
-	first  int // lowest chunk that is in; above last without one
-	last   int // highest chunk that is in, -1 without one
+	first  int // lowest selected chunk; greater than last if there is none
+	last   int // highest selected chunk, -1 if there is none
 }
 
 func (w *writer) newLane(n int, prompt string, joined *Seam) lane {
@@ -154,7 +154,7 @@ func (l *lane) add(i int) {
 	l.first, l.last = min(l.first, i), max(l.last, i)
 }
 
-// next returns the first chunk in the lane behind i, -1 without one.
+// next returns the first selected chunk after i, -1 if there is none.
 func (l *lane) next(i int) int {
 	if i >= l.last {
 		return -1
@@ -168,7 +168,7 @@ func (l *lane) next(i int) int {
 	}
 }
 
-// previous returns the last chunk in the lane before i, -1 without one.
+// previous returns the last selected chunk before i, -1 if there is none.
 func (l *lane) previous(i int) int {
 	if i <= l.first {
 		return -1
@@ -182,15 +182,15 @@ func (l *lane) previous(i int) int {
 	}
 }
 
-// around returns how many tokens more than its own a chunk brings at its place, between the
-// chunks that are in already. It is negative if messages on both sides become one.
+// around returns how many tokens chunk i adds beyond those of its inside, between the chunks
+// selected so far. It is negative if it merges the messages on both sides.
 func (a *assembly) around(i int) int {
 	l := a.lane(&a.blocks[i])
 	before, after := a.at(l.previous(i)), a.at(l.next(i))
 	return a.edge(l, before, &a.blocks[i]) + a.edge(l, &a.blocks[i], after) - a.edge(l, before, after)
 }
 
-// alone returns what a chunk costs in a message of its own.
+// alone returns the tokens of a chunk in a message of its own.
 func (a *assembly) alone(b *block) int {
 	empty := lane{last: -1}
 	return a.edge(&empty, nil, b) + b.tokens + a.edge(&empty, b, nil)
@@ -204,9 +204,9 @@ func (a *assembly) at(i int) *block {
 	return &a.blocks[i]
 }
 
-// edge returns the tokens between the insides of two neighbouring elements, or of what begins
-// or ends a lane, where the other is nil. A message is cut for counting behind the name of
-// each tag:
+// edge returns the tokens between the insides of two neighbouring elements. If before or after is
+// nil, it returns those at the beginning or end of the lane. For counting, messages are split
+// after the name in each tag:
 //
 //	<thinking| id="1">
 //	…
@@ -214,8 +214,8 @@ func (a *assembly) at(i int) *block {
 //
 //	<tool_call| id="2" tool="search">
 //
-// Names end with a letter or digit, and what follows is a space or '>'. No encoding has a
-// token across that, so counts add exactly (see verdicts in package tokens).
+// Names end with a letter or digit, and a space or '>' follows. No encoding has a token across
+// that, so counts add up exactly (see verdicts in package tokens).
 func (a *assembly) edge(l *lane, before, after *block) int {
 	switch {
 	case before == nil && after == nil:

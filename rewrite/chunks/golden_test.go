@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the want* parts of the golden files")
 
-// A golden file holds chunks.json, perhaps rules.json (Rules of a policy), and one or more
-// context*.json. For each of those, want* is what came of it, counted with o200k_base.
+// A golden file holds chunks.json, optionally rules.json (Rules of a policy), and one or more
+// context*.json. For each of those, want* is the result, counted with o200k_base.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -103,7 +103,7 @@ func builder(t *testing.T, counter tokens.Counter, list []byte) *chunks.Builder 
 	return b
 }
 
-// outcome writes down what came of chunks: messages, what is left out, and the count.
+// outcome formats a result: messages, excluded chunks, and the count.
 func outcome(b *chunks.Builder, list, context []byte) string {
 	all, err := chunks.Parse(list)
 	if err != nil {

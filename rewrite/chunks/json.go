@@ -8,8 +8,8 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// marshal returns v as JSON without escapes for HTML, and without the line break that an
-// Encoder writes.
+// marshal returns v as JSON without HTML escapes, and without the line feed that an Encoder
+// appends.
 func marshal(v any) (string, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -20,7 +20,7 @@ func marshal(v any) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// decoded returns a JSON value, its numbers as they stand; nil for what is no JSON.
+// decoded decodes a JSON value, with numbers as json.Number; nil for invalid JSON.
 func decoded(text string) (v any) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -39,9 +39,8 @@ func quote(s string) string {
 	return text
 }
 
-// neutralise returns the content without anything that looks like a tag of v. In JSON, a
-// string that would look like one when it is decoded is written anew, and every other byte
-// stays.
+// neutralise returns the content without anything that looks like a tag of v. In JSON, strings
+// that would look like one when decoded are rewritten; every other byte is unchanged.
 func (c Content) neutralise(v tags.Vocabulary) string {
 	text := c.text
 	if c.form == jsonValue && strings.IndexByte(text, '\\') >= 0 {
@@ -51,8 +50,8 @@ func (c Content) neutralise(v tags.Vocabulary) string {
 	return text
 }
 
-// neutraliseStrings writes anew the strings of a JSON text in which an escape hides a tag:
-// "\u003cthinking>". Those without an escape look as they are and are left to the caller.
+// neutraliseStrings rewrites the strings of a JSON text in which an escape hides a tag, such as
+// "\u003cthinking>". Tags without escapes are left to the caller.
 func neutraliseStrings(text string, v tags.Vocabulary) string {
 	return rewriteStrings(text, func(decoded string) (string, bool) {
 		safe, found := v.Neutralise(decoded, false)
@@ -60,8 +59,8 @@ func neutraliseStrings(text string, v tags.Vocabulary) string {
 	})
 }
 
-// revealed returns the content for the inside of other text, where nobody knows any more what
-// of it is JSON: without characters that escapes of JSON hide.
+// revealed returns the content for use inside other text, where it is no longer recognisable as
+// JSON: strings with escapes are rewritten without needless ones.
 func (c Content) revealed() string {
 	if c.form != jsonValue || !strings.Contains(c.text, `\u`) {
 		return c.text
@@ -69,7 +68,7 @@ func (c Content) revealed() string {
 	return rewriteStrings(c.text, func(decoded string) (string, bool) { return decoded, true })
 }
 
-// Escaped returns the strings of a JSON value that have escapes, decoded; none of a text.
+// Escaped returns the decoded strings of a JSON value that have escapes; none for a text.
 func (c Content) Escaped() (decoded []string) {
 	if c.form == jsonValue && strings.IndexByte(c.text, '\\') >= 0 {
 		rewriteStrings(c.text, func(s string) (string, bool) {
@@ -80,8 +79,8 @@ func (c Content) Escaped() (decoded []string) {
 	return decoded
 }
 
-// rewriteStrings passes the strings of a JSON text that have escapes to rewrite, decoded, and
-// puts what it returns in their place.
+// rewriteStrings calls rewrite with each decoded string of a JSON text that has escapes, and
+// replaces those that rewrite changes.
 func rewriteStrings(text string, rewrite func(decoded string) (with string, changed bool)) string {
 	var out strings.Builder
 	copied := 0

@@ -1,11 +1,11 @@
 package chunks
 
-// A Ledger is the account of the chunks of a request.
+// A Ledger records what happened to the chunks of a request.
 type Ledger struct {
 	Total    int        `json:"total"`
 	In       int        `json:"included"`
-	Budget   int        `json:"budget"`      // max_tokens in force, or what the window leaves if that is less
-	Tokens   int        `json:"token_count"` // of their messages; what surrounds each is included
+	Budget   int        `json:"budget"`      // max_tokens in force, or what the window leaves if less
+	Tokens   int        `json:"token_count"` // of their messages, overhead included
 	Exact    bool       `json:"token_count_exact"`
 	Included []string   `json:"included_chunk_ids"`
 	Excluded []Excluded `json:"excluded_chunk_ids"`
@@ -13,8 +13,8 @@ type Ledger struct {
 	Messages []Grown    `json:"messages"`
 }
 
-// Grown is a message made of chunks or, if Joined, one of the application's that took chunks in
-// at its end.
+// Grown is a message built from chunks or, if Joined, an application's message with chunks
+// appended.
 type Grown struct {
 	Role     Role     `json:"role"`
 	ChunkIDs []string `json:"chunk_ids"`
@@ -22,8 +22,8 @@ type Grown struct {
 	Joined   bool     `json:"joined,omitempty"`
 }
 
-// First returns a copy of the ledger with the first n ids of each list, and of the messages those
-// that hold them; nil for nil.
+// First returns a copy of the ledger limited to the first n ids of each list and the messages
+// that contain them; nil for nil.
 func (l *Ledger) First(n int) *Ledger {
 	if l == nil {
 		return nil
@@ -38,5 +38,5 @@ func (l *Ledger) First(n int) *Ledger {
 	return &c
 }
 
-// firstOf copies, because a part of a list would keep all of it in memory.
+// firstOf returns a copy, because a subslice would keep the whole list in memory.
 func firstOf[T any](list []T, n int) []T { return append([]T{}, list[:min(len(list), n)]...) }

@@ -14,7 +14,7 @@ const typedMetadata = `[{"id": "e1", "type": "environment", "content": "x", "met
 	"text": "true", "yes": true, "no": false, "count": 12345678901234567890, "price": 80.0, "none": null,
 	"room": {"b": {"floor": 2, "open": true}, "a": "hall"}, "list": ["a", 1, {"k": false}], "empty": {}}}]`
 
-// A matcher is a renderer that looks at the metadata.
+// A matcher is a renderer that inspects the metadata.
 type matcher struct{ seen *map[string]any }
 
 func (m matcher) CanRender(c *chunks.Chunk) bool {
@@ -26,7 +26,7 @@ func (matcher) Render(c *chunks.Chunk) chunks.Element {
 	return chunks.Element{Tag: "matched", Body: c.Content}
 }
 
-// Values of the metadata reach renderers in the types of JSON.
+// Metadata values reach renderers as decoded JSON.
 func TestMetadataKeepsItsTypes(t *testing.T) {
 	list, err := chunks.Parse([]byte(typedMetadata))
 	if err != nil {
@@ -48,8 +48,8 @@ func TestMetadataKeepsItsTypes(t *testing.T) {
 	}
 }
 
-// Attributes show values as they came, keys in their order; of a value that was replaced, the new
-// one.
+// Attributes show values as given, with the order of keys; a value that was replaced is shown as
+// replaced.
 func TestMetadataIsShownAsItCame(t *testing.T) {
 	list, err := chunks.Parse([]byte(typedMetadata))
 	if err != nil {
@@ -74,7 +74,7 @@ func TestMetadataIsShownAsItCame(t *testing.T) {
 	}
 }
 
-// A rule takes nested values: of an object what it names, of a list all elements.
+// A rule matches nested values: in an object the given keys, in a list all elements.
 func TestWhenTakesNestedMetadata(t *testing.T) {
 	list, err := chunks.Parse([]byte(typedMetadata))
 	if err != nil {
@@ -115,8 +115,8 @@ func TestWhenTakesNestedMetadata(t *testing.T) {
 	}
 }
 
-// A Builder without a Counter estimates at four characters a token, fits by that, and says that it
-// is not exact.
+// A Builder without a Counter estimates four characters per token, fits by that, and reports that
+// it is not exact.
 func TestBuilderWithoutACounter(t *testing.T) {
 	list := []chunks.Chunk{
 		{ID: "a", Type: chunks.Agent, Role: "user", Content: chunks.Text(strings.Repeat("word ", 800))},

@@ -5,64 +5,66 @@ import (
 	"slices"
 )
 
-// A Fit says which chunks go in where not all of them fit.
+// A Fit is the order in which chunks are tried if not all of them fit.
 type Fit string
 
-// The fits. In each of them a chunk that does not fit is left out, and smaller ones that come
-// later in its order may still go in. Messages are in the order of the list in any case.
+// The fits. A chunk that does not fit is left out, but later, smaller ones may still be added.
+// Messages are always in list order.
 const (
-	FitFirst    Fit = "first"    // in the order of the list; the default
+	FitFirst    Fit = "first"    // in list order; the default
 	FitRecent   Fit = "recent"   // from the end of the list
-	FitPriority Fit = "priority" // the most important first, and chunks that may not be cut before others if Truncate
+	FitPriority Fit = "priority" // highest priority first; with Truncate, chunks that must not be cut come before others
 )
 
 func (f Fit) known() bool { return f == FitFirst || f == FitRecent || f == FitPriority }
 
-// Oversize says what becomes of a chunk that is larger than the whole budget and may not be cut.
+// Oversize says what to do with a chunk that is larger than the whole budget and must not be cut.
 type Oversize string
 
 // The values of Oversize.
 const (
-	OversizeExclude Oversize = "exclude" // leave it out as OutTooLarge; the default
-	OversizeRefuse  Oversize = "refuse"  // return an error that names the chunk
+	OversizeExclude Oversize = "exclude" // exclude it as OutTooLarge; the default
+	OversizeRefuse  Oversize = "refuse"  // return an error naming the chunk
 )
 
 func (o Oversize) known() bool { return o == OversizeExclude || o == OversizeRefuse }
 
-// maxTypes is how many types a list may name, with repetitions.
+// maxTypes is the maximum length of ExcludeTypes.
 const maxTypes = 64
 
-// DefaultMaxTokens is the budget where Options give none.
+// DefaultMaxTokens is the budget if Options set none.
 const DefaultMaxTokens = 16_000
 
-// Options say what of the chunks goes in. The zero Options take all, as far as they fit into
+// Options select chunks and set the budget. The zero Options select all, as far as they fit into
 // DefaultMaxTokens.
 type Options struct {
-	MaxTokens     int    // budget of all messages, what surrounds messages included; 0 is DefaultMaxTokens
-	SystemPrompt  string // stands before the system chunks, as it is, and is never left out
-	NoSystem      bool   // leaves out chunks of type system: include_system is false
-	NoEnvironment bool   // leaves out chunks of type environment: include_environment is false
+	MaxTokens     int    // budget of all messages including their overhead; 0 means DefaultMaxTokens
+	SystemPrompt  string // precedes the system chunks, unchanged, and is never left out
+	NoSystem      bool   // exclude chunks of type system (include_system: false)
+	NoEnvironment bool   // exclude chunks of type environment (include_environment: false)
 	ExcludeTypes  []Type
-	Only          []string // ids of the chunks to take: include_only_chunk_ids; nil is all
-	Fit           Fit      // "" is FitFirst
-	// Truncate cuts the first chunk that does not fit, in the order of Fit, to the room that is
-	// left; nothing goes in after it. One with less room than 100 tokens is left out.
+	Only          []string // ids of the chunks to select (include_only_chunk_ids); nil selects all
+	Fit           Fit      // "" means FitFirst
+	// Truncate cuts the first chunk, in the order of Fit, that does not fit; nothing after it is
+	// added. If less than Builder.MinTruncated tokens would be left, the chunk is excluded
+	// instead.
 	Truncate bool
-	Oversize Oversize // "" is OversizeExclude
+	Oversize Oversize // "" means OversizeExclude
 
-	// Window is what the model's window leaves for the messages if that is less than
-	// MaxTokens; 0 is unknown, a negative number nothing.
+	// Window is the part of the model's window that is left for the messages, if less than
+	// MaxTokens; 0 is unknown, negative means none.
 	Window int
-	// Joined is where a system message that is there already takes the system prompt and the
-	// chunks of that role in; nil: they are a message of their own.
+	// Joined is the end of an existing system message to which the system prompt and the chunks
+	// of role system are appended; nil creates a message of their own.
 	Joined *Seam
 }
 
-// A Seam is the end of a text that goes on: Lead, line breaks mostly, stands between that text
-// and what follows. Before is its end from a seam on (see package tokens), or all of it.
+// A Seam is the end of a text that is continued. Lead, mostly line breaks, separates that text
+// from what follows. Before is all of the text, or its end from a seam on (see package tokens).
 type Seam struct{ Before, Lead string }
 
-// budget returns the tokens that the messages may take, and the reason of what does not fit.
+// budget returns the tokens that the messages may use, and the reason for chunks that exceed
+// them.
 func (o *Options) budget() (tokens int, full ExcludeReason) {
 	tokens = o.maxTokens()
 	if o.Window != 0 && o.Window < tokens {
@@ -78,7 +80,7 @@ func (o *Options) maxTokens() int {
 	return o.MaxTokens
 }
 
-// checkWords refuses options that mean nothing, whatever the chunks are.
+// checkWords returns an error if an option is invalid for any list of chunks.
 func (o *Options) checkWords() error {
 	if o.MaxTokens < 0 {
 		return wrong("context.max_tokens", "%d is not a whole number from 1", o.MaxTokens)
@@ -100,7 +102,7 @@ func (o *Options) checkWords() error {
 	return nil
 }
 
-// check refuses options that mean nothing for these chunks.
+// check returns an error if an option is invalid for these chunks.
 func (o *Options) check(ids map[string]int) error {
 	if err := o.checkWords(); err != nil {
 		return err
@@ -116,23 +118,23 @@ func (o *Options) check(ids map[string]int) error {
 	return nil
 }
 
-// An ExcludeReason says why a chunk is not in the messages. It is a closed list.
+// An ExcludeReason says why a chunk was left out. It is a closed list.
 type ExcludeReason string
 
 // The reasons.
 const (
-	OutBudget   ExcludeReason = "budget"              // more than is left of max_tokens
-	OutWindow   ExcludeReason = "window"              // more than is left of the model's window
-	OutTooLarge ExcludeReason = "too-large"           // larger than the whole of max_tokens
-	OutBelowCut ExcludeReason = "below_cut"           // behind the one that was cut
+	OutBudget   ExcludeReason = "budget"              // does not fit into the rest of max_tokens
+	OutWindow   ExcludeReason = "window"              // does not fit into the rest of the model's window
+	OutTooLarge ExcludeReason = "too-large"           // larger than all of max_tokens
+	OutBelowCut ExcludeReason = "below_cut"           // comes after the chunk that was cut
 	OutType     ExcludeReason = "exclude_types"       // its type is excluded
-	OutUnlisted ExcludeReason = "not_listed"          // include_only_chunk_ids does not name it
-	OutNoSystem ExcludeReason = "include_system"      // which is false
-	OutNoEnv    ExcludeReason = "include_environment" // which is false
+	OutUnlisted ExcludeReason = "not_listed"          // not in include_only_chunk_ids
+	OutNoSystem ExcludeReason = "include_system"      // include_system is false
+	OutNoEnv    ExcludeReason = "include_environment" // include_environment is false
 )
 
-// excludes returns why the options leave out a chunk, "" if they do not. only is the set of
-// Only.
+// excludes returns why the options exclude a chunk, "" if they do not. only is the set of ids in
+// Only; nil if all are selected.
 func (o *Options) excludes(c *Chunk, only map[string]bool) ExcludeReason {
 	switch {
 	case only != nil && !only[c.ID]:

@@ -8,8 +8,8 @@ import (
 	"sidenote/rewrite/chunks"
 )
 
-// A chunk that is larger than the whole budget is left out as too-large, whatever its type, its
-// form and the order in which chunks are tried, and the others go in as if it were not there.
+// A chunk larger than the whole budget is excluded as too-large, whatever its type, its form and
+// the order in which chunks are tried, and the others are added as if it were not there.
 func TestOversizedChunkIsExcluded(t *testing.T) {
 	long := strings.Repeat("word ", 45_000)
 	row, err := chunks.JSON([]byte(`{"rows": ["` + long + `"]}`))
@@ -37,7 +37,7 @@ func TestOversizedChunkIsExcluded(t *testing.T) {
 				for _, oversize := range []chunks.Oversize{"", chunks.OversizeExclude, chunks.OversizeRefuse} {
 					name := fmt.Sprintf("%s, whole %t, %s, truncate %t, oversize %q", large.Type, large.Whole, fit, truncate, oversize)
 					b, large := *b, large
-					if large.Subtype == "title" { // what surrounds the content is too large, and cannot be cut
+					if large.Subtype == "title" { // the text around the content is too large, and cannot be cut
 						large.Whole = true
 						rule := chunks.Rule{Tag: "note", When: chunks.When{Subtype: "title"}, Body: long + "{{content}}"}
 						b.Renderers, b.Tags = []chunks.Renderer{&rule}, []string{"note"}
@@ -68,7 +68,7 @@ func TestOversizedChunkIsExcluded(t *testing.T) {
 }
 
 // A chunk that may be cut is cut, whatever oversize says; one that fits into the budget but not
-// beside others, or not into the window, keeps its reason.
+// together with others, or not into the window, keeps its reason.
 func TestOversizeConcernsOnlyTheWholeBudget(t *testing.T) {
 	b := &chunks.Builder{Counter: encoding(t, "o200k_base")}
 	text := func(id string, words int) chunks.Chunk {

@@ -9,42 +9,42 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// The limits of the form in which requests bring chunks.
+// The limits of chunks and options in requests.
 const (
 	MaxChunks  = 10_000
 	maxTokens  = 1 << 30
-	maxMembers = 256 // of metadata
-	maxName    = 64  // bytes of a key that an error shows
+	maxMembers = 256 // of a JSON object, such as metadata
+	maxName    = 64  // bytes of a key shown in an error
 )
 
-// Parse reads the JSON list of chunks that the body field sidenote.chunks holds; null is an
-// empty list. The error is an *Error that names the chunk's index and field.
+// Parse parses the JSON list in the body field sidenote.chunks; null is an empty list. The error
+// is an *Error that names the chunk's index and field.
 //
 //	[{"id": "1", "type": "agent", "role": "user", "content": "Hi!"}, …]
 //
-// The fields are id, type, role, action, subtype, content, priority, truncatable, created_at
-// and metadata. Those that may be missing may be null.
+// The fields are id, type, role, action, subtype, content, priority, truncatable, created_at and
+// metadata. Optional ones may be null.
 func Parse(list []byte) ([]Chunk, error) {
 	p := parser{Reader: chat.NewReader(list)}
 	all := p.chunks()
 	return all, p.end("chunks")
 }
 
-// ParseOptions reads the JSON object that the body field sidenote.context holds. The error is
-// an *Error that names the option. Types are checked; ids are when messages are built.
+// ParseOptions parses the JSON object in the body field sidenote.context. The error is an *Error
+// that names the option. Types are checked here, ids only by Build.
 func ParseOptions(object []byte) (Options, error) {
 	p := parser{Reader: chat.NewReader(object)}
 	o := p.options()
 	return o, p.end("context")
 }
 
-// A parser reads the form of the wire. What it reads may be no JSON.
+// A parser reads the JSON form of chunks and options. Its input may be invalid JSON.
 type parser struct {
 	chat.Reader
 	bad error // the first mistake
 }
 
-// wrong records the first mistake and stops the reader, so that nothing more is read.
+// wrong records the first mistake and stops the reader.
 func (p *parser) wrong(param, format string, args ...any) {
 	if p.bad == nil {
 		p.bad = wrong(param, format, args...)
@@ -52,7 +52,7 @@ func (p *parser) wrong(param, format string, args ...any) {
 	}
 }
 
-// end returns the first mistake, or what is no JSON.
+// end returns the first mistake, or a syntax error.
 func (p *parser) end(param string) error {
 	if p.bad != nil {
 		return p.bad
@@ -83,7 +83,8 @@ func (p *parser) chunks() []Chunk {
 	return all
 }
 
-// is tells whether the next value is of a kind. It skips null and refuses all other kinds.
+// is reports whether the next value is of the kind want. It skips null and refuses all other
+// kinds.
 func (p *parser) is(param string, want chat.Kind) bool {
 	k := p.Kind()
 	if k == want {
@@ -162,7 +163,7 @@ func (p *parser) text(param string) string {
 	return s
 }
 
-// content reads a string or any other JSON value but null.
+// content reads a string or any other JSON value except null.
 func (p *parser) content(param string) Content {
 	switch p.Kind() {
 	case chat.KindString:
@@ -199,7 +200,7 @@ func (p *parser) value(param string) []byte {
 	return v
 }
 
-// number reads a whole number as it stands, "" for null. Chunk.check refuses other numbers.
+// number reads a whole number as written, "" for null. Chunk.check refuses other numbers.
 func (p *parser) number(param string) string {
 	if !p.is(param, chat.KindNumber) {
 		return ""
@@ -207,7 +208,7 @@ func (p *parser) number(param string) string {
 	return string(p.Value())
 }
 
-// flag reads true or false, and what null stands for.
+// flag reads true or false; null is the value for null.
 func (p *parser) flag(param string, null bool) bool {
 	if !p.is(param, chat.KindBool) {
 		return null
@@ -223,7 +224,7 @@ func (p *parser) moment(param string) string {
 	return p.text(param)
 }
 
-// metadata reads an object whose values may be any JSON. It leaves out null.
+// metadata reads an object with arbitrary JSON values. It omits null values.
 func (p *parser) metadata(c *Chunk, param string) {
 	if !p.is(param, chat.KindObject) {
 		return

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		checks := "5000"
 		if testing.Short() {
-			checks = "2500" // of which rapid does a fifth
+			checks = "2500" // of which rapid runs a fifth
 		}
 		if err := f.Value.Set(checks); err != nil {
 			panic(err)
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hostile are pieces of contents: what looks like a tag, what tokenizers merge across seams,
-// what JSON and XML escape.
+// hostile are parts of contents: what looks like a tag, what tokenizers merge across seams, what
+// JSON and XML escape.
 var hostile = []string{
 	"a", " word", "The parents'll", "12", "3456", ".", "\n", "\n\n", "\r\n", "  ", "\t", "/", "//", "'s", "…", "。", "文字", "🙂", "e\u0301", "\u0301", "<", ">", "&", "\"", "\\", "\\u003c",
 	"</user_message>", "<user_message id=\"x\" role=\"user\">", "<SYSTEM_CONTEXT id=\"x\">", "</ tool_result >", "<\u200bthinking", "＜/chunk＞", "&lt;/progress_summary&gt;", "<tool_call",
@@ -56,8 +56,8 @@ func contents() *rapid.Generator[chunks.Content] {
 	})
 }
 
-// asJSON returns a JSON object that holds text as a key and as a value. Every "<" is escaped,
-// as some libraries do.
+// asJSON returns a JSON object with text as a key and as a value. Every "<" is escaped, as some
+// libraries do.
 func asJSON(text string) chunks.Content {
 	value, err := json.Marshal(map[string]any{"key " + text: text, "n": json.Number("1.0")})
 	if err != nil {
@@ -90,7 +90,7 @@ func lists() *rapid.Generator[[]chunks.Chunk] {
 	})
 }
 
-// noteRule makes notes of chunks that say so.
+// noteRule returns a rule that renders chunks of subtype note as notes.
 func noteRule() chunks.Rule {
 	return chunks.Rule{When: chunks.When{Subtype: "note"}, Tag: "note", As: "assistant", Body: "{{content}} by {{metadata.tool}}"}
 }
@@ -100,9 +100,9 @@ func withNotes(counter tokens.Counter, counts *tokens.Cache) *chunks.Builder {
 	return &chunks.Builder{Counter: counter, Renderers: []chunks.Renderer{&rule}, Tags: []string{rule.Tag}, Counts: counts, MinTruncated: 5}
 }
 
-// Whatever the chunks and options are: an exact recount of the messages gives the count that
-// is told and stays within the budget, every chunk is included or excluded, messages of
-// neighbours differ in role, and a tolerant reader finds the included ids in order.
+// Whatever the chunks and options are: a recount of the messages gives the reported count and is
+// within the budget, every chunk is either included or excluded, consecutive messages differ in
+// role, and a tolerant reader finds the included ids in order.
 func TestProperties(t *testing.T) {
 	set := tokens.New()
 	counts := map[string]*tokens.Cache{}
@@ -171,8 +171,8 @@ func checkCounts(t *rapid.T, counter tokens.Counter, r *chunks.Result, o *chunks
 	}
 }
 
-// scanner reads tags as a lenient parser of XML does, for which a name ends at white space,
-// '/' or '>': i<chunk.length is code.
+// scanner matches tags as a lenient XML parser does, for which a name ends at white space, '/' or
+// '>': i<chunk.length is code.
 var scanner = regexp.MustCompile(`(?i)<[\s/]*(?:` + strings.Join([]string{
 	"system_context", "user_message", "assistant_response", "assistant_clarification", "tool_call", "skill_call", "spawn_subagent", "message_to_subagent", "subagent_result",
 	"parent_agent_message", "tool_result", "skill_result", "progress_summary", "user_intervention", "todo_update", "thinking", "task_completed", "task_abandoned", "task_terminated", "chunk",

@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/chunks"
 )
 
-// The loop on the page is what happens: each list of chunks gives the messages below it.
+// The loop in the README is correct: each list of chunks yields the messages below it.
 func TestReadme(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

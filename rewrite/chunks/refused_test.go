@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/chunks"
 )
 
-// A mistake names the chunk's index and the field.
+// An error names the chunk's index and the field.
 func TestRefused(t *testing.T) {
 	const ok = `{"id":"a","type":"custom","content":"x"}`
 	long := strings.Repeat("word ", 100)
@@ -85,7 +85,7 @@ func many(n int) string {
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// Fields that may be missing may be null: libraries write them so.
+// Optional fields may be null, as some libraries write them.
 func TestNull(t *testing.T) {
 	list := `[{"id":"a","type":"custom","content":"x","role":null,"action":null,"subtype":null,"priority":null,"truncatable":null,"created_at":null,"metadata":null}]`
 	context := `{"max_tokens":null,"system_prompt":null,"include_system":null,"include_environment":null,"exclude_types":null,"include_only_chunk_ids":null,"fit":null,"truncate":null,"oversize":null}`
@@ -96,7 +96,7 @@ func TestNull(t *testing.T) {
 	}
 }
 
-// A rule that could not be used is refused by the name of its field.
+// An invalid rule is refused with an error naming its field.
 func TestRuleRefused(t *testing.T) {
 	for _, c := range []struct {
 		rule chunks.Rule
@@ -124,7 +124,7 @@ func TestRuleRefused(t *testing.T) {
 	}
 }
 
-// A renderer in Go that writes what it must not is named with the chunk.
+// An invalid result of a renderer in Go is an error that names the chunk.
 func TestRendererRefused(t *testing.T) {
 	list := []chunks.Chunk{{ID: "a", Type: chunks.Custom, Content: chunks.Text("x")}}
 	for _, c := range []struct {

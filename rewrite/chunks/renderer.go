@@ -2,20 +2,20 @@ package chunks
 
 import "sidenote/rewrite/tags"
 
-// A Renderer says how some chunks look. Its methods may be called at once by several
-// goroutines, and must return the same for the same chunk, which they must not change.
+// A Renderer renders some chunks. Its methods must be safe for concurrent use, deterministic, and
+// must not modify the chunk.
 type Renderer interface {
-	// CanRender tells whether the chunk is this renderer's; the first that can renders it.
+	// CanRender reports whether this renderer handles the chunk. The first one that does is used.
 	CanRender(c *Chunk) bool
-	// Role returns the role of the message in which the chunk stands.
+	// Role returns the role of the chunk's message.
 	Role(c *Chunk) Role
-	// Render returns the element. The Builder writes it, escapes attributes and
-	// neutralises the body, so that nothing in a chunk can end the element. Its tag must
-	// be one of the table's or of the Builder's Tags.
+	// Render returns the element. The Builder writes it, escapes attributes and neutralises the
+	// body, so that nothing in a chunk can end the element. Its tag must be in the table or in
+	// the Builder's Tags.
 	Render(c *Chunk) Element
 }
 
-// An Element is how a chunk looks to the model:
+// An Element is the rendered form of a chunk:
 //
 //	<tag name="value" …>
 //	body
@@ -26,12 +26,12 @@ type Element struct {
 	Body       Content
 }
 
-// An Attribute is shown on one line, cut to 200 characters.
+// An Attribute is shown on one line, limited to 200 characters.
 type Attribute struct{ Name, Value string }
 
-// legalName tells whether s may be the name of a tag or an attribute: 1 to 64 ASCII letters,
-// digits, '_', '-' and '.', a letter first. It ends with a letter or digit, where no token
-// goes on into the next character: see edge.
+// legalName reports whether s may be the name of a tag or an attribute: 1 to 64 ASCII letters,
+// digits, '_', '-' and '.', starting with a letter. It must end with a letter or digit, since no
+// token extends from there into the next character; see edge.
 func legalName(s string) bool {
 	if s == "" || len(s) > 64 || !isLetter(s[0]) {
 		return false
@@ -48,7 +48,7 @@ func isLetter(b byte) bool { return b|0x20 >= 'a' && b|0x20 <= 'z' }
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-// CheckTag refuses a name that no renderer may write: it is not legal, or a tag of sources.
+// CheckTag returns an error if name is not a legal name or is a tag of sources.
 func CheckTag(name string) error {
 	switch {
 	case !legalName(name):

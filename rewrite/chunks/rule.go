@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// A Rule is a Renderer that a policy writes down. Check tells whether it can be used.
+// A Rule is a Renderer configured in a policy. Check reports whether it is valid.
 type Rule struct {
 	When       When
-	As         Role // of the message; "" is what the table gives the chunk
+	As         Role // role of the message; "" means the table's
 	Tag        string
-	Attributes []Shown // nil is the id
-	// Body is "text" or "", for the content as it is, "json", for the content as JSON, or a
-	// template that holds {{content}}, {{metadata.KEY}} or the name of another field in braces.
+	Attributes []Shown // nil means the id only
+	// Body is "text" or "", for the content as it is; "json", for the content as JSON; or a
+	// template with {{content}}, {{metadata.KEY}} or the name of another field in braces.
 	Body string
 }
 
-// A When says which chunks a Rule renders: those that have all that it names. Values of the
-// metadata are compared as attributes show them, so "true" and true are equal. A
-// map[string]any takes objects that have all of its keys, with values that it takes; a []any
-// takes lists of the same length, element by element.
+// A When selects the chunks that a Rule renders: all fields that are set must match. Metadata
+// values are compared as attributes show them, so "true" and true are equal. A map[string]any
+// matches objects that have all of its keys with matching values; a []any matches lists of the
+// same length, element by element.
 type When struct {
 	Type            Type
 	Subtype, Action string
 	Metadata        map[string]any
 }
 
-// Shown is an attribute of a Rule and where its value comes from: the name of a field of a
-// chunk (id, type, role, action, subtype, priority or created_at), or metadata.KEY. A From of
-// "" looks for the attribute's own name among the fields and then in the metadata.
+// Shown is an attribute of a Rule and the source of its value: the name of a chunk's field (id,
+// type, role, action, subtype, priority or created_at), or metadata.KEY. If From is "", the
+// attribute's own name is looked up among the fields and then in the metadata.
 type Shown struct{ Name, From string }
 
 // TagsOf returns the tags that rules write.
@@ -41,7 +41,7 @@ func TagsOf(rules []Rule) (names []string) {
 	return names
 }
 
-// The two bodies that are no templates.
+// The bodies that are not templates.
 const (
 	bodyText = "text"
 	bodyJSON = "json"
@@ -49,12 +49,12 @@ const (
 
 const inMetadata = "metadata."
 
-// fields are the fields that attributes and templates may name.
+// fields returns the names of the fields that attributes and templates may use.
 func fields() []string {
 	return []string{"id", "type", "role", "action", "subtype", "priority", "created_at"}
 }
 
-// Check refuses a rule that could not be used. The error is an *Error that names the field.
+// Check returns an *Error naming the field if the rule is invalid.
 func (r *Rule) Check() error {
 	if t := r.When.Type; t != "" && !t.known() {
 		return wrong("when.type", "%.40q is not a type; use %s", t, typeNames())
@@ -92,8 +92,8 @@ func isSource(name string) bool {
 	return ok && key != "" || slices.Contains(fields(), name)
 }
 
-// checkTemplate refuses double braces that are no placeholder, because they would reach the
-// model as they are, and a template without any.
+// checkTemplate refuses double braces that are no placeholder, because they would reach the model
+// as they are, and templates without a placeholder.
 func checkTemplate(text string) error {
 	holes := 0
 	for rest := text; ; holes++ {
@@ -113,10 +113,10 @@ func checkTemplate(text string) error {
 	return nil
 }
 
-// template tells whether the body is one.
+// template reports whether the body is a template.
 func (r *Rule) template() bool { return r.Body != "" && r.Body != bodyText && r.Body != bodyJSON }
 
-// CanRender tells whether the chunk has all that When names.
+// CanRender reports whether the chunk matches When.
 func (r *Rule) CanRender(c *Chunk) bool {
 	w := &r.When
 	if w.Type != "" && w.Type != c.Type || w.Subtype != "" && w.Subtype != c.Subtype || w.Action != "" && w.Action != c.Action {
@@ -141,7 +141,7 @@ func (r *Rule) CanRender(c *Chunk) bool {
 	return true
 }
 
-// takes reports whether a value of a When takes one of the metadata.
+// takes reports whether the value want of a When matches the metadata value have.
 func takes(want, have any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -177,7 +177,7 @@ func shown(v any) string {
 	return c.metadata("")
 }
 
-// plain returns a value in the types that Parse gives values of JSON.
+// plain converts a value to the types that Parse produces.
 func plain(v any) any {
 	switch v.(type) {
 	case nil, string, bool, json.Number, map[string]any, []any:
@@ -190,7 +190,7 @@ func plain(v any) any {
 	return decoded(text)
 }
 
-// Role returns the rule's role, or that of the table.
+// Role returns the rule's role or, if not set, the table's.
 func (r *Rule) Role(c *Chunk) Role {
 	if r.As != "" {
 		return r.As
@@ -198,7 +198,7 @@ func (r *Rule) Role(c *Chunk) Role {
 	return rowOf(c).role
 }
 
-// Render returns the element.
+// Render returns the element of a chunk.
 func (r *Rule) Render(c *Chunk) Element {
 	shown := r.Attributes
 	if shown == nil {

@@ -11,15 +11,15 @@ type row struct {
 	tag        string
 	role       Role
 	attributes []string
-	words      []string // of the tag
-	telling    []string // attributes that not every tag of the type has
+	words      []string // of the tag's name
+	telling    []string // attributes that not all tags of the type have
 }
 
 func newRow(tag string, role Role, attributes ...string) row {
 	return row{tag: tag, role: role, attributes: append([]string{"id"}, attributes...), words: strings.Split(tag, "_")}
 }
 
-// table has the tags of each type. The first one is taken where nothing speaks for another.
+// table holds the tags of each type. The first is the default.
 var table = telling(map[Type][]row{
 	System: {newRow("system_context", RoleSystem, "priority")},
 	Agent: {
@@ -55,7 +55,7 @@ var table = telling(map[Type][]row{
 	Custom: {newRow("chunk", RoleUser, "type")},
 })
 
-// telling fills in the attributes by which the tags of a type can be told apart.
+// telling sets the attributes that distinguish the tags of a type.
 func telling(table map[Type][]row) map[Type][]row {
 	for _, rows := range table {
 		for i := range rows {
@@ -69,10 +69,9 @@ func telling(table map[Type][]row) map[Type][]row {
 	return table
 }
 
-// rowOf returns the tag of a chunk among those of its type. Where the type has tags of the
-// chunk's role, only those count. Of them it is the one whose name shares most words with the
-// action, or else with the subtype, or else the one most of whose attributes the metadata
-// has, or else the first.
+// rowOf selects the tag of a chunk among those of its type. If some have the chunk's role, only
+// these count. The best one shares most words with the action, then with the subtype, then has
+// most of its distinctive attributes in the metadata; ties go to the first.
 func rowOf(c *Chunk) *row {
 	rows := table[c.Type]
 	if len(rows) == 1 {
@@ -96,7 +95,7 @@ func rowOf(c *Chunk) *row {
 	return best
 }
 
-// spokenFor returns what speaks for this tag, most important first.
+// spokenFor returns how well the tag matches the chunk, most important criterion first.
 func (r *row) spokenFor(c *Chunk) (n [3]int) {
 	n[0], n[1] = r.shares(c.Action), r.shares(c.Subtype)
 	if len(c.Metadata) > 0 {
@@ -109,8 +108,8 @@ func (r *row) spokenFor(c *Chunk) (n [3]int) {
 	return n
 }
 
-// shares counts the words of the tag that are in text too, in any letter case and
-// inflection: clarify is a word of assistant_clarification.
+// shares counts the words of text that are also in the tag's name, ignoring case and inflection:
+// clarify matches assistant_clarification.
 func (r *row) shares(text string) (n int) {
 	if text == "" {
 		return 0
@@ -125,19 +124,19 @@ func (r *row) shares(text string) (n int) {
 	return n
 }
 
-// stem returns the first six bytes of a word, which tell the words of the table apart.
+// stem returns the first six bytes of a word, which distinguish the words of the table.
 func stem(word string) string { return word[:min(len(word), 6)] }
 
-// CanRender, Role and Render make a row a Renderer.
+// CanRender returns true; a row renders any chunk.
 func (r *row) CanRender(*Chunk) bool { return true }
 
-// Role returns the role of the messages in which the tag stands.
+// Role returns the role of the tag's messages.
 func (r *row) Role(*Chunk) Role { return r.role }
 
 // Render returns the element with the attributes that the chunk has.
 func (r *row) Render(c *Chunk) Element { return r.render(c, nil) }
 
-// render is Render with attributes appended to the given ones.
+// render is like Render but appends the attributes to shown.
 func (r *row) render(c *Chunk, shown []Attribute) Element {
 	for _, name := range r.attributes {
 		if value := c.attribute(name); value != "" {

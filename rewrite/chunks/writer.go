@@ -12,62 +12,62 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// between stands between two elements of a message, behind the system prompt too.
+// between separates two elements of a message, and the system prompt from the first element.
 const between = "\n\n"
 
-// cutMarker ends the text of a chunk that was cut.
+// cutMarker is appended to the text of a chunk that was cut.
 const cutMarker = " [… cut to fit]"
 
-// defaultMinTruncated is the least number of tokens to which a chunk is cut.
+// defaultMinTruncated is the default of Builder.MinTruncated.
 const defaultMinTruncated = 100
 
-// A writer renders chunks as elements and counts them.
+// A writer renders chunks as elements and counts their tokens.
 type writer struct {
 	counter    tokens.Counter
 	exact      bool // all counts so far were exact
 	renderers  []Renderer
 	vocabulary tags.Vocabulary
-	salt       uint64          // of the vocabulary, for the keys of counts
-	tags       map[string]*tag // of the vocabulary
+	salt       uint64          // hash of the vocabulary, part of the keys of counts
+	tags       map[string]*tag // the tags that may be written, by name
 	counts     *tokens.Cache   // may be nil
-	least      int             // tokens of a text that was cut
+	least      int             // minimum tokens of a text that was cut
 
 	text   []byte      // insides of elements, one after another
-	shown  []Attribute // of the last element
-	closed int         // tokens of '>'; 0 is not counted yet
+	shown  []Attribute // attributes of the last element
+	closed int         // tokens of '>'; 0 if not counted yet
 }
 
-// A tag is a name of the vocabulary, with the counts of what surrounds elements of that name;
-// 0 is not counted yet.
+// A tag is a tag name with the token counts of the text around its elements; 0 if not counted
+// yet.
 type tag struct {
 	open, close string // "<thinking", "\n</thinking"
 	opens       int    // tokens of open
 	joins       int    // tokens of '>', a blank line and open
-	follows     int    // tokens that open brings as the first of the system message
+	follows     int    // tokens that open adds as the first element of a lane
 }
 
-// A block is a chunk as an element. Its inside is what stands between the name of the opening
-// tag and the end of the name of the closing one: ` id="1">…</thinking`.
+// A block is a rendered chunk. Its inside is the text between the name in the opening tag and the
+// final '>' of the closing tag: ` id="1">…</thinking`.
 type block struct {
 	tag        *tag
 	role       Role
-	start, end int // the inside, of the writer's text
-	head       int // where the body begins in the inside
+	start, end int // of the inside, in writer.text
+	head       int // offset of the body within the inside
 	tokens     int // of the inside
 	out        ExcludeReason
 	detail     string
 }
 
-// size returns the length of the element.
+// size returns the length of the element in bytes.
 func (b *block) size() int { return len(b.tag.open) + b.end - b.start + len(">") }
 
-// seed makes equal vocabularies equal in the keys of counts.
+// seed is shared so that equal vocabularies have equal cache keys.
 var seed = maphash.MakeSeed()
 
-// texts are the buffers of writers.
+// texts pools the buffers of writers.
 var texts = sync.Pool{New: func() any { return new([]byte) }}
 
-// newWriter returns a writer for one Build; release ends it.
+// newWriter returns a writer for one Build. It must be released.
 func (b *Builder) newWriter() (*writer, error) {
 	for _, name := range b.Tags {
 		if err := CheckTag(name); err != nil {
@@ -92,7 +92,7 @@ func (b *Builder) newWriter() (*writer, error) {
 	return w, nil
 }
 
-// quarters is a Counter that takes four characters for a token.
+// quarters is a Counter that estimates four characters per token.
 type quarters struct{}
 
 // Count returns the estimate, which is never exact.
@@ -100,10 +100,10 @@ func (quarters) Count(text string) (n int, exact bool) {
 	return (utf8.RuneCountInString(text) + 3) / 4, false
 }
 
-// maxPooled is the largest buffer that is kept.
+// maxPooled is the largest buffer kept in the pool, in bytes.
 const maxPooled = 8 << 20
 
-// release gives the buffer back.
+// release returns the buffer to the pool.
 func (w *writer) release() {
 	if text := w.text; cap(text) <= maxPooled {
 		texts.Put(&text)
@@ -138,8 +138,8 @@ func (w *writer) closes() int {
 	return w.closed
 }
 
-// follows returns what a blank line, unless nothing stands before it, and open bring to the
-// beginning of a lane.
+// follows returns the tokens that the opening tag, after a blank line if there is a prompt, adds
+// at the beginning of a lane.
 func (w *writer) follows(l *lane, t *tag) int {
 	switch {
 	case t.follows > 0:
@@ -157,7 +157,7 @@ func (w *writer) delta(old, added string) int {
 	return n
 }
 
-// grow makes room for the chunks of a list.
+// grow reserves memory for the chunks of a list.
 func (w *writer) grow(list []Chunk) {
 	const around = 128 // bytes of tags and attributes
 	size := 0
@@ -167,7 +167,7 @@ func (w *writer) grow(list []Chunk) {
 	w.text = slices.Grow(w.text, size)
 }
 
-// render writes the i-th chunk and counts it.
+// render renders chunk i and counts it.
 func (w *writer) render(c *Chunk, i int, b *block) error {
 	e, role := w.element(c)
 	b.role, b.tag = role, w.tags[e.Tag]
@@ -190,7 +190,7 @@ func (w *writer) render(c *Chunk, i int, b *block) error {
 	return nil
 }
 
-// element returns how a chunk looks. It is overwritten by the next one.
+// element returns the element of a chunk. It is valid until the next call.
 func (w *writer) element(c *Chunk) (Element, Role) {
 	for _, r := range w.renderers {
 		if r.CanRender(c) {
@@ -203,8 +203,8 @@ func (w *writer) element(c *Chunk) (Element, Role) {
 	return e, r.role
 }
 
-// inside writes the body and the end of a block, and counts its inside. What Counts knows of
-// the block as it came needs neither neutralising nor counting.
+// inside writes the body and the end of a block, and counts its inside. A block found in counts
+// needs neither neutralising nor counting.
 func (w *writer) inside(b *block, body Content) {
 	w.finish(b, body.text)
 	var key tokens.Key
@@ -228,8 +228,8 @@ func (w *writer) inside(b *block, body Content) {
 	}
 }
 
-// finish writes the inside of the last block anew from the body on. An empty body has no line
-// of its own.
+// finish rewrites the inside of the last block from the body on. An empty body does not take a
+// line of its own.
 func (w *writer) finish(b *block, body string) {
 	w.text = append(w.text[:b.start+b.head], body...)
 	end := b.tag.close
@@ -240,15 +240,15 @@ func (w *writer) finish(b *block, body string) {
 	b.end = len(w.text)
 }
 
-// append appends the element.
+// append appends the whole element to dst.
 func (w *writer) append(dst []byte, b *block) []byte {
 	dst = append(dst, b.tag.open...)
 	dst = append(dst, w.text[b.start:b.end]...)
 	return append(dst, '>')
 }
 
-// shorten cuts a block so that its inside costs at most room, and marks the end. It returns
-// false, and leaves the block as it was, if less than the least length would be left.
+// shorten cuts a block so that its inside has at most room tokens, and appends cutMarker. It
+// returns false and leaves the block unchanged if less than the minimum would be left.
 func (w *writer) shorten(b *block, room int) bool {
 	head, whole := string(w.text[b.start:b.start+b.head]), strings.TrimSuffix(string(w.text[b.start+b.head:b.end]), b.tag.close)
 	cost := func(body string) int { return w.count(head + body + b.tag.close) }
@@ -257,7 +257,7 @@ func (w *writer) shorten(b *block, room int) bool {
 		if body == "" {
 			return false
 		}
-		// A cut can make a tag of code: i<thinking.length without its end.
+		// A cut can turn code into a tag, such as i<thinking.length without its end.
 		body, _ = w.vocabulary.Neutralise(body+cutMarker, false)
 		n := cost(body)
 		if n > room {
@@ -272,7 +272,7 @@ func (w *writer) shorten(b *block, room int) bool {
 	return false
 }
 
-// ownString returns text as a string. Nobody may write to it any more.
+// ownString returns text as a string without copying. text must not be modified afterwards.
 func ownString(text []byte) string {
 	return unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // the only reference
 }

@@ -87,8 +87,8 @@ func TestAbsurd(t *testing.T) {
 	}
 }
 
-// Whatever fewer than half of the answers say, the medians stay within the range of the
-// others, and the bounds stay within what the others could give.
+// If fewer than half of the answers are outliers, the medians stay within the range of the
+// others, and the bounds stay within what the others could yield.
 func TestFewerThanHalfAreWild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tr := model.NewTracker()
@@ -103,7 +103,7 @@ func TestFewerThanHalfAreWild(t *testing.T) {
 		}
 		v := tr.Of(gpt)
 		least, most := slices.Min(honest), slices.Max(honest)
-		// The value in force may differ from the median by less than a step.
+		// The current value may differ from the median by less than a step.
 		width := float64(most - least)
 		slack := max(2, 0.02*float64(counted)*1.2, 4.4478*width/4) + 1
 		if low, high := float64(least-counted)-slack, float64(most-counted)+slack; float64(v.Offset) < low || float64(v.Offset) > high {
@@ -118,7 +118,7 @@ func TestFewerThanHalfAreWild(t *testing.T) {
 	})
 }
 
-// The value made from the samples alone is within the range of the honest ones.
+// The value computed from the samples alone is within the range of the honest ones.
 func TestMediansOfASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		honest := rapid.SliceOfN(rapid.IntRange(900, 1200), 33, 64).Draw(t, "honest")
@@ -137,8 +137,8 @@ func TestMediansOfASet(t *testing.T) {
 	})
 }
 
-// A small move of the samples changes nothing, a large one does. Whether a move of wide
-// bounds is small depends on how wide they are.
+// A small change of the samples changes nothing, a large one does. Which changes of wide bounds
+// are small depends on their width.
 func TestHysteresis(t *testing.T) {
 	narrow := model.CalibrationValue{Ratio: 1.1, RatioUpper: 1.12, Offset: 100, OffsetUpper: 102}
 	wide := model.CalibrationValue{Ratio: 1.1, RatioUpper: 1.5, Offset: 100, OffsetUpper: 500}
@@ -174,8 +174,8 @@ func TestHysteresis(t *testing.T) {
 	}
 }
 
-// The value in force stays the same to the bit while answers differ by a token or two,
-// and follows when they move further.
+// The current value stays exactly the same while answers differ by a token or two, and follows
+// when they differ more.
 func TestInForce(t *testing.T) {
 	tr := model.NewTracker()
 	repeat(t, tr, 64, 1000, 1100)
@@ -190,8 +190,8 @@ func TestInForce(t *testing.T) {
 	}
 }
 
-// Answers that keep scattering in the same way almost never change the value: a few of
-// many thousand do, although each moves the median a little.
+// Answers with a steady scatter almost never change the value: a few of many thousand do,
+// although each moves the median a little.
 func TestSteady(t *testing.T) {
 	tr := model.NewTracker()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -220,7 +220,7 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// The newest 64 count, and no others.
+// Only the newest 64 samples count.
 func TestRing(t *testing.T) {
 	tr := model.NewTracker()
 	repeat(t, tr, 1000, 1000, 3000)

@@ -10,60 +10,59 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// CostTokens are the size of a request's prompt for a model.
+// CostTokens is the size of a request's prompt in a model's tokens.
 type CostTokens struct {
-	Messages int `json:"messages"`        // texts, names, tool calls, the tokens that frame them, and the start of the answer
-	Tools    int `json:"tools"`           // their names, descriptions and schemas
+	Messages int `json:"messages"`        // texts, names, tool calls, the overhead of messages, and the start of the answer
+	Tools    int `json:"tools"`           // names, descriptions and schemas of tools
 	Format   int `json:"response_format"` // its schema
-	Images   int `json:"images"`          // and other attachments
+	Images   int `json:"images"`          // images and other attachments
 
-	// Exact says that the request holds only text, counted with the model's own
-	// encoding. Everything else is counted by formulas.
+	// Exact means that the request holds only text, counted with the model's own encoding.
+	// Everything else is counted by formulas.
 	Exact bool `json:"exact"`
-	// Stopped says that counting stopped when the count exceeded the model's window,
-	// because counting hostile texts to their end takes long.
+	// Stopped means that counting stopped when the count exceeded the model's window, because
+	// counting hostile texts to their end takes long.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// Sum returns the size in all.
+// Sum returns the total.
 func (t CostTokens) Sum() int { return t.Messages + t.Tools + t.Format + t.Images }
 
-// Assumptions, in tokens unless it says otherwise, where nothing is documented.
+// Assumptions where nothing is documented, in tokens unless stated otherwise.
 const (
-	callOverhead  = 4     // a tool call, besides its name and arguments
-	FileTokens    = 2_000 // a file or video; a request often holds only its id
-	fileBytes     = 16    // bytes of such data in the request for one token more
+	callOverhead  = 4     // a tool call, in addition to its name and arguments
+	FileTokens    = 2_000 // a file or video; requests often hold only its id
+	fileBytes     = 16    // bytes of such data in the request per additional token
 	audioTokens   = 64    // an audio recording
-	audioBytes    = 256   // bytes of its data for one token more: 10 tokens a second (OpenAI) of MP3 at 16 kbit/s
-	spokenTokens  = 640   // an earlier spoken answer given by its id; it may be a minute long
-	toolsPreamble = 350   // the text that servers put before a list of tools (Anthropic documents 346)
+	audioBytes    = 256   // bytes of its data per additional token: 10 tokens a second (OpenAI) of MP3 at 16 kbit/s
+	spokenTokens  = 640   // an earlier spoken answer referenced by id; it may be a minute long
+	toolsPreamble = 350   // text that servers put before a list of tools (Anthropic documents 346)
 )
 
-// A CostModel says how a model's prompts are counted.
+// A CostModel says how the tokens of a model's prompts are counted.
 type CostModel struct {
 	Encoding string
 	Counter  retrieval.Counter
 	Images   tokens.ImageRule
 }
 
-// seed seeds the hash of what a count depends on besides the text. It never changes in a
-// process.
+// seed seeds the hash of the settings that a count depends on. It is constant within a process.
 var seed = maphash.MakeSeed()
 
-// A weigher counts one request for one model.
+// A weigher counts the tokens of one request for one model.
 type weigher struct {
 	CostModel
 	cache *tokens.Cache
 	salt  uint64 // hash of encoding and images
-	limit int    // counting stops beyond so many tokens; 0 is no limit
+	limit int    // counting stops above this many tokens; 0 is no limit
 }
 
-// Count counts the whole request; beyond limit tokens, where that is not 0, it stops. The
-// text parts of a message are counted as one text.
+// Count counts the whole request, but stops above limit tokens unless limit is 0. The text parts
+// of a message are counted as one text.
 //
-// Messages are counted as the OpenAI cookbook says ("How to count tokens with
-// tiktoken"), tools likewise (see tools), names and arguments of tool calls as text, and
-// images by the model's rule.
+// Messages are counted as in the OpenAI cookbook ("How to count tokens with tiktoken"), tools
+// likewise (see tools), names and arguments of tool calls as text, and images by the model's
+// rule.
 func (c *MessageCosts) Count(m CostModel, limit int) CostTokens {
 	r := c.request
 	salt := maphash.Comparable(seed, struct {
@@ -94,18 +93,18 @@ func (c *MessageCosts) Count(m CostModel, limit int) CostTokens {
 	return t
 }
 
-// The kinds of counts that are remembered for a text; they are mixed into its key.
+// The kinds of counts cached for a text; they are mixed into its key.
 const (
 	messageText uint64 = iota
 	messageImages
 	toolsOf
 	formatOf
-	beyondText // of a message whose count stopped at a limit
+	beyondText // text of a message whose count stopped at a limit
 	beyondImages
 )
 
-// cachedCount returns the number of tokens that count adds for raw, from the cache if it
-// is there. A count that stopped early is not kept.
+// cachedCount returns the number of tokens that count adds for raw, cached if possible. A count
+// that stopped early is not cached.
 func (w *weigher) cachedCount(raw []byte, what uint64, count func(m *messageWeight)) (n int, stopped bool) {
 	k := w.cache.Key(raw).Of(w.salt + what)
 	n, _, ok := w.cache.Get(k)
@@ -126,7 +125,7 @@ func (w *weigher) weight(raw []byte) *messageWeight {
 // format counts a response_format.
 func (m *messageWeight) format() { m.count(string(m.Value())) }
 
-// message counts one message, whose key is k. It is exact only if all of it is UTF-8.
+// message counts one message with cache key k. The count is exact only if all of it is UTF-8.
 func (w *weigher) message(k tokens.Key, raw []byte) (text, images int, exact bool) {
 	text, exact, ok := w.cache.Get(k.Of(w.salt + messageText))
 	if ok && !exact { // an exact count has no images
@@ -156,8 +155,8 @@ func (w *weigher) message(k tokens.Key, raw []byte) (text, images int, exact boo
 	return text, images, exact
 }
 
-// A messageWeight is the running count of one message, or of another part of the
-// request, whose JSON was checked before.
+// A messageWeight is the running count of one message, or of another part of the request. Its
+// JSON is known to be valid.
 type messageWeight struct {
 	*weigher
 	chat.Reader
@@ -166,8 +165,7 @@ type messageWeight struct {
 	stopped      bool // counting stopped at the limit
 }
 
-// count adds the tokens of a text. With a limit it stops as soon as the limit is
-// exceeded.
+// count adds the tokens of a text. It stops as soon as the limit is exceeded.
 func (m *messageWeight) count(text string) {
 	if m.limit > 0 && m.text > m.limit {
 		m.stopped = true
@@ -185,16 +183,15 @@ func (m *messageWeight) count(text string) {
 	m.exact = m.exact && exact
 }
 
-// The members that are counted. A name that differs only in letter case is taken for
-// one of them, and a member that stands twice is counted twice, because some upstream
-// may read it.
+// The members that are counted. A name that differs only in case is treated as one of them, and a
+// duplicate member is counted twice, because some upstream may read it.
 var (
 	memberNames = []string{"content", "name", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call", "audio"}
 	callNames   = []string{"function", "custom", "name", "arguments", "input"}
 	partNames   = []string{"type", "text", "refusal", "thinking", "image_url"}
 )
 
-// known returns the one of names that name equals but for letter case, "" if none.
+// known returns the element of names that equals name except for case, "" if none.
 func (m *messageWeight) known(name string, names []string) string {
 	for _, n := range names {
 		if strings.EqualFold(name, n) {
@@ -225,8 +222,7 @@ func (m *messageWeight) member(name string) {
 	}
 }
 
-// audio counts the audio of an earlier answer: most requests hold its id, some all of
-// its data.
+// audio counts the audio of an earlier answer: most requests hold its id, some all of its data.
 func (m *messageWeight) audio() {
 	if m.Kind() != chat.KindObject {
 		m.Value()
@@ -257,8 +253,8 @@ func (m *messageWeight) content() {
 	m.count(texts.String())
 }
 
-// call counts an element of tool_calls: a function with arguments, or a custom tool
-// with its input.
+// call counts an element of tool_calls: a function with arguments, or a custom tool with its
+// input.
 func (m *messageWeight) call() {
 	m.Object(func(name string) {
 		switch m.known(name, callNames) {
@@ -283,10 +279,9 @@ func (m *messageWeight) functionCall() {
 	})
 }
 
-// part reads a part of a message's content. It returns the text of a text part and
-// counts any other part. Text in parts of other types, which some servers accept, is
-// counted on its own, because the block is appended to the text parts that Parse knows,
-// not to these.
+// part reads a part of a message's content. It returns the text of a text part and counts any
+// other part. Text in parts of other types, which some servers accept, is counted separately,
+// because the block is appended to the text parts that Parse knows, not to these.
 func (m *messageWeight) part() (text string) {
 	kind, data, url, detail := "", 0, []byte(nil), ""
 	m.Object(func(name string) {
@@ -322,7 +317,7 @@ func (m *messageWeight) part() (text string) {
 	return ""
 }
 
-// image reads an image's URL, as the inside of a JSON string, and its detail.
+// image returns an image's URL, as the inside of a JSON string, and its detail.
 func (m *messageWeight) image() (url []byte, detail string) {
 	inside := func() []byte {
 		k, v := m.Kind(), m.Value()

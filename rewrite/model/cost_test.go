@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// wordsCost counts white-space separated wordsCost.
+// wordsCost counts words separated by white space.
 type wordsCost struct{}
 
 func (wordsCost) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
@@ -97,7 +97,7 @@ func TestCostByComponent(t *testing.T) {
 		{chat(`,{"role":"user","content":[{"type":"image_url","image_url":"https://x/y.png"}]}`), model.CostTokens{Messages: rest + 4, Images: tokens.ImageRule{}.Tokens(0, 0, "")}},
 		{chat(`,{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("A", 2526) + `"}}]}`), model.CostTokens{Messages: rest + 4, Images: 64 + 9}},
 		{chat(`,{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}`), model.CostTokens{Messages: rest + 4, Images: 2000}},
-		// Text under other names, as some servers have it, is text.
+		// Text in members and parts that only some servers accept is counted.
 		{chat(`,{"role":"user","content":[{"text":"a b c"},{"type":"input_text","text":"d e"}]}`), model.CostTokens{Messages: rest + 4 + 5}},
 		{chat(`,{"role":"assistant","content":[{"type":"thinking","thinking":"a b c","signature":"x"},{"type":"output_text","text":"d"}]}`), model.CostTokens{Messages: rest + 4 + 4}},
 		{chat(`,{"role":"user","content":[{"type":"document","text":"a b c","title":"` + strings.Repeat("A", 1600) + `"}]}`), model.CostTokens{Messages: rest + 4 + 3, Images: 2000 + 1602/16}},
@@ -108,11 +108,11 @@ func TestCostByComponent(t *testing.T) {
 		{chat(``, `,"tools":[{"type":"function","function":{"name":"f"}}]`), model.CostTokens{Messages: rest, Tools: 10 + 1 + 12}},
 		{chat(``, `,"functions":[{"name":"f","description":"does it."}]`), model.CostTokens{Messages: rest, Tools: 10 + 2 + 12}},
 		{chat(``, `,"tools":[{"type":"web_search", "x":1}]`), model.CostTokens{Messages: rest, Tools: 2 + 12}},
-		// An enum of nothing takes nothing away.
+		// An empty enum does not reduce the count.
 		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":[],"not":{"enum":null}}}}]`), model.CostTokens{Messages: rest, Tools: 10 + 1 + 12}},
 		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"enum":["a"]}}}]`), model.CostTokens{Messages: rest, Tools: 10 + 1 + 12 - 3 + (3 + 1)}},
-		// An object in an object, each with a list of properties; a list of one of two
-		// types; and a keyword of which nothing is known.
+		// Nested objects, each with a list of properties; a list of one of two types; and an
+		// unknown keyword.
 		{chat(``, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{
 			"a":{"type":"object","properties":{"b":{"type":"string","pattern":"x y"}}},
 			"c":{"type":"array","items":{"anyOf":[{"type":"string"},{"type":"null"}]}}}}}}]`),
@@ -124,7 +124,7 @@ func TestCostByComponent(t *testing.T) {
 	}
 }
 
-// A content of many small parts takes memory, and so time, in proportion to its length.
+// A content of many small parts takes memory, and so time, proportional to its length.
 func TestCostOfManyPartsIsLinear(t *testing.T) {
 	var counter model.CostCounter
 	m := encoding(t, "o200k_base")
@@ -143,8 +143,8 @@ func TestCostOfManyPartsIsLinear(t *testing.T) {
 	}
 }
 
-// Only arrays under these names are tools: other arrays cost nothing, nor do other
-// types under these names.
+// Only arrays in these members are tools: arrays elsewhere cost nothing, nor do other types in
+// these members.
 func TestM31Tools(t *testing.T) {
 	const tool = `{"type":"function","function":{"name":"a","description":"one two three"}}`
 	for members, want := range map[string]bool{
@@ -157,7 +157,7 @@ func TestM31Tools(t *testing.T) {
 	}
 }
 
-// An earlier spoken answer comes as an id that does not tell its length: it counts as a
+// An earlier spoken answer is given by an id that does not reveal its length: it is counted as a
 // reserve, and the count is not exact.
 func TestM18AudioByID(t *testing.T) {
 	const head, tail = `{"messages":[{"role":"user","content":"one two"},{"role":"assistant"`, `}]}`
@@ -178,8 +178,8 @@ func TestM18AudioByID(t *testing.T) {
 	}
 }
 
-// What is known of a message is worked out once for equal bytes, also in other requests,
-// unless they are never remembered.
+// Results for a message are computed once for equal bytes, also in other requests, unless caching
+// is off.
 func TestEqualMessagesAreReadOnce(t *testing.T) {
 	counter, calls := &model.CostCounter{Cache: tokens.NewCache(10)}, map[string]int{}
 	read := func(body string) {
@@ -206,7 +206,7 @@ func TestEqualMessagesAreReadOnce(t *testing.T) {
 	}
 }
 
-// countingWords is words that counts how often it is asked.
+// countingWords is words that counts the calls of Count.
 type countingWords struct{ calls *int }
 
 func (c countingWords) Count(text string) (int, bool) {
@@ -214,7 +214,7 @@ func (c countingWords) Count(text string) (int, bool) {
 	return wordsCost{}.Count(text)
 }
 
-// C17: where a count stopped is remembered for that limit alone.
+// C17: a count that stopped at a limit is cached for that limit only.
 func TestC17StoppedCountIsRemembered(t *testing.T) {
 	var counter model.CostCounter
 	calls := 0
@@ -238,8 +238,7 @@ func TestC17StoppedCountIsRemembered(t *testing.T) {
 	}
 }
 
-// C12: bad UTF-8 anywhere makes the count inexact, also if the messages were counted
-// before.
+// C12: invalid UTF-8 anywhere makes the count inexact, even if the messages were counted before.
 func TestC12CountOfBadUTF8IsNotExact(t *testing.T) {
 	var counter model.CostCounter
 	for _, c := range []struct {

@@ -1,6 +1,6 @@
 package model
 
-// ValueOf returns the Value of samples given as counted and billed tokens.
+// ValueOf returns the value for samples given as counted and billed tokens.
 func ValueOf(counted int, billed ...int) CalibrationValue {
 	samples := make([]sample, len(billed))
 	for i, b := range billed {
@@ -18,5 +18,5 @@ func Encode(v CalibrationValue, numbers ...int) []byte {
 	return encode(v, samples)
 }
 
-// Near tells whether v may stay in force if the samples say now.
+// Near reports whether v may stay current if the samples now yield the value now.
 func Near(v, now CalibrationValue) bool { return v.closeTo(now) }

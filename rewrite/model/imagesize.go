@@ -11,23 +11,21 @@ import (
 )
 
 const (
-	// imageHeader is how many bytes of a JPEG are read to find its size. What cameras
-	// put before it (EXIF with a preview, a color profile) is less.
+	// imageHeader is how many bytes of a JPEG are read to find its size. What cameras put before
+	// it (EXIF with a preview, a color profile) is smaller.
 	imageHeader = 256 << 10
-	// maxSide is the longest side, in pixels, that is believed: the limit of JPEG and
-	// GIF.
+	// maxSide is the longest side accepted, in pixels: the limit of JPEG and GIF.
 	maxSide = 1<<16 - 1
-	// escapedHead holds 30 bytes in base64, even if each of its letters is escaped.
+	// escapedHead is enough for 30 bytes in base64, even if each character is escaped.
 	escapedHead = 256
 )
 
-// imageSize returns the size in pixels of a PNG, JPEG, GIF or WebP image in url, a
-// data: URL in base64. It returns 0, 0 for anything else and for broken data. The
-// base64 may hold the escapes that JSON encoders write in it: \/ and \u002b.
+// imageSize returns the size in pixels of a PNG, JPEG, GIF or WebP image in url, a data: URL in
+// base64. It returns 0, 0 for anything else and for invalid data. The base64 may contain the
+// escapes that JSON encoders write in it: \/ and \u002b.
 //
-// The format is recognised from the data, as upstreams do. Only a header is decoded, at
-// most imageHeader bytes of it. An EXIF rotation is ignored: a rotated image costs the
-// same.
+// The format is recognised from the data, as upstreams do. Only a header is decoded, at most
+// imageHeader bytes of it. An EXIF rotation is ignored: a rotated image costs the same.
 func imageSize(url []byte) (width, height int) {
 	const scheme, most = "data:image", 128
 	comma := bytes.IndexByte(url[:min(len(url), most)], ',')
@@ -58,9 +56,9 @@ func imageSize(url []byte) (width, height int) {
 	return width, height
 }
 
-// headSize reads the size from the first bytes of a PNG, GIF or WebP; 0, 0 if there is
-// none. The offsets are from the specifications: PNG's section 11.2.1, GIF89a's section
-// 18, and for WebP RFC 6386, section 9.1, and RFC 9649, sections 2.7 and 3.4.
+// headSize returns the size from the first bytes of a PNG, GIF or WebP; 0, 0 for other formats.
+// The offsets are from the specifications: PNG's section 11.2.1, GIF89a's section 18, and for
+// WebP RFC 6386, section 9.1, and RFC 9649, sections 2.7 and 3.4.
 func headSize(head *[30]byte) (width, height int) {
 	le, be := binary.LittleEndian, binary.BigEndian
 	switch {
@@ -90,7 +88,7 @@ func headSize(head *[30]byte) (width, height int) {
 // escapes undoes the escapes that JSON encoders write in base64.
 var escapes = strings.NewReplacer(`\/`, "/", `\u002b`, "+", `\u002B`, "+")
 
-// unescaped returns data without escapes; most has none.
+// unescaped returns data without escapes. Most data has none.
 func unescaped(data []byte) []byte {
 	if bytes.IndexByte(data, '\\') < 0 {
 		return data

@@ -106,7 +106,7 @@ func TestImageSize(t *testing.T) {
 	}
 }
 
-// Endless headers are read up to the bound, in little memory.
+// Endless headers are read up to the limit, with little memory.
 func TestImageSizeOfEndlessHeaders(t *testing.T) {
 	for what, url := range endless(t) {
 		var w, h int
@@ -117,7 +117,7 @@ func TestImageSizeOfEndlessHeaders(t *testing.T) {
 	}
 }
 
-// endless returns images whose size comes behind 4 MiB of something else.
+// endless returns images whose size comes after 4 MiB of other data.
 func endless(t testing.TB) map[string][]byte {
 	const far = 4 << 20
 	photo := encoded(t, "jpeg", 9, 9)
@@ -144,8 +144,8 @@ func BenchmarkImageSize(b *testing.B) {
 	}
 }
 
-// FuzzImageSize looks for headers that are read differently when JSON escapes
-// them, and for sizes out of bounds.
+// FuzzImageSize looks for headers that are read differently when escaped in JSON, and for sizes
+// out of bounds.
 func FuzzImageSize(f *testing.F) {
 	for _, format := range []string{"png", "paletted", "jpeg", "gif"} {
 		f.Add(encoded(f, format, 3, 2))

@@ -32,7 +32,7 @@ func TestMerge(t *testing.T) {
 	if changed || !bytes.Equal(again, stored) {
 		t.Error("the same thing merged twice is a change")
 	}
-	// If there are more than a ring holds, the newest stay: this process's new ones.
+	// Of more samples than fit into a ring, the newest stay: this process's new ones.
 	repeat(t, one, 60, 1000, 1200)
 	merge(two, merge(one, stored))
 	if e := two.All()[0]; e.Samples != 64 || e.Value.Offset != 200 {
@@ -40,8 +40,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Replicas that observe and merge in any order hold the same samples once each has
-// merged after the last change, even if writes were lost or the store forgot.
+// Replicas that observe and merge in any order have the same samples once each has merged after
+// the last change, even if writes were lost or the store lost its data.
 func TestReplicasConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replicas := []*model.Tracker{model.NewTracker(), model.NewTracker()}
@@ -80,13 +80,13 @@ func TestReplicasConverge(t *testing.T) {
 	})
 }
 
-// If nothing can be written, this process's observations count all the same, and are
-// written once that is possible.
+// If writing fails, this process still uses its observations, and writes them when that is
+// possible again.
 func TestUnwritten(t *testing.T) {
 	tr, other := model.NewTracker(), model.NewTracker()
 	repeat(t, other, 64, 1000, 1500)
 	stored := merge(other, nil)
-	tr.Unwritten(gpt) // of nothing
+	tr.Unwritten(gpt) // there was nothing to write
 	for range 60 {
 		repeat(t, tr, 1, 1000, 1100)
 		tr.Merge(gpt, stored)
@@ -104,7 +104,7 @@ func TestUnwritten(t *testing.T) {
 	}
 }
 
-// A store that forgets, or holds fewer samples than this process, removes nothing here.
+// A store that loses data, or holds fewer samples than this process, removes nothing here.
 func TestMergeKeepsWhatItHas(t *testing.T) {
 	for name, shared := range map[string]func() []byte{
 		"nothing":         func() []byte { return nil },
@@ -122,7 +122,7 @@ func TestMergeKeepsWhatItHas(t *testing.T) {
 		if after := tr.All()[0]; after != before || !changed {
 			t.Errorf("%s: %+v, then %+v, %v", name, before, after, changed)
 		}
-		// What is written back is whole again.
+		// The next write contains everything again.
 		fresh := model.NewTracker()
 		repeat(t, fresh, 1, 1000, 1100)
 		if fresh.Merge(gpt, merged); fresh.All()[0].Samples != 41 {
@@ -131,7 +131,7 @@ func TestMergeKeepsWhatItHas(t *testing.T) {
 	}
 }
 
-// Another process's Value is taken only if the samples say about the same.
+// Another process's value is adopted only if it is close to that of the samples.
 func TestForeignValue(t *testing.T) {
 	samples := slices.Repeat([]int{1000, 1100}, 40)
 	honest := model.ValueOf(1000, slices.Repeat([]int{1100}, 41)...)
@@ -155,8 +155,8 @@ func TestForeignValue(t *testing.T) {
 	}
 }
 
-// Whatever a store returns, nothing panics, the value in force is valid, and what is
-// written back can be read again.
+// Whatever a store returns, nothing panics, the current value is valid, and the result of merging
+// can be decoded again.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte(nil), 1100)
 	f.Add(model.Encode(model.CalibrationValue{Ratio: 1.1, RatioUpper: 1.2, Offset: 1, OffsetUpper: 2}, 1000, 1100, 2000, 2300), 1300)

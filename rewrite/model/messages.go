@@ -8,12 +8,12 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A CostCounter counts requests. It remembers the counts of messages and lists of tools by
-// hashes of their bytes, so that in a growing conversation only the new message is
-// counted. The zero value is ready. It is safe for concurrent use.
+// A CostCounter counts the tokens of requests. It caches the counts of messages and lists of
+// tools by hashes of their bytes, so that in a growing conversation only the new message is
+// counted. The zero value is ready to use. It is safe for concurrent use.
 type CostCounter struct {
-	Cache *tokens.Cache // 64k counts in 1 MiB unless it is set before the first use
-	brief *tokens.Cache // 16k more in 256 KiB, of what is of less use
+	Cache *tokens.Cache // if nil at the first use, set to a cache of 64k counts (1 MiB)
+	brief *tokens.Cache // 16k more (256 KiB) for less useful counts
 	once  sync.Once
 }
 
@@ -22,14 +22,14 @@ const (
 	briefBits = 12
 )
 
-// Of returns what is known of the messages of r.
+// Of returns the MessageCosts of r.
 func (c *CostCounter) Of(r *chat.Request) *MessageCosts {
 	m := new(MessageCosts)
 	c.Read(m, r)
 	return m
 }
 
-// Read makes m, which is empty, what is known of the messages of r.
+// Read initialises m, which must be empty, for the messages of r.
 func (c *CostCounter) Read(m *MessageCosts, r *chat.Request) {
 	c.once.Do(func() {
 		if c.Cache == nil {
@@ -40,24 +40,25 @@ func (c *CostCounter) Read(m *MessageCosts, r *chat.Request) {
 	m.request, m.cache, m.brief = r, c.Cache, c.brief
 }
 
-// Count counts the whole request; see Messages.Count.
+// Count counts the whole request; see MessageCosts.Count.
 func (c *CostCounter) Count(r *chat.Request, m CostModel, limit int) CostTokens {
 	return c.Of(r).Count(m, limit)
 }
 
-// MessageCosts are those of one request, each of which is hashed once. It is not safe for
+// MessageCosts counts the messages of one request, hashing each only once. It is not safe for
 // concurrent use.
 type MessageCosts struct {
 	request *chat.Request
 	cache   *tokens.Cache
 	brief   *tokens.Cache
-	keys    []tokens.Key // of each that was asked for, else zero
+	keys    []tokens.Key // by message; zero if not computed yet
 }
 
-// Released returns empty Messages with the memory of c, which is not used any more.
+// Released returns an empty MessageCosts that reuses the memory of c. c must not be used any
+// more.
 func (c *MessageCosts) Released() MessageCosts { return MessageCosts{keys: c.keys[:0]} }
 
-// key returns the key of the n-th message.
+// key returns the cache key of message n.
 func (c *MessageCosts) key(n int) tokens.Key {
 	all := c.request.Messages
 	if len(c.keys) == 0 {
@@ -70,14 +71,14 @@ func (c *MessageCosts) key(n int) tokens.Key {
 	return c.keys[n]
 }
 
-// Remember returns count's result for the n-th message, a number of 0 or more that depends
-// on nothing but the bytes of the message and what. It is remembered for these.
+// Remember returns the cached result of count for message n and the key what. The result must be
+// 0 or more and depend only on the bytes of the message and on what.
 func (c *MessageCosts) Remember(n int, what uint64, count func() int) int {
 	return remember(c.cache, c.key(n).Of(what), count)
 }
 
-// RememberBriefly is Remember for what depends on more than the message, of which there is
-// much: it does not drive out what Remember and Count remember.
+// RememberBriefly is like Remember for results that depend on more than the message, of which
+// there are many: they do not displace those of Remember and Count.
 func (c *MessageCosts) RememberBriefly(n int, what uint64, count func() int) int {
 	return remember(c.brief, c.key(n).Of(what), count)
 }

@@ -1,5 +1,5 @@
-// Package model has what a rewrite knows of a model: how its tokens are counted, what is billed for
-// them, and what of its window a request leaves.
+// Package model describes a model: how its tokens are counted, what is billed for them, and how
+// much of its context window a request leaves.
 package model
 
 import (
@@ -9,34 +9,34 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A Model is a row of the model table, with what was learnt of an upstream that runs it.
+// A Model is a row of the model table, with what was learned about the upstream that runs it.
 type Model struct {
-	Row           string // matched row of the model table, "other" when none: the metric label
-	Encoding      string // "o200k_base"
-	Window        int    // tokens; 0 is unknown
-	MaxOutput     int    // tokens of one answer at most; 0 is unknown
-	DefaultOutput int    // tokens to reserve for an answer without a limit; 0 if the table gives none
-	Estimated     bool   // no public tokenizer: counts carry a margin
-	NoSystem      bool   // messages of the role system are refused
-	CompletionCap bool   // chats take max_completion_tokens and refuse max_tokens
+	Row           string // the matching row of the model table, or "other"; used as metric label
+	Encoding      string // such as "o200k_base"
+	Window        int    // context window in tokens; 0 if unknown
+	MaxOutput     int    // maximum tokens of one answer; 0 if unknown
+	DefaultOutput int    // tokens to reserve for an answer without a limit; 0 if not in the table
+	Estimated     bool   // no public tokenizer: counts include a margin
+	NoSystem      bool   // refuses messages of the role system
+	CompletionCap bool   // chats need max_completion_tokens; max_tokens is refused
 	Tools         tokens.ToolUse
 	Counter       retrieval.Counter
 
-	FixedTemperature bool             // requests with a temperature are refused
+	FixedTemperature bool             // refuses requests with a temperature
 	Reasoning        tokens.Reasoning // whether it reasons before it answers
 
 	Images      tokens.ImageRule
-	Calibration CalibrationValue // how its upstream's bills differ from our counts; zero while unknown
+	Calibration CalibrationValue // difference between the upstream's bills and our counts; zero if unknown
 }
 
-// What models may spend on reasoning before a short answer, in tokens.
+// Tokens that a model may use for reasoning before a short answer.
 const (
-	lowEffort   = 1536 // at low effort, and where nothing is known of a model
+	lowEffort   = 1536 // at low effort, and if the model's reasoning is unknown
 	fixedEffort = 4096
 )
 
-// ReasoningTokens returns how many tokens beside its text an answer is allowed, so that reasoning does not
-// use up its limit.
+// ReasoningTokens returns how many tokens to allow for reasoning in addition to the text of an
+// answer, so that reasoning does not use up the limit.
 func (m *Model) ReasoningTokens() int {
 	switch m.Reasoning {
 	case tokens.ReasoningNone:
@@ -47,8 +47,8 @@ func (m *Model) ReasoningTokens() int {
 	return lowEffort
 }
 
-// LowEffort returns the reasoning_effort for a call whose answer needs little reasoning; "" if the model
-// is not known to take it.
+// LowEffort returns the reasoning_effort for a call that needs little reasoning; "" if the model
+// is not known to accept it.
 func (m *Model) LowEffort() string {
 	if m.Reasoning == tokens.ReasoningEffort {
 		return "low"
@@ -56,13 +56,13 @@ func (m *Model) LowEffort() string {
 	return ""
 }
 
-// Counting is how the model's prompts are counted.
+// Counting returns how the model's prompts are counted.
 func (m *Model) Counting() CostModel {
 	return CostModel{Encoding: m.Encoding, Counter: m.Counter, Images: m.Images}
 }
 
-// Ratio returns how many tokens are billed at most for each counted one: 1 if the
-// encoding is the model's own.
+// Ratio returns the maximum number of tokens billed per counted token: 1 if the encoding is the
+// model's own.
 func (m *Model) Ratio() float64 {
 	switch {
 	case !m.Estimated:
@@ -73,7 +73,7 @@ func (m *Model) Ratio() float64 {
 	return tokens.Margin
 }
 
-// rounding is more than the rounding error of a count times a ratio.
+// rounding exceeds the rounding error of a count times a ratio.
 const rounding = 1e-6
 
 // Billed returns how many tokens may be billed for n counted ones.
@@ -82,18 +82,17 @@ func (m *Model) Billed(n int) int { return int(math.Ceil(float64(n)*m.Ratio() - 
 // Counted returns how many tokens may be counted so that at most n are billed.
 func (m *Model) Counted(n int) int { return int(math.Floor(float64(n)/m.Ratio() + rounding/2)) }
 
-// Reserves for the errors of formulas: OpenAI's formula for tools is known to be off by
-// a few tokens, and by more with every schema.
+// Reserves for errors of the formulas: OpenAI's formula for tools is known to be off by a few
+// tokens, and by more with every schema.
 const (
 	formulaReserve = 16
-	formulaShare   = 20 // one token more for so many tokens counted by formulas
+	formulaShare   = 20 // one more token per this many tokens counted by formulas
 )
 
-// Reserve returns the tokens by which the bill may exceed the cost c. For an exact
-// encoding that is the offset learnt from the upstream's bills, plus an allowance if
-// formulas took part: the samples behind the offset may be of requests without tools,
-// so the offset does not cover them. For an estimated model the learnt ratio stands for
-// the offset already.
+// Reserve returns the tokens by which the bill may exceed the cost c. For an exact encoding this
+// is the offset learned from the upstream's bills, plus an allowance if formulas were used: the
+// samples behind the offset may be of requests without tools, so the offset does not cover them.
+// For an estimated model the learned ratio already covers the offset.
 func (m *Model) Reserve(c CostTokens) int {
 	n := 0
 	if !m.Estimated {

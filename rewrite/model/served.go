@@ -3,34 +3,34 @@ package model
 import "slices"
 
 // Some servers truncate prompts that are longer than the window they were started with, and
-// answer 200: Ollama by its num_ctx, LM Studio by its context length. Their answers bill what
-// was left of the prompt, so a window shows as bills that stay below the count and near each
-// other, while no complete prompt is billed at more.
+// answer 200: Ollama by its num_ctx, LM Studio by its context length. They bill the truncated
+// prompt. So a window shows in bills that are lower than the count and close to each other, while
+// no complete prompt is billed at more.
 const (
-	// minCuts is how many truncated prompts make a window.
+	// minCuts is how many truncated prompts are needed to detect a window.
 	minCuts = 4
 	// maxCuts is how many are kept.
 	maxCuts = 16
-	// leastWindow is the smallest window that is believed. Servers that bill only what their
-	// prompt cache lacked report small numbers for long prompts, too.
+	// leastWindow is the smallest window accepted. Servers that bill only what their prompt cache
+	// lacked report small numbers for long prompts, too.
 	leastWindow = 1024
 )
 
-// cut reports whether less than two thirds of the prompt was billed. No tokenizer differs that
-// much from the ones we count with.
+// cut reports whether the prompt was truncated: less than two thirds of it was billed. No
+// tokenizer differs that much from the ones used for counting.
 func (s sample) cut() bool {
 	return s.billed >= leastWindow && s.billed <= maxBilled && 3*s.billed < 2*s.counted
 }
 
-// A served is what is known of the window that an upstream serves.
+// A served is the observed window of an upstream.
 type served struct {
 	cuts  []int // bills of truncated prompts, oldest first, at most maxCuts
-	quiet int   // answers since the last of them
+	quiet int   // answers since the last truncated prompt
 }
 
-// observe notes an answer and returns the window; 0 is unknown. complete are the other
-// samples. The window is forgotten when a prompt is billed at a third more, or when none was
-// truncated for a while: the server may have been restarted with another one.
+// observe records an answer and returns the window; 0 is unknown. complete are the other samples.
+// The window is forgotten when a prompt is billed at a third more, or when none was truncated for
+// a while: the server may have been restarted with another one.
 func (w *served) observe(s sample, complete []sample) int {
 	switch {
 	case s.cut():

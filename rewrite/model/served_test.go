@@ -7,8 +7,8 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// An upstream that truncates prompts shows its window by what it bills. Nothing else that
-// bills less than was counted does.
+// An upstream that truncates prompts reveals its window by its bills. Other reasons for low bills
+// are not mistaken for a window.
 func TestServedWindow(t *testing.T) {
 	type answers [][2]int // counted, billed
 	repeat := func(n, counted, billed int) answers { return slices.Repeat(answers{{counted, billed}}, n) }

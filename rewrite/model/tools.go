@@ -6,14 +6,14 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// The formula for tools is that of the OpenAI cookbook ("How to count tokens with
-// tiktoken", section 7). It is given for flat schemas; nested ones are counted by the
-// same rule at each level, and keywords that it does not cover are counted as text. For
-// models without a public tokenizer a list of tools is counted as its JSON text, behind
-// a preamble: most chat templates print the JSON.
+// The formula for tools is that of the OpenAI cookbook ("How to count tokens with tiktoken",
+// section 7). It is given for flat schemas; nested ones are counted by the same rule at each
+// level, and keywords that it does not cover are counted as text. For models without a public
+// tokenizer a list of tools is counted as its JSON text after a preamble: most chat templates
+// print the JSON.
 const (
 	functionTokens      = 7  // a function, in o200k_base
-	olderFunctionTokens = 10 // in the encodings before it
+	olderFunctionTokens = 10 // a function, in older encodings
 	propertiesTokens    = 3  // an object's list of properties
 	propertyTokens      = 3  // each property
 	enumTokens          = -3 // an enum
@@ -21,7 +21,7 @@ const (
 	toolsTokens         = 12 // the end of the list
 )
 
-// tools counts a list of tools, or of functions in the old form.
+// tools counts a list of tools, or of functions in the deprecated form.
 func (m *messageWeight) tools() {
 	n := 0
 	m.Array(func(int) { n++; m.tool() })
@@ -30,8 +30,8 @@ func (m *messageWeight) tools() {
 	}
 }
 
-// tool counts a tool: a function, either inside a "function" member or bare; anything
-// else is counted as text.
+// tool counts a tool: a function, either inside a "function" member or bare; anything else is
+// counted as text.
 func (m *messageWeight) tool() {
 	start, kind := m.Reader, ""
 	framed := false
@@ -77,7 +77,7 @@ func (m *messageWeight) function() {
 	}
 }
 
-// schema counts a schema, except its type and description, which it returns.
+// schema counts a schema except its type and description, which it returns.
 func (m *messageWeight) schema() (kind, description string) {
 	m.Object(func(name string) {
 		switch name {
@@ -129,7 +129,8 @@ func (m *messageWeight) enum() {
 	})
 }
 
-// textOrJSON returns the next value: a string's text, or else its JSON, as of a list of types.
+// textOrJSON returns the next value: a string's text, otherwise its JSON, such as a list of
+// types.
 func (m *messageWeight) textOrJSON() string {
 	k, v := m.Kind(), m.Value()
 	if k == chat.KindString {

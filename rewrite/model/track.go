@@ -9,19 +9,19 @@ import (
 	"sync/atomic"
 )
 
-// A track holds the samples of one key and the correction made from them.
+// A track holds the samples of one key and the correction computed from them.
 type track struct {
-	value  atomic.Pointer[CalibrationValue] // in force; nil is none
-	window atomic.Int64                     // that the upstream serves, as far as it was seen; 0 is unknown
+	value  atomic.Pointer[CalibrationValue] // the current correction; nil if none
+	window atomic.Int64                     // context window observed at the upstream; 0 if unknown
 
 	mu         sync.Mutex
 	ring       []sample // oldest first, at most ringSize
-	unmerged   int      // how many at the end of ring are not merged yet
-	lastMerged int      // how many new samples the last merge returned
+	unmerged   int      // number of samples at the end of ring not merged yet
+	lastMerged int      // number of new samples that the last merge returned
 	served     served
 }
 
-// servedWindow returns the observed window, 0 if there is none; it works on a nil track too.
+// servedWindow returns the observed window, 0 if there is none. t may be nil.
 func (t *track) servedWindow() int {
 	if t == nil {
 		return 0
@@ -29,7 +29,7 @@ func (t *track) servedWindow() int {
 	return int(t.window.Load())
 }
 
-// inForce returns the correction in force; it works on a nil track too.
+// inForce returns the current correction. t may be nil.
 func (t *track) inForce() CalibrationValue {
 	if t == nil {
 		return CalibrationValue{}
@@ -63,8 +63,8 @@ func (t *track) observe(s sample) {
 	t.publish(t.inForce())
 }
 
-// publish puts v in force if it is close enough to what the samples say now, else the
-// Value made from the samples.
+// publish makes v the current correction if it is close to what the samples say now; otherwise it
+// uses the value computed from the samples.
 func (t *track) publish(v CalibrationValue) {
 	if now := valueOf(t.ring); !v.closeTo(now) {
 		v = now
@@ -82,8 +82,8 @@ func (t *track) merge(shared []byte) (merged []byte, changed bool) {
 	ring := slices.Concat(subtract(old, samples), samples, news)
 	t.ring = slices.Clone(ring[max(0, len(ring)-ringSize):])
 	t.unmerged, t.lastMerged = 0, t.unmerged
-	// If the other processes' Value fits the samples, it is taken over, so that all
-	// processes use the same one.
+	// If the other processes' value fits the samples it is adopted, so that all processes use the
+	// same one.
 	if theirs.valid() && theirs.closeTo(valueOf(t.ring)) {
 		t.publish(theirs)
 	} else {
@@ -99,8 +99,8 @@ func (t *track) unwritten() {
 	t.unmerged, t.lastMerged = min(t.unmerged+t.lastMerged, ringSize), 0
 }
 
-// subtract returns list without the samples that are in others; of a sample that occurs
-// several times it keeps as many as list has more of than others.
+// subtract returns list without the samples that are in others. Of a sample that occurs several
+// times, it keeps as many as list has more than others.
 func subtract(list, others []sample) []sample {
 	there := map[sample]int{}
 	for _, s := range others {
@@ -115,12 +115,12 @@ func subtract(list, others []sample) []sample {
 	return left
 }
 
-// format is the first byte that encode writes, the version of the form.
+// format is the version of the encoding, its first byte.
 const format = 1
 
-// encode writes a Value, which may be zero, and samples: the bits of both ratios, then
-// varints: both offsets and, for each sample, its count and the difference of billed
-// and counted.
+// encode serialises a value, which may be zero, and samples: the bits of both ratios, then
+// varints with both offsets and, for each sample, its count and the difference of billed and
+// counted.
 func encode(v CalibrationValue, samples []sample) []byte {
 	b := make([]byte, 0, 32+6*len(samples))
 	b = append(b, format)
@@ -135,9 +135,8 @@ func encode(v CalibrationValue, samples []sample) []byte {
 	return b
 }
 
-// decode reads what encode wrote. It drops absurd samples and keeps the newest that fit
-// into a ring. It returns nothing for bytes in any other form. The Value is not
-// checked.
+// decode parses the output of encode. It drops absurd samples and keeps the newest that fit into
+// a ring. It returns nothing for bytes in any other format. The value is not validated.
 func decode(b []byte) (CalibrationValue, []sample) {
 	const ratios = 1 + 2*8
 	if len(b) < ratios || b[0] != format {
@@ -173,8 +172,8 @@ func decode(b []byte) (CalibrationValue, []sample) {
 	return v, samples[max(0, len(samples)-ringSize):]
 }
 
-// uvarint is binary.Uvarint as an int64; a number too large for that comes out
-// negative, which no count is.
+// uvarint is binary.Uvarint as an int64. A number too large for that becomes negative, which no
+// count is.
 func uvarint(b []byte) (int64, int) {
 	n, size := binary.Uvarint(b)
 	return int64(n), size

@@ -10,7 +10,7 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// words is a counter whose sums a reader can check by eye.
+// words counts words, so that a reader can check sums by eye.
 type words struct{}
 
 func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
@@ -56,7 +56,7 @@ func TestReservedOutput(t *testing.T) {
 	}
 }
 
-// A request is counted only if its bytes do not tell that it fits.
+// A request is counted only if its length does not show that it fits.
 func TestMeasure(t *testing.T) {
 	r := question(t, `,"max_tokens":100`)
 	for _, c := range []struct {
@@ -82,7 +82,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// What may be counted so that no more than a budget is billed is as much as there is.
+// Counted returns the largest count for which no more than a budget is billed.
 func TestBilledCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := model.Model{Estimated: rapid.Bool().Draw(t, "estimated")}

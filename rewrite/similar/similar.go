@@ -1,12 +1,12 @@
-// Package similar guesses which word a mistyped one should have been.
+// Package similar guesses the intended word for a misspelled one.
 package similar
 
-// mostEdits is how many edits a typing error has at most; of a short word half of it may be
-// wrong.
+// mostEdits is the maximum number of edits in a misspelled word; in a short word, half its
+// length.
 const mostEdits = 2
 
-// Word returns the word that a typing error could have turned into s; the first of the nearest
-// ones, "" where none is near.
+// Word returns the word that s is most likely a misspelling of: the first of the nearest ones, ""
+// if none is near.
 func Word(s string, words []string) string {
 	best, least := "", min(mostEdits+1, len(s)/2+1)
 	for _, w := range words {
@@ -17,11 +17,11 @@ func Word(s string, words []string) string {
 	return best
 }
 
-// maxWord is the length of the longest word that is compared, in bytes.
+// maxWord is the length of the longest word compared, in bytes.
 const maxWord = 64
 
-// distance counts the insertions, deletions, substitutions and swaps of neighbours that turn
-// a into b (optimal string alignment), if they are fewer than enough.
+// distance counts the insertions, deletions, substitutions and swaps of adjacent letters that
+// turn a into b (optimal string alignment). It returns enough if there are at least that many.
 func distance(a, b string, enough int) int {
 	if len(a) > maxWord || len(b) > maxWord || max(len(a), len(b))-min(len(a), len(b)) >= enough {
 		return enough
@@ -47,7 +47,7 @@ func distance(a, b string, enough int) int {
 			}
 			least = min(least, row[j])
 		}
-		if min(least, leastBefore) >= enough { // a swap looks two rows back
+		if min(least, leastBefore) >= enough { // swaps look two rows back
 			return enough
 		}
 		leastBefore = least

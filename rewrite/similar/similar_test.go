@@ -10,7 +10,7 @@ import (
 	"sidenote/rewrite/similar"
 )
 
-// Two edits at most are a typing error, and of a short word half of it.
+// A misspelling has at most two edits; in a short word, at most half its length.
 func TestWord(t *testing.T) {
 	for s, want := range map[string]string{
 		"handbok": "handbook", "hadnbook": "handbook", "handbook": "handbook", "hndbok": "handbook", "hndbk": "", "hr": "hr", "hx": "hr", "x": "", "": "",
@@ -25,12 +25,14 @@ func TestWord(t *testing.T) {
 	}
 }
 
-// A word with at most two edits is found, whatever it is; one of another length by more is not.
+// A word with at most two edits is found, whatever it is; one whose length differs by more is
+// not.
 func TestWordFindsEdits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[a-z0-9_-]{6,60}`).Draw(t, "word")
 		wrong := []byte(word)
-		// One in either half: a swap counts as one edit only where nothing else is changed in it.
+		// One edit in either half: a swap counts as one edit only if its letters are not changed
+		// otherwise.
 		for _, at := range []int{len(word) - 2, rapid.IntRange(0, len(word)-5).Draw(t, "at")}[:rapid.IntRange(0, 2).Draw(t, "edits")] {
 			switch rapid.IntRange(0, 3).Draw(t, "edit") {
 			case 0:

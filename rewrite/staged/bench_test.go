@@ -10,14 +10,14 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// BenchmarkRequests makes the four requests of a chain, each of which reads 8 KB of sources and what
-// the stages before said, for a short chat and for one of 200 KB.
+// BenchmarkRequests builds the four requests of a chain, each with 8 KB of sources and the
+// previous stages' outputs, for a short chat and for one of 200 KB.
 func BenchmarkRequests(b *testing.B) {
 	b.Run("short", func(b *testing.B) { benchRequests(b, 0) })
 	b.Run("long", func(b *testing.B) { benchRequests(b, 200) })
 }
 
-// benchRequests makes the requests for a chat with so many KB before the question.
+// benchRequests builds the requests for a chat with that many KB before the question.
 func benchRequests(b *testing.B, before int) {
 	const asked = "{{CONTEXT}}\n<question>\n{{QUESTION}}\n</question>\n"
 	rules := strings.Repeat("State nothing as a fact that the sources do not support.\n", 20)

@@ -9,23 +9,23 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A Call is what the request of a stage is made of, beside the client's.
+// A Call holds the input for the request of one stage, besides the client's request.
 type Call struct {
 	Stage *Stage
 	Prompt
-	Model rewrite.Model  // of the stage
-	Last  bool           // its answer goes to the client
-	Strip []rewrite.Edit // of the client's request: rewrite.StripEdits
+	Model rewrite.Model  // the stage's model
+	Last  bool           // its answer is sent to the client
+	Strip []rewrite.Edit // edits of the client's request: rewrite.StripEdits
 
 	Without []string // parameters that the model refuses
 }
 
-// usualHead is what a request has beside the conversation, in bytes, or less.
+// usualHead is the typical size of a request without its conversation, in bytes.
 const usualHead = 4 << 10
 
-// Body appends to dst the request of a stage, made of r, which is not Unfit. It has the application's
-// messages of the roles system and developer, then the stage's prompts; see the table in the
-// README for what becomes of each member.
+// Body appends the request of a stage to dst. r must not be Unfit. The request has the
+// application's system and developer messages, followed by the stage's prompts; see the table in
+// the README for all other members.
 func (r *Request) Body(dst []byte, c Call) []byte {
 	b := builder{req: r, call: &c, body: append(slices.Grow(dst, min(len(r.Request.Body), usualHead)+c.size()+256), '{'), start: len(dst)}
 	for i := range r.members {
@@ -51,7 +51,7 @@ type builder struct {
 	req       *Request
 	call      *Call
 	body      []byte
-	start     int // of the request in body
+	start     int // offset of the request in body
 	hasModel  bool
 	hasEffort bool
 }
@@ -69,7 +69,7 @@ func (b *builder) name(name string) {
 	b.body = append(chat.AppendEscaped(append(b.body, '"'), name), `":`...)
 }
 
-// member writes what becomes of a member of the client's request.
+// member writes a member of the client's request as it is for this stage.
 func (b *builder) member(m *member) {
 	if b.leavesOut(m.name) {
 		return
@@ -100,7 +100,7 @@ func (b *builder) member(m *member) {
 	case "max_tokens", "max_completion_tokens": // see limit
 	case "sidenote", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call":
 	case fieldEffort:
-		if b.call.Stage.Model == "" || b.call.Model.Reasoning != tokens.ReasoningNone { // or it is of another model
+		if b.call.Stage.Model == "" || b.call.Model.Reasoning != tokens.ReasoningNone { // otherwise it was meant for another model
 			b.hasEffort = true
 			b.add(m.name, m.value)
 		}
@@ -109,19 +109,19 @@ func (b *builder) member(m *member) {
 	}
 }
 
-// leavesOut reports whether the model refuses a member that can be left out.
+// leavesOut reports whether a member is omitted because the model refuses it.
 func (b *builder) leavesOut(name string) bool {
 	return slices.Contains(b.call.Without, name) && name != "messages" && name != "model"
 }
 
-// fixedTemperature reports whether the model takes only its own temperature, as those do that take
-// only max_completion_tokens.
+// fixedTemperature reports whether the model accepts only its own temperature, as do those that
+// accept only max_completion_tokens.
 func (b *builder) fixedTemperature() bool {
 	return b.call.Model.CompletionCap || b.call.Model.FixedTemperature
 }
 
-// effort is low for stages that do not answer, if the model takes it and the request says nothing of
-// it; else "".
+// effort returns the reasoning effort to add: low for stages that do not answer, if the model
+// accepts it and the request does not set it; else "".
 func (b *builder) effort() string {
 	if b.answers() || b.hasEffort || b.leavesOut(fieldEffort) {
 		return ""
@@ -134,8 +134,8 @@ func (b *builder) reasons() bool {
 	return b.call.Model.Reasoning == tokens.ReasoningFixed || b.call.Model.Reasoning == tokens.ReasoningEffort
 }
 
-// temperature is the stage's, "" where the request's holds, which is of the request's own model, or
-// where the model refuses one.
+// temperature returns the stage's temperature; "" if it has none, so that the request's may
+// apply, or if the model refuses it.
 func (b *builder) temperature() string {
 	t := b.call.Stage.Temperature
 	if t == nil || b.fixedTemperature() || b.leavesOut(fieldTemperature) {
@@ -144,12 +144,12 @@ func (b *builder) temperature() string {
 	return strconv.FormatFloat(*t, 'g', -1, 64)
 }
 
-// answers tells whether the output can be the answer, to which the request says how it is to be.
+// answers reports whether the output can be the answer, so that the request's format applies.
 func (b *builder) answers() bool { return b.call.Last || b.call.Stage.Draft }
 
-// limit is how long the output may be, by the name that the model takes; 0 is not said. The
-// request's own limit bounds stages whose output can be the answer, and those without one. The limit of
-// a stage is of its text: models that reason get more.
+// limit returns the maximum length of the output and the name of its parameter; 0 is no limit.
+// The request's own limit also bounds stages whose output can be the answer, and applies to
+// stages without a limit. A stage's limit is for its text: reasoning models get more.
 func (b *builder) limit() (name string, n int) {
 	name, n = "max_tokens", b.call.Stage.MaxTokens
 	if n > 0 && b.reasons() {
@@ -188,7 +188,7 @@ func (b *builder) messages(list []byte) []byte {
 	return append(message(list, "user", user...), ']')
 }
 
-// message appends a message, of whose text the pieces are escaped.
+// message appends a message whose text is given in escaped pieces.
 func message(list []byte, role string, pieces ...[]byte) []byte {
 	list = append(append(append(list, `{"role":"`...), role...), `","content":"`...)
 	for _, piece := range pieces {
@@ -197,7 +197,7 @@ func message(list []byte, role string, pieces ...[]byte) []byte {
 	return append(list, `"}`...)
 }
 
-// stripped appends a message of the request without what is stripped of it.
+// stripped appends a message of the request with the Strip edits applied.
 func (b *builder) stripped(list []byte, at chat.Span) []byte {
 	var within []rewrite.Edit
 	for _, e := range b.call.Strip {
@@ -209,5 +209,5 @@ func (b *builder) stripped(list []byte, at chat.Span) []byte {
 	return rewrite.ApplyEdits(list, at.Of(b.req.Request.Body), within)
 }
 
-// quoted is text as JSON.
+// quoted returns text as a JSON string.
 func quoted(text string) []byte { return append(chat.AppendEscaped([]byte{'"'}, text), '"') }

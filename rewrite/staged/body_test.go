@@ -20,7 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the want parts of the golden files")
 
-// A golden file holds a request of a client and calls of stages, each with the body that goes up.
+// A golden file holds a client's request and calls of stages, each with the body sent to the
+// upstream.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -90,7 +91,7 @@ func readCall(t *testing.T, data []byte) (c staged.Call) {
 	}
 }
 
-// What a rewrite strips of the application's messages does not reach a stage either.
+// What a rewrite strips from the application's messages does not reach a stage either.
 func TestBodyStrips(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"Be {{sidenote}}brief."},{"role":"user","content":"Q"}],"sidenote":{"mode":"staged"}}`
 	at := strings.Index(body, "{{sidenote}}")
@@ -101,7 +102,7 @@ func TestBodyStrips(t *testing.T) {
 	}
 }
 
-// What a chain cannot carry is named; what it can is not.
+// Unfit names what a chain cannot handle, and nothing else.
 func TestUnfit(t *testing.T) {
 	const user = `"messages":[{"role":"user","content":"Q"}]`
 	for body, want := range map[string]staged.Reason{

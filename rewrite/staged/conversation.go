@@ -9,16 +9,16 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// historyTokens are what History has at most.
+// historyTokens is the maximum size of History in tokens.
 const historyTokens = 2000
 
-// minTurn is the least of a turn, in tokens, that History shows of one that is cut.
+// minTurn is the minimum size, in tokens, of a turn that was cut.
 const minTurn = 50
 
-// A turn is a message as a chain reads it.
+// A turn is the role and text of a message.
 type turn struct{ role, text string }
 
-// turnAt reads the n-th message. Its text is its string, or its text parts joined by line feeds.
+// turnAt reads message n. Its text is its string, or its text parts joined by line feeds.
 func turnAt(req *chat.Request, n int) (t turn) {
 	var texts []string
 	m := chat.NewReader(req.Messages[n].Of(req.Body))
@@ -38,7 +38,7 @@ func turnAt(req *chat.Request, n int) (t turn) {
 	return t
 }
 
-// appendText reads a part of a message, and appends its text.
+// appendText reads a part of a message and appends its text.
 func appendText(texts []string, m *chat.Reader) []string {
 	m.Object(func(name string) {
 		if name == "text" && m.Kind() == chat.KindString {
@@ -50,9 +50,9 @@ func appendText(texts []string, m *chat.Reader) []string {
 	return texts
 }
 
-// History returns what user and assistant said before the question, of a long conversation its
-// last 2,000 tokens. A turn begins with its role; its further lines are indented, so that none
-// looks like another turn.
+// History returns the user's and assistant's messages before the question, limited to the last
+// 2,000 tokens. A turn begins with its role; its other lines are indented, so that none looks
+// like another turn.
 func (r *Request) History(counter retrieval.Counter) string {
 	var turns []string
 	room, size, counted := historyTokens, 0, 0
@@ -63,7 +63,7 @@ func (r *Request) History(counter retrieval.Counter) string {
 			continue
 		}
 		turns = append(turns, t.role+": "+indented(text)+"\n")
-		if size += len(turns[len(turns)-1]); size <= historyTokens { // a token has a byte at least
+		if size += len(turns[len(turns)-1]); size <= historyTokens { // a token has at least one byte
 			continue
 		}
 		for ; counted < len(turns); counted++ {
@@ -74,13 +74,13 @@ func (r *Request) History(counter retrieval.Counter) string {
 	return strings.TrimSpace(strings.Join(turns, ""))
 }
 
-// indented puts every further line of a text two columns to the right, whatever breaks it.
+// indented indents all lines but the first by two columns, whatever the line breaks.
 func indented(text string) string { return indent.Replace(text) }
 
-// indent is never changed.
+// indent must not be changed.
 var indent = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ", "\u0085", "\n  ")
 
-// fitTurn returns a turn, or what there is room for of it, and the room that is left.
+// fitTurn returns a turn, cut to room tokens if necessary, and the room that is left.
 func fitTurn(text string, room int, counter retrieval.Counter) (string, int) {
 	n, _ := tokens.CountUpTo(counter, text, room)
 	if n <= room {

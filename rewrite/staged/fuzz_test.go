@@ -11,8 +11,8 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// Whatever a request that is fit holds, the request of a stage is sound and asks the stage's prompt
-// last; reading it never panics.
+// Whatever a fit request contains, the request of a stage is valid and ends with the stage's
+// prompt; reading it never panics.
 func FuzzBody(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// presets are chains that can be read, copied and changed: configurations with one policy each,
-// of the name of its file.
+// presets are example chains to read, copy and change: configurations with one policy each, named
+// like the file.
 //
 //go:embed presets/*.yaml
 var presets embed.FS

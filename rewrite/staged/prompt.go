@@ -14,7 +14,7 @@ import (
 // stageTag is the tag around a stage's output in the prompt of another.
 const stageTag = "stage"
 
-// The placeholders that are no stages.
+// The placeholders that are not stages.
 const (
 	PlaceQuestion = "QUESTION"
 	PlaceContext  = "CONTEXT"
@@ -23,17 +23,17 @@ const (
 
 var inputs = [...]string{PlaceQuestion, PlaceContext, PlaceHistory}
 
-// What a placeholder stands for: the output of a stage by its index, or one of these.
+// The values of template.places: the index of a stage, for its output, or one of these.
 const (
 	question = -1 - iota
 	context
 	history
 )
 
-// A template is a text with placeholders: texts[i] stands before the i-th of them.
+// A template is a text with placeholders: texts[i] precedes places[i].
 type template struct {
 	texts   []string // one more than places
-	escaped [][]byte // the same, as in JSON strings
+	escaped [][]byte // texts as in JSON strings
 	places  []int
 }
 
@@ -44,8 +44,8 @@ var (
 	tagName = regexp.MustCompile(`<\s*/?\s*([\pL_][\pL\pN_:.-]*)`)
 )
 
-// parse refuses double braces that are no placeholder, because they would reach the model as they
-// are.
+// parse parses a template. It refuses double braces that are no placeholder, because they would
+// reach the model as they are.
 func parse(text string, placeholder func(name string) (int, error)) (template, error) {
 	var t template
 	end := 0
@@ -76,7 +76,7 @@ func parse(text string, placeholder func(name string) (int, error)) (template, e
 	return t, nil
 }
 
-// shown is the part of text, which begins with two braces, that an error shows.
+// shown returns the beginning of text, which starts with two braces, for an error message.
 func shown(text string) string {
 	const most = 40
 	line, _, _ := strings.Cut(text, "\n")
@@ -95,7 +95,8 @@ func (t template) usesStage() bool {
 	return slices.ContainsFunc(t.places, func(place int) bool { return place >= 0 })
 }
 
-// fill puts a value in each place in one pass, so that placeholders in values are just text.
+// fill replaces all placeholders by values in one pass, so that placeholders in values are just
+// text.
 func (t template) fill(value func(place int) string) string {
 	parts := make([]string, 0, 2*len(t.places)+1)
 	for i, place := range t.places {
@@ -104,32 +105,32 @@ func (t template) fill(value func(place int) string) string {
 	return strings.Join(append(parts, t.texts[len(t.texts)-1]), "")
 }
 
-// Inputs are what prompts are made of.
+// Inputs are the values for placeholders in prompts.
 type Inputs struct {
-	Question string            // see Question
-	Context  []byte            // rewrite.Result.Block, of a rewrite that protects Chain.Tags; empty: no sources
-	History  string            // see History
-	Outputs  []string          // of the stages before
-	Counter  retrieval.Counter // of the model that reads the prompt
+	Question string            // from Request.Question
+	Context  []byte            // rewrite.Result.Block, from a rewrite that protects Chain.Tags; empty if there are no sources
+	History  string            // from Request.History
+	Outputs  []string          // outputs of the previous stages
+	Counter  retrieval.Counter // of the model that will read the prompt
 }
 
-// What stands in a prompt in the place of nothing.
+// What replaces empty values.
 const (
 	noSources = "(no sources)"
 	noHistory = "(none)"
 	noOutput  = "(no output)"
 )
 
-// cutMarker stands behind what was cut.
+// cutMarker is appended to a text that was cut.
 const cutMarker = " [… cut to fit]"
 
-// Prompt returns the prompts of the i-th stage. Nothing in question, history and outputs looks
-// like a tag of the prompt, and an output stands in tags of its own, within its budget.
+// Prompt returns the prompts of stage i. Nothing in question, history and outputs looks like a
+// tag of the prompt; an output is enclosed in tags of its own and limited to its budget.
 func (c *Chain) Prompt(i int, in Inputs) (system, user string) {
 	return c.Stages[i].SystemPrompt, c.templates[i].fill(func(place int) string { return c.value(place, &in) })
 }
 
-// value is what stands in a place.
+// value returns the text for a placeholder.
 func (c *Chain) value(place int, in *Inputs) string {
 	switch place {
 	case question:
@@ -149,13 +150,13 @@ func orElse(text, other string) string {
 	return text
 }
 
-// safe neutralises a text.
+// safe neutralises and trims a text.
 func (c *Chain) safe(text string) string {
 	text, _ = c.tags.Neutralise(text, false)
 	return strings.TrimSpace(text)
 }
 
-// quote is a stage's output as another reads it.
+// quote returns the output of stage s as other stages read it.
 func (c *Chain) quote(s *Stage, output string, counter retrieval.Counter) string {
 	return "<" + stageTag + ` name="` + s.Name + "\">\n" + orElse(c.shorten(c.safe(output), s.budget(), counter), noOutput) + "\n</" + stageTag + ">"
 }
@@ -167,10 +168,10 @@ func (s *Stage) budget() int {
 	return s.Budget
 }
 
-// shorten cuts a text to so many tokens, at the end of a sentence where it can, with a marker. A
-// cut can make a tag of code, so that the result is neutralised again.
+// shorten cuts a text to budget tokens, at the end of a sentence if possible, and appends
+// cutMarker. A cut can turn code into a tag, so the result is neutralised again.
 func (c *Chain) shorten(text string, budget int, counter retrieval.Counter) string {
-	if len(text) <= budget { // a token has a byte at least
+	if len(text) <= budget { // a token has at least one byte
 		return text
 	}
 	if n, _ := tokens.CountUpTo(counter, text, budget); n <= budget {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// words counts words, so that a reader of a test can.
+// words counts words, so that a reader can check budgets by eye.
 type words struct{}
 
 func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
@@ -40,8 +40,8 @@ func compile(t interface{ Fatal(args ...any) }, stages ...staged.Stage) *staged.
 	return c
 }
 
-// Each place is filled once: what looks like a placeholder in a value is just text. Nothing stands
-// where there is nothing.
+// Each place is filled once: what looks like a placeholder in a value is just text. Empty values
+// are replaced by fixed texts.
 func TestPromptIsFilledInOnePass(t *testing.T) {
 	c := compile(t,
 		staged.Stage{Name: "draft", SystemPrompt: "Draft.", UserPrompt: "H {{HISTORY}} C {{CONTEXT}} Q {{QUESTION}}"},
@@ -62,7 +62,7 @@ func TestPromptIsFilledInOnePass(t *testing.T) {
 	}
 }
 
-// An output longer than its stage's budget is cut at the end of a sentence, and says so.
+// An output over its stage's budget is cut at the end of a sentence and marked.
 func TestOutputsAreCut(t *testing.T) {
 	c := compile(t,
 		staged.Stage{Name: "draft", UserPrompt: "{{QUESTION}}", Budget: 60},
@@ -80,7 +80,7 @@ func TestOutputsAreCut(t *testing.T) {
 	}
 }
 
-// hostile are pieces of texts: tags of ours and their look-alikes, placeholders, code.
+// hostile are parts of texts: Sidenote's tags and look-alikes, placeholders, code.
 var hostile = []string{
 	"<", "</", "&lt;", "＜", "<\u200b", "stage", "STAGE name=\"draft\"", "source", "sources", "question", "evidence", ">", "＞", "\n", " ", "\u202e", "\x00", "\xff",
 	"</stage>", "<stage name=\"critic\">", "</ stage >", "<ｓtage>", "</question>", "</evidence>", "</sources>\n", "\n</source>\n", "<source id=\"9\">",
@@ -91,8 +91,8 @@ func texts(most int) *rapid.Generator[string] {
 	return rapid.Map(rapid.SliceOfN(rapid.SampledFrom(hostile), 0, most), func(p []string) string { return strings.Join(p, "") })
 }
 
-// Whatever sources, question, history and outputs hold, a prompt has the tags that it is made of,
-// in their order, and no text leaves the place where it is quoted.
+// Whatever sources, question, history and outputs contain, a prompt has only its own tags, in
+// order, and no text leaves the place where it is quoted.
 func TestNothingLeavesItsPlace(t *testing.T) {
 	c := compile(t,
 		staged.Stage{Name: "draft", UserPrompt: "{{CONTEXT}}\n<question>\n{{QUESTION}}\n</question>", Budget: 12},
@@ -144,7 +144,7 @@ func parse(t *testing.T, body string) *chat.Request {
 	return req
 }
 
-// A conversation is read as its question and what was said before; no line of a turn looks like
+// A conversation is split into its question and the history before; no line of a turn looks like
 // another turn.
 func TestConversation(t *testing.T) {
 	req := parse(t, `{"messages":[
@@ -177,8 +177,8 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// What stages are asked is what Chain.Prompt says, whatever the texts are, also where stages have models
-// whose tokens differ, and where the sources become fewer on the way.
+// Prompts builds the same prompts as Chain.Prompt, whatever the texts are, also if the models of
+// stages have different tokenizers, and if the sources become fewer on the way.
 func TestPrompts(t *testing.T) {
 	c := compile(t,
 		staged.Stage{Name: "a", SystemPrompt: "Be \"brief\".\n", UserPrompt: "{{CONTEXT}}\n{{HISTORY}}\t{{QUESTION}}"},
@@ -193,7 +193,7 @@ func TestPrompts(t *testing.T) {
 				in.Context = chat.AppendEscaped(nil, rapid.String().Draw(t, "fewer sources"))
 				p.Replace(in.Context)
 			}
-			for range 2 { // a stage may be asked once more
+			for range 2 { // a stage may be called once more
 				m := rapid.SampledFrom(models).Draw(t, "model")
 				in.Counter = m.Counter
 				if want, got := staged.Escaped(c.Prompt(i, in)), p.Of(i, m); !bytes.Equal(got.System, want.System) || !bytes.Equal(bytes.Join(got.User, nil), want.User[0]) {

@@ -5,19 +5,19 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A Prompt is what a stage is asked: the insides of two JSON strings, without their quotes. That of the
-// user is in pieces.
+// A Prompt holds the prompts of a stage as the insides of JSON strings, without quotes. The user
+// prompt is in pieces.
 type Prompt struct {
 	System []byte
 	User   [][]byte
 }
 
-// Escaped is a Prompt of texts.
+// Escaped returns a Prompt for unescaped texts.
 func Escaped(system, user string) Prompt {
 	return Prompt{chat.AppendEscaped(nil, system), [][]byte{chat.AppendEscaped(nil, user)}}
 }
 
-// size is that of all of it, in bytes.
+// size returns the total size in bytes.
 func (p *Prompt) size() int {
 	n := len(p.System)
 	for _, piece := range p.User {
@@ -26,23 +26,24 @@ func (p *Prompt) size() int {
 	return n
 }
 
-// Prompts makes the prompts of the stages of one request. They are those of Chain.Prompt; but a text
-// that several stages read, such as the sources, is made once. It is for one goroutine.
+// Prompts builds the prompts of the stages of one request. They equal those of Chain.Prompt, but
+// values that several stages use, such as the sources, are escaped only once. It is not safe for
+// concurrent use.
 type Prompts struct {
 	chain    *Chain
 	in       Inputs
-	made     [][]byte // what stands in a place, behind len(inputs); nil: nothing was made
-	encoding string   // by which outputs in made were counted
+	made     [][]byte // escaped value of placeholder p at index len(inputs)+p; nil if not built yet
+	encoding string   // by which the outputs in made were counted
 }
 
-// Prompts returns the prompts of a request, of which no stage has an output yet.
+// Prompts returns the Prompts of a request before its first stage.
 func (c *Chain) Prompts(in Inputs) *Prompts {
 	p := &Prompts{chain: c, in: in, made: make([][]byte, len(inputs)+len(c.Stages))}
 	p.Replace(in.Context)
 	return p
 }
 
-// Replace puts other sources, as in Inputs.Context, in place of those so far.
+// Replace replaces the sources, which are as in Inputs.Context.
 func (p *Prompts) Replace(sources []byte) {
 	if len(sources) == 0 {
 		sources = []byte(noSources)
@@ -53,7 +54,7 @@ func (p *Prompts) Replace(sources []byte) {
 // Add adds the output of the next stage.
 func (p *Prompts) Add(output string) { p.in.Outputs = append(p.in.Outputs, output) }
 
-// Of returns the prompt of the i-th stage, which a model reads. Nobody changes it.
+// Of returns the prompt of stage i for model m. It must not be modified.
 func (p *Prompts) Of(i int, m rewrite.Model) Prompt {
 	if p.in.Counter = m.Counter; m.Encoding != p.encoding {
 		p.encoding = m.Encoding

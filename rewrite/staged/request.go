@@ -6,31 +6,31 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A Request is a chat as a chain reads it, once for all stages. Nobody changes it.
+// A Request is a parsed chat request for a chain, shared by all stages. It must not be changed.
 type Request struct {
 	*chat.Request
-	Limits   *chat.Limits // nil: they are none that a server takes
-	Question string       // the text of the user's message that is to be answered; "" if there is none
+	Limits   *chat.Limits // nil if invalid
+	Question string       // text of the last user message; "" if the request does not end with one
 
-	members   []member // of the body
+	members   []member // members of the body's top object
 	operators []operator
-	asked     int // the message that has the question; -1 if there is none
+	asked     int // index of the message with the question; -1 if none
 }
 
-// An operator is a message of the application's own.
+// An operator is a system or developer message.
 type operator struct {
 	chat.Span
 	role string // system or developer
 }
 
-// A member is one of the body's top object.
+// A member is a member of the body's top object.
 type member struct {
 	name  string
 	kind  chat.Kind
 	value []byte
 }
 
-// Read reads a request, which is sound JSON.
+// Read reads a request, which must be valid JSON.
 func Read(req *chat.Request) *Request {
 	r := &Request{Request: req, members: make([]member, 0, 8), asked: -1}
 	if limits, err := chat.ReadLimits(req.Body); err == nil {
@@ -47,7 +47,7 @@ func Read(req *chat.Request) *Request {
 			r.operators = append(r.operators, operator{span, role})
 		case "user":
 			r.asked = n
-		default: // only the application's own messages may follow the question
+		default: // only system and developer messages may follow the question
 			r.asked = -1
 		}
 	}

@@ -1,8 +1,8 @@
-// Package staged turns one chat request into the requests of a chain of model calls: an answer
-// is drafted from the sources, reviewed, and put into its final words.
+// Package staged turns one chat request into the requests of a chain of model calls: an answer is
+// drafted from the sources, reviewed, and put into its final words.
 //
-// It is pure: it says what each stage is asked, and what a request holds that a chain cannot
-// carry. It calls nobody and knows nothing of clients, budgets or time.
+// It is pure: it builds the request of each stage and reports which requests a chain cannot
+// handle. It makes no calls and knows nothing of clients, budgets or time.
 package staged
 
 import (
@@ -17,49 +17,49 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// MaxStages is the most stages that a chain has.
+// MaxStages is the maximum number of stages in a chain.
 const MaxStages = 8
 
-// DefaultBudget is the tokens of a stage's output that later stages read if it has no Budget.
+// DefaultBudget is the Budget of stages that set none, in tokens.
 const DefaultBudget = 2000
 
-// A Policy says how chats are answered in stages. It is a value, in force where the mode of a
-// chat is staged. All limits are of one request of a client.
+// A Policy says how chats are answered in stages. It is a value, used if the mode of a chat is
+// staged. All limits are per client request.
 type Policy struct {
 	Stages          []Stage // in order
 	Chain           *Chain  `json:"-"` // Stages, compiled
 	StageTimeout    time.Duration
 	Timeout         time.Duration // of the whole chain
-	Cache           time.Duration `json:",omitzero"` // how long outputs of stages before the last are remembered; 0: they are not
-	LastUsage       bool          // usage in the answer is that of the last stage, not the sum
-	NoHeartbeat     bool          // nothing keeps a stream alive before the last stage
+	Cache           time.Duration `json:",omitzero"` // how long outputs of stages before the last are cached; 0 disables caching
+	LastUsage       bool          // report the usage of the last stage instead of the sum
+	NoHeartbeat     bool          // send no heartbeats to streams before the last stage
 	RefuseOnFailure bool          // on_failure.stage: refuse
-	RefuseUnfit     bool          // what a chain cannot carry is refused, not injected
+	RefuseUnfit     bool          // refuse unfit requests instead of injecting sources
 }
 
 // A Stage is one model call of a chain.
 type Stage struct {
 	Name         string // [a-z0-9_-]{1,64}
-	SystemPrompt string // behind the application's own; "": none
+	SystemPrompt string // follows the application's own; "" for none
 	UserPrompt   string // a template: {{QUESTION}}, {{CONTEXT}}, {{HISTORY}}, {{earlier-stage}}
 	Temperature  *float64
-	MaxTokens    int    // of its output; 0: the request's limit
-	Model        string // "": that of the request
-	Upstream     string // "": that of the request
-	StopIf       string // first line of its output that ends the chain: the output of the stage before is the answer
-	EmptyIf      string // first line of its output by which nothing was found
-	Draft        bool   // its output can be the answer; Compile sets it where the next stage has a StopIf
-	Budget       int    // tokens of its output as others quote it; 0: DefaultBudget
+	MaxTokens    int    // limit of its output; 0 means the request's
+	Model        string // "" means the request's
+	Upstream     string // "" means the request's
+	StopIf       string // if its output starts with this line, the chain ends and the previous stage's output is the answer
+	EmptyIf      string // if its output starts with this line, nothing was found
+	Draft        bool   // its output can be the answer; set by Compile if the next stage has a StopIf
+	Budget       int    // tokens of its output that other stages read; 0 means DefaultBudget
 }
 
-// Stops tells whether an output of the stage ends the chain.
+// Stops reports whether an output of the stage ends the chain.
 func (s *Stage) Stops(output string) bool { return saysAlone(output, s.StopIf) }
 
-// FoundNothing tells whether by an output of the stage there is nothing to answer from.
+// FoundNothing reports whether an output of the stage says that nothing was found.
 func (s *Stage) FoundNothing(output string) bool { return saysAlone(output, s.EmptyIf) }
 
-// saysAlone tells whether the first line of an output is a phrase, whatever its case and the
-// punctuation and marks of Markdown around it.
+// saysAlone reports whether the first line of an output is phrase, ignoring case and surrounding
+// punctuation and Markdown marks.
 func saysAlone(output, phrase string) bool {
 	if phrase == "" {
 		return false
@@ -69,11 +69,11 @@ func saysAlone(output, phrase string) bool {
 	return strings.EqualFold(strings.Trim(line, around), strings.Trim(phrase, around))
 }
 
-// An Error says what is wrong with a list of stages.
+// An Error reports what is wrong with a list of stages.
 type Error struct {
-	Stage  int    // its index; -1: the list itself
-	Field  string // as in a configuration, such as "user_prompt_template"; "": the stage itself
-	Reason string // for people
+	Stage  int    // its index; -1 for the list itself
+	Field  string // as in the configuration, such as "user_prompt_template"; "" for the stage itself
+	Reason string // human-readable
 }
 
 func (e *Error) Error() string {
@@ -87,16 +87,16 @@ func (e *Error) Error() string {
 	return at + ": " + e.Reason
 }
 
-// A Chain is a list of stages whose templates are parsed. It is safe for concurrent use.
+// A Chain is a list of stages with parsed templates. It is safe for concurrent use.
 type Chain struct {
-	Stages    []Stage // not to be changed
+	Stages    []Stage // must not be changed
 	templates []template
-	systems   [][]byte // the system prompts, as in JSON strings
-	names     []string // of the tags in prompts, that no text in them may look like
+	systems   [][]byte // the system prompts as in JSON strings
+	names     []string // tag names in prompts, which no inserted text may imitate
 	tags      tags.Vocabulary
 }
 
-// The fields of a Stage as a configuration names them.
+// The configuration names of a Stage's fields.
 const (
 	fieldName        = "name"
 	fieldSystem      = "system_prompt"
@@ -111,8 +111,8 @@ const (
 
 var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 
-// Compile checks stages and parses their templates. protected are names of more tags that texts
-// in prompts must not look like. The error is an *Error.
+// Compile checks stages and parses their templates. protected are more tag names that texts in
+// prompts must not imitate. The error is an *Error.
 func Compile(stages []Stage, protected ...string) (*Chain, error) {
 	switch {
 	case len(stages) == 0:
@@ -133,7 +133,7 @@ func Compile(stages []Stage, protected ...string) (*Chain, error) {
 	return c, nil
 }
 
-// add checks a stage behind those that were added.
+// add checks stage i, after those before it were added.
 func (c *Chain) add(i int) error {
 	s := &c.Stages[i]
 	problem := func(field, format string, args ...any) error {
@@ -189,7 +189,7 @@ func (c *Chain) addTemplate(i int) error {
 	return nil
 }
 
-// placeholder returns what a placeholder in the template of the i-th stage stands for.
+// placeholder returns the value in template.places for a placeholder in the template of stage i.
 func (c *Chain) placeholder(name string, i int) (int, error) {
 	if n := slices.Index(inputs[:], name); n >= 0 {
 		return -1 - n, nil
@@ -206,20 +206,20 @@ func (c *Chain) placeholder(name string, i int) (int, error) {
 	return 0, fmt.Errorf("%q is no placeholder; there are {{QUESTION}}, {{CONTEXT}}, {{HISTORY}} and the names of stages before", "{{"+name+"}}")
 }
 
-// index returns the index of the stage of that name among the first n, -1 if there is none.
+// index returns the index of the stage named name among the first n, -1 if there is none.
 func (c *Chain) index(name string, n int) int {
 	return slices.IndexFunc(c.Stages[:n], func(s Stage) bool { return s.Name == name })
 }
 
-// Tags returns the names of the tags in prompts. The sources that go into prompts must have been
-// rendered by a policy that protects them (rewrite.Policy.Protecting).
+// Tags returns the names of the tags in prompts. Sources for prompts must be rendered under a
+// policy that protects them (rewrite.Policy.Protecting).
 func (c *Chain) Tags() []string { return c.names }
 
-// Uses tells whether a stage reads an input: PlaceQuestion, PlaceContext or PlaceHistory.
+// Uses reports whether any stage uses an input: PlaceQuestion, PlaceContext or PlaceHistory.
 func (c *Chain) Uses(input string) bool {
 	n := slices.Index(inputs[:], input)
 	return n >= 0 && slices.ContainsFunc(c.templates, func(t template) bool { return t.uses(-1 - n) })
 }
 
-// MarshalJSON writes the stages.
+// MarshalJSON returns the stages as JSON.
 func (c *Chain) MarshalJSON() ([]byte, error) { return json.Marshal(c.Stages) }

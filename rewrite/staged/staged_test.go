@@ -10,7 +10,7 @@ import (
 
 func temperature(t float64) *float64 { return &t }
 
-// draftAndFinal are two stages that say what each says in a test.
+// draftAndFinal returns two stages, modified by change.
 func draftAndFinal(change func(s []staged.Stage)) []staged.Stage {
 	s := []staged.Stage{
 		{Name: "draft", UserPrompt: "{{CONTEXT}}\n{{QUESTION}}"},
@@ -21,7 +21,7 @@ func draftAndFinal(change func(s []staged.Stage)) []staged.Stage {
 	return s
 }
 
-// Every mistake is refused, with the stage and the field that has it.
+// Every mistake is refused with an error naming the stage and the field.
 func TestCompileRefuses(t *testing.T) {
 	for want, change := range map[string]func(s []staged.Stage){
 		"":                         func([]staged.Stage) {},
@@ -66,8 +66,8 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// A phrase alone on the first line ends a chain, as models write it; a phrase in a sentence does
-// not.
+// A phrase alone on the first line ends a chain, however models decorate it; a phrase in a
+// sentence does not.
 func TestStops(t *testing.T) {
 	s := staged.Stage{StopIf: "NO ISSUES", EmptyIf: "no evidence"}
 	for output, want := range map[string]bool{
@@ -86,8 +86,8 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// The tags that texts may not imitate are those of outputs, of the prompts and of others that
-// share the prompt.
+// The tags that texts must not imitate are those of outputs, of the prompts and those protected
+// in addition.
 func TestTags(t *testing.T) {
 	c, err := staged.Compile([]staged.Stage{{Name: "one", SystemPrompt: "In <rules> …", UserPrompt: "<Question>{{QUESTION}}</Question>"}}, "house")
 	if err != nil || strings.Join(c.Tags(), " ") != "stage house rules Question" {

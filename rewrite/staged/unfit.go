@@ -4,21 +4,21 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A Reason says why a request cannot be answered in stages. It is of a closed list.
+// A Reason says why a request cannot be answered in stages. It is a closed list.
 type Reason string
 
 // The reasons.
 const (
 	Tools       Reason = "client-tools" // the client has tools or functions
-	Choices     Reason = "choices"      // it asks for several answers
-	Audio       Reason = "audio"        // it asks for something else than text
-	Logprobs    Reason = "logprobs"     // it asks how likely the tokens of its answer are
-	Attachments Reason = "attachments"  // its messages hold images, audio or files
-	NoQuestion  Reason = "no-question"  // its last message is not a text of the user
-	BadLimits   Reason = "limits"       // its limits are none that a server takes
+	Choices     Reason = "choices"      // it asks for several choices
+	Audio       Reason = "audio"        // it asks for output other than text
+	Logprobs    Reason = "logprobs"     // it asks for logprobs
+	Attachments Reason = "attachments"  // its messages contain images, audio or files
+	NoQuestion  Reason = "no-question"  // its last message is not a user's text
+	BadLimits   Reason = "limits"       // its limits are invalid
 )
 
-// Explained returns the reason for people.
+// Explained returns a human-readable explanation.
 func (r Reason) Explained() string {
 	switch r {
 	case Tools:
@@ -37,8 +37,8 @@ func (r Reason) Explained() string {
 	return "its limits are none that a server takes"
 }
 
-// Unfit says what the request, which is sound JSON and has a message, holds that a chain cannot
-// carry; "" if nothing.
+// Unfit returns the reason why a request, which must be valid JSON with a message, cannot be
+// answered in stages; "" if it can.
 func (r *Request) Unfit() Reason {
 	switch {
 	case r.Limits == nil:
@@ -85,7 +85,7 @@ func (m *member) unfit() Reason {
 	return ""
 }
 
-// empty tells whether the value is null or an empty list.
+// empty reports whether the value is null or an empty list.
 func (m *member) empty() bool {
 	empty := m.kind == chat.KindNull || m.kind == chat.KindArray
 	r := chat.NewReader(m.value)
@@ -96,7 +96,7 @@ func (m *member) empty() bool {
 	return empty
 }
 
-// onlyText tells whether the value is null, or a list of nothing but "text".
+// onlyText reports whether the value is null, or a list of nothing but "text".
 func (m *member) onlyText() bool {
 	only := m.kind == chat.KindNull || m.kind == chat.KindArray
 	r := chat.NewReader(m.value)

@@ -15,7 +15,7 @@ func everyRune(f func(rune)) {
 	for r := rune(0); r < 0xe0200; r++ {
 		switch r {
 		case 0xd800:
-			r = 0xdfff // no characters
+			r = 0xdfff // surrogates are not characters
 		case 0x20000:
 			r = 0xe0000 - 2
 		default:
@@ -24,14 +24,14 @@ func everyRune(f func(rune)) {
 	}
 }
 
-// Which characters are read as which piece of a tag, and which are not.
+// Which characters are read as which part of a tag, and which are not.
 func TestM31CharactersOfATag(t *testing.T) {
 	const (
 		openers = "<＜﹤‹❮❬❰〈\u2329⟨⧼˂ᐸᚲ𝈶≺⋖"
 		slashes = "/\\／⁄∕⧸╱⟋〳＼﹨∖⧵⧹╲"
 		closers = ">＞﹥›❯❭❱〉\u232a⟩⧽˃"
 	)
-	fillers := func(r rune) bool { // what has no width, and white space
+	fillers := func(r rune) bool { // characters without width, and white space
 		return r == ' ' || r == utf8.RuneError || r == '\u2800' ||
 			unicode.In(r, unicode.White_Space, unicode.Cc, unicode.Cf, unicode.M, unicode.Other_Default_Ignorable_Code_Point)
 	}
@@ -54,8 +54,8 @@ func TestM31CharactersOfATag(t *testing.T) {
 	}
 }
 
-// The characters that are removed from texts: controls, those that change the direction
-// of text, and invisible ones.
+// The characters removed from texts: controls, those that change the direction of text, and
+// invisible ones.
 func TestM31CharactersThatGo(t *testing.T) {
 	everyRune(func(r rune) {
 		want := "a" + string(r) + "b"
@@ -72,8 +72,7 @@ func TestM31CharactersThatGo(t *testing.T) {
 	})
 }
 
-// Each character that follows a variable in code, with and without white space before
-// it.
+// Each character that follows a variable in code, with and without white space before it.
 func TestM31OperatorsBehindAName(t *testing.T) {
 	stays := func(s string) {
 		t.Helper()
@@ -92,12 +91,12 @@ func TestM31OperatorsBehindAName(t *testing.T) {
 	for _, operator := range ";),]}+*|&?[<" {
 		stays(fmt.Sprintf("i < source %c b", operator))
 		stays(fmt.Sprintf("i <\tsource\t%c b", operator))
-		found(t, own, fmt.Sprintf("<\nsource %c b", operator)) // nobody writes code like that
+		found(t, own, fmt.Sprintf("<\nsource %c b", operator)) // this is not code
 		found(t, own, fmt.Sprintf("<source %c b", operator))
 	}
 }
 
-// Text behind a name and a stray operator, as in a tag and as in code.
+// Text after a name and a stray operator, as in a tag and as in code.
 func TestM31AttributesBehindAnOperator(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for _, s := range []string{
@@ -116,7 +115,7 @@ func TestM31AttributesBehindAnOperator(t *testing.T) {
 	}
 }
 
-// At the end of a text a name is taken for a tag even where code could go on.
+// At the end of a text a name is taken for a tag even if it might be code.
 func TestM31TagsAtTheEndOfAText(t *testing.T) {
 	for _, s := range []string{"< source", "< source ", "<\tsource \t", "<source;/>", "< source id"} {
 		found(t, own, s)
@@ -128,7 +127,7 @@ func TestM31TagsAtTheEndOfAText(t *testing.T) {
 	}
 }
 
-// References are read as in HTML, and nothing else is one.
+// References are read as in HTML, and nothing else is a reference.
 func TestM31References(t *testing.T) {
 	for _, s := range []string{
 		"<&emsp13;source>", "<&zwnj;source>", "<&ZeroWidthSpace;source>", "<sourc&eacute>", "<s&oslashurce>", "<&NegativeVeryThinSpace;source>",
@@ -146,8 +145,8 @@ func TestM31References(t *testing.T) {
 	}
 }
 
-// A template's tag name may be of any script and begin or end with any letter; only
-// what reads like it is found.
+// A template's tag name may be of any script and begin or end with any letter; only what reads
+// like it is found.
 func TestM31NamesOfAnyLetters(t *testing.T) {
 	v := tags.NewVocabulary("alpha", "zoo", "контекст", "a`{b", "h1", "kontext-é")
 	for _, s := range []string{
@@ -162,7 +161,7 @@ func TestM31NamesOfAnyLetters(t *testing.T) {
 	}
 }
 
-// Only the bracket of a look-alike is replaced, and the rest stays.
+// Only the bracket of a look-alike is replaced.
 func TestM31WhatIsReplaced(t *testing.T) {
 	for _, c := range []struct{ text, span, want string }{
 		{"a </source> b", "</source", "a [/source> b"},
@@ -182,8 +181,7 @@ func TestM31WhatIsReplaced(t *testing.T) {
 	}
 }
 
-// With all, each '<' is escaped, also at the start of a text; a text without one is not
-// copied.
+// With all, each '<' is escaped, also at the start of a text; a text without '<' is not copied.
 func TestM31EveryBracketGoes(t *testing.T) {
 	for text, want := range map[string]string{"<div>": "&lt;div>", "a<": "a&lt;", "<<": "&lt;&lt;", "<source><": "[source>&lt;", "a > b": "a > b"} {
 		if got, _ := own.Neutralise(text, true); got != want {

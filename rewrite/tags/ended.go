@@ -5,13 +5,13 @@ import (
 	"unicode"
 )
 
-// operators are characters that follow a variable in code and never a name in a tag:
+// operators are characters that follow a variable in code but never a name in a tag, as in
 // i<source.length.
 const operators = ".;),]}+*|&"
 
-// nameEnds tells whether a tag's name ends where rest begins. It does not if the name goes
-// on, nor if this is code that compares a variable of that name: i<source.length, i <
-// source. What follows a slash or stands before attributes is never taken for code.
+// nameEnds reports whether a tag's name ends where rest begins. It does not if the name
+// continues, nor if this is code that compares a variable of that name: i<source.length, i <
+// source. A closing tag, or a name before attributes, is never taken for code.
 func nameEnds(rest string, closing, spaced bool) bool {
 	if rest == "" {
 		return true
@@ -27,8 +27,8 @@ func nameEnds(rest string, closing, spaced bool) bool {
 	case !spaced:
 		return true
 	}
-	// A bracket after the name is an operator too: out << source << end. So is '[', by
-	// which Neutralise replaces a bracket.
+	// A bracket after the name is an operator, too: out << source << end. So is '[', with which
+	// Neutralise replaces a bracket.
 	if rest = strings.TrimLeft(rest, " \t"); rest != "" {
 		r, _ = nextChar(rest)
 		return !isOpener(r) && !strings.ContainsRune(";),]}+*|&?[", r)
@@ -36,12 +36,12 @@ func nameEnds(rest string, closing, spaced bool) bool {
 	return true
 }
 
-// attributesWithin is how many bytes attributes reads; text that looks like attributes
-// up to there is taken for a tag.
+// attributesWithin is how many bytes attributes reads. Text that looks like attributes up to
+// there is taken for a tag.
 const attributesWithin = 256
 
-// attributes tells whether the text behind a stray operator goes on as a tag does, and
-// not as code: <source; id="1">. With mayClose it needs no attribute: <source;>.
+// attributes reports whether the text after a stray operator continues as a tag does, and not as
+// code: <source; id="1">. With mayClose it needs no attribute: <source;>.
 func attributes(text string, mayClose bool) bool {
 	whole := len(text) <= attributesWithin
 	text = skipFillers(text[:min(len(text), attributesWithin)])
@@ -64,8 +64,8 @@ func attributes(text string, mayClose bool) bool {
 	return !whole
 }
 
-// assigned reads name="value" or name=value and returns the text behind it. If text
-// ends in the middle of one, it reads to the end.
+// assigned reads name="value" or name=value and returns the text after it. If text ends in the
+// middle of one, it reads to the end.
 func assigned(text string) (rest string, ok bool) {
 	name := skipWhile(text, func(r rune) bool { return unicode.IsLetter(fold(r)) || strings.ContainsRune("-_:", r) })
 	if len(name) == len(text) {
@@ -86,7 +86,7 @@ func assigned(text string) (rest string, ok bool) {
 	return rest, true
 }
 
-// skipWhile returns text without the leading characters for which is returns true.
+// skipWhile returns text without leading characters for which is returns true.
 func skipWhile(text string, is func(rune) bool) string {
 	for text != "" {
 		r, size := nextChar(text)
@@ -98,7 +98,7 @@ func skipWhile(text string, is func(rune) bool) string {
 	return text
 }
 
-// peekChar is nextChar, with 0 at the end of text.
+// peekChar is nextChar, but returns 0 at the end of text.
 func peekChar(text string) (r rune, size int) {
 	if text == "" {
 		return 0, 0
@@ -106,10 +106,10 @@ func peekChar(text string) (r rune, size int) {
 	return nextChar(text)
 }
 
-// skipFillers returns text without leading characters that isFiller accepts.
+// skipFillers returns text without leading characters accepted by isFiller.
 func skipFillers(text string) string { return skipWhile(text, isFiller) }
 
-// isCloser tells whether r is '>' or looks like it.
+// isCloser reports whether r is '>' or looks like it.
 func isCloser(r rune) bool {
 	return strings.ContainsRune(">\uff1e\ufe65\u203a\u276f\u276d\u2771\u3009\u232a\u27e9\u29fd\u02c3", r)
 }

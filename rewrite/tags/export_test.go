@@ -16,7 +16,7 @@ func (v Vocabulary) Scan(text string) []Span {
 	return spans
 }
 
-// Tokens returns the tokens of chat templates in a text, each from its bracket to its end.
+// Tokens returns the chat template tokens in a text, each from its bracket to its end.
 func Tokens(text string) []Span {
 	var spans []Span
 	for t, v := (tag{}), (Vocabulary{}); v.next(&t, text); {
@@ -27,7 +27,7 @@ func Tokens(text string) []Span {
 	return spans
 }
 
-// Templates returns each token that the table lists, as its family writes it.
+// Templates returns each token in the table, as its family writes it.
 func Templates() (all []string) {
 	for _, t := range templates {
 		family := t.family

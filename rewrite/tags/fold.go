@@ -8,14 +8,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// openers are '<' and the characters that look like it. Guillemets « are not among
-// them: French text quotes words with them, and a quoted word may be a name of ours.
+// openers are '<' and the characters that look like it. Guillemets « are not included: French
+// text quotes words with them, and a quoted word may be one of the names.
 const openers = "<\uff1c\ufe64\u2039\u276e\u276c\u2770\u3008\u2329\u27e8\u29fc\u02c2\u1438\u16b2\U0001d236\u227a\u22d6"
 
-// isOpener tells whether r is '<' or looks like it.
+// isOpener reports whether r is '<' or looks like it.
 func isOpener(r rune) bool { return strings.ContainsRune(openers, r) }
 
-// isSlash tells whether r is a slash or backslash, or looks like one.
+// isSlash reports whether r is a slash or backslash, or looks like one.
 func isSlash(r rune) bool {
 	switch r {
 	case '/', '\uff0f', '\u2044', '\u2215', '\u29f8', '\u2571', '\u27cb', '\u3033',
@@ -25,7 +25,7 @@ func isSlash(r rune) bool {
 	return false
 }
 
-// isFiller tells whether a tolerant reader skips r inside a tag: white space, characters
+// isFiller reports whether a tolerant reader skips r inside a tag: white space, characters
 // without width, controls, combining marks, and the replacement character.
 func isFiller(r rune) bool {
 	if r < utf8.RuneSelf {
@@ -35,8 +35,8 @@ func isFiller(r rune) bool {
 		unicode.In(r, unicode.Cc, unicode.Cf, unicode.M, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// fold returns r in the form in which it is compared: lower case, without the marks and
-// variants that Unicode's compatibility decomposition removes.
+// fold returns r in the form used for comparison: lower case, without the marks and variants that
+// Unicode's compatibility decomposition removes.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return lower(r)
@@ -56,7 +56,7 @@ func lower(r rune) rune {
 	return r
 }
 
-// readsAs tells whether r is read as letter, which is a result of fold.
+// readsAs reports whether r may be read as letter, which is a result of fold.
 func readsAs(r, letter rune) bool {
 	if r < utf8.RuneSelf {
 		return lower(r) == letter

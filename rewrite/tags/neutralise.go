@@ -6,24 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// Version names the behaviour of Neutralise. Change it with that, so that texts
-// neutralised by an older version can be told from new ones.
+// Version identifies the behaviour of Neutralise. Increment it with every change, so that texts
+// neutralised by an older version can be recognised.
 const Version = "3"
 
-// disarmedBracket replaces the opening bracket of a look-alike. It is plain and readable and,
-// unlike &lt;, nothing that decoding turns into a bracket again.
+// disarmedBracket replaces the opening bracket of a look-alike. It is readable and, unlike &lt;,
+// decoding does not turn it into a bracket again.
 const disarmedBracket = "["
 
-// Neutralise makes text safe to stand between our tags and returns how many look-alikes
-// it changed: "</source>" becomes "[/source>". So do tokens of chat templates: "<|im_start|>"
-// becomes "[|im_start|>", and "[INST]" becomes "(INST]". With all it also escapes every other '<'
-// as "&lt;". Everything else stays, code included, except that
+// Neutralise makes text safe between Sidenote's tags and returns how many look-alikes it changed:
+// "</source>" becomes "[/source>". It also changes tokens of chat templates: "<|im_start|>"
+// becomes "[|im_start|>", and "[INST]" becomes "(INST]". With all it escapes every other '<' as
+// "&lt;". Everything else is unchanged, code included, except that
 //   - C0 and C1 controls other than tab and line feed, bidirectional controls and
 //     Unicode tag characters are removed; a carriage return becomes a line break;
 //   - bytes that are not UTF-8 become U+FFFD.
 //
-// Text that needs no change is returned without allocating. Neutralising a result again
-// changes nothing, and Count finds nothing in it.
+// Text that needs no change is returned without allocating. Neutralising a result again changes
+// nothing, and Count finds nothing in it.
 func (v Vocabulary) Neutralise(text string, all bool) (safe string, found int) {
 	text = clean(text)
 	for n := 0; ; n += found {
@@ -31,7 +31,7 @@ func (v Vocabulary) Neutralise(text string, all bool) (safe string, found int) {
 		if found == 0 {
 			return text, n
 		}
-		// The bracket that replaced another one may begin a token: </inst] where inst is a tag.
+		// A replacement bracket may begin another token: </inst] where inst is a tag.
 	}
 }
 
@@ -54,7 +54,7 @@ func (v Vocabulary) disarm(text string, all bool) (string, int) {
 	return out.String(), found
 }
 
-// escape copies text to out, with '<' as &lt; if all.
+// escape appends text to out, with '<' as &lt; if all is set.
 func escape(out *strings.Builder, text string, all bool) {
 	for all {
 		before, after, ok := strings.Cut(text, "<")
@@ -68,10 +68,10 @@ func escape(out *strings.Builder, text string, all bool) {
 	out.WriteString(text)
 }
 
-// clean removes the characters that no text may keep (see Neutralise).
+// clean removes the characters that are not allowed in any text (see Neutralise).
 func clean(text string) string {
 	if !utf8.ValidString(text) {
-		text = string([]rune(text)) // each bad byte becomes U+FFFD
+		text = string([]rune(text)) // each invalid byte becomes U+FFFD
 	}
 	var out strings.Builder
 	copied := 0
@@ -98,7 +98,7 @@ func clean(text string) string {
 	return out.String()
 }
 
-// replacement returns what replaces r; dirty is false if r stays. The only ASCII
+// replacement returns the replacement of r; dirty is false if r is kept. The only ASCII
 // characters passed to it are controls.
 func replacement(r rune, rest string) (with string, dirty bool) {
 	switch {
@@ -110,8 +110,8 @@ func replacement(r rune, rest string) (with string, dirty bool) {
 	return "", false
 }
 
-// hidden tells whether r is a bidirectional control, which changes what people see, or
-// a Unicode tag character, which hides text from them.
+// hidden reports whether r is a bidirectional control, which changes what people see, or a
+// Unicode tag character, which hides text from them.
 func hidden(r rune) bool {
 	return unicode.Is(unicode.Bidi_Control, r) || r >= 0xe0000 && r <= 0xe007f
 }

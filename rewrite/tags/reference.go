@@ -9,16 +9,15 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// maxReference is how many letters and digits of a named reference are read. HTML's
-// longest name has 31.
+// maxReference is how many letters and digits of a named reference are read. The longest name in
+// HTML has 31.
 const maxReference = 32
 
 // maxBare is the length of the longest name that HTML accepts without a semicolon.
 const maxBare = 6
 
-// nextChar returns the first character of text, which is not empty, as a reader sees it who
-// decodes character references, also nested ones: &lt; &#60; &amp;lt;. size is the
-// number of bytes it takes.
+// nextChar returns the first character of text, which must not be empty, after decoding character
+// references, also nested ones: &lt; &#60; &amp;lt;. size is the number of bytes consumed.
 func nextChar(text string) (r rune, size int) {
 	if text[0] != '&' {
 		return utf8.DecodeRuneInString(text)
@@ -35,8 +34,8 @@ func nextChar(text string) (r rune, size int) {
 	}
 }
 
-// widthless returns how many bytes at the start of text are invisible. Tolerant readers
-// skip them even inside a reference: "&lt\u200b;".
+// widthless returns how many bytes at the start of text are invisible. Tolerant readers skip them
+// even inside a reference: "&lt\u200b;".
 func widthless(text string) int {
 	for i, r := range text {
 		if !isFiller(r) || unicode.IsSpace(r) {
@@ -46,17 +45,17 @@ func widthless(text string) int {
 	return len(text)
 }
 
-// reference reads a character reference behind its ampersand, in any letter case and,
-// where HTML allows it, without the semicolon. size is 0 if there is none.
+// reference reads a character reference after its ampersand, in any letter case and, where HTML
+// allows it, without the semicolon. size is 0 if there is none.
 func reference(text string) (r rune, size int) {
 	if text != "" && text[0] == '#' {
 		return number(text)
 	}
 	var name [maxReference]byte // the reference's name in lower case
-	var ends [maxReference]int  // where each of its characters ends
+	var ends [maxReference]int  // the end of each of its characters
 	n := 0
 	for i := 0; i < len(text) && n < maxReference && alphanumeric(text[i]); n++ {
-		name[n], ends[n] = text[i]|0x20, i+1 // a digit has that bit anyway
+		name[n], ends[n] = text[i]|0x20, i+1 // digits have that bit anyway
 		i++
 		i += widthless(text[i:])
 	}
@@ -81,8 +80,8 @@ func alphanumeric(b byte) bool {
 	return b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z'
 }
 
-// semicolon returns where a reference ends whose name or number ends at i, and whether
-// a semicolon ends it.
+// semicolon returns the end of a reference whose name or number ends at i, and reports whether it
+// ends with a semicolon.
 func semicolon(text string, i int) (end int, ok bool) {
 	if at := i + widthless(text[i:]); strings.HasPrefix(text[at:], ";") {
 		return at + 1, true

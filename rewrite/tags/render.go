@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// The closing tags and the outer element, each on a line of its own: the token counts
-// of blocks made of whole lines can be added.
+// The closing tags and the outer element, each on a line of its own: token counts of blocks made
+// of whole lines can be added up.
 const (
 	SourcesOpen    = "<sources>\n"
 	SourcesClose   = "</sources>\n"
@@ -15,19 +15,19 @@ const (
 	ComponentClose = "</component>\n"
 )
 
-// A Source holds what the opening tag of a source says.
+// A Source holds the attributes in the opening tag of a source.
 type Source struct {
 	ID      int    // id: in the prompt, from 1
 	Type    string // type: "rag"
 	KB      string // kb_id: the knowledge base
 	Doc     string // doc_id
 	Name    string // name: the document's title
-	Section string // section: the heading path; "" is left out
+	Section string // section: the heading path; omitted if ""
 }
 
-// AppendOpen appends the opening tag of s, without a line feed behind it. The
-// attributes stand in the fixed order id, type, kb_id, doc_id, name, section: id
-// always, the others if listed in attributes, section only if it is not empty.
+// AppendOpen appends the opening tag of s, without a line feed. The attributes are in the fixed
+// order id, type, kb_id, doc_id, name, section: id always, the others if listed in attributes,
+// section only if not empty.
 //
 //	<source id="1" type="rag" kb_id="handbook" doc_id="leave.md" name="Leave policy" section="Parental leave">
 func (v Vocabulary) AppendOpen(dst []byte, s Source, attributes []string) []byte {
@@ -44,18 +44,17 @@ func (v Vocabulary) AppendOpen(dst []byte, s Source, attributes []string) []byte
 	return append(dst, '>')
 }
 
-// AppendComponentOpen appends <component name="…">, without a line feed behind it.
+// AppendComponentOpen appends <component name="…">, without a line feed.
 func AppendComponentOpen(dst []byte, name string) []byte {
 	return append(Vocabulary{}.AppendAttr(append(dst, "<component"...), "name", name), '>')
 }
 
-// maxAttr is how many runes of a value are shown.
+// maxAttr is the maximum length of a value in runes.
 const maxAttr = 200
 
-// AppendAttr appends ` name="value"` with value made safe: neutralised, on one line
-// (each run of white space and controls becomes one space, none at the ends), with & <
-// > " escaped. A value longer than 200 runes is cut to 199 and an ellipsis. name is
-// written as it is.
+// AppendAttr appends ` name="value"` with a safe value: neutralised, on one line (each run of
+// white space and controls becomes one space, none at the ends), with & < > " escaped. A value
+// longer than 200 runes is cut to 199 and an ellipsis. name is not escaped.
 func (v Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	dst = append(dst, ' ')
 	dst = append(dst, name...)
@@ -78,22 +77,21 @@ func (v Vocabulary) AppendAttr(dst []byte, name, value string) []byte {
 	return append(dst, '"')
 }
 
-// AppendLine appends value made safe as AppendAttr does, but nothing in it escaped: for lines that
-// are not in a tag.
+// AppendLine appends value, made safe as by AppendAttr but without escapes, for lines outside of
+// tags.
 func (v Vocabulary) AppendLine(dst []byte, value string) []byte { return append(dst, v.tidy(value)...) }
 
-// tidy returns value neutralised, on one line and not too long.
+// tidy returns value neutralised, on one line and limited in length.
 func (v Vocabulary) tidy(value string) string {
 	if !isTidy(value) {
-		// Neutralise last: neither the cut nor a removed character may make a tag.
+		// Neutralise last: neither the cut nor a removed character may create a tag.
 		value, _ = v.Neutralise(oneLine(value), false)
 	}
 	return value
 }
 
-// isTidy tells whether value is not empty, short, plain ASCII and on one line, so that it
-// needs only escaping. It is a fast path: for such values the general path gives the
-// same.
+// isTidy reports whether value is not empty, short, plain ASCII and on one line, so that it needs
+// only escaping. It is a fast path: for such values tidy changes nothing.
 func isTidy(value string) bool {
 	before := byte(' ')
 	for i := range len(value) {
@@ -106,8 +104,8 @@ func isTidy(value string) bool {
 	return before != ' ' && len(value) <= maxAttr
 }
 
-// oneLine returns value with each run of white space and controls as one space, without
-// hidden characters, cut to maxAttr runes.
+// oneLine replaces each run of white space and controls by one space, removes hidden characters
+// and cuts to maxAttr runes.
 func oneLine(value string) string {
 	out := make([]rune, 0, maxAttr+2)
 	gap := false

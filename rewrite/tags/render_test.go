@@ -58,7 +58,7 @@ func TestAppendAttr(t *testing.T) {
 	f(strings.Repeat("x", 192)+"<sourceful house", strings.Repeat("x", 192)+"[source…")
 }
 
-// render writes sources and bodies as a rewrite does.
+// render renders sources and bodies as a rewrite does.
 func render(sources []tags.Source, bodies []string, attributes []string) string {
 	out := []byte(tags.SourcesOpen + "Cite ids like [1].\n")
 	for i, s := range sources {
@@ -72,8 +72,8 @@ func render(sources []tags.Source, bodies []string, attributes []string) string 
 	return string(append(out, tags.SourcesClose...))
 }
 
-// T01: whatever documents contain, parsing the block back gives what went in: the same
-// sources, ids in order and bodies, and no other tag.
+// T01: whatever documents contain, parsing the block back yields the input: the same sources, ids
+// in order and bodies, and no other tag.
 func TestNoDocumentForgesATag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 20 {

@@ -2,12 +2,12 @@ package tags
 
 import "unicode/utf8"
 
-// A byteSet holds the bytes of a text at which to look closer. It must not hold tab,
-// line feed, or printable ASCII other than '<', '[' and '&', because skip passes over those.
-// In valid UTF-8 the first byte of a rune is enough to skip most scripts.
+// A byteSet holds the bytes of a text that need a closer look. It must not contain tab, line
+// feed, or printable ASCII other than '<', '[' and '&', because skip passes over those. In valid
+// UTF-8 the first byte of a rune is enough to skip most scripts.
 type byteSet [256]bool
 
-// unclean holds the first bytes of all runes that replacement replaces.
+// unclean holds the first bytes of all runes changed by replacement.
 var unclean = func() (s byteSet) {
 	for b := range utf8.RuneSelf {
 		s[b] = b < ' ' && b != '\t' && b != '\n' || b == 0x7f
@@ -18,7 +18,7 @@ var unclean = func() (s byteSet) {
 // brackets holds the first bytes of all runes that may open a look-alike.
 var brackets = byteSet{}.with("<&[\uff3b" + openers)
 
-// with returns the set with the first bytes of runes added.
+// with returns the set plus the first bytes of runes.
 func (s byteSet) with(runes string) byteSet {
 	for i := range runes {
 		s[runes[i]] = true
@@ -26,9 +26,9 @@ func (s byteSet) with(runes string) byteSet {
 	return s
 }
 
-// skip returns how many bytes at the start of text are not in set. It passes over eight
-// bytes of plain ASCII at a time (Hacker's Delight, 6-1: does a word have a byte less
-// than n, or one equal to n).
+// skip returns how many bytes at the start of text are not in set. It passes over eight bytes of
+// plain ASCII at a time (Hacker's Delight, 6-1: does a word have a byte less than n, or one equal
+// to n).
 func skip(text string, set *byteSet) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0

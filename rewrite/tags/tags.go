@@ -1,10 +1,9 @@
-// Package tags renders sources as tags and keeps every other text from looking like
-// one.
+// Package tags renders sources as tags and prevents all other text from looking like one.
 //
-// Neutralise makes harmless whatever a tolerant reader (a model, a lenient parser) could
-// take for a tag of a vocabulary, or for a token of a chat template. Count counts such tags, and
-// AppendOpen and similar functions write the real ones. The package knows nothing of budgets,
-// messages or policies.
+// Neutralise disarms whatever a tolerant reader (a model, a lenient parser) could take for a tag
+// of a vocabulary, or for a token of a chat template. Count counts such tags, and AppendOpen and
+// similar functions write the real ones. The package knows nothing of budgets, messages or
+// policies.
 package tags
 
 import (
@@ -12,19 +11,19 @@ import (
 	"unicode/utf8"
 )
 
-// A Vocabulary is a set of tag names that other text must not imitate: those of the tags
-// that this package writes and, for example, those of a template. The zero Vocabulary
-// holds the former alone; see Only.
+// A Vocabulary is a set of tag names that other text must not imitate: those of the tags that
+// this package writes and, for example, those of a template. The zero Vocabulary has only the
+// former; see Only.
 type Vocabulary struct {
-	more     []string  // as fold returns them
-	only     bool      // not those that this package writes
-	initials [2]uint64 // the ASCII letters and digits that they begin with, one bit each
+	more     []string  // in the form returned by fold
+	only     bool      // without those that this package writes
+	initials [2]uint64 // the ASCII letters and digits with which they begin, one bit each
 }
 
 // own are the names of the tags that this package writes.
 var own = [...]string{"sources", "source", "component"}
 
-// NewVocabulary returns the names of our own tags and more.
+// NewVocabulary returns a Vocabulary of Sidenote's own tags and more.
 func NewVocabulary(more ...string) (v Vocabulary) {
 	for _, name := range more {
 		if name == "" {
@@ -39,23 +38,23 @@ func NewVocabulary(more ...string) (v Vocabulary) {
 	return v
 }
 
-// Only returns these names without our own, for texts in which ours are real.
+// Only returns a Vocabulary without Sidenote's own tags, for texts in which these are real.
 func Only(names ...string) Vocabulary {
 	v := NewVocabulary(names...)
 	v.only = true
 	return v
 }
 
-// mayBegin tells whether a name may follow a '<', by its first byte.
+// mayBegin reports whether b may be the first byte of a name.
 func (v *Vocabulary) mayBegin(b byte) bool {
-	lower := b | 0x20 // a digit has that bit anyway
+	lower := b | 0x20 // digits have that bit anyway
 	return !alphanumeric(b) || lower == 's' || lower == 'c' || v.initials[lower>>6]>>(lower&63)&1 != 0
 }
 
-// Count returns how many tags of the vocabulary a tolerant reader could see in text:
-// opening, closing or unfinished tags, in any letter case, with white space or invisible
-// characters anywhere inside, with look-alike brackets, slashes and letters, and written
-// in character references, escaped once or several times.
+// Count returns how many tags of the vocabulary a tolerant reader could see in text: opening,
+// closing or unfinished tags, in any letter case, with white space or invisible characters
+// anywhere inside, with look-alike brackets, slashes and letters, and written as character
+// references, escaped once or several times.
 func (v Vocabulary) Count(text string) int {
 	n := 0
 	for t := (tag{}); v.next(&t, text); {
@@ -66,21 +65,21 @@ func (v Vocabulary) Count(text string) int {
 	return n
 }
 
-// A tag is a look-alike, text[start:end]; its opening bracket is text[start:open].
+// A tag is a look-alike at text[start:end] with its opening bracket at text[start:open].
 type tag struct {
 	start, open, end int
 	with             string // replaces the bracket
-	token            bool   // of a chat template
+	token            bool   // it is a token of a chat template
 }
 
-// next moves t to the first look-alike whose bracket begins at t.open or later.
+// next sets t to the first look-alike whose bracket begins at t.open or later.
 func (v *Vocabulary) next(t *tag, text string) bool {
 	for i := t.open; ; i++ {
 		i += skip(text[i:], &brackets)
 		if i == len(text) {
 			return false
 		}
-		// Fast path: no name begins with the character behind this bracket.
+		// Fast path: no name begins with the character after this bracket.
 		if (text[i] == '<' || text[i] == '[') && i+1 < len(text) && !v.mayFollow(text[i], text[i+1]) {
 			continue
 		}
@@ -101,7 +100,8 @@ func (v *Vocabulary) next(t *tag, text string) bool {
 	}
 }
 
-// mayFollow tells whether a name of a tag or token may follow a bracket, by its first byte.
+// mayFollow reports whether b, after the given bracket, may be the first byte of the name of a
+// tag or token.
 func (v *Vocabulary) mayFollow(bracket, b byte) bool {
 	switch {
 	case !alphanumeric(b):
@@ -112,7 +112,7 @@ func (v *Vocabulary) mayFollow(bracket, b byte) bool {
 	return v.mayBegin(b) || len(plain.names[b])+len(halved.names[b]) > 0
 }
 
-// readTag reads a look-alike whose bracket is text[start:open].
+// readTag reads a look-alike with the bracket at text[start:open].
 func (v *Vocabulary) readTag(text string, start, open int) (t tag, ok bool) {
 	closing, i := false, open
 	for i < len(text) {
@@ -138,8 +138,8 @@ func (v *Vocabulary) readTag(text string, start, open int) (t tag, ok bool) {
 	return t, false
 }
 
-// matchName reads name at text[i:], with fillers between its letters and with letters
-// that look alike, and returns where it ends.
+// matchName reads name at text[i:], with fillers between letters and with look-alike letters, and
+// returns where it ends.
 func matchName(text string, i int, name string) (end int, ok bool) {
 	for name != "" {
 		if i == len(text) {

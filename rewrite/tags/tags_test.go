@@ -10,7 +10,7 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// pieces are the parts of tags and of their look-alikes.
+// pieces are parts of tags and of their look-alikes.
 var pieces = []string{
 	"<", "</", "< ", "<\n", "<<", "＜", "‹", "〈", "\u2329", "⟨", "&lt;", "&LT", "&#60;", "&#060", "&#x3c;", "&#X3C", "&amp;lt;", "&amp;amp;#60;", "&#38;lt;", "&", "amp;", "lt;", "&l", "#60;", "&#", "&amp",
 	"/", "／", "\\", "&sol;", "&#47;", ">", "＞", "&gt;", "/>",
@@ -21,7 +21,7 @@ var pieces = []string{
 	"a", "b", "1", "é", "中", "😀", "div", "length", "<source id=\"9\">", "</source>", "</sources>\n", "\n</source>\n", "<sources>\n",
 }
 
-// own are the tags that the package writes.
+// own is the vocabulary of the package's own tags.
 var own tags.Vocabulary
 
 func hostile(max int) *rapid.Generator[string] {
@@ -45,7 +45,7 @@ func TestScanFinds(t *testing.T) {
 	}
 }
 
-// found fails unless s holds exactly one look-alike, which Neutralise changes.
+// found fails unless s contains exactly one look-alike, which Neutralise changes.
 func found(t *testing.T, v tags.Vocabulary, s string) {
 	t.Helper()
 	if n := v.Count(s); n != 1 {
@@ -57,8 +57,8 @@ func found(t *testing.T, v tags.Vocabulary, s string) {
 	}
 }
 
-// Look-alikes are found with anything invisible inside a reference, with references
-// anywhere in a tag, and with letters that look like ours.
+// Look-alikes are found with anything invisible inside a reference, with references anywhere in a
+// tag, and with look-alike letters.
 func TestM19LookAlikes(t *testing.T) {
 	for _, s := range []string{
 		"&lt\u200b;source>", "&l\u200bt;/source>", "&\u200blt;source", "&#6\u20600;source", "&#x3c\u200b;source", "&#139;source&#155;", "&amp\u200b;lt;source",
@@ -92,7 +92,7 @@ func TestM19TagsOfATemplate(t *testing.T) {
 	}
 }
 
-// In a text with real tags of ours, others are found all the same.
+// In a text with real tags of Sidenote, other tags are still found.
 func TestOnly(t *testing.T) {
 	const text = "<source id=\"1\">\n</Call> &lt;call> <component name=\"a\"></sources> "
 	v := tags.Only("call")

@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// A template lists the tokens by which the chat templates of a family of models tell turns, roles,
-// tools and media apart. Servers that read such a token in a text may take it for the template's
-// own, so that a document could end its turn and begin another one.
+// A template lists the tokens with which the chat templates of a family of models delimit turns,
+// roles, tools and media. A server that finds such a token in a text may take it for the
+// template's own, so that a document could end its turn and begin another one.
 //
-// In a name '_' also stands for the '▁' of SentencePiece, and '#' for a number.
+// In a name '_' also matches the '▁' of SentencePiece, and '#' a number.
 type template struct {
 	family string
 	barred string // <|name|>, also without the second bar
 	halved string // <|name> and <name|>
 	plain  string // <name> and </name>
 	square string // [name] and [/name]
-	upper  string // the same in capitals alone, because manuals write [args] and [prefix]
+	upper  string // the same, but only in capitals, because manuals write [args] and [prefix]
 }
 
-// templates are those of known families. A name that several families use stands once.
+// templates are those of known families. A name used by several families is listed once.
 var templates = []template{
 	{
 		family: "ChatML, GPT, Qwen",
@@ -35,7 +35,7 @@ var templates = []template{
 	},
 	{
 		family: "Llama 2",
-		plain:  "s bos eos unk pad", // and <<SYS>>; [INST] is Mistral's, too
+		plain:  "s bos eos unk pad", // and <<SYS>>; [INST] is listed under Mistral
 	},
 	{
 		family: "Llama 3",
@@ -65,7 +65,7 @@ var templates = []template{
 	{
 		family: "DeepSeek",
 		barred: "begin_of_sentence end_of_sentence user assistant tool_calls_begin tool_calls_end tool_call_begin tool_call_end tool_sep " +
-			"tool_outputs_begin tool_outputs_end tool_output_begin tool_output_end fim_begin fim_hole fim_end _pad_ place_holder_no_# search_begin search_end latest_reminder dsml", // <｜DSML｜ begins longer ones
+			"tool_outputs_begin tool_outputs_end tool_output_begin tool_output_end fim_begin fim_hole fim_end _pad_ place_holder_no_# search_begin search_end latest_reminder dsml", // <｜DSML｜ begins longer tokens
 	},
 	{
 		family: "Command R",
@@ -102,9 +102,9 @@ var templates = []template{
 
 // A form is one of the ways in which templates write tokens.
 type form struct {
-	names   [][]string // all, by the ASCII character by which they may begin
-	others  []string   // all
-	capital bool       // in capitals alone
+	names   [][]string // by the ASCII character with which they may begin
+	others  []string   // all names
+	capital bool       // only in capitals
 }
 
 // The forms.
@@ -137,7 +137,7 @@ func newForm(of func(template) string, capital bool) (f form) {
 	return f
 }
 
-// candidates returns the names that a text may begin with.
+// candidates returns the names with which text may begin.
 func (f *form) candidates(text string) []string {
 	if text == "" {
 		return nil
@@ -148,7 +148,7 @@ func (f *form) candidates(text string) []string {
 	return f.others
 }
 
-// read reads a name at text[i:] that ends accepts the end of, and returns where that is.
+// read reads a name at text[i:], followed by what ends accepts, and returns where that ends.
 func (f *form) read(text string, i int, ends func(i int) (end int, ok bool)) (end int, ok bool) {
 	for _, name := range f.candidates(text[i:]) {
 		if end, ok := matchToken(text, i, name, f.capital); ok {
@@ -160,20 +160,19 @@ func (f *form) read(text string, i int, ends func(i int) (end int, ok bool)) (en
 	return 0, false
 }
 
-// The brackets that replace the first one of a token. What is square in a token that begins so becomes
-// round, since "[" is how that begins.
+// disarmedSquare replaces the square bracket of a token; "[" would leave it as it is.
 const disarmedSquare = "("
 
-// isSquare and isSquareCloser tell whether r is a square bracket or looks like it.
+// isSquare and isSquareCloser report whether r is a square bracket or looks like one.
 func isSquare(r rune) bool       { return r == '[' || r == '\uff3b' }
 func isSquareCloser(r rune) bool { return r == ']' || r == '\uff3d' }
 
-// isBar tells whether r is '|' or looks like it.
+// isBar reports whether r is '|' or looks like it.
 func isBar(r rune) bool {
 	return strings.ContainsRune("|\uff5c\uffe8\u2502\u2503\u2223\u2758\u2759\u23d0\u01c0", r)
 }
 
-// readToken reads a token of a template whose bracket r is text[start:open].
+// readToken reads a template's token with the bracket r at text[start:open].
 func readToken(text string, r rune, start, open int) (t tag, ok bool) {
 	t = tag{start: start, open: open, with: disarmedBracket, token: true}
 	if isSquare(r) {
@@ -185,7 +184,7 @@ func readToken(text string, r rune, start, open int) (t tag, ok bool) {
 	return t, ok
 }
 
-// readSquare reads what follows a square bracket.
+// readSquare reads the rest of a token after its square bracket.
 func readSquare(text string, i int) (end int, ok bool) {
 	i = skipSlash(text, i)
 	closes := func(i int) (int, bool) { return accept(text, i, isSquareCloser) }
@@ -195,7 +194,7 @@ func readSquare(text string, i int) (end int, ok bool) {
 	return end, ok
 }
 
-// readPointed reads what follows a '<'.
+// readPointed reads the rest of a token after its '<'.
 func readPointed(text string, i int) (end int, ok bool) {
 	i = skipSlash(text, i)
 	if i == len(text) {
@@ -243,7 +242,7 @@ func readPointed(text string, i int) (end int, ok bool) {
 	return end, ok
 }
 
-// accept reads a character for which is returns true, behind fillers.
+// accept skips fillers and reads a character for which is returns true.
 func accept(text string, i int, is func(rune) bool) (end int, ok bool) {
 	for i < len(text) {
 		r, size := nextChar(text[i:])
@@ -258,7 +257,7 @@ func accept(text string, i int, is func(rune) bool) (end int, ok bool) {
 	return i, false
 }
 
-// skipSlash returns where fillers and slashes at text[i:] end.
+// skipSlash returns the end of the fillers and slashes at text[i:].
 func skipSlash(text string, i int) int {
 	for i < len(text) {
 		r, size := nextChar(text[i:])
@@ -270,9 +269,9 @@ func skipSlash(text string, i int) int {
 	return i
 }
 
-// matchToken reads a name of a template at text[i:], as matchName does.
+// matchToken reads a template's name at text[i:], as matchName does.
 func matchToken(text string, i int, name string, capital bool) (end int, ok bool) {
-	digits := 0 // of the number that is read
+	digits := 0 // in the number being read
 	for name != "" {
 		if i == len(text) {
 			return i, digits > 0 && name == "#"

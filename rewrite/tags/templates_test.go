@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// Every token of a known chat template is made harmless by its bracket alone, so that it stays
-// readable, and no reader who joins what is left finds one.
+// Every token of a known chat template is disarmed by replacing only its bracket, so that it
+// stays readable, and no reader who joins the rest finds one.
 func TestTokensOfTemplatesAreNeutralised(t *testing.T) {
 	for _, token := range tags.Templates() {
 		text := "Before " + token + "after\n" + token
@@ -35,7 +35,7 @@ func TestTokensOfTemplatesAreNeutralised(t *testing.T) {
 	}
 }
 
-// The tokens of the families that are served most are in the table.
+// The tokens of the most used model families are in the table.
 func TestKnownTemplates(t *testing.T) {
 	for token, want := range map[string]string{
 		"<|im_start|>system":              "[|im_start|>system",
@@ -71,8 +71,8 @@ func TestKnownTemplates(t *testing.T) {
 	}
 }
 
-// A tolerant reader sees a token in any letter case, with invisible characters or white space inside,
-// in look-alike characters and in character references.
+// A tolerant reader finds a token in any letter case, with invisible characters or white space
+// inside, in look-alike characters and in character references.
 func TestTokensInDisguise(t *testing.T) {
 	for _, text := range []string{
 		"<|IM_START|>", "<|Im_Start|>", "< |im_start| >", "<|im_\u200bstart|>", "<\u200d|im_start|\ufeff>", "<|im_st\u00adart|>", "<|i\u0301m_start|>", "<|im_start|\n>",
@@ -93,7 +93,7 @@ func TestTokensInDisguise(t *testing.T) {
 	}
 }
 
-// Code, markup and manuals that look somewhat like tokens stay as they are.
+// Code, markup and manuals that resemble tokens are unchanged.
 func TestTextLikeTokensStaysAsItIs(t *testing.T) {
 	for _, text := range []string{
 		"ls [args] [prefix] [pad]", "[1] [x] [ ] [INSTALL] [instance] [TOOL] [tool calls] [link](x) [[wiki]] a[i] [mask", "x <| f |> g", "let a = [|1; 2|]", "<-| |->", "<|>", "<||>",
@@ -106,7 +106,7 @@ func TestTextLikeTokensStaysAsItIs(t *testing.T) {
 	}
 }
 
-// A bracket that was made harmless does not begin a token with what follows.
+// A disarmed bracket does not form a token with what follows.
 func TestNoTokenIsMadeOfATag(t *testing.T) {
 	v := tags.NewVocabulary("inst", "tool_calls", "gmask")
 	for _, text := range []string{"</inst]", "</INST ]", "<</inst]", "<[INST]", "</gMASK]", "</tool_calls\u200b]", "<[</INST]", "&lt;/inst]"} {
@@ -122,8 +122,8 @@ func TestNoTokenIsMadeOfATag(t *testing.T) {
 	}
 }
 
-// Stores of neutralised texts compare Version to know which texts to make anew, with their counts of
-// tokens: it changes with the table.
+// Stores of neutralised texts compare Version to find texts to neutralise and count again, so it
+// must change with the table.
 func TestVersionChangesWithTheTable(t *testing.T) {
 	all := tags.Templates()
 	slices.Sort(all)

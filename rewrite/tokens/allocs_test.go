@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// Counting does not allocate once its tables have grown. With the race detector a
-// sync.Pool drops what it holds.
+// Counting does not allocate once its tables have grown. (With the race detector a sync.Pool
+// drops its contents.)
 func TestCountingDoesNotAllocate(t *testing.T) {
 	texts := map[string]string{
 		"prose": prose(8<<10, 5), "Chinese": strings.Repeat("敏捷的棕色狐狸，跳过了懒狗。", 100), "numbers": strings.Repeat("0123456789 ", 500),
@@ -31,7 +31,7 @@ func TestCountingDoesNotAllocate(t *testing.T) {
 				"Append":    func() { ids = e.Append(ids[:0], text) },
 				"Cut":       func() { tokens.Cut(e, text, 700) },
 			}
-			if what == "bad bytes" { // the replaced text needs memory
+			if what == "bad bytes" { // replacing invalid bytes needs memory
 				delete(calls, "Append")
 			}
 			for call, do := range calls {

@@ -9,8 +9,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// prose returns n bytes of text made of words seen before, but a different text each
-// time.
+// prose returns n bytes of text made of words seen before, but different for each seed.
 func prose(n, seed int) string {
 	words := strings.Fields("every parent may take sixteen weeks of leave after the first six months of service, and the office asks for a form in writing before the date. Section Holidays and benefits are paid out monthly; see also `benefits.md` for details about the plan")
 	var b strings.Builder
@@ -36,7 +35,7 @@ func BenchmarkCountWarm(b *testing.B) {
 	}
 }
 
-// BenchmarkCountNew counts texts never seen before, of words seen before.
+// BenchmarkCountNew counts new texts made of words seen before.
 func BenchmarkCountNew(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	s := prose(1<<20, 7)
@@ -49,7 +48,7 @@ func BenchmarkCountNew(b *testing.B) {
 	}
 }
 
-// BenchmarkCountCold counts with nothing remembered: every word is new.
+// BenchmarkCountCold counts without any cache: every word is new.
 func BenchmarkCountCold(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	b.SetBytes(4 << 10)
@@ -68,7 +67,7 @@ func BenchmarkCountCold(b *testing.B) {
 	}
 }
 
-// BenchmarkSum sums six sources behind an app's text, as each request does.
+// BenchmarkSum sums six sources after an application's text, as each request does.
 func BenchmarkSum(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	parts := []string{"You are the HR assistant.", "\n\n", "<sources>\nExcerpts retrieved for the user.\n"}
@@ -108,8 +107,7 @@ func BenchmarkBetween(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile counts the worst text that a client can write: one run with no place
-// to cut.
+// BenchmarkHostile counts the worst text that a client can send: one run that cannot be cut.
 func BenchmarkHostile(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	s := strings.Repeat("a", 400_000)
@@ -160,8 +158,7 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
-// BenchmarkNoSeam looks for a seam in a long text without one, so it reads to the
-// start.
+// BenchmarkNoSeam searches a long text without a seam for one, so it reads to the start.
 func BenchmarkNoSeam(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	left, right := strings.Repeat("敏捷的棕色狐狸", 5000), strings.Repeat("跳过了懒狗", 5000)
@@ -171,8 +168,8 @@ func BenchmarkNoSeam(b *testing.B) {
 	}
 }
 
-// BenchmarkKey makes the keys of 200 KB in texts of a given length, and compares with
-// maphash alone.
+// BenchmarkKey computes the keys of 200 KB in texts of a given length, compared with maphash
+// alone.
 func BenchmarkKey(b *testing.B) {
 	c, seed := tokens.NewCache(4), maphash.MakeSeed()
 	all := []byte(prose(200_000, 1))

@@ -1,27 +1,27 @@
 package tokens
 
-// A coder encodes texts one after the other. It takes some 250 KB, and 50 bytes for
-// each byte of a piece in the rare case that the piece's windows do not fit together.
+// A coder encodes texts one after another. It takes some 250 KB, and 50 bytes for each byte of a
+// piece in the rare case that the piece's windows do not fit together.
 type coder struct {
 	*vocabulary
-	n    int   // tokens so far
-	ids  []int // their ids, if keep, which tests ask for
+	n    int   // tokens counted so far
+	ids  []int // their ids if keep is set, for tests
 	keep bool
 
 	recent []recentPiece
 
 	tokens []uint32 // tokens of the piece or window, in order; while merging, at the offset of their first byte
-	ranks  []uint32 // the token that each makes with the next one; none if they make no token
-	prev   []int32  // offset of the token before; next has that of the next
+	ranks  []uint32 // the token that each makes with the next one, or none
+	prev   []int32  // offset of the previous token; next has that of the next
 	next   []int32
 	queue  queue
 }
 
-// A recentPiece is a remembered piece of up to 16 bytes that was not in the table of short
-// tokens: the words that a text is about come again and again.
+// A recentPiece caches a piece of up to 16 bytes that is not in the table of short tokens: the
+// words of a text's topic recur often.
 type recentPiece struct {
 	low, high uint64 // its bytes
-	size, n   uint8  // how many they are, and how many tokens
+	size, n   uint8  // number of bytes and of tokens
 }
 
 const recentPieces = 1 << 10
@@ -46,7 +46,7 @@ func (c *coder) take(ids []uint32) {
 	}
 }
 
-// piece encodes the piece text[i:end], which is UTF-8.
+// piece encodes the piece text[i:end], which must be UTF-8.
 func (c *coder) piece(text string, i, end int) {
 	low, high, size := uint64(0), uint64(0), end-i
 	switch {
@@ -72,7 +72,7 @@ func (c *coder) piece(text string, i, end int) {
 	*r = recentPiece{low, high, uint8(size), uint8(c.n - before)}
 }
 
-// encode encodes a piece.
+// encode encodes a piece that is not cached.
 func (c *coder) encode(piece string) {
 	if id := c.find(piece); id != none {
 		c.token(id)

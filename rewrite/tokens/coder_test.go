@@ -12,16 +12,16 @@ import (
 
 const alphabet = "abcdefghijklmnopqrstuvwxyz"
 
-// chain returns the longest row of letters in which each pair is a token of a lower
-// rank than the pair before it: how the letters pair up is decided at its end.
+// chain returns the longest row of letters in which each pair is a token of a lower rank than the
+// previous pair: how the letters pair up is decided at its end.
 func chain(v *vocabulary) string {
 	var pairs []string
 	for id := range uint32(len(v.offsets) - 1) {
 		if token := string(v.bytes(id)); len(token) == 2 && strings.Trim(token, alphabet) == "" {
-			pairs = append(pairs, token) // by rank
+			pairs = append(pairs, token) // sorted by rank
 		}
 	}
-	best := map[string]string{} // by the first letter, of the pairs so far
+	best := map[string]string{} // longest chain so far by first letter
 	for _, p := range pairs {
 		if row := p[:1] + cmp.Or(best[p[1:]], p[1:]); len(row) > len(best[p[:1]]) {
 			best[p[:1]] = row
@@ -36,8 +36,8 @@ func chain(v *vocabulary) string {
 	return longest
 }
 
-// Windows that overlap by less than a merge can reach do not always fit together. If
-// they do, they give the encoding of the whole; if not, that is noticed.
+// Windows whose overlap is shorter than the reach of a merge do not always fit together. If they
+// do, they give the encoding of the whole; if not, that is detected.
 func TestWindowsFitOrAreSeenNotTo(t *testing.T) {
 	for _, file := range []string{"o200k_base", "cl100k_base", "p50k_base"} {
 		v, err := newVocabulary(file, 0)
@@ -71,7 +71,7 @@ func TestWindowsFitOrAreSeenNotTo(t *testing.T) {
 	}
 }
 
-// A token ranks behind its halves, which the queue relies on.
+// A token has a higher rank than its halves, as the queue requires.
 func TestTokensRankBehindTheirHalves(t *testing.T) {
 	for _, file := range []string{"o200k_base", "cl100k_base", "p50k_base"} {
 		v, err := newVocabulary(file, 0)

@@ -86,7 +86,7 @@ func TestCounts(t *testing.T) {
 		{"Привет, мир!", 5, 7},
 		{"Ελληνικά", 3, 9},
 
-		// Emoji with joiners, flags, skin; marks.
+		// Emoji with joiners, flags, skin tones; marks.
 		{"😀", 1, 2},
 		{"👩\u200d👩\u200d👧", 8, 13},
 		{"🇩🇪🇫🇷", 8, 12},
@@ -112,7 +112,7 @@ func TestCounts(t *testing.T) {
 		{"&lt;b&gt;", 4, 4},
 		{"{{QUERY}}", 3, 3},
 
-		// Runes that are not seen.
+		// Invisible runes.
 		{"a\u200bb", 3, 3},
 		{"a\u00a0b", 3, 3},
 		{"a\u3000b", 3, 3},

@@ -6,14 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// longWord is a length in bytes: a longer stretch without a seam, such as a clause of
-// Chinese, is cut inside.
+// longWord is a length in bytes: a longer stretch without a seam, such as a clause in Chinese, is
+// cut inside.
 const longWord = 64
 
-// Cut returns a long prefix of text that costs at most max tokens by c; "" if max is
-// not positive. It ends at a seam where it can, and at the end of a sentence or line if
-// there is one in the last tenth of the prefix. It never ends inside a rune or before a
-// combining mark.
+// Cut returns a long prefix of text with at most max tokens by c; "" if max is not positive. It
+// ends at a seam if possible, and at the end of a sentence or line if there is one in the last
+// tenth of the prefix. It never ends inside a rune or before a combining mark.
 func Cut(c Counter, text string, max int) string {
 	if max <= 0 {
 		return ""
@@ -27,7 +26,7 @@ func Cut(c Counter, text string, max int) string {
 		return text
 	}
 	end := longest(c, text, high, max)
-	for end > 0 && !fits(end) { // happens only with a Counter whose counts do not add up at seams
+	for end > 0 && !fits(end) { // only with a Counter whose counts do not add up at seams
 		end = lastSeam(text[:end])
 	}
 	for e, tries := end, 8; e >= end-end/10 && e > 0 && tries > 0; e = runeBefore(text, e) {
@@ -42,9 +41,9 @@ func Cut(c Counter, text string, max int) string {
 	return text[:end]
 }
 
-// CountUpTo counts text; end is where it stopped. If the Counter can, it stops once the
-// count exceeds max, so that Cut takes time by the length of what it keeps and not of
-// what it gets.
+// CountUpTo counts text; end is where it stopped. If c has a method CountUpTo, it stops once the
+// count exceeds max, so that the time Cut takes depends on the length of its result, not of its
+// input.
 func CountUpTo(c Counter, text string, max int) (n, end int) {
 	if c, ok := c.(interface {
 		CountUpTo(text string, limit int) (n, end int)
@@ -55,9 +54,9 @@ func CountUpTo(c Counter, text string, max int) (n, end int) {
 	return n, len(text)
 }
 
-// longest returns the length of the longest prefix of text below high that costs at
-// most max and ends at a seam, or inside a long stretch without one. Each step counts
-// only what lies behind the last seam known to fit.
+// longest returns the length of the longest prefix of text below high that has at most max tokens
+// and ends at a seam, or inside a long stretch without one. Each step counts only the text after
+// the last seam known to fit.
 func longest(c Counter, text string, high, max int) int {
 	low, spent := 0, 0
 	for low < high {
@@ -88,8 +87,8 @@ func longest(c Counter, text string, high, max int) int {
 	}
 }
 
-// seamBetween returns a seam of text between low and high, near their middle; low or
-// high if there is none.
+// seamBetween returns a seam of text between low and high, near their middle; low or high if
+// there is none.
 func seamBetween(text string, low, high int) int {
 	middle := low + (high-low)/2
 	if at := lastSeam(text[low:middle]); at > 0 {
@@ -98,8 +97,8 @@ func seamBetween(text string, low, high int) int {
 	return low + firstSeam(text[low:high])
 }
 
-// graphemeStart returns the last offset in (low, at] where a rune begins that does not
-// belong to the rune before it; low if there is none.
+// graphemeStart returns the last offset in (low, at] where a rune begins that does not belong to
+// the rune before it; low if there is none.
 func graphemeStart(text string, low, at int) int {
 	for ; at > low; at = runeBefore(text, at) {
 		r, _ := utf8.DecodeRuneInString(text[at:])
@@ -114,7 +113,7 @@ func graphemeStart(text string, low, at int) int {
 // joiner is U+200D ZERO WIDTH JOINER, which joins two emoji into one.
 const joiner = '\u200d'
 
-// runeBefore returns the offset of the rune that ends at at, or that at is inside of.
+// runeBefore returns the offset of the rune that ends at at, or that contains at.
 func runeBefore(text string, at int) int {
 	at--
 	for at > 0 && !utf8.RuneStart(text[at]) {
@@ -123,8 +122,7 @@ func runeBefore(text string, at int) int {
 	return at
 }
 
-// sentenceEnds tells whether text[:at] ends a sentence, or a line without its line
-// break.
+// sentenceEnds reports whether text[:at] ends a sentence, or a line without its line break.
 func sentenceEnds(text string, at int) bool {
 	rest := strings.TrimPrefix(text[at:], "\r")
 	if strings.HasPrefix(rest, "\n") {

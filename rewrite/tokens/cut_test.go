@@ -46,7 +46,7 @@ func TestCut(t *testing.T) {
 	f("One two three four five six seven eight nine. Ten eleven", 11, "One two three four five six seven eight nine.")
 	f("One two three four five six seven eight nine\nten eleven", 11, "One two three four five six seven eight nine")
 	f("One two. Three four five six seven eight nine ten eleven", 9, "One two. Three four five six seven eight")
-	f("हिन्दी。\u0301 ", 5, "हिन्दी。\u0301") // not between a stop and its mark
+	f("हिन्दी。\u0301 ", 5, "हिन्दी。\u0301") // not between a full stop and its mark
 	f("abcdefghijklmnopqrstuvwxyz", 1, "abcdefghijklmnopqrstuvwxyz")
 	if got := tokens.Cut(e, strings.Repeat("有薪假期的天数", 20), 10); len(got) < 15 {
 		t.Errorf("Cut of Chinese leaves %q", got)

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends the ids of text's tokens to ids. Special tokens are read as plain
-// text, and each byte that is not UTF-8 as U+FFFD.
+// Append appends the ids of text's tokens to ids. Special tokens are read as plain text, and each
+// invalid byte as U+FFFD.
 func (e *Encoding) Append(ids []int, text string) []int {
 	if !utf8.ValidString(text) {
 		text = string([]rune(text))

@@ -1,7 +1,7 @@
 package tokens
 
-// anthropic returns Anthropic's models (platform.claude.com/docs/en/models). Routers
-// write the version with a dot, Anthropic with a hyphen.
+// anthropic returns Anthropic's models (platform.claude.com/docs/en/models). Routers write the
+// version with a dot, Anthropic with a hyphen.
 func anthropic() []row {
 	var (
 		standard = claude(limits{1568, 1568})
@@ -23,9 +23,9 @@ func anthropic() []row {
 	})
 }
 
-// families returns the other models without a tokenizer of OpenAI's. o200k is the
-// nearest to most of them. Windows are those of the model cards, and of what most hosts in
-// the list of TableDate give; a server may give them less.
+// families returns the models of other vendors, which have no tokenizer of OpenAI's. o200k is the
+// nearest for most of them. Windows are those of the model cards, and of most hosts in the list
+// of TableDate; a server may be configured with less.
 func families() []row {
 	return estimated([]row{
 		// ai.google.dev/gemini-api/docs/models; the window is that of the input.
@@ -55,7 +55,7 @@ func families() []row {
 		{"qwen3-30b-a3b-instruct-2507* qwen3-30b-a3b-thinking-2507* qwen3-4b-instruct-2507* qwen3-4b-thinking-2507*", Model{Window: 262_144}},
 		{"qwen3-vl*", Model{Window: 131_072}},
 		{"qwen3-omni*", Model{Window: 65_536}},
-		{"qwen3.* qwen3p* qwen-3.*", Model{Window: 262_144}}, // qwen3.5 and later; those that only Alibaba serves take a million
+		{"qwen3.* qwen3p* qwen-3.*", Model{Window: 262_144}}, // qwen3.5 and later; those served only by Alibaba have a million
 		{"qwen3* qwen-3-*", Model{Window: 40_960}},
 		{"qwen-plus* qwen-turbo* qwen-flash*", Model{Window: 131_072}},
 		{"qwen-max*", Model{Window: 32_768}},
@@ -84,7 +84,7 @@ func families() []row {
 		{"grok-2-vision*", Model{Window: 32_768}},
 		{"grok-2* grok-3*", Model{Window: 131_072}},
 		{"grok-4* grok-code*", Model{Window: 256_000}},
-		{"grok-5*", Model{Window: 256_000}}, // no size is published: that of its predecessor's smallest
+		{"grok-5*", Model{Window: 256_000}}, // not published; the smallest of its predecessor
 
 		{"phi-3.5* phi3.5* phi-4-mini* phi4-mini phi-4-multimodal*", Model{Window: 131_072}},
 		{"phi-4-reasoning* phi4-reasoning", Model{Window: 32_768}},
@@ -124,7 +124,7 @@ func families() []row {
 	})
 }
 
-// estimated returns rows as those of models without a public tokenizer.
+// estimated marks rows as models without a public tokenizer.
 func estimated(rows []row) []row {
 	for i := range rows {
 		rows[i].Estimated = true

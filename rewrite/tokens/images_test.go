@@ -14,7 +14,7 @@ func images(model string) tokens.ImageRule {
 	return row.Images
 }
 
-// The examples of OpenAI's guide, and sizes at the edges of its rules.
+// Examples from OpenAI's guide, and sizes at the limits of its rules.
 func TestImageTokens(t *testing.T) {
 	f := func(model string, width, height int, detail string, want int) {
 		t.Helper()
@@ -79,7 +79,7 @@ func TestImageTokens(t *testing.T) {
 	f("gpt-6-astra", 640, 480, "low", 231)
 	f("gpt-6-astra", 640, 480, "huge", 360)
 	f("gpt-6-astra", 65_535, 33, "high", 2384) // 63,551×32
-	f("gpt-6-astra", 1<<40, 1, "high", 2458)   // 2,048 patches in a row
+	f("gpt-6-astra", 1<<40, 1, "high", 2458)   // 2,048 patches in one row
 
 	// Anthropic's.
 	f("claude-opus-5", 3840, 2160, "", 4784)
@@ -94,8 +94,8 @@ func TestImageTokens(t *testing.T) {
 	f("my-deployment", math.MaxInt, math.MaxInt, "high", tokens.ImageReserve)
 }
 
-// At any size the cost is positive, at most that of an unknown size, and the same for
-// the rotated image.
+// For any size the cost is positive, at most that of an unknown size, and the same for the
+// rotated image.
 func TestImageTokensAreBounded(t *testing.T) {
 	table := tokens.Builtin()
 	size := rapid.OneOf(rapid.IntRange(1, 5000), rapid.IntRange(1, 1<<20), rapid.SampledFrom([]int{1, 31, 32, 33, 511, 512, 513, 767, 768, 769, 2047, 2048, 2049, 6000, 65_535, 65_536, math.MaxInt - 1, math.MaxInt}))

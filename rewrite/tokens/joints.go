@@ -5,14 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// joints tells where a token may span two neighbouring runes of a piece. Everywhere
-// else the piece can be cut and its parts encoded one by one, because merging never
-// makes a byte pair that no token holds. Of the places in Chinese text seven in eight
-// are such cuts. Between two ASCII characters nearly any pair is in some token, so
-// these are not looked up.
+// joints tells where a token may span two neighbouring runes of a piece. Everywhere else the
+// piece can be cut and its parts encoded separately, because merging never makes a byte pair that
+// no token contains. In Chinese text seven in eight places are such cuts. Between two ASCII
+// characters nearly any pair is in some token, so these are not looked up.
 type joints struct {
-	runes   []uint64 // a bit for the hash of each two runes that some token holds whole
-	partial []uint64 // a bit for each two bytes that meet in a token between runes of which it holds only a part
+	runes   []uint64 // a bit for the hash of each two runes that some token contains whole
+	partial []uint64 // a bit for each two bytes that meet in a token between runes of which it contains only a part
 }
 
 func newJoints(v *vocabulary) joints {
@@ -41,7 +40,7 @@ func (j joints) add(token []byte) {
 	}
 }
 
-// mayJoin tells whether a token may hold the end of left, a rune whose last byte is last,
+// mayJoin reports whether a token may contain the end of left, a rune whose last byte is last,
 // and the beginning of right, a rune whose first byte is first.
 func (j joints) mayJoin(left, right uint32, last, first byte) bool {
 	at := meeting(left, right)
@@ -96,8 +95,8 @@ func (c *coder) parts(piece string) {
 	c.part(piece[start:])
 }
 
-// part encodes a part of a piece. It looks the part up first, as a piece is: merging
-// the bytes of a token always makes that token.
+// part encodes a part of a piece. Like a piece, it is looked up first: merging the bytes of a
+// token always makes that token.
 func (c *coder) part(text string) {
 	if id := c.find(text); id != none {
 		c.token(id)

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A kind is what the patterns of the pre-tokenizers distinguish in a rune. Each is one
+// A kind is a class of runes that the patterns of the pre-tokenizers distinguish. Each is one
 // bit, so that kinds can be combined. The end of a text has none.
 type kind uint8
 
@@ -18,7 +18,7 @@ const (
 	number                     // \p{N}
 	blank                      // \s without line breaks
 	lineBreak                  // \r \n
-	symbol                     // everything else; also U+FFFD for a bad byte
+	symbol                     // everything else; also U+FFFD for an invalid byte
 
 	letters = upper | lower | caseless
 	large   = upper | caseless | combining
@@ -27,15 +27,15 @@ const (
 	signs   = symbol | combining // [^\s\p{L}\p{N}]
 )
 
-// kinds holds the kind of each rune, in pages of 256 of which equal ones are stored
-// once: 40 KB. They follow the Unicode version of Go, as the reference does.
+// kinds holds the kind of each rune, in pages of 256, with equal pages stored once: 40 KB. They
+// follow the Unicode version of Go, as the reference does.
 type kinds struct {
 	ascii [256]kind // 0 for bytes that are not ASCII
 	pages [(unicode.MaxRune + 1) >> 8]uint8
 	runes []kind
 }
 
-// runes returns the kinds; the first call makes them.
+// runes returns the kinds, which are computed at the first call.
 var runes = sync.OnceValue(newKinds)
 
 func newKinds() *kinds {
@@ -87,7 +87,7 @@ func fill(all []kind, low, high, stride rune, k kind) {
 
 func (k *kinds) of(r rune) kind { return k.runes[int(k.pages[r>>8])<<8|int(r&0xff)] }
 
-// at returns the kind and size of the rune of text at i; 0, 0 at its end.
+// at returns the kind and size of the rune of text at i; 0, 0 at the end.
 func (k *kinds) at(text string, i int) (kind, int) {
 	if i >= len(text) {
 		return 0, 0
@@ -103,7 +103,7 @@ func (k *kinds) wide(text string, i int) (kind, int) {
 	return k.of(r), size
 }
 
-// run returns where the run of runes of the given kinds that begins at i ends.
+// run returns the end of the run of runes of the given kinds that begins at i.
 func (k *kinds) run(text string, i int, of kind) int {
 	for i < len(text) {
 		if k.ascii[text[i]]&of != 0 {

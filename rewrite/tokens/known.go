@@ -2,16 +2,16 @@ package tokens
 
 import "strings"
 
-// A Counted is a text and the count that an Encoding gave for it.
+// A Counted is a text with its count by an Encoding.
 type Counted struct {
 	Text   string
 	Tokens int
 }
 
-// Knowing returns a Counter that counts as c, an Encoding, but uses the known counts of
-// texts. Sum and Delta mostly ask for such a text without its last word, without its
-// first line, or with a little more; then only the difference is counted. The first fit of
-// new sources takes 35 µs with it and 56 without (BenchmarkColdFit of package rewrite).
+// Knowing returns a Counter that counts like c, an Encoding, but uses the known counts of texts.
+// Sum and Delta mostly count such a text without its last word, without its first line, or with a
+// little more; then only the difference is counted. The first fit of new sources takes 35 µs with
+// it and 56 without (BenchmarkColdFit of package rewrite).
 func Knowing(c Counter, texts ...Counted) Counter {
 	if len(texts) == 0 {
 		return c
@@ -32,11 +32,10 @@ type knownCounter struct {
 type knownText struct {
 	Counted
 	first int // offset of its first seam
-	last  int // offset of the last place where it may be cut
+	last  int // offset of its last cut
 }
 
-// lastCut returns the offset of the last place where text may be cut, 0 if there is
-// none.
+// lastCut returns the offset of the last place where text may be cut, 0 if there is none.
 func lastCut(text string) int {
 	for i := len(text); i > 0; {
 		_, size := last(text[:i])
@@ -48,7 +47,7 @@ func lastCut(text string) int {
 	return 0
 }
 
-// Count counts text.
+// Count counts text, based on a known text if possible.
 func (k *knownCounter) Count(text string) (n int, exact bool) {
 	for i := range k.texts {
 		t := &k.texts[i]
@@ -61,8 +60,7 @@ func (k *knownCounter) Count(text string) (n int, exact bool) {
 	return k.Counter.Count(text)
 }
 
-// from counts text if it is most of the known text t from an offset on, or all of that
-// and not much more.
+// from counts text if it is most of t.Text[from:], or all of that and not much more.
 func (k *knownCounter) from(t *knownText, from int, text string) (n int, ok bool) {
 	rest := t.Text[from:]
 	switch {
@@ -76,8 +74,8 @@ func (k *knownCounter) from(t *knownText, from int, text string) (n int, ok bool
 	return 0, false
 }
 
-// part returns the count of a part of a known text, if the text may be cut at both ends
-// of the part.
+// part returns the count of a part of a known text, if the text may be cut at both ends of the
+// part.
 func (k *knownCounter) part(t *knownText, from, to int) (n int, ok bool) {
 	before, text, after := t.Text[:from], t.Text[from:to], t.Text[to:]
 	if after != "" && !mayCut(text, after) || before != "" && !mayCut(before, text) {

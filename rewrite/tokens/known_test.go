@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// asked is a Counter that records what it was asked to count.
+// asked is a Counter that records the texts it counts.
 type asked struct {
 	tokens.Counter
 	bytes int
@@ -20,7 +20,7 @@ func (a *asked) Count(text string) (int, bool) {
 	return a.Counter.Count(text)
 }
 
-// Known counts change no sum, whatever surrounds the text.
+// Known counts do not change any sum, whatever surrounds the text.
 func TestKnowing(t *testing.T) {
 	check(t, func(t *rapid.T, name string) {
 		e := encoding(t, name)
@@ -48,7 +48,7 @@ func TestKnowing(t *testing.T) {
 	})
 }
 
-// Little of a known text is counted, however it begins and ends.
+// Only little of a known text is counted, however it begins and ends.
 func TestKnowingCountsLittle(t *testing.T) {
 	for _, body := range []string{
 		strings.Repeat("Every parent may take ten weeks of leave. ", 20) + "Ask the office.",

@@ -3,18 +3,17 @@ package tokens
 import "math/bits"
 
 const (
-	// maxDirect is the length in bytes up to which the next pair to merge is found by
-	// looking at all pairs: that is quadratic, but faster than a queue for short
-	// pieces.
+	// maxDirect is the length in bytes up to which the next pair to merge is found by scanning
+	// all pairs: that is quadratic, but faster than a queue for short pieces.
 	maxDirect = 64
 	// mergeWindow is how many bytes of a longer piece are merged at a time.
 	mergeWindow = 4096
-	// mergeOverlap is by how many bytes two windows overlap: the end of a window changes the
-	// tokens next to it.
+	// mergeOverlap is the overlap of two windows in bytes, because tokens near the end of a
+	// window depend on what follows.
 	mergeOverlap = 4 * maxToken
 )
 
-// begin sets up a token for each byte of piece.
+// begin creates a token for each byte of piece.
 func (c *coder) begin(piece string) {
 	if n := len(piece); n > len(c.tokens) {
 		n = max(n, maxDirect)
@@ -63,12 +62,12 @@ func (c *coder) mergeDirect(piece string) []uint32 {
 
 // windows encodes a long piece window by window, in linear time and little memory.
 //
-// A row of tokens is the encoding of its text if each two neighbours are the encoding
-// of their own text (van Antwerpen and Neubeck, "So many tokens, so little time",
-// github.blog, 2024). So the encodings of two overlapping windows can be joined at a
-// token that both have; here that is the first token of the later window. If the
-// earlier window has another token there, which happens only in texts made for it, the
-// piece is merged as a whole. No token is longer than mergeWindow - mergeOverlap.
+// A row of tokens is the encoding of its text if each two neighbours are the encoding of their
+// own text (van Antwerpen and Neubeck, "So many tokens, so little time", github.blog, 2024). So
+// the encodings of two overlapping windows can be joined at a token that both have; here that is
+// the first token of the later window. If the earlier window has another token there, which
+// happens only in texts made for it, the piece is merged as a whole. No token is longer than
+// mergeWindow - mergeOverlap.
 func (c *coder) windows(piece string, window, margin int) {
 	n, kept := c.n, len(c.ids)
 	if !c.joined(piece, window, margin) {
@@ -77,13 +76,13 @@ func (c *coder) windows(piece string, window, margin int) {
 	}
 }
 
-// joined encodes piece by windows and tells whether they fit together.
+// joined encodes piece by windows and reports whether they fit together.
 func (c *coder) joined(piece string, window, margin int) bool {
 	joint := uint32(none)
 	var tokens []uint32
 	last := ""
 	for {
-		if text := piece[:min(len(piece), window)]; text != last { // else the tokens are the same; mostly a run of one character
+		if text := piece[:min(len(piece), window)]; text != last { // otherwise the tokens are the same, as in a run of one character
 			tokens, last = c.mergeQueued(text), text
 		}
 		if joint != none && tokens[0] != joint {
@@ -103,7 +102,7 @@ func (c *coder) joined(piece string, window, margin int) bool {
 	}
 }
 
-// mergeQueued returns the tokens of piece, by a queue of merges.
+// mergeQueued returns the tokens of piece, using a queue of merges.
 func (c *coder) mergeQueued(piece string) []uint32 {
 	c.begin(piece)
 	size := int32(len(piece))
@@ -138,7 +137,7 @@ func (c *coder) mergeQueued(piece string) []uint32 {
 	return c.tokens[:n]
 }
 
-// join merges the token at the offset at and the next one into id.
+// join merges the token at offset at and the next one into id.
 func (c *coder) join(at int32, id uint32, size int32) {
 	gone := c.next[at]
 	next, prev := c.next[gone], c.prev[at]
@@ -159,14 +158,13 @@ func (c *coder) join(at int32, id uint32, size int32) {
 	}
 }
 
-// A queue holds the possible merges by rank. It is a radix heap (Ahuja, Mehlhorn, Orlin
-// and Tarjan, "Faster algorithms for the shortest path problem", 1990), which allows no
-// push of a lower rank than the last one taken. That holds because a token has a higher
-// id than its halves.
+// A queue holds the possible merges by rank. It is a radix heap (Ahuja, Mehlhorn, Orlin and
+// Tarjan, "Faster algorithms for the shortest path problem", 1990), which allows no push of a
+// lower rank than the last one taken. That holds because a token has a higher id than its halves.
 //
-// Merges of one rank come out in the order in which they were pushed, which is the
-// order of the text: all of them make the same token, and all become possible when its
-// higher half is made, in one batch from left to right.
+// Merges of one rank come out in the order in which they were pushed, which is the order of the
+// text: all of them make the same token, and all become possible when its higher half is made, in
+// one batch from left to right.
 type queue struct {
 	buckets [idBits + 1][]merge // by the highest bit in which rank and last differ
 	filled  uint32              // bit b: buckets[b] is not empty
@@ -191,9 +189,8 @@ func (q *queue) push(rank uint32, at int32) {
 	q.filled |= 1 << b
 }
 
-// next removes all merges of the lowest rank and returns them with that rank; the rank
-// is none if the queue is empty. Most merges that ranks shows to be out of date are
-// left out, but not all.
+// next removes all merges of the lowest rank and returns them with that rank; the rank is none if
+// the queue is empty. It omits most, but not all, merges that are outdated according to ranks.
 func (q *queue) next(ranks []uint32) ([]merge, uint32) {
 	q.buckets[0] = q.buckets[0][:0]
 	q.filled &^= 1

@@ -9,37 +9,37 @@ import (
 // A Model is one row of the model table.
 type Model struct {
 	Match         string // a name in lower case, or a prefix ending in *
-	Configured    string // Match of the configured row that this one is a part of; "" for others
+	Configured    string // Match of the configured row that this row is a part of; "" for built-in rows
 	Encoding      string // encoding that counts it
-	Window        int    // tokens of context, input and output together; 0 is unknown
-	MaxOutput     int    // tokens of output at most; 0 is unknown
+	Window        int    // context window in tokens, for input and output together; 0 if unknown
+	MaxOutput     int    // maximum tokens of output; 0 if unknown
 	DefaultOutput int    // tokens to reserve for an answer without a limit in request or policy; 0 if unknown
 	Estimated     bool   // no public tokenizer: counts need a margin
-	NoSystem      bool   // messages of the role system are refused
+	NoSystem      bool   // refuses messages of the role system
 	Tools         ToolUse
-	CompletionCap bool // chats take max_completion_tokens and refuse max_tokens
+	CompletionCap bool // chats need max_completion_tokens; max_tokens is refused
 	Images        ImageRule
 
-	FixedTemperature bool // requests with a temperature are refused
+	FixedTemperature bool // refuses requests with a temperature
 	Reasoning        Reasoning
 }
 
-// Reasoning says whether a model reasons before it answers, in tokens of the same limit.
+// Reasoning says whether a model reasons before it answers, using tokens of the answer's limit.
 type Reasoning string
 
 // The kinds of reasoning.
 const (
 	ReasoningUnknown Reasoning = ""
 	ReasoningNone    Reasoning = "none"
-	ReasoningFixed   Reasoning = "fixed"  // it may reason, and refuses reasoning_effort, or "low" as its value
-	ReasoningEffort  Reasoning = "effort" // it may reason, and takes reasoning_effort: "low"
+	ReasoningFixed   Reasoning = "fixed"  // may reason, and refuses reasoning_effort or its value "low"
+	ReasoningEffort  Reasoning = "effort" // may reason, and accepts reasoning_effort: "low"
 )
 
-// Other is the row of models that match no row of the table.
+// Other is the row of models that are not in the table.
 const Other = "other"
 
-// reasoning is how many tokens OpenAI recommends to reserve for reasoning and answer
-// (its guide "Reasoning models", "Allocating space for reasoning").
+// reasoning is how many tokens OpenAI recommends to reserve for reasoning and answer (its guide
+// "Reasoning models", "Allocating space for reasoning").
 const reasoning = 25_000
 
 const (
@@ -49,16 +49,16 @@ const (
 	r50k   = "r50k_base"
 )
 
-// TableDate is the date of the public list that the built-in table was last compared with;
-// see deploy/models.py.
+// TableDate is the date of the public list that the built-in table was last compared with; see
+// deploy/models.py.
 const TableDate = "2026-11-28"
 
-// Builtin returns the built-in table, special rows before general ones. Sizes are those
-// of developers.openai.com/api/docs/models and of the other vendors' pages; where
-// models under one prefix differ, the smaller one.
+// Builtin returns the built-in table, special rows before general ones. Sizes are those of
+// developers.openai.com/api/docs/models and of the other vendors' pages; if models under one
+// prefix differ, the smallest.
 //
-// A deployment may have any name, as on Azure. Its row is Other until a row of the
-// configuration names it.
+// A deployment may have any name, as on Azure. Its row is Other unless a row of the configuration
+// matches it.
 func Builtin() []Model {
 	refusing, tools, fixed, reasoning := strings.Fields(refuseSystem), toolUses(), strings.Fields(refuseTemperature), reasoningOf()
 	var table []Model
@@ -75,41 +75,39 @@ func Builtin() []Model {
 	return table
 }
 
-// A row is models that are alike but for their names. Its encoding is o200k unless it
-// names another.
+// A row holds models that differ only in their names. Its encoding is o200k unless set.
 type row struct {
 	names string
 	Model
 }
 
-// refuseSystem lists the rows of models that answer a system message with an error:
-// OpenAI's first two for reasoning; Gemma up to 2, by its chat template, and Gemma 3 at
-// Google (elsewhere it reads such a message as the user's); Google's models that make
-// images; Mistral's first models, by the chat templates that they came with and at
-// Bedrock.
+// refuseSystem lists the rows of models that answer a system message with an error: OpenAI's
+// first two reasoning models; Gemma up to 2, by its chat template, and Gemma 3 at Google
+// (elsewhere it reads such a message as the user's); Google's image generation models; Mistral's
+// first models, by their original chat templates and at Bedrock.
 const refuseSystem = "o1-mini* o1-preview* gemma gemma-1* gemma-7b* gemma-2* gemma2* codegemma* gemma-3* gemma3* " +
 	"gemini-2.0-flash-exp-image* gemini-2.0-flash-preview-image* " +
 	"mistral-7b-instruct-v0 mistral-7b-instruct-v0.1* mistral-7b-instruct-v0.2* mixtral-8x7b-instruct*"
 
-// A ToolUse says how a model takes tools.
+// A ToolUse says how a model accepts tools.
 type ToolUse int
 
-// The ways. The last two are of built-in rows only.
+// The ways. The last two are used in built-in rows only.
 const (
-	ToolFunctions      ToolUse = iota // as the member tools of a chat
-	ToolXML                           // it refuses that member, and can call tools in its text
-	ToolNone                          // it refuses that member
-	ToolUnlessEffort                  // as ToolFunctions, and as ToolNone in chats that set an effort to reason
-	ToolWithEffortNone                // as ToolNone, and as ToolFunctions in chats whose effort to reason is none
+	ToolFunctions      ToolUse = iota // in the member tools of a chat request
+	ToolXML                           // refuses that member, but can call tools in its text
+	ToolNone                          // refuses that member
+	ToolUnlessEffort                  // ToolFunctions, but ToolNone in chats with a reasoning effort
+	ToolWithEffortNone                // ToolNone, but ToolFunctions in chats with reasoning effort none
 )
 
-// String returns the word for t in the configuration and in listings.
+// String returns the name of t in the configuration and in listings.
 func (t ToolUse) String() string {
 	return [...]string{"functions", "xml", "none", "functions without effort", "functions with effort none"}[t]
 }
 
-// For returns how the model takes tools in a chat of that reasoning_effort, "" for none given:
-// ToolFunctions, ToolXML or ToolNone.
+// For returns how the model accepts tools in a chat with the given reasoning_effort ("" if not
+// set): ToolFunctions, ToolXML or ToolNone.
 func (t ToolUse) For(effort string) ToolUse {
 	switch none := effort == "none"; {
 	case t == ToolUnlessEffort && (effort == "" || none), t == ToolWithEffortNone && none:
@@ -120,10 +118,10 @@ func (t ToolUse) For(effort string) ToolUse {
 	return t
 }
 
-// toolUses maps the names of rows whose models refuse tools to how they take them. OpenAI's first
-// two models for reasoning and the one of ChatGPT refuse them; so does Gemma up to 3, which was not
-// trained to call functions, at Google and Ollama. On chat completions OpenAI's models from gpt-5.4 to
-// gpt-5.6 do not take tools while they reason, which gpt-5.6 does unless it is told not to.
+// toolUses returns the ToolUse of rows whose models refuse tools, by name. OpenAI's first two
+// reasoning models and the one of ChatGPT refuse them; so does Gemma up to 3, which was not
+// trained to call functions, at Google and Ollama. On chat completions OpenAI's models from
+// gpt-5.4 to gpt-5.6 do not accept tools while they reason, which gpt-5.6 does by default.
 func toolUses() map[string]ToolUse {
 	uses := map[string]ToolUse{}
 	for use, names := range map[ToolUse]string{
@@ -138,12 +136,13 @@ func toolUses() map[string]ToolUse {
 	return uses
 }
 
-// refuseTemperature lists the rows of models that answer a temperature with an error: Claude from Opus 4.7
-// on, and Kimi from K2.5 on, which take only their own. So do OpenAI's models with CompletionCap.
+// refuseTemperature lists the rows of models that answer a temperature with an error: Claude from
+// Opus 4.7 on, and Kimi from K2.5 on, which accept only their own. So do OpenAI's models with
+// CompletionCap.
 const refuseTemperature = "claude-opus-4-8* claude-opus-4.8* claude-opus-4-7* claude-opus-4.7* " +
 	"claude-opus-5* claude-sonnet-5* claude-haiku-5* claude-fable-5* claude-mythos* kimi-k3* kimi-k2.5* kimi-k2.* kimi-k2p*"
 
-// The rows of models by their Reasoning, where it is known.
+// The rows of models by their Reasoning, if known.
 const (
 	reasonByEffort = "gpt-6* gpt-5.6* gpt-5.5* gpt-5.4-mini* gpt-5.4-nano* gpt-5.4* gpt-5.3-codex-spark* gpt-5.3* gpt-5.2* gpt-5.1-codex-mini* " +
 		"gpt-5-codex-mini* gpt-5-mini* gpt-5-nano* gpt-5* gpt-oss* codex-mini* o1* o3-mini* o3* o4* gemini-2.5* gemini-3*"
@@ -158,7 +157,7 @@ const (
 		"qwen2.5* qwen2p5* qwen-2.5* qwen2-* qwen2:* qwen-2-* deepseek-chat* mixtral-8x7b* open-mixtral-8x7b* mixtral-8x22b* open-mixtral-8x22b* phi-3.5* phi3.5* command-r* nova-micro* nova-lite* nova-pro*"
 )
 
-// reasoningOf returns the Reasoning of rows.
+// reasoningOf returns the Reasoning of rows, by name.
 func reasoningOf() map[string]Reasoning {
 	of := map[string]Reasoning{}
 	for names, r := range map[string]Reasoning{reasonByEffort: ReasoningEffort, reasonAlways: ReasoningFixed, reasonNever: ReasoningNone} {
@@ -169,13 +168,13 @@ func reasoningOf() map[string]Reasoning {
 	return of
 }
 
-// gpt5 returns OpenAI's models from gpt-5 on, and its earlier ones for reasoning.
+// gpt5 returns OpenAI's models from gpt-5 on, and its earlier reasoning models.
 func gpt5() []row {
 	const million, most = 1_050_000, 128_000
 	var (
 		tiles    = tiled(70, 140)
 		mini     = patched(120, limits{2048, 1536})
-		fixed    = patched(120, limits{2048, 6144}) // whatever the detail
+		fixed    = patched(120, limits{2048, 6144}) // the same for any detail
 		low      = limits{512, 0}
 		high     = limits{2048, 2500}
 		original = limits{6000, 10_000}
@@ -188,7 +187,7 @@ func gpt5() []row {
 		oMini    = patched(172, limits{2048, 1536})
 	)
 	rows := []row{
-		{"gpt-6*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: newest, Estimated: true}}, // OpenAI has named no tokenizer of it
+		{"gpt-6*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: newest, Estimated: true}}, // OpenAI has not published its tokenizer
 		{"gpt-5.6*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: unscaled}},
 		{"gpt-5.5*", Model{Window: million, MaxOutput: most, DefaultOutput: reasoning, Images: larger}},
 		{"gpt-5.4-mini* gpt-5.4-nano*", Model{Window: 400_000, MaxOutput: most, DefaultOutput: reasoning, Images: sized}},
@@ -215,12 +214,12 @@ func gpt5() []row {
 		{"o4*", Model{Window: 200_000, MaxOutput: 100_000, DefaultOutput: reasoning, Images: oMini}},
 	}
 	for i := range rows {
-		rows[i].CompletionCap = rows[i].names != "gpt-oss*" // that one is served by others
+		rows[i].CompletionCap = rows[i].names != "gpt-oss*" // served by others than OpenAI
 	}
 	return rows
 }
 
-// gpt4o returns OpenAI's models from gpt-4o to gpt-4.5, and those for audio.
+// gpt4o returns OpenAI's models from gpt-4o to gpt-4.5, and its audio models.
 func gpt4o() []row {
 	const million = 1_047_576
 	var (
@@ -246,8 +245,8 @@ func gpt4o() []row {
 	}
 }
 
-// older returns OpenAI's models before gpt-4o, and the row for unknown names that begin
-// with gpt-.
+// older returns OpenAI's models before gpt-4o, and the row for unknown names that begin with
+// gpt-.
 func older() []row {
 	tiles := tiled(85, 170)
 	return []row{
@@ -266,24 +265,22 @@ func older() []row {
 		{"text-davinci-001", Model{Encoding: r50k}},
 		{"text-davinci-00* code-davinci*", Model{Encoding: p50k}},
 		{"davinci curie babbage ada", Model{Encoding: r50k}},
-		{"gpt-*", Model{Estimated: true}}, // not known yet
+		{"gpt-*", Model{Estimated: true}}, // unknown models
 	}
 }
 
-// maxName is the longest name, in bytes, that is looked up, because names come from
-// clients. The longest that a cloud gives, those of Bedrock's profiles, are shorter.
+// maxName is the longest name looked up, in bytes, because names come from clients. The longest
+// names of cloud providers, those of Bedrock's profiles, are shorter.
 const maxName = 256
 
-// Lookup returns the first row of table that matches name. It ignores letter case and
-// tries the name also without what surrounds it: what stands before a slash or a
-// vendor's dot (openai/gpt-4o, us.anthropic.claude-3,
-// accounts/fireworks/models/llama-v3p1-8b), the frame of fine-tuned names
-// (ft:gpt-4o-mini:org::id, curie:ft-org), and what follows a colon or an at sign
-// (gpt-4:nitro, gpt-oss:20b). A row may also spell these out. Without a match it
-// returns the row Other, estimated with o200k_base, and false. Its time depends on the
-// table, not on the length of name.
+// Lookup returns the first row of table that matches name. It ignores case and also tries the
+// name without its surroundings: a prefix up to a slash or a vendor's dot (openai/gpt-4o,
+// us.anthropic.claude-3, accounts/fireworks/models/llama-v3p1-8b), the frame of fine-tuned names
+// (ft:gpt-4o-mini:org::id, curie:ft-org), and a suffix after a colon or an at sign (gpt-4:nitro,
+// gpt-oss:20b). A row may also contain these. Without a match it returns the row Other, estimated
+// with o200k_base, and false. Its time depends on the table, not on the length of name.
 func Lookup(table []Model, name string) (Model, bool) {
-	const frames = 12 // more than the names of Vertex have
+	const frames = 12 // more than names at Vertex have
 	var buf [frames]string
 	forms := buf[:0]
 	name = strings.TrimSpace(name[:min(len(name), maxName+1)])
@@ -317,10 +314,10 @@ func inner(name string) string {
 		return name[:i]
 	}
 	if vendor, rest, ok := strings.Cut(name, "."); ok && !strings.ContainsAny(vendor, "0123456789") {
-		return rest // a version's dot has a digit before it
+		return rest // the dot of a version comes after a digit
 	}
 	return ""
 }
 
-// Margin is the factor for counts by another encoding than the model's own: 10 % more.
+// Margin is the factor applied to counts by another encoding than the model's own: 10 % more.
 const Margin = 1.1

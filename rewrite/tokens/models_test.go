@@ -8,8 +8,8 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// Lookup finds each model's own row: its match, encoding, window and largest
-// output, "estimated" where there is no public tokenizer.
+// Lookup finds each model's own row: its match, encoding, window and maximum output, and
+// "estimated" if there is no public tokenizer.
 func TestLookup(t *testing.T) {
 	table := tokens.Builtin()
 	for _, section := range strings.Split(lookups, "\n\n") {
@@ -206,8 +206,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// White space around a name is ignored; a name that is too long, or nothing but frames,
-// matches no row.
+// White space around a name is ignored; a name that is too long, or has only frames, matches no
+// row.
 func TestLookupOfNoName(t *testing.T) {
 	table := tokens.Builtin()
 	if row, _ := tokens.Lookup(table, " gpt-4o\n"); row.Match != "gpt-4o*" {
@@ -223,7 +223,7 @@ func TestLookupOfNoName(t *testing.T) {
 	}
 }
 
-// A configured row before the table wins, also with a name that it spells out whole.
+// A configured row before the table wins, even with a whole name.
 func TestLookupFirstRowWins(t *testing.T) {
 	table := append([]tokens.Model{{Match: "Azure/gpt-4o", Encoding: "cl100k_base"}, {Match: "gpt-oss:20b", Window: 4096}}, tokens.Builtin()...)
 	if m, _ := tokens.Lookup(table, "azure/gpt-4o"); m.Encoding != "cl100k_base" {
@@ -237,8 +237,7 @@ func TestLookupFirstRowWins(t *testing.T) {
 	}
 }
 
-// No row is shadowed by an earlier one, every encoding exists, and sizes fit into
-// one another.
+// No row is shadowed by an earlier one, every encoding exists, and sizes are consistent.
 func TestBuiltinRowsHold(t *testing.T) {
 	for _, row := range tokens.Builtin() {
 		if m, ok := tokens.Lookup(tokens.Builtin(), row.Match); !ok || m != row {
@@ -254,7 +253,7 @@ func TestBuiltinRowsHold(t *testing.T) {
 	}
 }
 
-// OpenAI's models for reasoning refuse max_tokens; others know it, and some know only it.
+// OpenAI's reasoning models refuse max_tokens; others accept it, and some accept nothing else.
 func TestCompletionCap(t *testing.T) {
 	table := tokens.Builtin()
 	for name, want := range map[string]bool{
@@ -267,11 +266,11 @@ func TestCompletionCap(t *testing.T) {
 	}
 }
 
-// Models that refuse tools are told from their relatives that take them. With some it depends on the
-// effort to reason.
+// Models that refuse tools are distinguished from related ones that accept them. For some it
+// depends on the reasoning effort.
 func TestToolUse(t *testing.T) {
 	table := tokens.Builtin()
-	for name, want := range map[string]string{ // for the efforts "", none and low: f takes functions, n takes none
+	for name, want := range map[string]string{ // for the efforts "", none and low: f accepts functions, n accepts none
 		"o1-mini-2024-09-12": "nnn", "openai/o1-preview": "nnn", "chatgpt-4o-latest": "nnn", "gemma3:4b": "nnn", "google/gemma-2-9b-it": "nnn", "gemma:7b": "nnn",
 		"gpt-5.4": "ffn", "gpt-5.4-mini-2026-03-17": "ffn", "openai/gpt-5.5": "ffn", "gpt-5.6": "nfn", "gpt-5.6-sol": "nfn",
 		"o1": "fff", "o3-mini": "fff", "gpt-5.3": "fff", "gpt-4o": "fff", "gpt-3.5-turbo": "fff", "gemma-4-31b": "fff", "gemini-2.5-pro": "fff", "unheard-of": "fff",
@@ -287,7 +286,7 @@ func TestToolUse(t *testing.T) {
 	}
 }
 
-// Models that reason have a reserve for it.
+// Reasoning models have a reserve for reasoning.
 func TestDefaultOutput(t *testing.T) {
 	table := tokens.Builtin()
 	for name, want := range map[string]int{
@@ -301,8 +300,8 @@ func TestDefaultOutput(t *testing.T) {
 	}
 }
 
-// Models that take no temperature, and those that reason before they answer, are told from their
-// relatives.
+// Models that refuse a temperature, and those that reason before they answer, are distinguished
+// from related ones.
 func TestTemperatureAndReasoning(t *testing.T) {
 	type facts struct {
 		FixedTemperature bool

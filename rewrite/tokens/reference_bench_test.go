@@ -15,7 +15,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// documents returns the texts of a collection beside the repository.
+// documents returns the texts of a collection next to the repository.
 func documents(b *testing.B, collection string, n int) []string {
 	b.Helper()
 	var texts []string
@@ -31,7 +31,7 @@ func documents(b *testing.B, collection string, n int) []string {
 	return texts
 }
 
-// chat is a request made of texts.
+// chat returns a request made of texts.
 func chat(b *testing.B, texts []string, indent string) string {
 	b.Helper()
 	type message struct {
@@ -70,8 +70,7 @@ func file(b *testing.B, path ...string) string {
 	return string(text)
 }
 
-// BenchmarkReference encodes texts and reports how many times as fast as the
-// reference that is, on this machine at this time.
+// BenchmarkReference encodes texts and reports how many times as fast as the reference that is.
 func BenchmarkReference(b *testing.B) {
 	const size = 200_000
 	for kind, text := range map[string]func(*testing.B) string{
@@ -102,8 +101,8 @@ func BenchmarkReference(b *testing.B) {
 	}
 }
 
-// ratio returns how many times as long slow takes as fast. Each runs a few times, in
-// turn, and the best times count, because the machine may have other work.
+// ratio returns how many times as long slow takes as fast. They run alternately a few times, and
+// the best times count, because the machine may have other work.
 func ratio(slow, fast func()) float64 {
 	const rounds, times = 9, 4
 	least := [2]time.Duration{1 << 62, 1 << 62}
@@ -120,7 +119,7 @@ func ratio(slow, fast func()) float64 {
 	return float64(least[0]) / float64(least[1])
 }
 
-// hostile are units that, repeated, are the worst case of some step of the encoder.
+// hostile returns units that, repeated, are the worst case of some step of the encoder.
 func hostile() map[string]string {
 	random := rand.New(rand.NewPCG(3, 4))
 	shuffled := func(alphabet string) string {
@@ -144,8 +143,8 @@ func hostile() map[string]string {
 	}
 }
 
-// BenchmarkWorst encodes texts of one piece, or made to be read often by the
-// pre-tokenizer; the reference takes minutes. Compare the sizes: ns/byte must not grow.
+// BenchmarkWorst encodes texts of one piece, or made to be read repeatedly by the pre-tokenizer;
+// the reference takes minutes. Compare the sizes: ns/byte must not grow.
 func BenchmarkWorst(b *testing.B) {
 	e := encoding(b, "o200k_base")
 	for name, unit := range hostile() {
@@ -165,7 +164,7 @@ func BenchmarkWorst(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad builds each encoding and reports what it keeps on the heap.
+// BenchmarkLoad builds each encoding and reports its size on the heap.
 func BenchmarkLoad(b *testing.B) {
 	for _, name := range names {
 		b.Run(name, func(b *testing.B) {
@@ -181,7 +180,7 @@ func BenchmarkLoad(b *testing.B) {
 			runtime.GC()
 			runtime.ReadMemStats(&with)
 			runtime.KeepAlive(e)
-			runtime.GC() // e is not used any more
+			runtime.GC() // e is no longer used
 			runtime.ReadMemStats(&without)
 			b.ReportMetric(float64(with.HeapAlloc-without.HeapAlloc)/1e6, "MB-kept")
 		})

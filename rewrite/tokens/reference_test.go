@@ -47,8 +47,8 @@ func same(t interface {
 	t.Fatalf("%s of %q: token %d and on is %v, want %v", name, text, i, got[i:min(len(got), i+9)], want[i:min(len(want), i+9)])
 }
 
-// rare are runes of every kind that the patterns distinguish, mostly those for which
-// the patterns have special cases.
+// rare are runes of every kind that the patterns distinguish, mostly those for which the patterns
+// have special cases.
 var rare = slices.Concat(
 	[]rune("aaAAzZéÉßǅʰªºіЖи中文の한ไा"),
 	[]rune("\u0301\u0300\u0903\u20dd\u0483\u0e33\ufe0f"),
@@ -82,8 +82,7 @@ func TestBytesInAnyOrder(t *testing.T) {
 	}
 }
 
-// Pieces longer than a window are merged in parts; the reference takes quadratic
-// time on them.
+// Pieces longer than a window are merged in parts; the reference takes quadratic time for them.
 func TestLongPieces(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	letters := func(alphabet string, n int) string {
@@ -99,15 +98,15 @@ func TestLongPieces(t *testing.T) {
 		strings.Repeat("ab", 2500), strings.Repeat("休暇", 900), strings.Repeat("abcdefghijk", 500),
 		letters("ab", 5000), letters("abcdefghijklmnopqrstuvwxyz", 8000), letters("=-_*#", 5000), letters("天地玄黄宇宙洪荒日月盈", 5000),
 	}
-	for _, name := range names[:3] { // r50k_base merges as p50k_base
+	for _, name := range names[:3] { // r50k_base merges like p50k_base
 		t.Run(name, func(t *testing.T) {
 			for _, text := range texts {
 				same(t, name, text)
 			}
-			for range 40 { // both sides of what is merged directly
+			for range 40 { // lengths on both sides of maxDirect
 				same(t, name, letters("abcdefgh", 50+random.IntN(30)))
 			}
-			for range 8 { // and of a window
+			for range 8 { // lengths on both sides of a window
 				same(t, name, letters("aabbe", 4060+random.IntN(80)))
 			}
 		})
@@ -139,7 +138,7 @@ func TestEveryTokenIsItself(t *testing.T) {
 	}
 }
 
-// goroot returns the folder of Go's own source; "" if it is unknown.
+// goroot returns the directory of Go's own source; "" if unknown.
 func goroot() string {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -148,7 +147,7 @@ func goroot() string {
 	return strings.TrimSpace(string(out))
 }
 
-// sample returns up to n bytes of each file that matches, in whole lines.
+// sample returns up to n bytes of each matching file, in whole lines.
 func sample(t testing.TB, n int, pattern ...string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(pattern...))
@@ -170,14 +169,14 @@ func sample(t testing.TB, n int, pattern ...string) []string {
 	return texts
 }
 
-// languages are folders of web pages that come with a detector of encodings.
+// languages are directories of web pages in the tests of an encoding detector.
 var languages = map[string]charset.Encoding{
 	"Big5": traditionalchinese.Big5, "GB2312": simplifiedchinese.GBK, "SHIFT_JIS": japanese.ShiftJIS, "EUC-KR": korean.EUCKR,
 	"windows-1251-russian": charmap.Windows1251, "KOI8-R": charmap.KOI8R, "windows-1250-hungarian": charmap.Windows1250,
 	"windows-1255-hebrew": charmap.Windows1255, "iso-8859-7-greek": charmap.ISO8859_7, "TIS-620": charmap.Windows874,
 }
 
-// pages returns texts in many languages, from the source of a module that we use.
+// pages returns texts in many languages, from the source of a dependency.
 func pages(t testing.TB) []string {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/wlynxg/chardet").Output()
@@ -197,8 +196,8 @@ func pages(t testing.TB) []string {
 	return texts
 }
 
-// Real text, some megabytes of it: web pages in nine languages, Go's own source and an
-// English book, and the collections beside the repository, if they are there.
+// Real text, some megabytes of it: web pages in nine languages, Go's own source and an English
+// book, and the collections next to the repository if present.
 func TestRealText(t *testing.T) {
 	const n = 16_000
 	texts := slices.Concat(
@@ -245,8 +244,7 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-// FuzzRunes reads a text as indices of rare runes, so that the fuzzer need not
-// find UTF-8.
+// FuzzRunes interprets a text as indices of rare runes, so that the fuzzer need not find UTF-8.
 func FuzzRunes(f *testing.F) {
 	f.Add([]byte("ordinary"))
 	f.Fuzz(func(t *testing.T, indices []byte) {

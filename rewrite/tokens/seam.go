@@ -5,11 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// A text may be cut where every encoding's pre-tokenizer ends one piece and starts the
-// next, whatever surrounds the place. Counts of the two sides add exactly there,
-// because a token never spans two pieces. The rules below are derived from the four
-// patterns of OpenAI's tiktoken (openai_public.py) and keep only cuts that hold in all
-// of them:
+// A text may be cut where every encoding's pre-tokenizer ends one piece and starts the next,
+// whatever surrounds the place. Counts of the two sides add up exactly there, because a token
+// never spans two pieces. The rules below are derived from the four patterns of OpenAI's tiktoken
+// (openai_public.py) and keep only cuts that hold in all of them:
 //
 //	o200k   [^\r\n\p{L}\p{N}]?(letters and marks)('s|'t|'re|'ve|'m|'ll|'d)?
 //	cl100k  's|'t|'re|'ve|'m|'ll|'d  and  [^\r\n\p{L}\p{N}]?\p{L}+
@@ -19,7 +18,7 @@ import (
 type class uint8
 
 const (
-	invalid    class = iota // no valid UTF-8, or the edge of the text: never a cut
+	invalid    class = iota // invalid UTF-8, or the edge of the text: never a cut
 	letter                  // \p{L}
 	mark                    // \p{M}: part of a word in o200k, punctuation elsewhere
 	digit                   // \p{N}
@@ -37,18 +36,18 @@ type verdict uint8
 const (
 	never           verdict = iota
 	always                  // a cut
-	unlessContinued         // a cut if no contraction can follow the apostrophe
+	unlessContinued         // a cut unless a contraction may follow the apostrophe
 	afterOneBreak           // a cut if there is no white space before the line break
 )
 
-// verdicts is indexed by the classes before and after.
+// verdicts is indexed by the classes before and after the place.
 var verdicts = [classes][classes]verdict{
 	letter: {digit: always, space: always, newline: always, slash: always, other: always, apostrophe: unlessContinued},
 	mark:   {digit: always, space: always},
 	digit:  {letter: always, space: always, newline: always, slash: always, apostrophe: always, other: always},
-	// There is no cut before a mark: it belongs to the rune before it. p50k separates
-	// the last of several white spaces if a word follows, and keeps them together at
-	// the end of a text.
+	// There is no cut before a mark: it belongs to the rune before it. p50k separates the last of
+	// several white space characters if a word follows, and keeps them together at the end of a
+	// text.
 	newline:    {letter: afterOneBreak, digit: afterOneBreak, apostrophe: afterOneBreak, other: afterOneBreak},
 	slash:      {digit: always, space: always},
 	apostrophe: {digit: always, space: always},
@@ -123,8 +122,8 @@ func last(text string) (class, int) {
 	return classOf(r), size
 }
 
-// splits tells whether there is a cut between the classes before and after. older is
-// the class in front of before; rest is the text from after on.
+// splits reports whether there is a cut between the classes before and after. older is the class
+// in front of before; rest is the text from after on.
 func splits(older, before, after class, rest string) bool {
 	switch verdicts[before][after] {
 	case always:
@@ -137,9 +136,8 @@ func splits(older, before, after class, rest string) bool {
 	return false
 }
 
-// contraction tells whether text, which begins with an apostrophe, could begin with 's
-// 't 're 've 'm 'll or 'd in any letter case, also with text that may be appended
-// later.
+// contraction reports whether text, which begins with an apostrophe, could begin with 's 't 're
+// 've 'm 'll or 'd in any letter case, possibly together with text appended later.
 func contraction(text string) bool {
 	if len(text) < 2 {
 		return true
@@ -151,7 +149,7 @@ func contraction(text string) bool {
 	return text[1] >= utf8.RuneSelf
 }
 
-// mayCut tells whether left+right may be cut between the two.
+// mayCut reports whether left+right may be cut between the two.
 func mayCut(left, right string) bool {
 	before, size := last(left)
 	after, _ := first(right)
@@ -162,8 +160,8 @@ func mayCut(left, right string) bool {
 	return splits(older, before, after, right)
 }
 
-// meetAtSeam tells whether left and right meet at a seam, a cut at white space: the count of
-// either does not depend on the other.
+// meetAtSeam reports whether left and right meet at a seam, a cut at white space, so that the
+// count of either does not depend on the other.
 func meetAtSeam(left, right string) bool {
 	before, _ := last(left)
 	after, _ := first(right)
@@ -174,20 +172,20 @@ func atWhite(before, after class) bool {
 	return before == newline || after == space || after == newline
 }
 
-// seamSearch is how many bytes are searched for a seam at white space before any other cut
-// is taken: in scripts without spaces a line can be long.
+// seamSearch is how many bytes are searched for a seam at white space before another cut is
+// accepted: in scripts without spaces a line can be long.
 const seamSearch = 1 << 10
 
-// lastSeam returns the offset of a cut near the end of text, 0 if there is none. It
-// prefers a cut at white space, so that counts add up there too if the Counter sums
-// over words, as those of tests do.
+// lastSeam returns the offset of a cut near the end of text, 0 if there is none. It prefers a cut
+// at white space, so that counts also add up with a Counter that counts words, as those of tests
+// do.
 func lastSeam(text string) int {
 	i, _ := lastSeamBehind(text, 0)
 	return i
 }
 
-// lastSeamBehind is lastSeam for a text known to have no cut in its first free bytes.
-// bare tells that there is no cut behind the result either.
+// lastSeamBehind is lastSeam for a text known to have no cut in its first free bytes. bare
+// reports that there is no cut after the result either.
 func lastSeamBehind(text string, free int) (at int, bare bool) {
 	second, after := 0, invalid
 	before, size := last(text)
@@ -211,8 +209,8 @@ func lastSeamBehind(text string, free int) (at int, bare bool) {
 	return 0, second == 0
 }
 
-// firstSeam returns the offset of a cut near the start of text, the length of text if
-// there is none. Like lastSeam it prefers white space.
+// firstSeam returns the offset of a cut near the start of text, or the length of text if there is
+// none. Like lastSeam it prefers white space.
 func firstSeam(text string) int {
 	second := len(text)
 	older, before := invalid, invalid

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The classes agree with the package unicode, whose tables are slower.
+// The classes agree with package unicode, whose tables are slower.
 func TestClasses(t *testing.T) {
 	for r := range rune(unicode.MaxRune + 1) {
 		if !utf8.ValidRune(r) {

@@ -14,7 +14,7 @@ package tokens
 // The functions below match them by hand. Each looks at a rune a few times at most and
 // reads no further than the next piece, so the whole takes linear time.
 
-// A splitter returns where the piece that begins at i < len(text) ends.
+// A splitter returns the end of the piece that begins at i < len(text).
 type splitter func(k *kinds, text string, i int) int
 
 // splitO200k is the splitter of o200k_base.
@@ -47,15 +47,15 @@ func splitO200k(k *kinds, text string, i int) int {
 	return k.whiteSpace(text, i, true)
 }
 
-// word returns where the word of o200k_base that begins at i ends, i if there is none,
-// and whether it ends with what may be a small letter, as the first alternative
-// demands. Capitals without anything small behind them are left to the second
-// alternative or, if something caseless stands before or among them, to the next piece.
+// word returns the end of the word of o200k_base that begins at i, i if there is none. cased
+// reports whether it ends with what may be a small letter, as the first alternative requires.
+// Capitals without anything small after them are left to the second alternative or, if something
+// caseless is before or among them, to the next piece.
 func (k *kinds) word(text string, i int) (end int, cased bool) {
 	if k.ascii[byteAt(text, i)] == lower {
 		return k.run(text, i+1, small), true
 	}
-	folded := i // offset behind the last rune that may be a small letter
+	folded := i // offset after the last rune that may be a small letter
 	for end = i; ; {
 		found, size := k.at(text, end)
 		if found == lower {
@@ -121,7 +121,7 @@ func splitGPT2(k *kinds, text string, i int) int {
 	return k.whiteSpace(text, i, false)
 }
 
-// digits returns where a group of up to three digits ends; i is behind the first.
+// digits returns the end of a group of up to three digits; i is after the first.
 func (k *kinds) digits(text string, i int) int {
 	for range 2 {
 		found, size := k.at(text, i)
@@ -133,10 +133,10 @@ func (k *kinds) digits(text string, i int) int {
 	return i
 }
 
-// whiteSpace returns where the piece of white space at i ends. If breaks is set and there is
-// a line break, that is behind the last line break. Otherwise it is before the last
-// rune, which goes with the text that follows; at the end of the text, or if there is
-// only one rune, it is behind the last rune.
+// whiteSpace returns the end of the piece of white space at i. If breaks is set and there is a
+// line break, that is after the last line break. Otherwise it is before the last rune, which goes
+// with the text that follows; at the end of the text, or if there is only one rune, it is after
+// the last rune.
 func (k *kinds) whiteSpace(text string, i int, breaks bool) int {
 	broken, last, end := i, i, i
 	for {
@@ -158,7 +158,7 @@ func (k *kinds) whiteSpace(text string, i int, breaks bool) int {
 	return last
 }
 
-// slashes returns where the run of slashes and line breaks that begins at i ends.
+// slashes returns the end of the run of slashes and line breaks that begins at i.
 func slashes(text string, i int) int {
 	for i < len(text) && (text[i] == '/' || text[i] == '\n' || text[i] == '\r') {
 		i++
@@ -166,8 +166,8 @@ func slashes(text string, i int) int {
 	return i
 }
 
-// afterContraction returns where the contraction ('s 't 're 've 'm 'll 'd in any letter
-// case) that begins at i ends; i if there is none.
+// afterContraction returns the end of the contraction ('s 't 're 've 'm 'll 'd in any letter
+// case) that begins at i; i if there is none.
 func afterContraction(text string, i int) int {
 	if byteAt(text, i) != '\'' {
 		return i
@@ -187,7 +187,7 @@ func afterContraction(text string, i int) int {
 	return i
 }
 
-// byteAt returns the byte of text at i, 0 behind its end.
+// byteAt returns the byte of text at i, 0 after its end.
 func byteAt(text string, i int) byte {
 	if i < len(text) {
 		return text[i]

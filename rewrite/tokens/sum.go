@@ -2,13 +2,12 @@ package tokens
 
 import "strings"
 
-// Sum returns the Count of all parts put together. It is exact for an Encoding if the
-// whole is UTF-8, and an upper bound where exact is false.
+// Sum returns the Count of all parts put together. For an Encoding it is exact if the whole is
+// UTF-8; it is an upper bound if exact is false.
 //
-// Parts that meet at a seam (such as a single line feed at the end of the left one, and
-// neither white space nor a slash at the start of the right one) are counted as they
-// are, so that their counts can be remembered. Elsewhere the text around the join is
-// counted together.
+// Parts that meet at a seam (such as a single line feed at the end of the left one, and neither
+// white space nor a slash at the start of the right one) are counted as they are, so that their
+// counts can be cached. Elsewhere the text around the join is counted together.
 func Sum(c Counter, parts ...string) (n int, exact bool) {
 	s := sum{counter: c, exact: true}
 	for _, p := range parts {
@@ -17,9 +16,9 @@ func Sum(c Counter, parts ...string) (n int, exact bool) {
 	return s.end()
 }
 
-// Delta returns Count(old+added…) - Count(old): by how much old grows, in rare cases a
-// negative number. It reads only the last few words of old, however long that is. Where
-// exact is false it is an upper bound.
+// Delta returns Count(old+added…) - Count(old), the tokens by which old grows; in rare cases it
+// is negative. It reads only the last few words of old, however long that is. It is an upper
+// bound if exact is false.
 func Delta(c Counter, old string, added ...string) (n int, exact bool) {
 	g := Growing(c, old)
 	for _, p := range added {
@@ -28,20 +27,20 @@ func Delta(c Counter, old string, added ...string) (n int, exact bool) {
 	return g.End()
 }
 
-// A Growth is Delta for parts whose counts may be known.
+// A Growth is an incremental Delta for parts whose counts may be known.
 type Growth struct {
-	old  string // the text that grows; "" from the first part on
-	tail string // the end of it that is counted with what follows
+	old  string // the text that grows; "" after the first part
+	tail string // the end of the old text that is counted together with what follows
 	sum
 }
 
-// Growing begins to count by how much a text grows.
+// Growing returns a Growth of the text old.
 func Growing(c Counter, old string) Growth {
 	return Growth{old: old, sum: sum{counter: c, exact: true}}
 }
 
-// Add puts text behind the text. tokens is its exact count by itself, 0 if that is not known: of
-// a text whose count is known only the words at its ends are read.
+// Add appends text. tokens is its exact count by itself, or 0 if unknown; of a text with a known
+// count only the words at its ends are read.
 func (g *Growth) Add(text string, tokens int) {
 	if text != "" && g.old != "" {
 		if !meetAtSeam(g.old, text) {
@@ -52,7 +51,7 @@ func (g *Growth) Add(text string, tokens int) {
 	g.add(text, tokens)
 }
 
-// End returns by how much the text has grown. Nothing can be added then.
+// End returns the tokens by which the text has grown. Add must not be called afterwards.
 func (g *Growth) End() (n int, exact bool) {
 	if g.old != "" { // nothing was added
 		return 0, true
@@ -60,9 +59,9 @@ func (g *Growth) End() (n int, exact bool) {
 	return g.less(sum{counter: g.counter, exact: true, pending: g.tail}, len(g.tail))
 }
 
-// Between returns Count(left+mid+right) - Count(left+right): by how much a text grows
-// when mid is inserted, in rare cases a negative number. It reads only a few words of
-// left and right. Where exact is false it is an upper bound.
+// Between returns Count(left+mid+right) - Count(left+right), the tokens by which a text grows
+// when mid is inserted; in rare cases it is negative. It reads only a few words of left and
+// right. It is an upper bound if exact is false.
 func Between(c Counter, left, mid, right string) (n int, exact bool) {
 	if mid == "" {
 		return 0, true
@@ -84,19 +83,19 @@ func Between(c Counter, left, mid, right string) (n int, exact bool) {
 	return after.less(before, len(tail)+len(head))
 }
 
-// A sum counts a text that comes in parts. However many parts there are, no byte is
-// read or copied more than a few times: an attacker may send many parts without a seam.
+// A sum counts a text that comes in parts. However many parts there are, no byte is read or
+// copied more than a few times: an attacker may send many parts without a seam.
 type sum struct {
 	counter    Counter
 	n          int
 	exact      bool
-	pending    string           // the text from the last cut on, not counted yet
-	known      int              // its tokens, exactly; 0: they are not known
-	uncuttable int              // the first so many bytes of pending are known to have no cut
-	joined     *strings.Builder // its last bytes are pending; nil if pending was not joined, or is short
+	pending    string           // the text since the last cut, not counted yet
+	known      int              // its exact token count; 0 if unknown
+	uncuttable int              // number of leading bytes of pending that are known to have no cut
+	joined     *strings.Builder // ends with pending; nil if pending was not joined, or is short
 }
 
-// add puts a part behind the text. known are its tokens by itself, exactly, or 0.
+// add appends a part. known is its exact token count by itself, or 0.
 func (s *sum) add(part string, known int) {
 	if part == "" {
 		return
@@ -121,8 +120,8 @@ func (s *sum) add(part string, known int) {
 	s.pending, s.known, s.uncuttable, s.joined = part, known, 0, nil
 }
 
-// without returns the tokens of a text without a part of it that ends or begins at a cut, where
-// those of the whole are known; else 0.
+// without returns the tokens of a text after removing part, which begins or ends at a cut. known
+// is the count of the whole text; if it is 0, so is the result.
 func (s *sum) without(known int, part string) int {
 	if known == 0 || part == "" {
 		return known
@@ -136,7 +135,7 @@ func (s *sum) without(known int, part string) int {
 
 // join makes tail, the end of pending, and head the new pending text.
 func (s *sum) join(tail, head string) {
-	const short = 128 // copying so little is faster than a Builder
+	const short = 128 // copying this little is faster than a Builder
 	if s.joined == nil {
 		if len(tail) < short {
 			s.pending = tail + head
@@ -166,8 +165,8 @@ func (s *sum) end() (n int, exact bool) {
 	return s.n, s.exact
 }
 
-// less returns the difference of two sums; the text of before has size bytes. If before
-// is not exact, the least tokens that size bytes can have are subtracted instead.
+// less returns the difference of two sums; the text of before has size bytes. If before is not
+// exact, the least number of tokens that size bytes can have is subtracted instead.
 func (s *sum) less(before sum, size int) (n int, exact bool) {
 	after, exactAfter := s.end()
 	least, exactBefore := before.end()

@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// words counts words, so that a reader can check results by eye. Sums hold for it too.
+// words counts words, so that a reader can check results by eye. Sums work with it, too.
 type words struct{}
 
 func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
@@ -87,7 +87,7 @@ func TestSumsBoundBadBytes(t *testing.T) {
 	}
 }
 
-// broken draws a text with a bad byte or half a rune.
+// broken draws a text with an invalid byte or a truncated rune.
 func broken() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		return text(6).Draw(t, "before") + rapid.SampledFrom([]string{"\xff", "\xe4\xb8", "\xad", "\xf0\x9f\x98"}).Draw(t, "bad") + text(6).Draw(t, "after")
@@ -104,7 +104,7 @@ func TestSumsHoldForWords(t *testing.T) {
 	})
 }
 
-// seen is a Counter that records what it was asked to count.
+// seen is a Counter that records the texts it counts.
 type seen struct {
 	tokens.Counter
 	bytes int
@@ -153,7 +153,7 @@ func TestDeltaBehindALongRun(t *testing.T) {
 	f(strings.Repeat("end. ", 2000), "/* c */")
 }
 
-// seams is a Counter of bytes that records how often it is asked for each text.
+// seams is a Counter of bytes that records how often it counts each text.
 type seams struct{ bytes int }
 
 func (c *seams) Count(s string) (int, bool) {
@@ -161,8 +161,8 @@ func (c *seams) Count(s string) (int, bool) {
 	return len(s), true
 }
 
-// A text in many parts without seams is counted as the text it is, in time linear in
-// its length; in quadratic time these would take an hour.
+// A text in many parts without seams is counted correctly, in time linear in its length; in
+// quadratic time these would take an hour.
 func TestSumOfManyParts(t *testing.T) {
 	many := 300_000
 	if testing.Short() {
@@ -186,7 +186,7 @@ func TestSumOfManyParts(t *testing.T) {
 	}
 }
 
-// Counts that are known change no difference, whatever the parts are.
+// Known counts do not change any difference, whatever the parts are.
 func TestGrowthIsTheDifference(t *testing.T) {
 	check(t, func(t *rapid.T, name string) {
 		e := encoding(t, name)
@@ -207,10 +207,10 @@ func TestGrowthIsTheDifference(t *testing.T) {
 	})
 }
 
-// Of a text whose count is known only the words at its ends are counted.
+// Of a text with a known count only the words at its ends are counted.
 func TestGrowthCountsLittleOfWhatIsKnown(t *testing.T) {
 	e := encoding(t, "o200k_base")
-	for _, end := range []string{"\n", ".", ".\n\n"} { // whether a seam follows or not
+	for _, end := range []string{"\n", ".", ".\n\n"} { // with and without a following seam
 		block := "[1] Leave policy\n" + strings.Repeat("Every parent may take ten weeks of leave. ", 20) + "Ask the office" + end
 		n, _ := e.Count(block)
 		counter := &asked{Counter: e}

@@ -12,7 +12,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// The encodings are slow to build: one set for all tests.
+// Encodings are slow to build: one set for all tests.
 var set = tokens.New()
 
 // oracle returns the reference encoder, built by its own library.

@@ -18,48 +18,48 @@ import (
 var data embed.FS
 
 const (
-	singles  = 256 // the ids below it are single bytes
-	inline   = 8   // bytes of the longest token that is its own key
-	maxToken = 128 // bytes of the longest token of all encodings
-	idBits   = 18  // bits of every id
+	singles  = 256 // the ids below are single bytes
+	inline   = 8   // length of the longest token that is its own key
+	maxToken = 128 // length in bytes of the longest token of all encodings
+	idBits   = 18  // bits of an id
 	none     = 1<<32 - 1
 )
 
-// A vocabulary holds the tokens of an encoding, by their bytes and by the two tokens
-// that each is merged from. It is not changed once built.
+// A vocabulary holds the tokens of an encoding, by their bytes and by the two tokens that each is
+// merged from. It is immutable once built.
 //
-// Ids are ranks: of two merges the one with the lower id comes first. Byte pair
-// encoding makes each token of more than a byte from one fixed pair of halves, whatever
-// surrounds it, so a merge can be looked up by the pair of ids without the text. The
-// generator refuses vocabularies with tokens that no merge makes.
+// Ids are ranks: of two merges the one with the lower id comes first. Byte pair encoding makes
+// each token of more than a byte from one fixed pair of halves, whatever surrounds it, so a merge
+// can be looked up by the pair of ids without the text. The generator refuses vocabularies with
+// tokens that no merge makes.
 type vocabulary struct {
 	text    []byte   // texts of all tokens
-	offsets []uint32 // where the text of each id begins, and the end of the last
+	offsets []uint32 // start of each id's text, and the end of the last
 
 	short []shortSlot
 	long  []longSlot
 	pairs []uint64 // left half, right half and id; 0 is empty
 
 	single [singles]uint32 // ids of single bytes
-	two    []uint32        // ids of pairs of bytes; none where there is no token
+	two    []uint32        // ids of pairs of bytes; none if there is no such token
 	joints joints
 }
 
-// A shortSlot holds a token of up to 8 bytes: the text, its first byte lowest, and
-// id<<4 | length; 0 is empty. The text is split into two words so that a slot takes 12
-// bytes and not 16.
+// A shortSlot holds a token of up to 8 bytes: the text, its first byte lowest, and id<<4 |
+// length; 0 is empty. The text is split into two words so that a slot takes 12 bytes instead of
+// 16.
 type shortSlot struct{ low, high, value uint32 }
 
 // A longSlot holds a longer token: a part of its hash, which is never 0, and its id.
 type longSlot struct{ tag, id uint32 }
 
-// The vocabularies, each unpacked once for all Sets, which takes up to 80 ms. They are
+// The vocabularies, each unpacked once for all Sets, which takes up to 80 ms. They are embedded
 // in the binary and never change.
 var (
 	o200kWords  = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("o200k_base", 0) })
 	cl100kWords = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("cl100k_base", 0) })
 	p50kWords   = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("p50k_base", 0) })
-	r50kWords   = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("p50k_base", 50256) }) // the file is p50k_base's and holds more ids
+	r50kWords   = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary("p50k_base", 50256) }) // r50k_base is the beginning of p50k_base's file
 )
 
 // newVocabulary builds the first limit ids of a file, all if limit is 0.
@@ -105,7 +105,7 @@ func newVocabulary(file string, limit int) (*vocabulary, error) {
 	return v, nil
 }
 
-// addPair adds the token id, made of left and right, which were added before.
+// addPair adds the token id, made of left and right, which must have been added before.
 func (v *vocabulary) addPair(left, right, id uint32) {
 	v.text = append(append(v.text, v.bytes(left)...), v.bytes(right)...)
 	if left < singles && right < singles {
@@ -156,7 +156,7 @@ func (v *vocabulary) index() {
 
 func (v *vocabulary) bytes(id uint32) []byte { return v.text[v.offsets[id]:v.offsets[id+1]] }
 
-// find returns the token whose text is text, none if there is none.
+// find returns the id of the token text, none if there is none.
 func (v *vocabulary) find(text string) uint32 {
 	switch {
 	case len(text) <= inline:
@@ -177,7 +177,7 @@ func (v *vocabulary) find(text string) uint32 {
 	}
 }
 
-// findShort returns the token of n bytes whose text is key, in the form of load.
+// findShort returns the id of the token of n bytes with the given key; see load.
 func (v *vocabulary) findShort(key uint64, n int) uint32 {
 	for at := spread(key, len(v.short)); ; at = (at + 1) & (len(v.short) - 1) {
 		s := &v.short[at]
@@ -190,7 +190,7 @@ func (v *vocabulary) findShort(key uint64, n int) uint32 {
 	}
 }
 
-// pair returns the token that left and right merge into, none if they do not.
+// pair returns the token that left and right merge into, none if there is none.
 func (v *vocabulary) pair(left, right uint32) uint32 {
 	key := uint64(left)<<idBits | uint64(right)
 	for at := spread(key, len(v.pairs)); ; at = (at + 1) & (len(v.pairs) - 1) {
@@ -204,7 +204,7 @@ func (v *vocabulary) pair(left, right uint32) uint32 {
 	}
 }
 
-// load returns the n ≤ 8 bytes of text at i, the first lowest.
+// load returns n ≤ 8 bytes of text at i, the first lowest.
 func load(text string, i, n int) uint64 {
 	if i+8 <= len(text) {
 		return load64(text[i:]) & (^uint64(0) >> (64 - 8*n))

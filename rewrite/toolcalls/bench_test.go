@@ -9,7 +9,7 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// To read a conversation of an agent takes time linear in its length.
+// BenchmarkRead reads an agent's conversation, in time linear in its length.
 func BenchmarkRead(b *testing.B) {
 	for _, turns := range []int{10, 100, 1000} {
 		var body strings.Builder

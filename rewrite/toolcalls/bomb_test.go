@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// Whatever 4 MiB of a body hold, to read them takes memory for a few times that: no more is allocated in
-// all, live or not.
+// Whatever a body of 4 MiB contains, reading it allocates only a few times that in total,
+// including garbage.
 func TestReadTakesLittleMemory(t *testing.T) {
 	const size = 4 << 20
 	call := `{"id":"a","type":"function","function":{"name":"f","arguments":"`
@@ -42,8 +42,7 @@ func TestReadTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// A message with more calls than any upstream allows is left alone, and counts in the keys of later
-// ones.
+// A message with more calls than any upstream allows is not restored, but is part of later keys.
 func TestManyCalls(t *testing.T) {
 	keys := func(n, answered int) []toolcalls.TurnKey {
 		var calls, answers strings.Builder

@@ -16,9 +16,9 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// Whatever a client sends and a store returns, nothing breaks, what goes up is JSON if it was, and
-// each turn that could be restored is one that could be again: its calls are answered, and so are those
-// that came before it.
+// Whatever a client sends and a store returns, nothing panics, the rewritten body is JSON if the
+// original was, and in it every restored turn could be restored again: all calls are answered,
+// and so are those of the rounds before.
 func FuzzRestore(f *testing.F) {
 	encoded, err := sound().Encode()
 	if err != nil {
@@ -84,7 +84,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// What is cut, longer, of another version or too large is no turn.
+// Bytes that were truncated, extended, or are of another version or too large do not decode.
 func TestDecodeOtherBytes(t *testing.T) {
 	encoded, err := sound().Encode()
 	if err != nil {
@@ -112,7 +112,7 @@ func TestDecodeOtherBytes(t *testing.T) {
 	}
 }
 
-// A turn larger than MaxSize is not encoded, and says so.
+// A turn larger than MaxTurnSize is not encoded: Encode returns ErrTooLarge.
 func TestHugeTurns(t *testing.T) {
 	turn := sound()
 	for size, fits := range map[int]bool{toolcalls.MaxTurnSize - 1000: true, toolcalls.MaxTurnSize: false, 8 << 20: false} {

@@ -1,10 +1,11 @@
-// Package toolcalls adds tools to a chat request, and puts their calls and results back into the
+// Package toolcalls adds tools to a chat request, and restores their calls and results in the
 // history of a conversation whose client never saw them.
 //
-// A model may call our tools and the app's in one message. The client gets only its own calls and
-// sends those back with their answers. The rest is a Turn, kept by a TurnStore under a TurnKey that
-// both requests have: the one whose answer the turn was, and the one that brings it back. Losing a
-// turn costs a question that the model asks again, never correctness.
+// A model may call Sidenote's and the application's tools in one message. The client gets only
+// its own calls and sends them back with their results. The rest is a Turn, stored in a TurnStore
+// under a TurnKey that can be computed from both requests: the one whose answer was the turn, and
+// the one that continues it. If a turn is lost, the model may have to search again, but nothing
+// becomes incorrect.
 //
 // It knows nothing of tenants or of what tools do.
 package toolcalls
@@ -15,17 +16,16 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A TurnKey identifies a turn of a conversation: a chain of SHA-256 over its messages up to the turn, as the
-// client has them. Of each message count, decoded and with their lengths, its role, its texts, the kinds
-// of its other parts, ids, names and arguments of its calls, and which call it answers. So a
-// client may write the same values in another way; where it changes one of them, the key is
-// another.
+// A TurnKey identifies a turn of a conversation: a chain of SHA-256 over the client's messages up
+// to the turn. Of each message it covers, decoded and with their lengths, the role, the texts,
+// the kinds of other parts, the ids, names and arguments of calls, and the tool_call_id. So a
+// client may encode the same values differently; if it changes one of them, the key changes.
 type TurnKey [sha256.Size]byte
 
-// turnSchema is the version of keys: it changes with what counts.
+// turnSchema is the version of keys. Change it together with what they cover.
 const turnSchema = "sidenote tool history 1"
 
-// next returns the key behind one more message. b is memory for it.
+// next returns the key after one more message. b is a buffer that it reuses.
 func (k TurnKey) next(b []byte, m *message) (TurnKey, []byte) {
 	b = append(b[:0], k[:]...)
 	b = appendSizedTurn(b, m.role)
@@ -35,28 +35,28 @@ func (k TurnKey) next(b []byte, m *message) (TurnKey, []byte) {
 	return sha256.Sum256(b), b
 }
 
-// A History is what a request tells of earlier turns that called tools.
+// A History holds the earlier turns of a request that called tools.
 type History struct {
 	body  []byte
 	turns []calling
-	end   TurnKey // of all messages
+	end   TurnKey // key after all messages
 }
 
-// A calling is an assistant message that calls tools, each of which is answered right behind it.
+// A calling is an assistant message with tool calls, each of which is answered right after it.
 type calling struct {
 	key     TurnKey
 	message chat.Span
-	calls   []call // at places in the body
+	calls   []call // with spans in the body
 }
 
-// ReadHistory reads the messages of a request as the client sent it. It takes time linear in the
-// body's length and never fails: what is not as it should be is no turn that may be restored.
+// ReadHistory reads the messages of a client's request. It takes time linear in the body's length
+// and never fails: malformed turns are not restored.
 func ReadHistory(r *chat.Request) *History {
 	h := &History{body: r.Body, end: sha256.Sum256([]byte(turnSchema))}
 	var b []byte
-	var last calling // whose answers come next, if it has calls
+	var last calling // if it has calls, its answers follow
 	var answers pairing
-	finish := func() { // more answers cannot come
+	finish := func() { // no more answers can follow
 		if len(last.calls) > 0 && answers.whole() {
 			h.turns = append(h.turns, last)
 		}
@@ -83,7 +83,7 @@ func ReadHistory(r *chat.Request) *History {
 	return h
 }
 
-// Keys returns the keys of the turns that may be restored, oldest first.
+// Keys returns the keys of the turns that can be restored, oldest first.
 func (h *History) Keys() []TurnKey {
 	keys := make([]TurnKey, len(h.turns))
 	for i := range h.turns {
@@ -92,12 +92,12 @@ func (h *History) Keys() []TurnKey {
 	return keys
 }
 
-// An AppCall is a call of one of the app's tools, as the client gets it: of a function, or of a
-// custom tool, whose input stands in Arguments.
+// An AppCall is a call of an application's tool as sent to the client. The input of a custom tool
+// is in Arguments.
 type AppCall struct{ ID, Name, Arguments string }
 
-// KeyOfAnswer returns the key that the answer to this request has in the next one: of a message
-// with the text and the calls that the client gets.
+// KeyOfAnswer returns the key under which the next request will look for the answer to this one.
+// text and calls are those sent to the client.
 func (h *History) KeyOfAnswer(text string, calls []AppCall) TurnKey {
 	m := message{role: roleAssistant, content: appendPart(nil, kindText, text)}
 	for _, c := range calls {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// entryOverhead is about the memory of an entry besides its key and value.
+// entryOverhead is the approximate memory of an entry besides its key and value, in bytes.
 const entryOverhead = 256
 
-// A TurnMemory is a cache.Store in this process with a limit in bytes. When it is full it drops
-// what came first. A cache.Memory would rather refuse what is new than drop what was read often, and
-// a turn is read once or twice, soon after it came.
+// A TurnMemory is an in-process cache.Store with a limit in bytes. When full, it drops the oldest
+// entries. A cache.Memory would rather refuse new entries than drop those read often, but a turn
+// is read only once or twice, soon after it was stored.
 type TurnMemory struct {
 	limit int64
 
 	mu      sync.Mutex
 	entries map[string]*list.Element // of *entry
-	order   list.List                // the oldest first
+	order   list.List                // oldest first
 	bytes   int64
 }
 
@@ -35,7 +35,7 @@ func NewTurnMemory(limit int64) *TurnMemory {
 	return &TurnMemory{limit: limit, entries: map[string]*list.Element{}}
 }
 
-// Get returns the value of key, nil if it is absent or its time is over. It never fails.
+// Get returns the value of key, nil if it is absent or expired. It never fails.
 func (m *TurnMemory) Get(_ context.Context, key string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,8 +50,8 @@ func (m *TurnMemory) Get(_ context.Context, key string) ([]byte, error) {
 	return nil, nil
 }
 
-// Set keeps val for ttl. Where that is not positive, or val is larger than the limit, the key is
-// absent afterwards. It never fails.
+// Set stores val for ttl. If ttl is not positive, or val is larger than the limit, key is absent
+// afterwards. It never fails.
 func (m *TurnMemory) Set(_ context.Context, key string, val []byte, ttl time.Duration) error {
 	e := &entry{key, val, time.Now().Add(ttl)}
 	m.mu.Lock()
@@ -70,7 +70,7 @@ func (m *TurnMemory) Set(_ context.Context, key string, val []byte, ttl time.Dur
 	return nil
 }
 
-// Bytes returns what is held, counted as the limit is.
+// Bytes returns the size of all entries, counted like the limit.
 func (m *TurnMemory) Bytes() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,8 +78,8 @@ func (m *TurnMemory) Bytes() int64 {
 	return m.bytes
 }
 
-// expire drops the oldest as long as their time is over. Times differ little, so nothing stays much
-// longer than its own.
+// expire drops the oldest entries while they are expired. Lifetimes differ little, so no entry
+// stays much longer than its own.
 func (m *TurnMemory) expire() {
 	now := time.Now()
 	for at := m.order.Front(); at != nil && !now.Before(at.Value.(*entry).ends); at = m.order.Front() {

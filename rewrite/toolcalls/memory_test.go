@@ -15,7 +15,7 @@ func TestMemoryContract(t *testing.T) {
 	cachetest.Run(t, func(*testing.T) cache.Store { return toolcalls.NewTurnMemory(1 << 20) })
 }
 
-// A full Memory keeps what came last, however often the rest was read.
+// A full TurnMemory keeps the newest entries, however often the others were read.
 func TestMemoryKeepsTheLatest(t *testing.T) {
 	const limit, size = 64 << 10, 1000
 	m := toolcalls.NewTurnMemory(limit)
@@ -44,7 +44,7 @@ func TestMemoryKeepsTheLatest(t *testing.T) {
 	}
 }
 
-// What is larger than all there is room for is not kept, replaces what was there, and takes no room.
+// A value larger than the limit is not stored, removes the previous value, and takes no memory.
 func TestMemoryHuge(t *testing.T) {
 	m := toolcalls.NewTurnMemory(64 << 10)
 	set := func(key string, size int) {
@@ -64,7 +64,7 @@ func TestMemoryHuge(t *testing.T) {
 	}
 }
 
-// Each value has a time of its own, also behind one whose time is longer.
+// Each value has its own lifetime, even after one with a longer lifetime.
 func TestMemoryExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := toolcalls.NewTurnMemory(64 << 10)

@@ -7,27 +7,28 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A message is what counts of a message: decoded, whatever the form it was sent in. It takes a few
-// times the memory of the message at most, whatever that holds.
+// A message holds the relevant values of a message, decoded, whatever its JSON form. It takes at
+// most a few times the memory of the message.
 type message struct {
 	role    string
-	content []byte // kind and text of each part, by appendPart
-	called  []byte // each call, by appendCall; beyond maxCalls as it was sent
+	content []byte // kind and text of each part, as written by appendPart
+	called  []byte // each call, as written by appendCall; unparsed beyond maxCalls
 	calls   []call // the same, up to maxCalls
 	answers string // tool_call_id
-	unclear bool   // something of this stands twice, and parsers may differ on which one holds; or there are more calls
+	unclear bool   // a relevant member is duplicate, so parsers may differ, or there are too many calls
 }
 
-// A call is one element of tool_calls.
+// A call is an element of tool_calls.
 type call struct {
 	at       chat.Span // in the message
 	id, name string
 }
 
-// maxCalls is how many calls a message has at most that is put right again. Upstreams allow fewer.
+// maxCalls is the maximum number of calls in a message that can be restored. Upstreams allow
+// fewer.
 const maxCalls = 128
 
-// The kind of parts that are texts, and the roles of those who call and who answer.
+// The kind of text parts, and the roles in tool calls.
 const (
 	kindText      = "text"
 	roleAssistant = "assistant"
@@ -35,7 +36,7 @@ const (
 	roleUser      = "user"
 )
 
-// readMessage reads a message. What has not the type that it should have is not there.
+// readMessage reads a message. Values of the wrong type are treated as missing.
 func readMessage(raw []byte) message {
 	var m message
 	r := chat.NewReader(raw)
@@ -60,7 +61,7 @@ func readMessage(raw []byte) message {
 	return m
 }
 
-// addCall reads the next call, at a place in the message.
+// addCall reads the call at the given span of the message.
 func (m *message) addCall(raw []byte, at chat.Span) {
 	if len(m.calls) == maxCalls {
 		m.unclear = true
@@ -94,8 +95,8 @@ func readContent(r *chat.Reader) (content []byte) {
 	return content
 }
 
-// appendPart appends a part of a content. An empty text is none. Of other parts only the kind counts,
-// because SDKs fill in members of images.
+// appendPart appends a part of a content. Empty texts are omitted. Of other parts only the kind
+// is used, because SDKs fill in members of images.
 func appendPart(b []byte, kind, text string) []byte {
 	switch {
 	case kind != kindText:
@@ -111,12 +112,12 @@ func appendCall(b []byte, id, name, arguments string) []byte {
 	return appendSizedTurn(appendSizedTurn(appendSizedTurn(b, id), name), canonical(arguments))
 }
 
-// appendSizedTurn appends a text behind its length.
+// appendSizedTurn appends a text preceded by its length.
 func appendSizedTurn[text string | []byte](b []byte, s text) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// readCall reads a call of a function or of a custom tool, whose input is its arguments.
+// readCall reads a call of a function, or of a custom tool, whose input becomes the arguments.
 func readCall(raw []byte) (c call, arguments string) {
 	r := chat.NewReader(raw)
 	r.Object(func(name string) {
@@ -141,12 +142,12 @@ func readCall(raw []byte) (c call, arguments string) {
 	return c, arguments
 }
 
-// maxCanonical is the length from which arguments count as the text they are: decoded they take
-// many times their memory.
+// maxCanonical is the length above which arguments are compared as text: decoded they take many
+// times their memory.
 const maxCanonical = 64 << 10
 
-// canonical returns arguments in the one form that all JSON of the same values has. No
-// arguments are the empty object, as which some clients send them back.
+// canonical returns arguments in a canonical form, equal for all JSON of the same values. Empty
+// arguments become the empty object, as which some clients send them back.
 func canonical(arguments string) string {
 	if arguments == "" {
 		return "{}"
@@ -162,15 +163,15 @@ func canonical(arguments string) string {
 	return string(b)
 }
 
-// A pairing follows whether each call of a message is answered once, right behind it.
+// A pairing checks that each call of a message is answered once, right after it.
 type pairing struct {
-	waiting map[string]bool // by id; false once it is answered
+	waiting map[string]bool // by id; false once answered
 	left    int
 	broken  bool
 }
 
-// pair begins behind a message that calls. Calls without ids cannot be answered, and calls of one id
-// not each of them.
+// pair begins a pairing for a message with calls. Calls without ids, or several with the same id,
+// cannot all be answered.
 func pair(calls []call) pairing {
 	p := pairing{waiting: make(map[string]bool, len(calls)), left: len(calls)}
 	for i := range calls {
@@ -181,7 +182,7 @@ func pair(calls []call) pairing {
 	return p
 }
 
-// answer takes the next answer.
+// answer records the next answer.
 func (p *pairing) answer(id string) {
 	if !p.waiting[id] {
 		p.broken = true
@@ -191,5 +192,5 @@ func (p *pairing) answer(id string) {
 	p.left--
 }
 
-// whole tells whether all is answered.
+// whole reports whether every call was answered.
 func (p *pairing) whole() bool { return !p.broken && p.left == 0 }

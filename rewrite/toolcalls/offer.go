@@ -10,51 +10,52 @@ import (
 
 // The names of edits in the ledger.
 const (
-	EditTools    = "tools"        // our tools stand among those of the request
-	EditMessages = "tool-history" // what was called and answered without the client stands in the messages
+	EditTools    = "tools"        // adds Sidenote's tools to those of the request
+	EditMessages = "tool-history" // restores calls and results that the client never saw
 )
 
-// An OfferReason says why no tools are offered. It is of a closed list.
+// An OfferReason says why no tools are offered. It is a closed list.
 type OfferReason string
 
 // The reasons.
 const (
-	ToolChoice  OfferReason = "tool-choice" // the request says which tool is called, or that none is
-	Functions   OfferReason = "functions"   // it has functions, of the time before tools
-	Choices     OfferReason = "choices"     // it asks for several answers
-	Unavailable OfferReason = "unavailable" // there is nobody to answer them, nothing to search, or one round only
-	Ambiguous   OfferReason = "ambiguous"   // its tools are no list
-	Model       OfferReason = "model"       // the model table says that the model refuses them
-	Refused     OfferReason = "refused"     // the upstream has refused them, in this request or before
+	ToolChoice  OfferReason = "tool-choice" // the request requires a certain tool, or none
+	Functions   OfferReason = "functions"   // it uses functions, the deprecated form of tools
+	Choices     OfferReason = "choices"     // it asks for several choices
+	Unavailable OfferReason = "unavailable" // no one to run the tools, nothing to search, or only one round
+	Ambiguous   OfferReason = "ambiguous"   // its tools are not a list
+	Model       OfferReason = "model"       // according to the model table, the model refuses tools
+	Refused     OfferReason = "refused"     // the upstream refused them, now or earlier
 )
 
-// A Tool is what a model is told of one.
+// A Tool is the description of a tool for the model.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Parameters  json.RawMessage `json:"parameters"` // a JSON schema
 }
 
-// An OfferRequest is what a body says of tools.
+// An OfferRequest holds what a request body says about tools.
 type OfferRequest struct {
 	Names    []string    // of the application's tools
-	Refusal  OfferReason // why none can be offered beside them; "" if they can
-	Logprobs bool        // it asks how likely the tokens of its answer are
-	Effort   string      // to reason, that it asks for; "" if it does not
+	Refusal  OfferReason // why no tools can be offered in addition; "" if they can
+	Logprobs bool        // it asks for logprobs
+	Effort   string      // the requested reasoning effort; "" if not set
 	tools    chat.Span
 	kind     chat.Kind // of tools
-	empty    bool      // tools is an empty list
-	end      int       // the brace that closes the body
-	last     int       // behind the last message
+	empty    bool      // tools is null or an empty list
+	end      int       // offset of the brace that closes the body
+	last     int       // offset after the last message
 }
 
-// ReadOffer reads the body of a parsed request, which is sound JSON, has each member once, and a message.
+// ReadOffer reads the body of a parsed request, which must be valid JSON without duplicate
+// members and have a message.
 func ReadOffer(req *chat.Request) OfferRequest {
 	r := OfferRequest{last: req.Messages[len(req.Messages)-1].End}
 	if req.Choices > 1 {
 		r.Refusal = Choices
 	}
-	choice, asks := "", false // it says how tools are called
+	choice, asks := "", false // the request says how tools are called
 	c := chat.NewReader(req.Body)
 	c.Object(func(name string) {
 		kind := c.Kind()
@@ -91,8 +92,8 @@ func ReadOffer(req *chat.Request) OfferRequest {
 	})
 	asks = asks || choice != ""
 	if choice != "" && choice != "auto" && choice != "required" || asks && len(r.Names) == 0 {
-		// To say how tools are called where there are none is an error, which is the upstream's to
-		// tell: now, and not in the last round.
+		// Options for tools without any tools are an error, which the upstream should report now,
+		// not in the last round.
 		r.refuse(ToolChoice)
 	}
 	if r.kind != chat.KindMissing && r.kind != chat.KindNull && r.kind != chat.KindArray {
@@ -101,7 +102,7 @@ func ReadOffer(req *chat.Request) OfferRequest {
 	return r
 }
 
-// Effort returns the effort to reason that a body asks for, "" if it asks for none; a body is sound JSON.
+// Effort returns the reasoning effort requested in a body, "" if none. body must be valid JSON.
 func Effort(body []byte) (effort string) {
 	c := chat.NewReader(body)
 	c.Object(func(name string) {
@@ -117,7 +118,7 @@ func Effort(body []byte) (effort string) {
 	return effort
 }
 
-// effortIn reads OpenRouter's object about reasoning.
+// effortIn reads OpenRouter's object "reasoning".
 func effortIn(c *chat.Reader) (effort string) {
 	c.Object(func(name string) {
 		if name == "effort" && c.Kind() == chat.KindString {
@@ -129,15 +130,14 @@ func effortIn(c *chat.Reader) (effort string) {
 	return effort
 }
 
-// refuse notes the first reason.
+// refuse records the first reason.
 func (r *OfferRequest) refuse(why OfferReason) {
 	if r.Refusal == "" {
 		r.Refusal = why
 	}
 }
 
-// nameOf reads the name of a tool, of whatever type: it stands in an object that is called as the
-// type.
+// nameOf returns the name of a tool of any type. It is in an object whose key is that type.
 func nameOf(tool []byte) (name string) {
 	c := chat.NewReader(tool)
 	c.Object(func(member string) {
@@ -156,10 +156,10 @@ func nameOf(tool []byte) (name string) {
 	return name
 }
 
-// Prefix stands before the name of a tool of ours where the application has one of that name.
+// Prefix is put before the name of a Sidenote tool if the application has a tool of that name.
 const Prefix = "sidenote_"
 
-// Rename returns the name under which a tool of ours is offered.
+// Rename returns the name under which a Sidenote tool is offered.
 func (r *OfferRequest) Rename(name string) string {
 	for taken := true; taken; {
 		taken = false
@@ -172,7 +172,7 @@ func (r *OfferRequest) Rename(name string) string {
 	return name
 }
 
-// Tools returns the edit that adds tools, at least one, behind those of the request.
+// Tools returns the edit that appends tools, at least one, to those of the request.
 func (r *OfferRequest) Tools(tools []Tool) rewrite.Edit {
 	type function struct {
 		Type string `json:"type"`
@@ -198,7 +198,7 @@ func (r *OfferRequest) Tools(tools []Tool) rewrite.Edit {
 	return e
 }
 
-// Messages returns the edit that adds messages, at least one, each a JSON object, behind the last one.
+// Messages returns the edit that appends messages, at least one, each a JSON object.
 func (r *OfferRequest) Messages(list []json.RawMessage) rewrite.Edit {
 	return rewrite.Edit{Name: EditMessages, Offset: r.last, Insert: rewrite.EditText{[]byte(","), bytes.Join(unraw(list), []byte(","))}}
 }
@@ -211,7 +211,7 @@ func unraw(list []json.RawMessage) [][]byte {
 	return all
 }
 
-// encodeTools writes JSON compactly, with < and & as they are.
+// encodeTools returns v as compact JSON, without HTML escapes.
 func encodeTools(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

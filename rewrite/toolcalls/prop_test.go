@@ -12,7 +12,7 @@ import (
 	"sidenote/rewrite/toolcalls/toolcallstest"
 )
 
-// A said is a message of a dialogue, before it is written as JSON.
+// A said is a message of a dialogue before it is encoded as JSON.
 type said struct {
 	role    string
 	text    string
@@ -26,7 +26,7 @@ var texts = rapid.OneOf(
 	rapid.StringN(0, 12, 40),
 )
 
-// arguments are of any kind: small objects, no JSON, nothing.
+// arguments draws arguments of any kind: small objects, invalid JSON, nothing.
 var arguments = rapid.OneOf(
 	rapid.SampledFrom([]string{"", "{}", "not JSON", `{"b":[1,{"y":null,"x":"ü"}],"a":1.5e3}`, `"text"`, "{", `{"a":1}x`}),
 	rapid.Map(rapid.MapOf(rapid.StringN(0, 4, 8), rapid.Int32()), func(m map[string]int32) string {
@@ -35,8 +35,8 @@ var arguments = rapid.OneOf(
 	}),
 )
 
-// drawDialogue draws a conversation that keeps the rules, as the model sees it. Every turn that calls
-// has a call of the app.
+// drawDialogue draws a valid conversation as the model sees it. Every turn with calls has a call
+// of the application.
 func drawDialogue(t *rapid.T) []said {
 	list := []said{{role: rapid.SampledFrom([]string{"system", "developer", "user"}).Draw(t, "first"), text: texts.Draw(t, "text")}}
 	id := 0
@@ -56,7 +56,7 @@ func drawDialogue(t *rapid.T) []said {
 			m.ours[c.ID] = i != app && rapid.Bool().Draw(t, "ours")
 		}
 		list = append(list, m)
-		for _, ours := range []bool{true, false} { // of the client's the order is its own
+		for _, ours := range []bool{true, false} { // the order of the client's results is independent
 			var answers []said
 			for _, c := range m.calls {
 				if m.ours[c.ID] == ours {
@@ -72,7 +72,7 @@ func drawDialogue(t *rapid.T) []said {
 	return list
 }
 
-// client returns what the client has of a dialogue, and the turns that complete it.
+// client returns the client's view of a dialogue, and the turns that complete it.
 func client(all []said) (list []said, turns []*toolcalls.Turn) {
 	hidden := map[string]bool{}
 	for _, m := range all {
@@ -110,7 +110,7 @@ func plainly(m said) json.RawMessage {
 	return b
 }
 
-// However a client writes its conversation, its turns have the keys that they had when they were the
+// However a client encodes its conversation, its turns have the same keys as when they were the
 // answers to earlier requests.
 func TestKeysOutliveTheClient(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -128,8 +128,8 @@ func TestKeysOutliveTheClient(t *testing.T) {
 	})
 }
 
-// Whatever a client changes of what counts, the turns behind it have other keys, and those before it
-// the same ones.
+// Whatever relevant value a client changes, later turns get other keys, and earlier ones keep
+// theirs.
 func TestKeysTellConversationsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list, _ := client(drawDialogue(t))
@@ -154,7 +154,7 @@ func TestKeysTellConversationsApart(t *testing.T) {
 			m.role = map[string]string{"system": "user", "developer": "user", "user": "assistant", "assistant": "user"}[m.role]
 		}
 		after := read(t, request(t, changed)).Keys()
-		first := 0 // of the turns that the change is in or before
+		first := 0 // the first turn that contains or follows the change
 		for _, m := range list[:n] {
 			if len(m.calls) > 0 {
 				first++
@@ -171,7 +171,7 @@ func TestKeysTellConversationsApart(t *testing.T) {
 	})
 }
 
-// Which call a message answers counts.
+// The tool_call_id of a message is part of the key.
 func TestKeysOfAnswers(t *testing.T) {
 	const call = `{"id":"%s","type":"function","function":{"name":"f","arguments":"{}"}}`
 	keys := map[toolcalls.TurnKey]bool{}
@@ -187,7 +187,7 @@ func TestKeysOfAnswers(t *testing.T) {
 	}
 }
 
-// Of parts that are no texts their kind counts, and nothing that SDKs fill in.
+// Of parts that are not text only the kind is part of the key, not members that SDKs fill in.
 func TestKeysOfImages(t *testing.T) {
 	key := func(content string) toolcalls.TurnKey {
 		return read(t, []byte(`{"messages":[{"role":"user","content":`+content+`}]}`)).KeyOfAnswer("", nil)
@@ -207,7 +207,7 @@ func TestKeysOfImages(t *testing.T) {
 	}
 }
 
-// A client that shortens its history, or gets another system message, has other turns.
+// A client that shortens its history, or changes its system message, has other turns.
 func TestKeysOfAShorterHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list, _ := client(drawDialogue(t))
@@ -220,8 +220,7 @@ func TestKeysOfAShorterHistory(t *testing.T) {
 	})
 }
 
-// Turns that are put back make the very dialogue that the model had; around them each byte is the
-// client's.
+// Restored turns yield exactly the dialogue that the model had; all other bytes are the client's.
 func TestRestoreIsWhatTheModelSaid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := drawDialogue(t)
@@ -261,7 +260,7 @@ func TestRestoreIsWhatTheModelSaid(t *testing.T) {
 	})
 }
 
-// without takes insertions out of what apply returned.
+// without removes insertions from the result of apply.
 func without(up []byte, insertions []toolcalls.Insertion) []byte {
 	var b []byte
 	at, shift := 0, 0
@@ -273,7 +272,7 @@ func without(up []byte, insertions []toolcalls.Insertion) []byte {
 	return append(b, up[at:]...)
 }
 
-// dialogue reads a request, by means of its own.
+// dialogue parses a request independently of the package.
 func dialogue(t *rapid.T, body []byte) (list []said) {
 	var r struct {
 		Messages []struct {
@@ -305,7 +304,7 @@ func dialogue(t *rapid.T, body []byte) (list []said) {
 	return list
 }
 
-// canonically writes arguments of JSON, and none, in one form.
+// canonically rewrites arguments that are JSON, or empty, in a canonical form.
 func canonically(list []said) []said {
 	list = slices.Clone(list)
 	for i := range list {

@@ -1,17 +1,17 @@
 package toolcalls
 
-// An Insertion is text that is inserted at an offset of the body.
+// An Insertion is a text to insert at an offset of the body.
 type Insertion struct {
 	Offset int
 	Text   []byte
 }
 
-// Restore returns what is inserted in the body so that turns stand in it as the model said them,
-// sorted by offset, and the turns that do. found are those of Keys, nil where there is none.
+// Restore returns the insertions, sorted by offset, that restore turns in the body as the model
+// produced them, and the turns that are restored. found are the turns for Keys, nil if missing.
 //
-// A turn that does not fit is left out as a whole: one that is not sound in itself, or has an id
-// that the client's message has too. So where the rules on tool messages held before, they hold
-// afterwards: each call is answered once, right behind the message that calls, whose ids differ.
+// A turn that is invalid, or has an id that the client's message has too, is omitted as a whole.
+// So if the rules on tool messages held before, they still do: the calls of a message have
+// different ids, and each is answered once, right after that message.
 func (h *History) Restore(found []*Turn) (insertions []Insertion, restored []*Turn) {
 	for i, t := range found {
 		at := &h.turns[i]
@@ -24,7 +24,8 @@ func (h *History) Restore(found []*Turn) (insertions []Insertion, restored []*Tu
 	return insertions, restored
 }
 
-// fits tells whether the calls of a sound turn have places among the client's, and ids of their own.
+// fits reports whether the positions of a valid turn's calls exist among the client's calls, and
+// whether their ids differ.
 func (t *Turn) fits(at *calling) bool {
 	if n := len(t.Calls); n > 0 && t.Calls[n-1].At >= n+len(at.calls) {
 		return false
@@ -66,7 +67,7 @@ func (t *Turn) insertions(at *calling) []Insertion {
 	return list
 }
 
-// elementBefore and elementBehind write a value before or behind another one of a list.
+// elementBefore and elementBehind return a value to insert before or after another one in a list.
 func elementBefore(raw []byte) []byte {
 	return append(append(make([]byte, 0, len(raw)+1), raw...), ',')
 }

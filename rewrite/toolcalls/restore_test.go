@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is wanted of golden files")
 
-// read reads a request of a test.
+// read parses a request of a test.
 func read(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -33,7 +33,7 @@ func read(t interface {
 	return toolcalls.ReadHistory(r)
 }
 
-// apply makes insertions.
+// apply applies insertions to body.
 func apply(body []byte, insertions []toolcalls.Insertion) []byte {
 	var b []byte
 	at := 0
@@ -44,8 +44,8 @@ func apply(body []byte, insertions []toolcalls.Insertion) []byte {
 	return append(b, body[at:]...)
 }
 
-// Each file has a request, the turns that were kept of it, oldest first (null is none), and the
-// request that goes up.
+// Each file has a request, the turns stored for it, oldest first (null if missing), and the
+// request sent to the upstream.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/golden/*.txtar")
 	if err != nil || len(files) < 8 {
@@ -87,7 +87,7 @@ func TestGolden(t *testing.T) {
 
 const asked = `{"messages":[{"role":"user","content":"?"},{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"app","arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"1"}]}`
 
-// sound returns a turn that asked restores.
+// sound returns a valid turn for asked.
 func sound() *toolcalls.Turn {
 	return &toolcalls.Turn{
 		Before: []json.RawMessage{
@@ -100,7 +100,7 @@ func sound() *toolcalls.Turn {
 	}
 }
 
-// twice returns a turn with a second call at a place.
+// twice returns t with a second call at position at.
 func twice(t toolcalls.Turn, at int) toolcalls.Turn {
 	other := func(b []byte) []byte { return bytes.Replace(b, []byte(`"c"`), []byte(`"d"`), 1) }
 	t.Calls = append(t.Calls, toolcalls.HistoryCall{At: at, JSON: other(t.Calls[0].JSON)})
@@ -108,8 +108,8 @@ func twice(t toolcalls.Turn, at int) toolcalls.Turn {
 	return t
 }
 
-// A turn that would break the upstream's rules is never encoded, and left out as a whole where
-// somebody else made it.
+// A turn that would break the upstream's rules is never encoded, and omitted as a whole if it
+// comes from elsewhere.
 func TestUnsoundTurns(t *testing.T) {
 	one := func(s string) []json.RawMessage { return []json.RawMessage{json.RawMessage(s)} }
 	for name, change := range map[string]func(*toolcalls.Turn){
@@ -153,7 +153,8 @@ func TestUnsoundTurns(t *testing.T) {
 	}
 }
 
-// A turn that is sound but has no place among the client's calls, or one of their ids, is left out.
+// A valid turn whose positions do not exist among the client's calls, or that shares an id with
+// them, is omitted.
 func TestTurnsThatDoNotFit(t *testing.T) {
 	far, same := sound(), sound()
 	far.Calls[0].At = 2

@@ -9,45 +9,45 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A Turn is what a client did not see of an assistant message of which it got calls: its
-// calls of our tools, and the rounds before it that called nothing else. One of the two may be
-// missing.
+// A Turn is the part that the client did not see of an assistant message with tool calls: the
+// calls of Sidenote's tools, and the rounds before it that called nothing else. One of the two
+// may be missing.
 type Turn struct {
-	// Before are whole messages that stood before the message: assistant messages that call our
-	// tools, each followed by our tool messages or, if it calls in its text, by a message of the user
-	// with the results. What the client was shown of their text stands in the message that it has, so
-	// not here too.
+	// Before are complete messages preceding the message: assistant messages that call Sidenote's
+	// tools, each followed by the tool messages or, if it calls in its text, by a user message
+	// with the results. They omit text that was shown to the client, since it is in the client's
+	// message.
 	Before []json.RawMessage
-	// Calls are ours in the message, by where they stand in it.
+	// Calls are the calls of Sidenote's tools in the message, by position.
 	Calls []HistoryCall
-	// Results are our tool messages, one for each of Calls, in their order. They stand right
-	// behind the message, before the client's.
+	// Results are the tool messages for Calls, in the same order. They come right after the
+	// message, before the client's.
 	Results []json.RawMessage
-	// NextID is the id of the next source that the conversation is shown.
+	// NextID is the id for the next source shown in the conversation.
 	NextID int
-	// Sources are those that results gave, as whoever keeps the turn wrote them; nil: none.
+	// Sources are the sources in the results, encoded by the caller; nil if none.
 	Sources json.RawMessage
 }
 
 // A HistoryCall is an element of tool_calls.
 type HistoryCall struct {
-	At   int // index among all calls of the message, the client's included
+	At   int // index among all calls of the message, including the client's
 	JSON json.RawMessage
 }
 
-// MaxTurnSize is the largest encoded turn, in bytes.
+// MaxTurnSize is the maximum size of an encoded turn in bytes.
 const MaxTurnSize = 256 << 10
 
-// encoding is the version of the encoding: it changes with the form of Encode.
+// encoding is the version of the encoding. Increment it when the format of Encode changes.
 const encoding = 2
 
-// Encode returns the turn in a form for stores. Its error is ErrTooLarge, or says why the turn would
-// never be restored.
+// Encode returns the turn encoded for a store. The error is ErrTooLarge, or says why the turn
+// could never be restored.
 //
 //	version (1 byte), NextID, the lists Before, Calls, Results, and Sources
 //
-// Numbers are uvarints. Before a list stands its length, before each JSON text its own, before
-// that of a call At.
+// Numbers are uvarints. Lists and JSON texts are preceded by their lengths, and the text of a
+// call by At.
 func (t *Turn) Encode() ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -90,7 +90,8 @@ func appendList(b []byte, list []json.RawMessage) []byte {
 
 var errEncoding = errors.New("not an encoded turn of this version")
 
-// DecodeTurn returns the turn that was encoded, which points into b. Its error says that b is anything else.
+// DecodeTurn decodes the result of Encode. The turn points into b. It returns an error if b is
+// anything else.
 func DecodeTurn(b []byte) (*Turn, error) {
 	if len(b) == 0 || len(b) > MaxTurnSize || b[0] != encoding {
 		return nil, errEncoding
@@ -111,13 +112,13 @@ func DecodeTurn(b []byte) (*Turn, error) {
 	return t, nil
 }
 
-// A decoder reads what Encode wrote. After the first failure it returns nothing.
+// A decoder reads the output of Encode. After the first failure it returns zero values.
 type decoder struct {
 	b      []byte
 	failed bool
 }
 
-// number reads a number that is no larger than an index or id can be.
+// number reads a number no larger than an index or id can be.
 func (d *decoder) number() int {
 	n, width := binary.Uvarint(d.b)
 	if d.failed || width <= 0 || n > 1<<31-1 {
@@ -128,7 +129,7 @@ func (d *decoder) number() int {
 	return int(n)
 }
 
-// count reads a length: of that many bytes, or of a list of elements of a byte or more.
+// count reads a length, in bytes or in elements of at least one byte.
 func (d *decoder) count() int {
 	n := d.number()
 	if n > len(d.b) {
@@ -152,10 +153,10 @@ func (d *decoder) list() (list []json.RawMessage) {
 	return list
 }
 
-// ErrTooLarge says that a turn is larger than MaxSize.
+// ErrTooLarge means that a turn is larger than MaxTurnSize.
 var ErrTooLarge = errors.New("turn: too large")
 
-// What is wrong with a turn that is never restored.
+// The reasons why a turn cannot be restored.
 var (
 	errJSON  = errors.New("turn: not a JSON object")
 	errRules = errors.New("turn: a call without id, name or answer, or an answer without its call")
@@ -163,7 +164,7 @@ var (
 	errEmpty = errors.New("turn: nothing was left out")
 )
 
-// check tells why a turn is never restored.
+// check returns an error if the turn cannot be restored.
 func (t *Turn) check() error {
 	if len(t.Before)+len(t.Calls) == 0 {
 		return errEmpty
@@ -200,10 +201,10 @@ func (t *Turn) check() error {
 	return nil
 }
 
-// checkBefore checks that Before are calls and their answers, all of them and nothing else.
+// checkBefore checks that Before consists of calls and all of their results, and nothing else.
 func (t *Turn) checkBefore() error {
 	var answers pairing
-	inText := false // the message before calls in its text
+	inText := false // the previous message calls in its text
 	for _, raw := range t.Before {
 		m, err := readOwn(raw)
 		switch {
@@ -227,7 +228,7 @@ func (t *Turn) checkBefore() error {
 	return nil
 }
 
-// readOwn reads a message that we wrote.
+// readOwn reads a message written by Sidenote.
 func readOwn(raw []byte) (message, error) {
 	if !object(raw) {
 		return message{}, errJSON
@@ -239,7 +240,7 @@ func readOwn(raw []byte) (message, error) {
 	return m, nil
 }
 
-// object tells whether raw is a JSON object and nothing else.
+// object reports whether raw is a JSON object and nothing else.
 func object(raw []byte) bool {
 	r := chat.NewReader(raw)
 	if r.Kind() != chat.KindObject {

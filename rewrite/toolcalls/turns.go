@@ -10,16 +10,16 @@ import (
 	"sidenote/retrieval"
 )
 
-// TurnLifetime is about how long a turn is kept.
+// TurnLifetime is about how long a turn is stored.
 const TurnLifetime = 10 * time.Minute
 
-// A TurnOwner is who may find a turn: the callers of one tenant that may see the same.
+// A TurnOwner limits who may find a turn: callers of one tenant with the same access.
 type TurnOwner struct {
 	Tenant string
-	Access string // says what its callers may see
+	Access string // identifies what these callers may see
 }
 
-// TurnOwnerOf returns the owner of what is found for q: its tenant, filter and bases.
+// TurnOwnerOf returns the owner for a query: its tenant, filter and bases.
 func TurnOwnerOf(q *retrieval.Query) TurnOwner {
 	access := appendSizedEntry(nil, q.Filter.String())
 	for _, base := range q.Bases {
@@ -28,10 +28,10 @@ func TurnOwnerOf(q *retrieval.Query) TurnOwner {
 	return TurnOwner{Tenant: q.Tenant, Access: string(access)}
 }
 
-// storeSchema is the version of ids: it changes with what makes them.
+// storeSchema is the version of ids. Increment it when their format changes.
 const storeSchema = 1
 
-// id identifies the turn of a key, for this owner alone.
+// id returns the store's key for the turn k of this owner.
 func (o TurnOwner) id(k TurnKey) []byte {
 	return appendSizedEntry(appendSizedEntry(append([]byte{storeSchema}, k[:]...), o.Tenant), o.Access)
 }
@@ -40,19 +40,20 @@ func appendSizedEntry(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// A TurnStore keeps turns, under owner and key, in tiers. It is safe for concurrent use.
+// A TurnStore stores turns by owner and key, in cache tiers. It is safe for concurrent use.
 type TurnStore struct {
 	turns cache.Of[*Turn]
-	wait  time.Duration // for all far tiers of one call; 0 without any
+	wait  time.Duration // time limit per call for all remote tiers; 0 if there are none
 }
 
-// NewTurnStore returns a TurnStore of tiers, nearest first: each is asked where those before it have not
-// the turn. A call waits for them as long as the Wait of the last one, in all. observe may be nil.
+// NewTurnStore returns a TurnStore with the given tiers, nearest first. Each is asked for turns
+// that those before it lack. The Wait of the last tier limits the time of a call. observe may be
+// nil.
 func NewTurnStore(tiers []cache.Tier, observe func(cache.Event)) *TurnStore {
 	return &TurnStore{wait: tiers[len(tiers)-1].Wait, turns: cache.Of[*Turn]{
 		Kind: cache.Turns, Tiers: tiers, Observe: observe, Encode: encodeEntry, Decode: decode,
 		Empty: func(*Turn) bool { return false },
-		Size:  func(*Turn) int { return -1 }, // read once or twice, so only the tier keeps it
+		Size:  func(*Turn) int { return -1 }, // read once or twice, so keep it only in the tier
 	}}
 }
 
@@ -76,8 +77,9 @@ func decode(k cache.Key, value []byte) (*Turn, error) {
 	return t, nil
 }
 
-// Keep keeps a turn, in place of one that the owner has under the key. When it returns, every replica
-// finds the turn, unless a tier failed. Its error says why the turn is not kept: see Encode of Turn.
+// Keep stores a turn, replacing the owner's turn with this key. When it returns, every replica
+// can find the turn, unless a tier failed. The error says why the turn cannot be stored; see
+// Turn.Encode.
 func (s *TurnStore) Keep(ctx context.Context, o TurnOwner, k TurnKey, t *Turn) error {
 	if _, err := t.Encode(); err != nil {
 		return err
@@ -88,12 +90,12 @@ func (s *TurnStore) Keep(ctx context.Context, o TurnOwner, k TurnKey, t *Turn) e
 	return nil
 }
 
-// MaxTurnsFound is how much Find finds, in bytes as Size of a turn counts them.
+// MaxTurnsFound is the maximum total Size of the turns that Find returns, in bytes.
 const MaxTurnsFound = 512 << 10
 
-// Find returns the turns of an owner with these keys, which are oldest first; nil for those that are not
-// there, not in time, or beyond MaxFound in all: the newest are asked for first. What is found stays
-// where it is. Nobody changes what it returns.
+// Find returns the owner's turns with these keys, which must be oldest first. A turn is nil if it
+// is missing, too late, or would exceed MaxTurnsFound; the newest are looked up first. Turns stay
+// in the store and must not be modified.
 func (s *TurnStore) Find(ctx context.Context, o TurnOwner, keys []TurnKey) []*Turn {
 	found := make([]*Turn, len(keys))
 	ctx, cancel := s.bounded(ctx)
@@ -112,7 +114,7 @@ func (s *TurnStore) Find(ctx context.Context, o TurnOwner, keys []TurnKey) []*Tu
 	return found
 }
 
-// bounded ends when far tiers have had their time.
+// bounded limits the time for the remote tiers.
 func (s *TurnStore) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.wait <= 0 {
 		return context.WithCancel(ctx)

@@ -19,7 +19,7 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// turn returns a turn whose result is a text.
+// turn returns a turn with text as its result.
 func turn(text string) *toolcalls.Turn {
 	result, _ := json.Marshal(map[string]string{"role": "tool", "tool_call_id": "c", "content": text})
 	return &toolcalls.Turn{
@@ -28,7 +28,7 @@ func turn(text string) *toolcalls.Turn {
 	}
 }
 
-// text is the text of a turn; "" if there is none.
+// text returns the text of a turn; "" if t is nil.
 func text(t *toolcalls.Turn) string {
 	if t == nil {
 		return ""
@@ -42,17 +42,17 @@ func key(n byte) toolcalls.TurnKey { return toolcalls.TurnKey{31: n} }
 
 var acme = toolcalls.TurnOwner{Tenant: "acme", Access: "all"}
 
-// near is the tier of this process.
+// near returns the in-process tier.
 func near(m *toolcalls.TurnMemory) cache.Tier {
 	return cache.Tier{Name: "memory", Store: m, TTL: toolcalls.TurnLifetime, EmptyTTL: toolcalls.TurnLifetime}
 }
 
-// far is the tier that replicas share.
+// far returns the tier shared by replicas.
 func far(s cache.Store, wait time.Duration) cache.Tier {
 	return cache.Tier{Name: "redis", Store: s, TTL: toolcalls.TurnLifetime, EmptyTTL: toolcalls.TurnLifetime, Wait: wait}
 }
 
-// alone returns a store without a far tier.
+// alone returns a store without a shared tier.
 func alone() *toolcalls.TurnStore {
 	return toolcalls.NewTurnStore([]cache.Tier{near(toolcalls.NewTurnMemory(1 << 20))}, nil)
 }
@@ -64,7 +64,7 @@ func keep(t *testing.T, s *toolcalls.TurnStore, o toolcalls.TurnOwner, k toolcal
 	}
 }
 
-// finds fails unless s has exactly the texts under the keys.
+// finds fails unless s returns exactly the texts in want for keys.
 func finds(t *testing.T, s *toolcalls.TurnStore, o toolcalls.TurnOwner, keys []toolcalls.TurnKey, want ...string) {
 	t.Helper()
 	var got []string
@@ -76,7 +76,7 @@ func finds(t *testing.T, s *toolcalls.TurnStore, o toolcalls.TurnOwner, keys []t
 	}
 }
 
-// A turn is found under its key, as often as a client asks again, and the last one of a key counts.
+// A turn is found under its key any number of times, and the last one stored under a key counts.
 func TestKeepAndFind(t *testing.T) {
 	s := alone()
 	keep(t, s, acme, key(1), "one")
@@ -96,7 +96,7 @@ func TestKeepAndFind(t *testing.T) {
 	finds(t, s, acme, []toolcalls.TurnKey{key(4)}, "")
 }
 
-// What is found is bounded, and the newest turns are found first.
+// The total size of found turns is limited, and the newest are found first.
 func TestFoundIsBounded(t *testing.T) {
 	s := toolcalls.NewTurnStore([]cache.Tier{near(toolcalls.NewTurnMemory(4 << 20))}, nil)
 	large := strings.Repeat("x", toolcalls.MaxTurnsFound*2/5)
@@ -104,11 +104,11 @@ func TestFoundIsBounded(t *testing.T) {
 		keep(t, s, acme, key(n), large)
 	}
 	finds(t, s, acme, []toolcalls.TurnKey{key(0), key(1), key(9), key(2), key(3)}, "", "", "", large, large)
-	keep(t, s, acme, key(4), "small") // older than what was too much: not found beyond a gap
+	keep(t, s, acme, key(4), "small") // older than the turn that exceeded the limit: no gaps
 	finds(t, s, acme, []toolcalls.TurnKey{key(4), key(1), key(2), key(3)}, "", "", large, large)
 }
 
-// Nobody but its owner finds a turn, wherever the owner's parts end.
+// Only its owner finds a turn, wherever the parts of the owner's id end.
 func TestOwnersDoNotMeet(t *testing.T) {
 	inside := func(f string) *filter.Filter {
 		made, err := filter.Parse([]byte(f))
@@ -143,7 +143,7 @@ func TestOwnersDoNotMeet(t *testing.T) {
 	}
 }
 
-// A turn is kept for ten minutes, give or take one.
+// A turn is stored for ten minutes, give or take one.
 func TestLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := toolcalls.NewTurnMemory(1 << 20)
@@ -161,8 +161,8 @@ func TestLifetime(t *testing.T) {
 	})
 }
 
-// What one replica keeps, another finds, also under encryption; what lies between them then
-// shows nothing of it.
+// A turn stored by one replica is found by another, also with encryption; the stored value then
+// reveals nothing of it.
 func TestReplicas(t *testing.T) {
 	keys, err := cache.ParseKeys([]byte("one AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n"))
 	if err != nil {
@@ -181,7 +181,7 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// A spy remembers the last value that was set.
+// A spy records the last value that was set.
 type spy struct {
 	cache.Store
 	seen *string
@@ -192,8 +192,8 @@ func (s spy) Set(ctx context.Context, key string, val []byte, ttl time.Duration)
 	return s.Store.Set(ctx, key, val, ttl)
 }
 
-// Whichever call of the shared store fails or panics, nobody hears of it, and the replica that kept a
-// turn finds it.
+// Whichever call of the shared store fails or panics, no error is returned, and the replica that
+// stored a turn finds it.
 func TestFaultsOfTheSharedStore(t *testing.T) {
 	for _, fail := range []func() error{func() error { return errors.New("injected") }, func() error { panic("injected") }} {
 		for failAt := 1; ; failAt++ {
@@ -212,7 +212,7 @@ func TestFaultsOfTheSharedStore(t *testing.T) {
 				t.Errorf("call %d fails: the other replica finds %q", failAt, got)
 			}
 			if calls < failAt {
-				if failAt != 3 { // one that keeps, one that finds
+				if failAt != 3 { // one replica that stores, one that finds
 					t.Errorf("%d calls", calls)
 				}
 				break
@@ -221,8 +221,8 @@ func TestFaultsOfTheSharedStore(t *testing.T) {
 	}
 }
 
-// A shared store that hangs costs its wait once, however many turns are sought, and those of this process
-// are found.
+// A shared store that hangs costs its wait only once, however many turns are looked up, and those
+// in this process are found.
 func TestSharedStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 50 * time.Millisecond
@@ -241,11 +241,11 @@ func TestSharedStoreHangs(t *testing.T) {
 		took("finding", func() {
 			finds(t, s, acme, []toolcalls.TurnKey{key(1), key(2), key(3), key(4)}, "one", "", "", "")
 		})
-		<-time.After(time.Second) // look-ups that began last end
+		<-time.After(time.Second) // the last look-ups end first
 	})
 }
 
-// The newest turns are sought first where time is short.
+// If time is short, the newest turns are looked up first.
 func TestNewestFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := cachetest.Faulty{Store: toolcalls.NewTurnMemory(1 << 20), Before: func(_ context.Context, op cachetest.Op, _ string) error {
@@ -263,12 +263,12 @@ func TestNewestFirst(t *testing.T) {
 			keep(t, a, acme, k, fmt.Sprint(i))
 		}
 		finds(t, replica(), acme, keys, "", "", "2", "3")
-		<-time.After(time.Second) // what was sought last is found too late
+		<-time.After(time.Second) // the last one looked up is found too late
 	})
 }
 
-// Whatever else the shared store returns is no turn and is counted: a damaged value, one of another
-// key or tenant, and a turn that is none.
+// Other values from the shared store are ignored and counted: a damaged value, one of another key
+// or tenant, and one that is not a turn.
 func TestValuesThatAreNotTheKeys(t *testing.T) {
 	for name, change := range map[string]func(value []byte, other []byte) []byte{
 		"another tenant's": func(_, other []byte) []byte { return other },
@@ -309,7 +309,7 @@ func TestValuesThatAreNotTheKeys(t *testing.T) {
 	}
 }
 
-// lying is a store whose values a test changes.
+// lying is a store whose values a test can change.
 type lying struct {
 	values map[string][]byte
 	last   string
@@ -322,7 +322,7 @@ func (l *lying) Set(_ context.Context, key string, val []byte, _ time.Duration) 
 	return nil
 }
 
-// A caller that has left waits for nothing.
+// If the caller's context is canceled, nothing waits.
 func TestCallerLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

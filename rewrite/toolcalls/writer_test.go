@@ -12,7 +12,7 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// A writer writes JSON in one of the many ways in which clients do.
+// A writer writes JSON in one of the many ways that clients use.
 type writer struct {
 	t *rapid.T
 	b strings.Builder
@@ -44,7 +44,7 @@ func (w *writer) text(s string) {
 	w.b.WriteByte('"')
 }
 
-// object writes members in any order.
+// object writes members in random order.
 func (w *writer) object(members map[string]func()) {
 	names := make([]string, 0, len(members))
 	for name := range members {
@@ -117,7 +117,7 @@ func (w *writer) call(c toolcalls.AppCall) {
 	})
 }
 
-// again returns arguments as a client that has read them may write them.
+// again returns arguments as a client that has decoded them may encode them.
 func (w *writer) again(arguments string) string {
 	if arguments == "" && w.pick(2) == 0 {
 		return "{}"

@@ -1,4 +1,4 @@
-// Package tagstest reads back, for tests, what package tags writes.
+// Package tagstest parses, for tests, the output of package tags.
 package tagstest
 
 import (
@@ -9,20 +9,19 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// own are the tags of package tags.
+// own is the vocabulary of package tags alone.
 var own tags.Vocabulary
 
-// A Parsed is a source read back from a rendered block.
+// A Parsed is a source parsed from a rendered block.
 type Parsed struct {
 	tags.Source
 	Body string // the text between the tags' line feeds, still neutralised
 }
 
-// ParseSources reads a rendered <sources> element back, strictly. text must be the
-// element and nothing else, each tag must be written as tags.AppendOpen writes it, on a line
-// of its own, and nothing else may look like a tag. Lines outside the sources (the
-// rules) are skipped. It returns the sources in order; an error names the byte offset
-// of what is wrong.
+// ParseSources parses a rendered <sources> element strictly. text must be the element and nothing
+// else, each tag must be written as by tags.AppendOpen, on a line of its own, and nothing else
+// may look like a tag. Lines outside the sources (the rules) are skipped. It returns the sources
+// in order; an error contains the byte offset of the mistake.
 func ParseSources(text string) ([]Parsed, error) {
 	p := parser{text: text}
 	if !p.accept(tags.SourcesOpen) {
@@ -48,7 +47,7 @@ func ParseSources(text string) ([]Parsed, error) {
 	return sources, nil
 }
 
-// A parser reads text from offset at on.
+// A parser parses text from offset at on.
 type parser struct {
 	text string
 	at   int
@@ -68,7 +67,7 @@ func (p *parser) errorf(format string, args ...any) error {
 	return fmt.Errorf("parse sources: offset %d: %w", p.at, fmt.Errorf(format, args...))
 }
 
-// until returns the text before end and moves behind it.
+// until returns the text before end and advances past end.
 func (p *parser) until(end string) (string, error) {
 	s, _, ok := strings.Cut(p.rest(), end)
 	if !ok {
@@ -139,7 +138,7 @@ func parseOpen(head string) (s tags.Source, err error) {
 	return s, nil
 }
 
-// parseAttr reads ` name="value"` and returns the text behind it.
+// parseAttr reads ` name="value"` and returns the value and the text after it.
 func parseAttr(text, name string) (value, rest string, err error) {
 	text, ok := strings.CutPrefix(text, " "+name+`="`)
 	if !ok {

@@ -27,10 +27,10 @@ type toolCall struct {
 	}
 }
 
-// Check returns the first rule that the messages of a request break, nil if they keep them:
-// tool_calls is not empty; each call has an id, which no other of the message has, a type, a name
-// and its arguments as a string; each is answered by exactly one tool message; these stand right
-// behind the message that calls; and no tool message answers anything else.
+// Check returns an error for the first rule that the messages of a request break, nil if there is
+// none: tool_calls is not empty; each call has an id unique within the message, a type, a name
+// and its arguments as a string; each is answered by exactly one tool message; these come right
+// after the message with the calls; and there are no other tool messages.
 func Check(body []byte) error {
 	var request struct{ Messages []message }
 	if err := json.Unmarshal(body, &request); err != nil {
@@ -39,7 +39,7 @@ func Check(body []byte) error {
 	if len(request.Messages) == 0 {
 		return fmt.Errorf("messages: [] is too short")
 	}
-	waiting, caller := map[string]bool{}, 0 // the calls of that message without an answer so far
+	waiting, caller := map[string]bool{}, 0 // the calls of messages[caller] that are not answered yet
 	for n, m := range request.Messages {
 		if m.Role == "tool" {
 			if err := answer(&m, waiting); err != nil {
@@ -62,7 +62,7 @@ func Check(body []byte) error {
 	return nil
 }
 
-// answer takes the call that a tool message answers from those that wait.
+// answer removes the call that a tool message answers from waiting.
 func answer(m *message, waiting map[string]bool) error {
 	switch {
 	case m.ToolCallID == nil:
@@ -76,7 +76,7 @@ func answer(m *message, waiting map[string]bool) error {
 	return nil
 }
 
-// calls returns the ids of the calls of a message.
+// calls returns the ids of a message's calls.
 func calls(m *message) (map[string]bool, error) {
 	ids := map[string]bool{}
 	if m.ToolCalls == nil {

@@ -16,8 +16,8 @@ import (
 // A table lists, for each small ASCII letter, the characters that are read as it.
 type table [26][]rune
 
-// readLetters collects the characters that Unicode lists as confusable with a letter
-// and those whose name says that they are one.
+// readLetters collects the characters that Unicode lists as confusable with a letter and those
+// whose name says that they are one.
 func readLetters(path string) (t table, version string, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -62,8 +62,8 @@ func readLetters(path string) (t table, version string, err error) {
 	return t, version, nil
 }
 
-// add records that r is read as each of letters. ASCII, marks, and characters that
-// decompose to the letter are left out: the package recognises those without a table.
+// add records that r is read as each of letters. It omits ASCII, marks, and characters that
+// decompose to the letter: the package recognises those without a table.
 func (t *table) add(r rune, letters string) {
 	if r < 0x80 || unicode.In(r, unicode.M, unicode.Cf) {
 		return
@@ -76,11 +76,11 @@ func (t *table) add(r rune, letters string) {
 	}
 }
 
-// faux holds what is used for a Latin letter in "faux Cyrillic" and leetspeak, and
-// stands in neither of the other sources.
+// faux holds characters used for Latin letters in "faux Cyrillic" and leetspeak that are in
+// neither of the other sources.
 var faux = map[rune]string{'e': "əє", 'f': "ғ", 'n': "ипн", 'r': "я", 'u': "μц", 'w': "ωш"}
 
-// codePoints reads "0073 0335".
+// codePoints parses code points such as "0073 0335".
 func codePoints(field string) (string, error) {
 	var b strings.Builder
 	for _, hex := range strings.Fields(field) {
@@ -93,8 +93,8 @@ func codePoints(field string) (string, error) {
 	return b.String(), nil
 }
 
-// prototype returns the small letters as which a target of confusables.txt is read:
-// a letter with marks is that letter, "l" stands for I, l and 1, "rn" for m.
+// prototype returns the small letters as which a target of confusables.txt is read: a letter with
+// marks is that letter, "l" stands for I, l and 1, "rn" for m.
 func prototype(target string) string {
 	var base []rune
 	for _, r := range norm.NFKD.String(target) {
@@ -113,12 +113,12 @@ func prototype(target string) string {
 	return ""
 }
 
-// letterName matches the names of characters that are one Latin letter, whatever is
-// done to it: LATIN SMALL LETTER O WITH STROKE, LATIN LETTER SMALL CAPITAL R,
-// NEGATIVE SQUARED LATIN CAPITAL LETTER S, REGIONAL INDICATOR SYMBOL LETTER S.
+// letterName matches the names of characters that are one Latin letter in some variant: LATIN
+// SMALL LETTER O WITH STROKE, LATIN LETTER SMALL CAPITAL R, NEGATIVE SQUARED LATIN CAPITAL LETTER
+// S, REGIONAL INDICATOR SYMBOL LETTER S.
 var letterName = regexp.MustCompile(`(?:LATIN|REGIONAL INDICATOR SYMBOL) (?:[A-Z]+ )*LETTER (?:[A-Z]+ )*([A-Z])(?: WITH [A-Z ]+)?$`)
 
-// called returns the letter that r's Unicode name contains.
+// called returns the letter in r's Unicode name, "" if none.
 func called(r rune) string {
 	if m := letterName.FindStringSubmatch(runenames.Name(r)); m != nil {
 		return strings.ToLower(m[1])

@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// A reference is a name, in lower case and without its ampersand and semicolon, and
-// the character that it stands for (the first one, of two).
+// A reference is a name, in lower case and without ampersand and semicolon, and the character
+// that it stands for (the first one, if two).
 type reference struct {
 	name string
 	r    rune
-	bare bool // HTML reads it without a semicolon too
+	bare bool // HTML also accepts it without a semicolon
 }
 
-// entry matches a name and the first of the characters in the map literals of package
-// html.
+// entry matches a name and the first of its characters in the map literals of package html.
 var entry = regexp.MustCompile(`"(\w+)(;?)":\s*\{?'([^']+)'`)
 
 // readReferences reads the map literals of package html.
@@ -49,8 +48,8 @@ func readReferences(path string) ([]reference, error) {
 	return all, nil
 }
 
-// rank tells which of two characters whose names differ in case only matters more:
-// &lt; is a bracket, &Lt; is not.
+// rank says which of two characters whose names differ only in case is preferred: &lt; is a
+// bracket, &Lt; is not.
 func rank(r rune) int {
 	switch {
 	case r < 0x80:

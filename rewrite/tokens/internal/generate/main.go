@@ -61,8 +61,8 @@ func write(dir, name string) error {
 
 const singles = 256
 
-// pack lays a vocabulary out as described above. It refuses one whose tokens are
-// not all made by merging two earlier ones: package tokens relies on that.
+// pack packs a vocabulary in the format described above. It refuses one whose tokens are not all
+// made by merging two earlier ones: package tokens relies on that.
 func pack(ranks map[string]int) ([]byte, error) {
 	size := slices.Max(slices.Collect(maps.Values(ranks))) + 1
 	plain := make([]byte, singles+6*(size-singles))
@@ -95,8 +95,7 @@ func put(plain []byte, id, left, right int) {
 	}
 }
 
-// halves returns what is left of token before its last merge; -1 if that is not
-// two tokens.
+// halves returns the last two tokens that are merged into token; -1, -1 if there are not two.
 func halves(token string, ranks map[string]int) (left, right int) {
 	parts := make([]string, len(token))
 	for i := range parts {
