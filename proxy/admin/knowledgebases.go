@@ -14,32 +14,7 @@ import (
 	"sidenote/proxy/explain"
 )
 
-<<<<<<< HEAD
-// baseID matches the ids that a base may have.
-=======
-// The JSON forms of bases, shared with package explain.
-type (
-	Base        = explain.Base
-	Status      = explain.Status
-	Embeddings  = explain.Embeddings
-	Ingest      = explain.Ingest
-	Report      = explain.IngestReport
-	SkippedKind = explain.SkippedKind
-	Skipped     = explain.Skipped
-	Note        = explain.LookupNote
-)
-
-// The states of a Base.
-const (
-	StatusReady     = explain.StatusReady
-	StatusIndexing  = explain.StatusIndexing
-	StatusIngesting = explain.StatusIngesting
-	StatusPartial   = explain.StatusPartial
-	StatusFailed    = explain.StatusFailed
-)
-
 // baseID matches the valid ids of bases.
->>>>>>> 97db1ebd (proxy, cache: comments that can be read once)
 var baseID = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 
 // checkBaseID refuses an invalid id. If only letter case or width is wrong, the error names the
