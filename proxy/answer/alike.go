@@ -6,28 +6,28 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A form is what stands around the text of an event that has a piece of text and nothing else. Nearly
-// all events of a stream are of one form, and need not be read and written as JSON: what stands
-// between the same bytes, and is one string, is a piece of text too.
+// A form is the template of an event that has one piece of text and nothing else. Most events of a
+// stream share one form, so they are passed on by comparing the bytes around the text instead of
+// parsing JSON.
 type form struct {
-	prefix, suffix []byte // around the string, as it came
-	head, tail     []byte // around it as it is passed on
-	changed        bool   // these are others
-	call           *call  // of ours, whose arguments the string goes on with; nothing is passed on
-	out            []byte // the memory of what is passed on
+	prefix, suffix []byte // around the string, as received
+	head, tail     []byte // around it, as passed on
+	changed        bool   // head and tail differ from prefix and suffix
+	call           *call  // the call of ours whose arguments the string continues; nothing is passed on
+	out            []byte // reused buffer for the event passed on
 }
 
-// remember remembers the form of an event that was read, whose data stands from an offset on. out is
-// what is passed on in its place.
+// remember stores the form of an event that was read. from is the offset of data in the event, and
+// out is the event passed on in its place.
 func (n *loopAnswer) remember(p *part, event, data, out []byte, from int) {
 	n.form = nil
 	choices := p.o.get("choices")
 	if p.plain == nil || p.o.get("usage") != nil {
 		return
 	}
-	at := from + cap(data) - cap(p.plain) // the string is a part of data
+	at := from + cap(data) - cap(p.plain) // plain is a subslice of data
 	if !bytes.HasPrefix(event[from:], data) {
-		return // it stood on several lines
+		return // the data spans several lines
 	}
 	f := &form{call: p.call, prefix: clone(event[:at]), suffix: clone(event[at+len(p.plain):])}
 	if f.call != nil {
@@ -35,17 +35,17 @@ func (n *loopAnswer) remember(p *part, event, data, out []byte, from int) {
 		return
 	}
 	to := at
-	if p.changed { // the choices are as they came
+	if p.changed { // else the choices are unchanged
 		to = from + p.o.offset("choices") + cap(choices) - cap(p.plain)
 	}
 	if to > len(out) || !bytes.HasPrefix(out[to:], p.plain) {
-		return // a member stands twice
+		return // duplicate member
 	}
 	f.head, f.tail, f.changed = clone(out[:to]), clone(out[to+len(p.plain):]), p.changed
 	n.form = f
 }
 
-// offset returns where the value of a member begins in json.
+// offset returns the offset of a member's value in o.json().
 func (o object) offset(name string) int {
 	at := len("{")
 	for _, m := range o {
@@ -58,8 +58,8 @@ func (o object) offset(name string) int {
 	return at
 }
 
-// alike reads an event of the form of the one before, and returns what is passed on in its place, until
-// the next one; nil if it is of another.
+// alike handles an event of the same form as the previous one and returns what to pass on, valid
+// until the next call. It returns nil if the form differs.
 func (l *stage) alike(event []byte) (out []byte, err error) {
 	n := &l.now
 	f := n.form

@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// appendAnnotations appends annotations in OpenAI's form, without brackets around them.
+// appendAnnotations appends annotations in OpenAI's format, without the enclosing brackets.
 func (c *CitationChecker) appendAnnotations(dst []byte, list []placed) []byte {
 	for i, a := range list {
 		if i > 0 {
@@ -34,18 +34,18 @@ func appendText(dst []byte, s string) []byte {
 	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
 }
 
-// MaxCitedJSON is the size of the longest answer, in bytes, that JSON reads.
+// MaxCitedJSON is the size in bytes of the largest answer that JSON reads.
 const MaxCitedJSON = 1 << 20
 
-// An edit puts text in the place of a part of an answer.
+// An edit replaces the bytes from..to of an answer with text.
 type edit struct {
 	from, to int
 	text     []byte
 }
 
-// JSON returns an answer that is no stream with its citations checked: annotations are added to
-// those that are there, unknown markers removed if that is wanted. All other bytes stay as they
-// are; body itself is not changed.
+// JSON checks the citations of a non-streamed answer and returns it with annotations added and,
+// with RemoveUnknown, unknown markers removed. All other bytes stay the same; body itself is not
+// changed.
 func (c *CitationChecker) JSON(body []byte) (checked []byte) {
 	checked = body
 	defer panics.Recover(c.options.Panicked, c.bug)
@@ -80,12 +80,12 @@ func (c *CitationChecker) JSON(body []byte) (checked []byte) {
 	return apply(body, edits)
 }
 
-// join is the edit that adds annotations to a message.
+// join returns the edit that adds annotations to a message.
 func (c *CitationChecker) join(p citationPart, body []byte, list []placed) edit {
 	there := p.annotations.Of(body)
 	if len(there) == 0 {
 		text := append(c.appendAnnotations([]byte(`,"annotations":[`), list), ']')
-		return edit{p.message.End - 1, p.message.End - 1, text} // there is a member: the content
+		return edit{p.message.End - 1, p.message.End - 1, text} // the message has a content, so a comma is needed
 	}
 	if there[0] != '[' { // null
 		return edit{p.annotations.Start, p.annotations.End, append(c.appendAnnotations([]byte{'['}, list), ']')}
@@ -97,7 +97,7 @@ func (c *CitationChecker) join(p citationPart, body []byte, list []placed) edit 
 	return edit{p.annotations.End - 1, p.annotations.End - 1, c.appendAnnotations(text, list)}
 }
 
-// apply makes edits that do not overlap.
+// apply applies edits to a copy of body and skips those that overlap an earlier one.
 func apply(body []byte, edits []edit) []byte {
 	if len(edits) == 0 {
 		return body
@@ -105,7 +105,7 @@ func apply(body []byte, edits []edit) []byte {
 	slices.SortFunc(edits, func(a, b edit) int { return cmp.Compare(a.from, b.from) })
 	out, from := make([]byte, 0, len(body)+512*len(edits)), 0
 	for _, e := range edits {
-		if e.from < from { // several bytes of one escape
+		if e.from < from { // several bytes of the same escape
 			continue
 		}
 		out = append(append(out, body[from:e.from]...), e.text...)

@@ -7,49 +7,50 @@ import (
 )
 
 const (
-	// MaxText is how much of a text is kept, in bytes.
+	// MaxText is the number of bytes of a text that are kept.
 	MaxText = 64 << 10
-	// MaxWholeText is the largest answer that is read where it is no stream, in bytes. Of a stream any
-	// length is read, but for events that are larger.
+	// MaxWholeText is the size in bytes of the largest non-streamed answer that is read. A stream
+	// may have any length, but its events larger than MaxEvent are skipped.
 	MaxWholeText = MaxEvent
 )
 
-// A TextUnread says why a text is not known. It is of a closed list.
+// A TextUnread is the reason why a text could not be read. The set of values is closed.
 type TextUnread string
 
 // The reasons.
 const (
 	TextCompressed TextUnread = "compressed"
-	TextTooLarge   TextUnread = "too-large" // beyond MaxWhole
-	TextMalformed  TextUnread = "malformed" // no answer to a chat
-	TextNoMemory   TextUnread = "memory"    // there was none left
+	TextTooLarge   TextUnread = "too-large" // larger than MaxWholeText
+	TextMalformed  TextUnread = "malformed" // not a chat completion
+	TextNoMemory   TextUnread = "memory"    // TextRoom.Take returned false
 )
 
-// A Text is what the first choice of an answer says.
+// A Text is the text of an answer's first choice.
 type Text struct {
-	Bytes  int        // of the whole text
-	Text   string     // its first MaxText bytes
-	Finish string     // the reason to finish; "" if none was told
-	Unread TextUnread // why the rest is empty; "" if it was read
+	Bytes  int        // length of the whole text
+	Text   string     // the first MaxText bytes of the text
+	Finish string     // the finish reason; "" if there was none
+	Unread TextUnread // why the other fields are empty; "" if the text was read
 }
 
-// An AnswerText reads one answer. It is for one goroutine at a time.
+// An AnswerText collects the text of one answer. It is not safe for concurrent use.
 type AnswerText struct {
 	room     TextRoom
-	splitter Splitter // of a stream
-	whole    []byte   // else
+	splitter Splitter // used if stream is true
+	whole    []byte   // the body, used otherwise
 	stream   bool
 	text     []byte
 	answer   Text
 }
 
-// A TextRoom gives memory for what is kept.
+// A TextRoom grants memory for the text that is kept.
 type TextRoom interface {
-	// Take tells whether there are n more bytes.
+	// Take reserves n more bytes and reports whether they were available.
 	Take(n int) bool
 }
 
-// NewTextReader returns an AnswerText of an answer with that Content-Encoding, which is a stream of events or JSON.
+// NewTextReader returns an AnswerText for an event stream, or for a JSON answer if stream is false.
+// An answer with a content coding other than identity is not read.
 func NewTextReader(stream bool, contentEncoding string, room TextRoom) *AnswerText {
 	r := &AnswerText{stream: stream, room: room}
 	if !PlainCoding(contentEncoding) {
@@ -59,12 +60,12 @@ func NewTextReader(stream bool, contentEncoding string, room TextRoom) *AnswerTe
 	return r
 }
 
-// Write takes the next piece of the answer, which it does not keep or change.
+// Write reads the next piece of the answer. It neither keeps nor changes piece.
 func (r *AnswerText) Write(piece []byte) (int, error) {
 	switch {
 	case r.answer.Unread != "":
 	case r.stream:
-		_, _ = r.splitter.Write(piece) // nobody behind it fails
+		_, _ = r.splitter.Write(piece) // io.Discard and event never fail
 	case len(r.whole)+len(piece) > MaxWholeText:
 		r.fail(TextTooLarge)
 	case !r.room.Take(len(piece)):
@@ -77,7 +78,7 @@ func (r *AnswerText) Write(piece []byte) (int, error) {
 
 func (r *AnswerText) fail(why TextUnread) { r.answer, r.whole, r.text = Text{Unread: why}, nil, nil }
 
-// Answer returns what was said, when the answer has ended, whole or cut. Call it once.
+// Answer returns the text after the answer ended, complete or not. Call it once.
 func (r *AnswerText) Answer() Text {
 	if r.answer.Unread != "" {
 		return r.answer
@@ -91,10 +92,10 @@ func (r *AnswerText) Answer() Text {
 	return r.answer
 }
 
-// An event is where the events of a stream go.
+// An event receives the events of a stream.
 type event struct{ *AnswerText }
 
-// Write takes one event.
+// Write reads one event.
 func (e event) Write(text []byte) (int, error) {
 	for data := range All(text) {
 		e.read(data)
@@ -102,7 +103,7 @@ func (e event) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// A body is what is read of an answer, or of an event of one.
+// A body is the part of an answer, or of one of its events, that is read.
 type body struct {
 	Choices []struct {
 		Index   int     `json:"index"`
@@ -117,10 +118,10 @@ type message struct {
 	Refusal content `json:"refusal"`
 }
 
-// A content is a text: a string, or the texts of a list of parts.
+// A content is a text: a string, or the joined texts of a list of parts.
 type content string
 
-// UnmarshalJSON implements json.Unmarshaler. What is no text is none.
+// UnmarshalJSON implements json.Unmarshaler. Any other value counts as "".
 func (c *content) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -138,7 +139,7 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// read reads an answer, or an event, and tells whether it is one.
+// read reads an answer or event and reports whether it has choices.
 func (r *AnswerText) read(data []byte) bool {
 	var b body
 	if json.Unmarshal(data, &b) != nil || b.Choices == nil {
@@ -159,7 +160,7 @@ func (r *AnswerText) read(data []byte) bool {
 	return true
 }
 
-// say adds to the text.
+// say appends to the text.
 func (r *AnswerText) say(text string) {
 	if r.answer.Unread != "" {
 		return

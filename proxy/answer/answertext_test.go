@@ -12,7 +12,7 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// A room has so many bytes left.
+// A room has that many bytes left.
 type room int
 
 func (r *room) Take(n int) bool {
@@ -63,7 +63,7 @@ func TestAnswers(t *testing.T) {
 	f(true, "data: {\"choices\":[{\"delta\":{\"content\":\"x"+long+"\"}}]}\n\n", answer.Text{Bytes: 2*answer.MaxText + 1, Text: "x" + long[:answer.MaxText-2]})
 }
 
-// What is compressed is not read, and nothing of it kept.
+// A compressed answer is not read, and nothing of it is kept.
 func TestCompressed(t *testing.T) {
 	left := room(0)
 	r := answer.NewTextReader(true, "gzip", &left)
@@ -74,7 +74,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// Where there is no memory nothing is kept, and that is said.
+// Without memory nothing is kept, and the reason is reported.
 func TestNoMemory(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		text := `{"choices":[{"message":{"content":"0123456789"},"delta":{"content":"0123456789"},"finish_reason":"stop"}]}`
@@ -87,7 +87,7 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// A text is read as it was written, in whatever pieces it comes.
+// A text is read correctly, however it is split into pieces.
 func TestPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream, want strings.Builder
@@ -110,7 +110,7 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// Whatever comes, what is kept is bounded and valid.
+// For any input, the kept text is bounded and valid UTF-8.
 func FuzzAnswer(f *testing.F) {
 	f.Add(true, "data: {\"choices\":[{\"delta\":{\"content\":\"16 \"}}]}\n\ndata: [DONE]\n\n", 7)
 	f.Add(false, `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}`, 3)

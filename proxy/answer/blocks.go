@@ -2,57 +2,57 @@ package answer
 
 import "strings"
 
-// A blockReader reads Markdown as far as it tells which markers are none: those in code and
-// in the texts of links. What that is turns out later than it begins: three backticks may open a
-// fence, two brackets a link. Markers behind such a beginning are held until it is known.
+// A blockReader parses just enough Markdown to tell which markers are not citations: those in code
+// and in link texts. Three backticks may open a fence and a bracket may open a link, but that is
+// known only later, so markers after such a start are held until it is decided.
 //
-// It is more tolerant than CommonMark: fences may stand at any depth of lists and quotes, and
-// indented lines are no code, as answers indent what belongs to a list.
+// It is more tolerant than CommonMark: fences may appear at any depth of lists and quotes, and
+// indented lines are not code, because answers indent the contents of list items.
 type blockReader struct {
-	tokens []token // since the first one that is open; empty if nothing is
-	run    int     // length of the first run of backticks that is open; 0: none is
-	runAt  int     // its token
-	info   bool    // that run opens a fence, unless its line has another one
-	depth  int     // brackets that are open outside of runs
+	tokens []token // from the first undecided token on; empty if there is none
+	run    int     // length of the first open run of backticks; 0 if none
+	runAt  int     // index of its token
+	info   bool    // the run opens a fence, unless its line has another run
+	depth  int     // open brackets outside of runs
 
-	ticks    int  // length of a run that is being read
-	tick     byte // of which byte
-	ticksAt  bool // it is at the head of its line
-	closing  bool // a closing bracket was last
-	midLine  bool // something stands on the line beside spaces, marks of lists and quotes
-	indented bool // something beside spaces
-	fence    byte // that is open: a backtick or tilde; 0: none
-	size     int  // of that fence
-	opening  bool // its first line goes on
-	fresh    bool // a block, such as a paragraph, has begun
+	ticks    int  // length of the run that is being read
+	tick     byte // its byte: backtick or tilde
+	ticksAt  bool // the run is at the start of its line
+	closing  bool // the last byte was a closing bracket
+	midLine  bool // the line has more than spaces and list or quote marks
+	indented bool // the line has more than spaces
+	fence    byte // byte of the open fence, a backtick or tilde; 0 if none
+	size     int  // length of that fence
+	opening  bool // still on the line that opens it
+	fresh    bool // a block such as a paragraph has just begun
 }
 
-// A token is a part of a block that may matter to markers behind it.
+// A token is a part of a block that may affect later markers.
 type token struct {
 	kind   tokenKind
-	length int      // of a run
-	marker *mention // of a marker
+	length int      // only for runToken
+	marker *mention // only for markerToken
 }
 
 type tokenKind byte
 
 const (
-	runToken   tokenKind = iota // of backticks
-	openToken                   // a bracket
-	closeToken                  // a bracket
-	linkToken                   // a closing bracket behind which a link's address stands
+	runToken   tokenKind = iota // a run of backticks
+	openToken                   // an opening bracket
+	closeToken                  // a closing bracket
+	linkToken                   // a closing bracket followed by a link's address
 	lineToken                   // the end of a line
 	markerToken
 )
 
-// maxTokens is how many tokens are held. In a block with more of them, which no answer is known
-// to have, the rest is read as plain text.
+// maxTokens limits the tokens that are held. The rest of a block with more tokens is read as plain
+// text; no answer is known to need that.
 const maxTokens = 1000
 
-// inFence tells whether a fence is open.
+// inFence reports whether a fence is open.
 func (r *blockReader) inFence() bool { return r.fence != 0 }
 
-// hold holds a marker if it may stand in code or in a link; otherwise it returns false.
+// hold keeps a marker that may be in code or a link. Otherwise it returns false.
 func (r *blockReader) hold(m *mention) bool {
 	return (r.run > 0 || r.depth > 0) && r.push(token{kind: markerToken, marker: m})
 }
@@ -65,15 +65,15 @@ func (r *blockReader) push(t token) bool {
 	return true
 }
 
-// open reads an opening bracket, which begins no marker.
+// open reads an opening bracket that does not begin a marker.
 func (r *blockReader) open() {
 	if r.push(token{kind: openToken}) && r.run == 0 {
 		r.depth++
 	}
 }
 
-// text reads a byte that is nothing but text. It returns the markers of which it turned out that
-// they are some, like those that follow.
+// text reads a byte that is plain text. Like read, it returns the held markers that turned out to
+// be citations.
 func (r *blockReader) text(b byte) []*mention {
 	held := r.before(b)
 	r.midLine, r.indented = true, true
@@ -83,7 +83,7 @@ func (r *blockReader) text(b byte) []*mention {
 // read reads a byte outside of fences.
 func (r *blockReader) read(b byte) []*mention {
 	held := r.before(b)
-	if r.fence != 0 { // a run of tildes was one
+	if r.fence != 0 { // the preceding tildes opened it
 		r.fenced(b)
 		return held
 	}
@@ -96,7 +96,7 @@ func (r *blockReader) read(b byte) []*mention {
 		r.closing = len(r.tokens) > 0
 	}
 	if !r.indented && (strings.IndexByte("-*+#>|", b) >= 0 || b >= '0' && b <= '9') {
-		held = append(held, r.endBlock()...) // code and links do not go on in the next block
+		held = append(held, r.endBlock()...) // code and links end with their block
 	}
 	r.indented = true
 	if b == '`' || b == '~' && (!r.midLine || r.ticks > 0) {
@@ -110,7 +110,7 @@ func (r *blockReader) read(b byte) []*mention {
 	return held
 }
 
-// before reads what the byte before b turns out to be.
+// before handles the end of a run or closing bracket before b.
 func (r *blockReader) before(b byte) (held []*mention) {
 	if r.ticks > 0 && b != r.tick {
 		held = r.endRun()
@@ -131,7 +131,7 @@ func (r *blockReader) before(b byte) (held []*mention) {
 	return held
 }
 
-// endRun reads a run of backticks, or of tildes at the head of a line.
+// endRun handles the end of a run of backticks, or of tildes at the start of a line.
 func (r *blockReader) endRun() []*mention {
 	n := r.ticks
 	r.ticks = 0
@@ -149,9 +149,9 @@ func (r *blockReader) endRun() []*mention {
 			r.run, r.info = n, fences
 		}
 		return nil
-	case n == r.run: // all between them is code
+	case n == r.run: // everything between them is code
 		r.tokens, r.run = r.tokens[:r.runAt], 0
-	case fences: // it ends the block in which a run was left open
+	case fences: // a fence ends the block in which a run was left open
 		held := r.endBlock()
 		r.push(token{kind: runToken, length: n})
 		r.run, r.runAt, r.info = n, 0, true
@@ -163,7 +163,7 @@ func (r *blockReader) endRun() []*mention {
 	return nil
 }
 
-// endLine reads the end of a line.
+// endLine handles the end of a line.
 func (r *blockReader) endLine() (held []*mention) {
 	switch {
 	case r.info:
@@ -185,8 +185,8 @@ func (r *blockReader) startLine() {
 	r.midLine, r.indented, r.info, r.ticks, r.opening = false, false, false, 0, false
 }
 
-// fenced reads a byte in a fence. The fence ends with a line of nothing but as many of its bytes
-// at least.
+// fenced reads a byte in a fence, which a line with only its bytes, at least as many as opened it,
+// closes.
 func (r *blockReader) fenced(b byte) {
 	switch {
 	case b == '\n':
@@ -195,7 +195,7 @@ func (r *blockReader) fenced(b byte) {
 		}
 		r.startLine()
 	case b == ' ' || b == '\t' || b == '\r' || b == '>' && r.ticks == 0:
-		r.indented = r.ticks > 0 // what follows a run ends it
+		r.indented = r.ticks > 0 // other bytes after a run end it
 	case b == r.fence && !r.indented:
 		r.ticks++
 	default:
@@ -203,14 +203,14 @@ func (r *blockReader) fenced(b byte) {
 	}
 }
 
-// endBlock reads the end of a paragraph or the like.
+// endBlock handles the end of a paragraph or other block.
 func (r *blockReader) endBlock() []*mention {
 	held := r.resolve()
 	r.fresh = true
 	return held
 }
 
-// end reads the end of the text.
+// end handles the end of the text.
 func (r *blockReader) end() []*mention {
 	held := r.before(0)
 	if r.info {
@@ -225,18 +225,18 @@ func (r *blockReader) resolve() (held []*mention) {
 		r.run, r.depth = 0, 0
 		return nil
 	}
-	next, last := make([]int, len(r.tokens)), map[int]int{} // the next run of the same length
+	next, last := make([]int, len(r.tokens)), map[int]int{} // next[i]: the next run of the same length, 0 if none
 	for i := len(r.tokens) - 1; i >= 0; i-- {
 		if t := &r.tokens[i]; t.kind == runToken {
 			next[i] = last[t.length]
 			last[t.length] = i
 		}
 	}
-	var open []int // how many markers stood before each bracket that is open
+	var open []int // for each open bracket, the number of markers before it
 	for i := 0; i < len(r.tokens); i++ {
 		switch t := &r.tokens[i]; t.kind {
 		case runToken:
-			i = max(i, next[i]) // without another one it is text
+			i = max(i, next[i]) // a run that is not closed is text
 		case openToken:
 			open = append(open, len(held))
 		case closeToken, linkToken:

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// calls reads pieces of calls, and returns those that are the client's.
+// calls reads pieces of tool calls and returns those of calls to the client's tools. own reports
+// that they differ from raw.
 func (l *stage) calls(raw []byte, p *part) (value []byte, own bool) {
 	var theirs [][]byte
 	pieces := elementsOf(raw)
@@ -41,11 +42,11 @@ func (l *stage) calls(raw []byte, p *part) (value []byte, own bool) {
 	return raw, false
 }
 
-// continues tells whether a call is ours for certain.
+// continues reports whether the call is known to be ours.
 func (c *call) continues(l *Loop) bool { return !c.theirs && len(c.held) == 0 && l.rules.Ours(c.name) }
 
-// argumentsAlone returns the arguments of a piece that says nothing else of a call, a string that is not
-// empty; nil if it does, or has none.
+// argumentsAlone returns the arguments of a piece that has nothing else, a non-empty string;
+// otherwise nil.
 func argumentsAlone(raw []byte) []byte {
 	piece, _ := objectOf(raw)
 	function, _ := objectOf(piece.get("function"))
@@ -56,8 +57,8 @@ func argumentsAlone(raw []byte) []byte {
 	return arguments
 }
 
-// callOf returns the call that a piece continues, or a new one. Servers number pieces, or leave the
-// number out where each piece is a whole call, or give them all the number 0.
+// callOf returns the call that a piece continues, or a new one. Most servers number the calls; some
+// omit the index because each piece is a whole call, others always send index 0.
 func (n *loopAnswer) callOf(piece object) *call {
 	id, index := piece.text("id"), piece.get("index")
 	name, arguments := nameAndArguments(piece)
@@ -77,7 +78,7 @@ func (n *loopAnswer) callOf(piece object) *call {
 			continue
 		}
 		if id != "" && c.id != "" && id != c.id && name != "" || name != "" && strings.HasPrefix(arguments, "{") && strings.HasSuffix(c.arguments.String(), "}") {
-			break // another call by the same number
+			break // another call with the same index
 		}
 		return c
 	}
@@ -90,7 +91,7 @@ func (n *loopAnswer) newCall(number int) *call {
 	return c
 }
 
-// nameAndArguments reads them from a piece of a call of any type.
+// nameAndArguments returns the name and arguments in a piece of a call of any type.
 func nameAndArguments(piece object) (name, arguments string) {
 	if f, ok := objectOf(piece.get("custom")); ok {
 		return f.text("name"), f.text("input")
@@ -99,10 +100,10 @@ func nameAndArguments(piece object) (name, arguments string) {
 	return f.text("name"), f.text("arguments")
 }
 
-// add adds a piece to a call.
+// add appends a piece to the call.
 func (c *call) add(piece object) {
 	name, arguments := nameAndArguments(piece)
-	if c.arguments.Len() == 0 && name != c.name { // some servers say the name with each piece
+	if c.arguments.Len() == 0 && name != c.name { // some servers repeat the name in each piece
 		c.name += name
 	}
 	c.arguments.WriteString(arguments)
@@ -131,8 +132,8 @@ func (c *call) add(piece object) {
 	}
 }
 
-// release returns what the client gets of a call once it is known whose it is: all pieces that were
-// held, and this one.
+// release returns the pieces to pass to the client: none for calls of ours, and once it is known
+// that a call is the client's, all pieces held so far and this one.
 func release(l *Loop, c *call, piece object) []object {
 	if !c.theirs {
 		undecided := c.arguments.Len() == 0 && (c.name == "" || l.rules.Starts(c.name))
@@ -163,7 +164,7 @@ func copied(o object) object {
 	return c
 }
 
-// number gives pieces of a client's call its number among these, and an id.
+// number sets the index among the client's calls in each piece, and an id if the call has none.
 func number(l *Loop, c *call, pieces []object) []object {
 	first := c.index < 0
 	if first {

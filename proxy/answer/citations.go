@@ -7,48 +7,49 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// A Policy says what becomes of the citations in answers. The zero Policy leaves answers alone.
+// A Policy configures how citations in answers are handled. The zero Policy leaves answers alone.
 type Policy struct {
-	Annotate      bool // sources that are cited are annotated
-	RemoveUnknown bool // citations of what was never given are removed
+	Annotate      bool // annotate the cited sources
+	RemoveUnknown bool // remove citations of sources that were not given
 }
 
-// A CitedSource is one that was given under an id.
+// A CitedSource is a source that was given to the model under an id.
 type CitedSource struct {
 	Title string
-	URL   string // shown as it is
-	Text  string // by which Support is measured; "" if it is not known
+	URL   string // passed on unchanged
+	Text  string // for measuring Support; "" if unknown
 }
 
-// CitationOptions say what a CitationChecker does with markers. Given must be there.
+// CitationOptions configure a CitationChecker. Given is required.
 type CitationOptions struct {
-	// Given returns the source that was given under an id. It is called when a marker is met, so
-	// more sources may be given while the answer goes on; once for each id that was given.
+	// Given returns the source that was given under an id. It is called when a marker is read, so
+	// that sources may be added while the answer streams, and once for each id that was given.
 	Given func(id int) (CitedSource, bool)
-	// Own are the markers in what the model was told by others; nil for none.
+	// Own are the markers in prompt texts that are not from our sources; nil if there are none.
 	Own OwnMarkers
-	// Terms returns the content terms of a text, for Support; nil: that is not measured.
+	// Terms returns the content terms of a text, for Support. If it is nil, Support is not
+	// measured.
 	Terms func(text string) []string
-	// Panicked is told of bugs, behind which nothing is checked.
+	// Panicked receives recovered panics. Nothing is checked after one.
 	Panicked panics.Handler
-	// CountOnly makes no annotations.
+	// CountOnly counts citations without adding annotations.
 	CountOnly bool
-	// RemoveUnknown removes markers of ids that were never given from the text.
+	// RemoveUnknown removes markers with ids that were never given.
 	RemoveUnknown bool
 }
 
-// A CitationChecker checks one answer of a chat, which is a stream or one JSON text, with all its
-// choices. Only one goroutine may use it at a time.
+// A CitationChecker checks the citations in one chat answer, a stream or a JSON object, with all
+// its choices. It is not safe for concurrent use.
 type CitationChecker struct {
 	options CitationOptions
-	texts   []*citedText        // of the choices, as they came
-	sources map[int]CitedSource // that were cited
+	texts   []*citedText        // one for each choice, in order of appearance
+	sources map[int]CitedSource // by id, those looked up so far
 	claims  []claim
 	report  CitationReport
 
 	parser parser
 	stream *stream // nil until Stage
-	cuts   []cut   // of events that were not passed on yet
+	cuts   []cut   // in events that were not passed on yet
 }
 
 // NewCitations returns a CitationChecker.
@@ -58,35 +59,36 @@ func NewCitations(o CitationOptions) *CitationChecker {
 
 // A CitationReport counts the citations of an answer and what was done with them.
 type CitationReport struct {
-	Cited       []Cited         `json:"cited,omitempty"` // by id
-	Annotations int             `json:"annotations"`     // that were added
+	Cited       []Cited         `json:"cited,omitempty"` // sorted by id
+	Annotations int             `json:"annotations"`     // number added
 	Unknown     int             `json:"unknown_citations"`
 	Unread      CitationsUnread `json:"unread,omitempty"` // why the answer was not read to its end; "" if it was
 }
 
-// Cited is a source that was cited.
+// Cited is a cited source.
 type Cited struct {
 	ID    int `json:"id"`
 	Times int `json:"times"`
-	// Support is the share of a statement's content terms that the source has, from 0 to 1, as
-	// the mean of the statements that cite it; nil where none has terms.
+	// Support is the share of a statement's content terms that the source contains, from 0 to 1,
+	// averaged over the statements that cite it. It is nil if no statement has terms.
 	Support *float64 `json:"support,omitempty"`
 }
 
-// CitationsUnread says why an answer was not read. It is a closed list.
+// CitationsUnread is the reason why an answer, or the rest of it, was not read. The set of values
+// is closed.
 type CitationsUnread string
 
-// The reasons. What was not read passes as it came.
+// The reasons. Whatever was not read is passed on unchanged.
 const (
-	UnreadEncoded  CitationsUnread = "encoded"    // it came compressed
-	UnreadTooLarge CitationsUnread = "too-large"  // a JSON text beyond MaxJSON, or an event beyond MaxEvent
-	UnreadMemory   CitationsUnread = "memory"     // there is too little for a JSON text
+	UnreadEncoded  CitationsUnread = "encoded"    // the answer is compressed
+	UnreadTooLarge CitationsUnread = "too-large"  // a JSON answer over MaxCitedJSON, or an event over MaxEvent
+	UnreadMemory   CitationsUnread = "memory"     // too little memory for a JSON answer
 	UnreadShape    CitationsUnread = "not-a-chat" // neither a stream nor JSON with choices
-	UnreadCut      CitationsUnread = "cut"        // the upstream broke off a JSON text
-	UnreadBug      CitationsUnread = "bug"        // the log has its stack
+	UnreadCut      CitationsUnread = "cut"        // the upstream aborted a JSON answer
+	UnreadBug      CitationsUnread = "bug"        // a panic, logged with its stack
 )
 
-// Times is how often sources were cited.
+// Times returns the number of citations of all sources.
 func (r *CitationReport) Times() (n int) {
 	for _, c := range r.Cited {
 		n += c.Times
@@ -94,14 +96,14 @@ func (r *CitationReport) Times() (n int) {
 	return n
 }
 
-// bug notes a bug.
+// bug records that checking panicked.
 func (c *CitationChecker) bug() { c.Skip(UnreadBug) }
 
-// Skip notes that the answer, or the rest of it, is not read.
+// Skip records why the answer, or the rest of it, is not read. The first reason wins.
 func (c *CitationChecker) Skip(why CitationsUnread) { c.report.Unread = cmp.Or(c.report.Unread, why) }
 
-// Report returns what came of the answer. Call it when that has ended: it compares statements
-// with sources, which takes some microseconds for each.
+// Report returns the counts. Call it after the answer ended. Comparing statements with sources
+// takes some microseconds each.
 func (c *CitationChecker) Report() CitationReport {
 	r := c.report
 	r.Cited = make([]Cited, 0, len(c.sources))
@@ -144,7 +146,7 @@ func (c *CitationChecker) source(id int) (CitedSource, bool) {
 	return s, ok
 }
 
-// textOf returns the text of a choice.
+// textOf returns the text of a choice, or nil if there are too many choices.
 func (c *CitationChecker) textOf(choice int) *citedText {
 	for _, t := range c.texts {
 		if t.choice == choice {
@@ -160,7 +162,7 @@ func (c *CitationChecker) textOf(choice int) *citedText {
 }
 
 const (
-	maxChoices     = 128  // as many as OpenAI allows
-	maxAnnotations = 1000 // of an answer; later markers are counted only
-	maxClaims      = 1000 // that are compared with their sources
+	maxChoices     = 128  // OpenAI's limit
+	maxAnnotations = 1000 // per choice; later markers are only counted
+	maxClaims      = 1000 // statements that are compared with their sources
 )

@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// given are five sources, of which the third has no words in common with anything.
+// given returns one of five sources, the third of which has no words in common with anything.
 func given(id int) (answer.CitedSource, bool) {
 	if id > 5 {
 		return answer.CitedSource{}, false
@@ -23,7 +23,7 @@ func terms(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return strings.ContainsRune(" .,!?*`\n-", r) })
 }
 
-// An annotation is one as a client reads it.
+// An annotation as a client decodes it.
 type annotation struct {
 	Type string
 	URL  struct {
@@ -34,7 +34,7 @@ type annotation struct {
 	} `json:"url_citation"`
 }
 
-// cited shows annotations with the text that they are at: "[1]@7=1".
+// cited formats annotations with the text they refer to: "[1]@7=1".
 func cited(content string, list []annotation) (out []string) {
 	runes := []rune(content)
 	for _, a := range list {
@@ -47,13 +47,13 @@ func cited(content string, list []annotation) (out []string) {
 	return out
 }
 
-// A whole answer of one choice.
+// whole returns a whole answer with one choice.
 func whole(content string) string {
 	text, _ := json.Marshal(content)
 	return `{"id":"a", "choices":[{"index":0,"message":{"role":"assistant","content":` + string(text) + ` },"finish_reason":"stop"}],"usage":{"total_tokens":5}}`
 }
 
-// checked returns the content and the annotations of an answer that was checked.
+// checked returns the content and annotations of a checked answer.
 func checked(t *testing.T, o answer.CitationOptions, content string) (string, []string, answer.CitationReport) {
 	t.Helper()
 	o.Given, o.Terms = given, terms
@@ -78,7 +78,7 @@ func checked(t *testing.T, o answer.CitationOptions, content string) (string, []
 	return m.Content, cited(m.Content, m.Annotations), c.Report()
 }
 
-// markers are contents, and which citations they have.
+// markers are texts with their expected citations.
 var markers = []struct {
 	name, content, want string
 	unknown             int
@@ -123,8 +123,8 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// Markers of unknown ids are removed with the space before them, and indices are those of what is
-// left. In what may be code or a link they stay.
+// Markers with unknown ids are removed with the space before them, and indices refer to the
+// remaining text. Markers that may be in code or a link stay.
 func TestUnknownIsRemoved(t *testing.T) {
 	for _, c := range []struct {
 		content, want, cited string
@@ -147,8 +147,8 @@ func TestUnknownIsRemoved(t *testing.T) {
 	}
 }
 
-// What others than the model wrote has markers of its own: an id that was never given is theirs, a
-// given one is theirs behind the same words.
+// Prompts may contain markers: an id that was never given refers to those, and a given id does
+// after the same words.
 func TestOwnMarkers(t *testing.T) {
 	var own answer.OwnMarkers
 	own.Add("As the paper says [12], and as I said before [1]. 【13】 arr[14] [15](x)")
@@ -175,7 +175,7 @@ func TestOwnMarkers(t *testing.T) {
 	}
 }
 
-// Annotations join those that are there, and all other bytes stay.
+// Annotations are added to existing ones, and all other bytes stay.
 func TestJSONKeepsBytes(t *testing.T) {
 	const ours = `{"type":"url_citation","url_citation":{"start_index":2,"end_index":5,"title":"Title 1","url":"https://kb/1"}}`
 	for in, want := range map[string]string{
@@ -211,7 +211,7 @@ func TestJSONKeepsBytes(t *testing.T) {
 	}
 }
 
-// What cannot be read is said.
+// The reason why an answer was not read is reported.
 func TestUnread(t *testing.T) {
 	for want, body := range map[answer.CitationsUnread]string{
 		answer.UnreadShape:    `{"error":"x"}`,
@@ -225,7 +225,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// Support is the share of a statement's terms that its source has.
+// Support is the share of a statement's terms that its source contains.
 func TestSupport(t *testing.T) {
 	for content, want := range map[string]string{
 		"Refunds take 5 days [1].":                        "1×1 1.00",

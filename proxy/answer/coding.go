@@ -10,21 +10,20 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The errors of decoding, in addition to those of the decoders.
+// Errors of DecodeText and DecodeCoding, besides those of the decoders.
 var (
 	ErrUnknownCoding  = errors.New("unknown content coding")
 	ErrDecodedTooLong = errors.New("decoded text is too long")
 	ErrNoDecodeRoom   = errors.New("no room for a decoded text")
 )
 
-// maxWindow is the largest window that a zstd stream may make its reader allocate (RFC
-// 9659).
+// maxWindow is the largest window that a zstd frame may request (RFC 9659).
 const maxWindow = 8 << 20
 
-// leastText is the capacity that a text begins with.
+// leastText is the initial capacity of a decoded text.
 const leastText = 4 << 10
 
-// A decoder decodes body and writes the result to w, until w fails.
+// A decoder decodes body and writes the result to w until w fails.
 type decoder func(w io.Writer, body []byte) (int, error)
 
 func of(contentEncoding string) decoder {
@@ -41,19 +40,19 @@ func of(contentEncoding string) decoder {
 	return nil
 }
 
-// PlainCoding tells whether a Content-Encoding means that the body is not encoded.
+// PlainCoding reports whether a Content-Encoding means that the body is not encoded.
 func PlainCoding(contentEncoding string) bool {
 	e := strings.TrimSpace(contentEncoding)
 	return e == "" || strings.EqualFold(e, "identity")
 }
 
-// KnownCoding tells whether Decode can decode a Content-Encoding: gzip, deflate, br or zstd. It
-// cannot decode a list of several.
+// KnownCoding reports whether DecodeCoding supports a Content-Encoding: gzip, deflate, br or zstd.
+// Lists of several are not supported.
 func KnownCoding(contentEncoding string) bool { return of(contentEncoding) != nil }
 
-// DecodeCoding decodes body and writes the result to w, as far as body can be read and until w
-// fails. For a body that was cut the error wraps io.ErrUnexpectedEOF, but not every
-// decoder can tell a cut from malformed data.
+// DecodeCoding decodes as much of body as it can and writes the result to w until w fails. For a
+// truncated body the error wraps io.ErrUnexpectedEOF, but not every decoder can tell a truncated
+// body from a malformed one.
 func DecodeCoding(w io.Writer, contentEncoding string, body []byte) error {
 	decode := of(contentEncoding)
 	if decode == nil {
@@ -63,10 +62,10 @@ func DecodeCoding(w io.Writer, contentEncoding string, body []byte) error {
 	return err
 }
 
-// DecodeText returns the decoded body, or ErrTooLong if that has more than limit bytes. It
-// allocates no more than a few times limit, whatever body holds. Before it allocates n
-// more bytes for the text it calls take(n); if that returns false the error is ErrNoRoom.
-// A nil take allows everything.
+// DecodeText returns the decoded body, or ErrDecodedTooLong if that has more than limit bytes. It
+// allocates at most a few times limit, whatever body holds. Before it allocates n more bytes for
+// the text it calls take(n) and fails with ErrNoDecodeRoom if that returns false. A nil take allows
+// everything.
 func DecodeText(contentEncoding string, body []byte, limit int, take func(n int) bool) ([]byte, error) {
 	b := bounded{limit: limit, take: take}
 	if err := DecodeCoding(&b, contentEncoding, body); err != nil {
@@ -99,8 +98,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// unzstd does not use fasthttp's decoder, which allocates any window that a frame asks
-// for: 512 MiB for a dozen bytes.
+// unzstd avoids fasthttp's decoder, which allocates any window that a frame requests: 512 MiB for a
+// dozen bytes.
 func unzstd(w io.Writer, body []byte) (int, error) {
 	r, err := zstd.NewReader(bytes.NewReader(body), zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))

@@ -11,7 +11,7 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// packed returns text as clients encode it under each Content-Encoding.
+// packed returns text encoded with each Content-Encoding.
 func packed(text string) map[string][]byte {
 	return map[string][]byte{
 		"gzip":    fasthttp.AppendGzipBytes(nil, []byte(text)),
@@ -48,8 +48,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A decompression bomb costs no more memory than a few times the limit and what its
-// decoder needs.
+// A decompression bomb costs at most a few times the limit plus what its decoder needs.
 func TestBombIsBounded(t *testing.T) {
 	const limit, decoders = 1 << 20, 24 << 20
 	size := 64 << 20
@@ -72,7 +71,7 @@ func TestBombIsBounded(t *testing.T) {
 	}
 }
 
-// Text calls take before it allocates, and allocates no more than it has taken.
+// DecodeText calls take before it allocates, and allocates no more than it has taken.
 func TestRoom(t *testing.T) {
 	text := strings.Repeat("a text, ", 40_000)
 	for name, body := range packed(text) {

@@ -6,13 +6,12 @@ import (
 	"iter"
 )
 
-// MarkEvents is the byte order mark with which a stream may begin.
+// MarkEvents is the byte order mark that a stream may begin with.
 const MarkEvents = "\xef\xbb\xbf"
 
-// Data returns the data of an event of a stream, and its offset in the event; nil if the event has none.
-// Where the data stands on several lines, a copy of it is returned that has spaces in place of what is
-// between the lines, so that offsets in it are those in the event. A byte order mark before the event is
-// skipped.
+// Data returns the data of a stream's event and its offset in the event; nil if it has none. Data
+// on several lines is returned as a copy in which spaces replace the bytes between the lines, so
+// that offsets still match the event. A byte order mark before the event is skipped.
 func Data(event []byte) (data []byte, from int) {
 	at, to, lines := 0, 0, 0
 	if bytes.HasPrefix(event, []byte(MarkEvents)) {
@@ -43,8 +42,8 @@ func Data(event []byte) (data []byte, from int) {
 
 var field = []byte("data:")
 
-// All yields the data of each event of a part of a stream. Some servers put no empty line between their
-// events: data on several lines that is no JSON together is yielded line by line.
+// All yields the data of each event in a part of a stream. Some servers do not put an empty line
+// between events: multi-line data that is not valid JSON is yielded line by line.
 func All(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		begin := 0

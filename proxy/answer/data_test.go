@@ -7,7 +7,7 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// The data of an event is what stands on its lines, at the offsets that these have.
+// Data joins an event's data lines and keeps their offsets.
 func TestData(t *testing.T) {
 	for event, want := range map[string]string{
 		"data: {}\n\n": " {}", "event: x\r\ndata:{}\r\n\r\n": "{}", "\xef\xbb\xbfdata: {}\n\n": " {}", "data: {}": " {}",
@@ -26,8 +26,8 @@ func TestData(t *testing.T) {
 	}
 }
 
-// A part of a stream has the data of its events, one by one: also where nothing stands between them, and
-// of one that was cut.
+// All yields the data of each event, also without empty lines between them and for a truncated
+// event.
 func TestAllData(t *testing.T) {
 	for stream, want := range map[string][]string{
 		"": nil, ": c\n\n": nil,

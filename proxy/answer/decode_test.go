@@ -17,7 +17,7 @@ import (
 	"sidenote/proxy/route"
 )
 
-// packers encode a text as servers do under each Content-Encoding.
+// packers encode a text with each Content-Encoding.
 var packers = map[string]func(string) []byte{
 	"gzip":    func(s string) []byte { return fasthttp.AppendGzipBytes(nil, []byte(s)) },
 	"deflate": func(s string) []byte { return fasthttp.AppendDeflateBytes(nil, []byte(s)) },
@@ -25,7 +25,7 @@ var packers = map[string]func(string) []byte{
 	"zstd":    func(s string) []byte { return fasthttp.AppendZstdBytes(nil, []byte(s)) },
 }
 
-// readStream is read for a stream of a chat.
+// readStream calls readUsage for a chat stream.
 func readStream(encoding string, pieces ...string) string {
 	return readUsage(route.Chat, true, encoding, pieces...)
 }
@@ -65,7 +65,7 @@ func TestUsageCompressed(t *testing.T) {
 	}
 }
 
-// flushing encodes events as a server streams them, with a flush after each.
+// flushing encodes events as a streaming server does, with a flush after each.
 func flushing(t *testing.T, encoding string, events []string) []byte {
 	t.Helper()
 	type writer interface {
@@ -95,7 +95,7 @@ func flushing(t *testing.T, encoding string, events []string) []byte {
 	return b.Bytes()
 }
 
-// Of a stream that was cut, the part that came is read.
+// A truncated stream is read as far as it goes.
 func TestCutCompressed(t *testing.T) {
 	first, second := "data: {\"usage\":{\"prompt_tokens\":31,\"completion_tokens\":1}}\n\n", "data: {\"choices\":[]}\n\n"
 	for _, encoding := range []string{"deflate", "zstd"} {
@@ -115,7 +115,7 @@ func TestCutCompressed(t *testing.T) {
 		packed, found := string(pack(text)), false
 		for cut := 0; cut < len(packed); cut += 2999 {
 			got := readStream(encoding, packed[:cut])
-			// The decoder of br cannot tell a cut from malformed data.
+			// The br decoder cannot tell truncated from malformed data.
 			if got != "31(0)+1(0)" && got != "absent" && (encoding != "br" || got != "undecodable") {
 				t.Errorf("%s cut at %d of %d: got %s", encoding, cut, len(packed), got)
 			}
@@ -127,7 +127,7 @@ func TestCutCompressed(t *testing.T) {
 	}
 }
 
-// noise returns n letters that do not compress well, so that the text has several blocks.
+// noise returns n letters that compress badly, so that the text has several blocks.
 func noise(n int) string {
 	letters := make([]byte, n)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -137,7 +137,7 @@ func noise(n int) string {
 	return string(letters)
 }
 
-// A bomb costs no more memory than the bounds allow.
+// A decompression bomb costs no more memory than the limits allow.
 func TestBomb(t *testing.T) {
 	window := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x98, 0x03, 0x00, 0x10, 'x'} // one block, and 512 MiB of window
 	bombs := map[string][]byte{"zstd": window}
@@ -164,7 +164,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// gigabyte returns 1 GiB of zeros as 1 MiB of gzip: the same piece a thousand times.
+// gigabyte returns 1 GiB of zeros as 1 MiB of gzip.
 func gigabyte(t *testing.T) []byte {
 	t.Helper()
 	var piece bytes.Buffer

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// EndStream ends a round whose answer was a stream. What the client gets of it but for its end is
-// written to next.
+// EndStream ends a round whose answer was a stream. It writes the rest for the client to next,
+// except for the end of the answer.
 func (l *Loop) EndStream(next io.Writer) (LoopTurn, error) {
 	n := &l.now
 	var rest []object
@@ -31,7 +31,7 @@ func (l *Loop) EndStream(next io.Writer) (LoopTurn, error) {
 	return turn, nil
 }
 
-// emit writes an event with a delta.
+// emit writes an event with that delta.
 func (l *Loop) emit(next io.Writer, delta object) error {
 	o := append(object{}, l.now.pattern...)
 	choice := object{{"index", []byte("0")}, {"delta", delta.json()}, {"finish_reason", []byte("null")}}
@@ -45,17 +45,18 @@ func EventData(next io.Writer, data []byte) error {
 	return err
 }
 
-// inOneLine is never changed.
+// inOneLine replaces line breaks by spaces.
 var inOneLine = strings.NewReplacer("\r", " ", "\n", " ")
 
-// EventComment writes a comment of server-sent events, which clients pass over.
+// EventComment writes a server-sent-events comment, which clients ignore.
 func EventComment(next io.Writer, text string) error {
 	text = inOneLine.Replace(text)
 	_, err := io.WriteString(next, ": "+text+"\n\n")
 	return err
 }
 
-// Continue drops the end of a round that another follows. Text in it goes out.
+// Continue drops the end of a round that another round follows, and passes on the text in it unless
+// it is hidden.
 func (l *Loop) Continue(next io.Writer) error {
 	n := &l.now
 	if l.hides() {
@@ -81,10 +82,10 @@ func (l *Loop) Continue(next io.Writer) error {
 	return nil
 }
 
-// says tells whether the client is still to get what a TextReader has kept of the text.
+// says reports whether the client has yet to get text that the LoopTextReader held back.
 func (n *loopAnswer) says() bool { return len(n.rest) > 0 && n.body == nil && !n.open }
 
-// sayRest writes what a TextReader has kept of the text.
+// sayRest writes the text that the LoopTextReader held back.
 func sayRest(l *Loop, next io.Writer) error {
 	n := &l.now
 	if !n.says() {
@@ -96,8 +97,8 @@ func sayRest(l *Loop, next io.Writer) error {
 	return l.emit(next, object{{"content", quote(text)}})
 }
 
-// Finish writes the end of the answer: what was hidden, an event with a vendor's member "sidenote"
-// unless that is nil, the reason to finish, what was used, a comment, and [DONE].
+// Finish writes the end of the answer: hidden events, an event with the member "sidenote" unless
+// vendor is nil, the finish reason, usage, a comment unless it is "", and [DONE].
 func (l *Loop) Finish(next io.Writer, vendor json.RawMessage, comment string) error {
 	n := &l.now
 	for _, event := range n.hidden {
@@ -119,7 +120,7 @@ func (l *Loop) Finish(next io.Writer, vendor json.RawMessage, comment string) er
 		if changed {
 			event = withReason(event, reason)
 		}
-		if i == len(n.tail)-1 && comment != "" && !ended(event) { // the upstream left out its end
+		if i == len(n.tail)-1 && comment != "" && !ended(event) { // the upstream omitted the empty line
 			event = append(bytes.TrimRight(event, "\r\n"), "\n\n"...)
 		}
 		if _, err := next.Write(event); err != nil {
@@ -138,7 +139,7 @@ func (l *Loop) Finish(next io.Writer, vendor json.RawMessage, comment string) er
 	return err
 }
 
-// withReason puts a reason to finish in place of the one that an event has.
+// withReason replaces the finish reason of an event.
 func withReason(event, reason []byte) []byte {
 	data, from, to := dataOf(event)
 	o, _ := objectOf(data)

@@ -1,12 +1,12 @@
-// Package answer reads and edits the answers to chats: the events of a stream, or a whole JSON
-// answer as a single event. Each reader or editor takes the events one after the other and passes
-// on what it does not own, so that beside its own work no byte of the answer changes.
+// Package answer reads and edits chat answers: the events of a stream, or a whole JSON answer as a
+// single event. Each reader or editor takes the events one by one and passes on unchanged whatever
+// it does not edit.
 //
-// CitationChecker checks citations and annotates them; Loop makes one answer of the rounds in which
-// a model calls our tools; UsageReader finds the usage in tokens; AnswerText collects the text.
-// DecodeCoding decodes HTTP's content codings (RFC 9110 §8.4) within bounds of size and memory.
+// CitationChecker checks citations and annotates them; Loop joins the rounds of a tool-call loop
+// into one answer; UsageReader finds the token usage; AnswerText collects the text. DecodeCoding
+// decodes HTTP content codings (RFC 9110 §8.4) within bounds of size and memory.
 //
-// It makes no calls, and knows of no tenant, base or policy.
+// The package makes no calls and knows no tenants, bases or policies.
 package answer
 
 import (
@@ -14,44 +14,43 @@ import (
 	"io"
 )
 
-// MaxEvent is the size of the largest event, in bytes, that is shown to stages. Larger
-// ones pass them by, unless Splitter.Hold says otherwise.
+// MaxEvent is the size in bytes of the largest event that stages get. Larger ones bypass them
+// unless Splitter.Hold is set.
 const MaxEvent = 1 << 20
 
-// An EventStage returns a writer of which each Write takes one whole event: in a stream, with
-// the empty line that ends it. It writes to next what is to follow, which is the event
-// as it came unless the stage owns it, before its own Write returns. It must not keep or
-// change the event. Its errors end the answer.
+// An EventStage returns a writer whose Write takes one whole event, including the empty line that
+// ends it in a stream. Before Write returns, it writes the event, changed or not, to next, unless
+// the stage holds or removes it. It must not keep or change its argument. Its errors abort the
+// answer.
 type EventStage func(next io.Writer) io.Writer
 
-// A Splitter cuts an answer, which is written to it in pieces of any size, into events,
-// and hands each to the first stage as soon as its end has come. If all stages hand on
-// all events as they came, what they write together is the answer, byte for byte.
-// Only one goroutine may use a Splitter at a time; Reset comes first.
+// A Splitter splits an answer, written to it in pieces of any size, into events and passes each to
+// the first stage once it is complete. If no stage changes an event, the output equals the input
+// byte for byte. Call Reset before the first Write. A Splitter is not safe for concurrent use.
 type Splitter struct {
-	// Hold, if it is set, takes the memory for n more bytes of an event beyond MaxEvent, which is
-	// shown to the stages then. Its errors end the answer.
+	// Hold, if not nil, reserves memory for n more bytes of an event larger than MaxEvent, which
+	// the stages then get too. Its errors abort the answer.
 	Hold func(n int) error
 
 	stream bool
 	out    io.Writer
 	first  io.Writer // the first stage
-	held   []byte    // the beginning of an event whose end has not come
+	held   []byte    // the beginning of an incomplete event
 	large  bool      // the current event is larger than MaxEvent
-	line   place     // where what came of it ends
+	line   place     // where the last byte of the current event is
 }
 
-// A place is one within a line of a stream.
+// A place is a position within a line of a stream.
 type place int
 
 const (
-	inLine     place = iota // or at the beginning of an event, whose first line does not end it
-	lineBegins              // after a line of the event
-	emptyButLF              // after that and CR: if LF follows the line is empty
+	inLine     place = iota // in a line, or at the start of an event, which an empty line does not end
+	lineBegins              // at the start of a later line of the event
+	emptyButLF              // a CR at the start of a line: if LF follows, the line is empty
 )
 
-// Reset prepares s for the next answer, which is a stream of events or a single one. What
-// the last of the stages hands on goes to out.
+// Reset prepares s for the next answer, an event stream or a single JSON event. out gets the output
+// of the last stage.
 func (s *Splitter) Reset(stream bool, out io.Writer, stages ...EventStage) {
 	*s = Splitter{Hold: s.Hold, stream: stream, out: out, first: out, held: s.held[:0]}
 	for i := len(stages) - 1; i >= 0; i-- {
@@ -59,7 +58,7 @@ func (s *Splitter) Reset(stream bool, out io.Writer, stages ...EventStage) {
 	}
 }
 
-// Write takes the next piece of the answer.
+// Write splits the next piece of the answer.
 func (s *Splitter) Write(piece []byte) (int, error) {
 	for rest := piece; len(rest) > 0; {
 		n, ends := s.end(rest)
@@ -71,13 +70,13 @@ func (s *Splitter) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// Close hands on the rest at the end of the answer: a whole one, or in a stream an event
-// that was cut or lacks its empty line.
+// Close passes on the rest at the end of the answer: a whole JSON answer, or in a stream an
+// incomplete event.
 func (s *Splitter) Close() error { return s.take(nil, true) }
 
-// end returns how many bytes of rest belong to the current event, and whether it ends with
-// them. The end of an event is an empty line. Lines end with LF or CRLF; if they end with
-// CR, which no server is known to send, the stream is one event.
+// end returns how many bytes of rest belong to the current event, and whether they complete it. An
+// empty line ends an event. Lines end with LF or CRLF. A stream with CR alone, which no known
+// server sends, counts as one event.
 func (s *Splitter) end(rest []byte) (n int, ends bool) {
 	for s.stream && n < len(rest) {
 		switch c := rest[n]; {
@@ -99,7 +98,7 @@ func (s *Splitter) end(rest []byte) (n int, ends bool) {
 	return len(rest), false
 }
 
-// take takes the next part of the current event, and hands the event on when it ends.
+// take adds part to the current event and passes the event on when it is complete.
 func (s *Splitter) take(part []byte, ends bool) error {
 	to, event := s.first, part
 	large := s.large || len(s.held)+len(part) > MaxEvent
@@ -128,7 +127,7 @@ func (s *Splitter) take(part []byte, ends bool) error {
 	return write(to, event)
 }
 
-// write writes what there is to be written.
+// write writes b unless it is empty.
 func write(w io.Writer, b []byte) error {
 	if len(b) == 0 {
 		return nil

@@ -23,7 +23,7 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// split returns the events of an answer that comes in these pieces.
+// split returns the events of an answer that arrives in these pieces.
 func split(stream bool, pieces ...string) (w writes) {
 	run(stream, &w, pieces)
 	return w
@@ -67,8 +67,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// An event is handed on as soon as its end has come, and is not copied if it came in one
-// piece.
+// An event is passed on as soon as it is complete, without a copy if it came in one piece.
 func TestEventsDoNotWait(t *testing.T) {
 	var w writes
 	var s answer.Splitter
@@ -95,13 +94,12 @@ func TestEventsDoNotWait(t *testing.T) {
 	_, _ = s.Write(piece)
 }
 
-// writer is a function as an io.Writer.
+// A writer is a function used as an io.Writer.
 type writer func(p []byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// editor is a stage that drops comments and inserts an event before the last one, as a stage
-// does that owns these.
+// editor is a stage that drops comments and inserts an event before the last one.
 func editor(next io.Writer) io.Writer {
 	return writer(func(event []byte) (int, error) {
 		switch {
@@ -116,14 +114,14 @@ func editor(next io.Writer) io.Writer {
 	})
 }
 
-// reader is a stage that counts events and owns none.
+// reader is a stage that counts events and changes none.
 func reader(seen *int) answer.EventStage {
 	return func(next io.Writer) io.Writer {
 		return writer(func(event []byte) (int, error) { *seen++; return next.Write(event) })
 	}
 }
 
-// Stages take events in turn; what they do not own goes on as it came.
+// Stages get events in order; what they do not change is passed on unchanged.
 func TestStages(t *testing.T) {
 	const ans = "data: {\"seed\": 1.0}\r\n\r\n: ping\n\ndata: {\"usage\":{\"prompt_tokens\":5}}\n\ndata: [DONE]\n\n"
 	const edited = "data: {\"seed\": 1.0}\r\n\r\ndata: {\"usage\":{\"prompt_tokens\":5}}\n\ndata: inserted\n\ndata: [DONE]\n\n"
@@ -153,7 +151,7 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// An event that is too large passes the stages by, in its place among the others.
+// An event that is too large bypasses the stages but keeps its place.
 func TestLargeEvents(t *testing.T) {
 	large := "data: " + strings.Repeat("x", answer.MaxEvent) + "\n\n"
 	ans := ": one\n\n" + large + ": two\n\ndata: [DONE]\n\n"
@@ -179,7 +177,7 @@ func TestLargeEvents(t *testing.T) {
 	}
 }
 
-// The error of a stage, or of what takes the answer, is that of Write.
+// Write returns errors of stages and of the output.
 func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	fails := writer(func([]byte) (int, error) { return 0, broken })
@@ -213,8 +211,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Whatever comes, in whatever pieces, goes on byte for byte. A stage that edits does the
-// same to the same answer, however it comes.
+// Any input passes byte for byte, however it is split. An editing stage gives the same result for
+// any split.
 func FuzzEventsBytes(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[],\"usage\":null}\n\ndata: [DONE]\n\n"), uint64(1), true)
 	f.Add([]byte(": a\r\n\r\n\ndata: 1\n\r\n\r\rdata: [DONE]\n\n"), uint64(3), true)

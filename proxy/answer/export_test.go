@@ -1,4 +1,4 @@
 package answer
 
-// Forget makes l read the next event as if none had been alike.
+// Forget disables the fast path for the next event.
 func Forget(l *Loop) { l.now.form = nil }

@@ -4,12 +4,12 @@ import (
 	"bytes"
 )
 
-// maxObject is the size of the largest usage object that is read, in bytes. OpenAI's has
-// 350, gateways' with prices have 1,000.
+// maxObject is the size in bytes of the largest usage object that is read. OpenAI's has 350 bytes;
+// those of gateways that add prices have 1,000.
 const maxObject = 4 << 10
 
-// inStream returns the usage object of the last event that has one, if there is any.
-// text is the end of a stream, of which so many bytes are searched.
+// inStream returns the last usage object in the last within bytes of text, the end of a stream. ok
+// is false if there is none.
 func inStream(text []byte, within int) (o usageObject, ok bool) {
 	for end, from := len(text), max(0, len(text)-within); ; {
 		i := lastKey(text, from, end)
@@ -32,12 +32,11 @@ func inStream(text []byte, within int) (o usageObject, ok bool) {
 	}
 }
 
-// lastEvents is how much of the end of a stream is searched for an error, in bytes, and
-// back to the beginning of a line.
+// lastEvents is how many bytes at the end of a stream are searched for an error, extended back to
+// the start of a line.
 const lastEvents = 1536
 
-// hasFailed tells whether one of the last events of a stream is an error in place of an
-// answer. text is the end of the stream.
+// hasFailed reports whether one of the last events in text, the end of a stream, is an error.
 func hasFailed(text []byte) bool {
 	from := max(0, len(text)-lastEvents)
 	from = bytes.LastIndexByte(text[:from], '\n') + 1
@@ -49,7 +48,7 @@ func hasFailed(text []byte) bool {
 	return false
 }
 
-// isError tells whether the data of an event has an error beside or in place of an answer.
+// isError reports whether the data of an event is or contains an error.
 func isError(data []byte) bool {
 	if !bytes.Contains(data, []byte(`"error"`)) {
 		return false
@@ -69,11 +68,10 @@ func isError(data []byte) bool {
 	return failed
 }
 
-// inJSON returns the usage object of a JSON object which ends with text, and which must be
-// whole, if there is one. Its key does not stand before text[from]. It is a member of the
-// object itself, or of one that is: "response" on the route responses, "message", "x_groq"; or of an
-// element of its "choices". What stands deeper may be a model's own words, such as the arguments of a
-// tool call.
+// inJSON returns the usage object of a complete JSON object that ends with text; its key must not
+// start before text[from]. It must be a member of the object itself, of a member of it ("response"
+// on the responses route, "message", "x_groq"), or of an element of "choices". Anything deeper may
+// be written by the model, such as tool call arguments.
 func inJSON(text []byte, from int) (found usageObject, ok bool) {
 	deeper := false
 	for end := len(text); ; {
@@ -104,8 +102,8 @@ func inJSON(text []byte, from int) (found usageObject, ok bool) {
 	}
 }
 
-// inChoices returns the usage object of the last element of "choices" that has one, in a JSON object
-// which text is, or which stands behind "data:".
+// inChoices returns the usage object of the last element of "choices" that has one. text is a JSON
+// object, maybe after "data:".
 func inChoices(text []byte) (o usageObject, ok bool) {
 	c := cursor{text: text, i: max(0, bytes.IndexByte(text, '{'))}
 	c.object(func(name []byte) {
@@ -131,8 +129,8 @@ func inChoices(text []byte) (o usageObject, ok bool) {
 	return o, ok && !c.bad && c.peek() == 0
 }
 
-// inBeginning returns the usage object of a JSON object of which text is the beginning, if
-// there is one. It must be a member of the object itself.
+// inBeginning returns the usage object of a JSON object that starts with text. It must be a member
+// of the object itself.
 func inBeginning(text []byte) (o usageObject, ok bool) {
 	c := cursor{text: text}
 	c.object(func(name []byte) {
@@ -147,12 +145,12 @@ func inBeginning(text []byte) (o usageObject, ok bool) {
 	return o, ok
 }
 
-// key is what is searched for. In a JSON text these bytes are a whole string wherever they
-// stand, as within another string their quotes would be escaped.
+// key is the string to search for. In JSON these bytes are always a whole string, since inside a
+// string the quotes would be escaped.
 const key = `"usage"`
 
-// leaps has for each byte at which the key does not begin how many bytes before it the
-// next place is at which it may (Horspool's algorithm, from the end).
+// leaps is the shift table of Horspool's algorithm, run from the end: for each byte at which the
+// key does not start, the distance back to the next possible start.
 var leaps = func() (t [256]uint8) {
 	for i := range t {
 		t[i] = uint8(len(key))
@@ -163,7 +161,7 @@ var leaps = func() (t [256]uint8) {
 	return t
 }()
 
-// joined returns the data of the event around text[i], if it stands on several lines; else nil.
+// joined returns the data of the event around text[i] if it spans several lines, otherwise nil.
 func joined(text []byte, i int) []byte {
 	from, to := 0, len(text)
 	for _, empty := range [...]string{"\n\n", "\n\r\n"} {
@@ -182,7 +180,7 @@ func joined(text []byte, i int) []byte {
 	return data
 }
 
-// lastKey returns the offset of the last key in text[from:end], -1 if there is none.
+// lastKey returns the offset of the last key in text[from:end], or -1.
 func lastKey(text []byte, from, end int) int {
 	for i := end - len(key); i >= max(from, 1); i -= int(leaps[text[i]]) {
 		if text[i] == '"' && string(text[i:i+len(key)]) == key && (isSpace(text[i-1]) || text[i-1] == ',' || text[i-1] == '{') {
@@ -192,8 +190,8 @@ func lastKey(text []byte, from, end int) int {
 	return -1
 }
 
-// at reads the object that is the value of a key which ends at text[i]. It returns where
-// the object ends, -1 if there is none that is whole and short enough.
+// at reads the object after a key that ends at text[i] and returns the offset of its end, or -1 if
+// there is no complete object of at most maxObject bytes.
 func (o *usageObject) at(text []byte, i int) int {
 	c := cursor{text: text[:min(len(text), i+maxObject)], i: i}
 	if !c.take(':') || c.peek() != '{' {
@@ -206,8 +204,8 @@ func (o *usageObject) at(text []byte, i int) int {
 	return c.i
 }
 
-// closing returns the length of the object or list with which text begins, -1 if it does
-// not end.
+// closing returns the length of the object or array at the start of text, or -1 if it is
+// incomplete.
 func closing(text []byte) int {
 	open := 0
 	for i := 0; i < len(text); i++ {
@@ -227,8 +225,8 @@ func closing(text []byte) int {
 	return -1
 }
 
-// depth returns how many objects end in rest, which is the end of a JSON object, beyond
-// those that begin in it; -1 if a list does, or something is left open.
+// depth returns how many objects that opened before rest are closed in it, where rest is the end of
+// a JSON object. It returns -1 if an array is closed too, or something is left open.
 func depth(rest []byte) int {
 	open, ended := 0, 0
 	for i := 0; i < len(rest); i++ {
@@ -256,8 +254,8 @@ func depth(rest []byte) int {
 	return ended
 }
 
-// endOfString returns the offset of the quote that ends the string which begins at text[i],
-// -1 if there is none.
+// endOfString returns the offset of the closing quote of the string that starts at text[i], or -1
+// if there is none.
 func endOfString(text []byte, i int) int {
 	for i++; ; i++ {
 		n := bytes.IndexByte(text[min(i, len(text)):], '"')
@@ -266,7 +264,7 @@ func endOfString(text []byte, i int) int {
 		}
 		i += n
 		escapes := 0
-		for text[i-1-escapes] == '\\' { // the quote at which the string begins is none
+		for text[i-1-escapes] == '\\' { // stops at the opening quote at the latest
 			escapes++
 		}
 		if escapes%2 == 0 {

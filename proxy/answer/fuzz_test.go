@@ -13,8 +13,8 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// Whatever a model writes and however deltas cut it: the citations are those of the whole text, and
-// a client gets this text, without unknown markers if these are removed.
+// However deltas split a text, its citations are those of the whole text, and the client gets this
+// text, without unknown markers if those are removed.
 func FuzzCuts(f *testing.F) {
 	for i, c := range markers {
 		f.Add(c.content, uint64(i), i%2 == 0)
@@ -40,7 +40,7 @@ func FuzzCuts(f *testing.F) {
 	})
 }
 
-// Whatever an upstream sends passes, and without removals byte for byte but for events of ours.
+// Any input passes, and without removals byte for byte except for inserted events.
 func FuzzBytes(f *testing.F) {
 	f.Add(role+delta(0, `"A [1]"`)+finish+done, true)
 	f.Add(`{"choices":[{"message":{"content":"A [1]"}}]}`, false)
@@ -58,12 +58,11 @@ func FuzzBytes(f *testing.F) {
 	})
 }
 
-// linearUnits are what texts are made of that would take time by the square of their length, were
-// they looked at again and again.
+// linearUnits are text fragments that would take quadratic time if they were scanned repeatedly.
 var linearUnits = []string{"[", "`", "[[1]", "` ``", "[1](", "[1] `", "a[1]\n`", "~~~\n", "【1", "[9] ", "。"}
 
-// The longest answers that are read end, whatever they are made of. By the square of their length
-// they would take minutes each.
+// The longest answers are read in linear time, whatever they consist of; in quadratic time they
+// would take minutes.
 func TestLongestAnswersEnd(t *testing.T) {
 	for _, unit := range linearUnits {
 		n := (answer.MaxCitedJSON - len(whole(""))) / (len(whole(unit)) - len(whole("")))
@@ -73,7 +72,7 @@ func TestLongestAnswersEnd(t *testing.T) {
 	}
 }
 
-// How much more time 16 times the text takes.
+// BenchmarkLinear measures how much longer 16 times the text takes.
 func BenchmarkLinear(b *testing.B) {
 	for _, unit := range linearUnits {
 		b.Run(unit, func(b *testing.B) {
@@ -91,7 +90,8 @@ func BenchmarkLinear(b *testing.B) {
 	}
 }
 
-// A stream of a hundred deltas with a few citations, and what it takes beside cutting it into events.
+// BenchmarkStream measures a stream of a hundred deltas with a few citations, compared with
+// splitting it into events.
 func BenchmarkStream(b *testing.B) {
 	words := strings.SplitAfter(strings.Repeat("Refunds take five working days after we got the parcel [1]. Shipping within the country is free [2][3]. ", 6), " ")
 	ans := []byte(cutInto(words...))
@@ -126,7 +126,7 @@ func BenchmarkStream(b *testing.B) {
 
 type splitter struct{ *answer.Splitter }
 
-// A bug costs the checking, and nothing of the answer.
+// A panic stops the checking but does not change the answer.
 func TestPanic(t *testing.T) {
 	told := 0
 	broken := answer.CitationOptions{

@@ -10,25 +10,25 @@ type UsageCounter interface {
 	Count(text string) (n int, exact bool)
 }
 
-// bytesPerToken is how many bytes of an answer count as a token where its text cannot be
-// read. Texts have about four, and an answer is not all text.
+// bytesPerToken is how many bytes of an answer count as one token if its text cannot be read. Text
+// has about four bytes per token, and an answer is not all text.
 const bytesPerToken = 4
 
-// A CountedUsage is what an answer's text comes to, of all choices: content, reasoning that is
-// shown, refusals, names and arguments of tool calls.
+// A CountedUsage is our token count of an answer's text in all choices: content, visible reasoning,
+// refusals, and names and arguments of tool calls.
 type CountedUsage struct {
 	Output int64
-	Exact  bool // all of the text was counted, and with the model's own encoding
-	Known  bool // if not, the answer could not be read
+	Exact  bool // all of the text was counted, with the model's own encoding
+	Known  bool // false if the answer could not be read
 }
 
-// KeepText makes r keep the first bytes of the answer, up to limit, so that Generated can
-// count its text. Call it after Reset.
+// KeepText makes r keep the first limit bytes of the answer, so that Generated can count its text.
+// Call it after Reset.
 func (r *UsageReader) KeepText(limit int) { r.limit = limit }
 
-// Generated counts the text of what came of an answer whose usage is not told. It takes
-// milliseconds, so call it where nobody waits, once, and after Usage. Beyond what was kept
-// the text is taken to be as dense as in it.
+// Generated counts the text of an answer that reported no usage. The part of the answer that was
+// not kept is assumed to have as many tokens per byte as the part that was. Call it once, after
+// Usage, and while no request waits, since it takes milliseconds.
 func (r *UsageReader) Generated(c UsageCounter) CountedUsage {
 	if r.undecodable || r.limit == 0 {
 		return CountedUsage{}
@@ -41,7 +41,7 @@ func (r *UsageReader) Generated(c UsageCounter) CountedUsage {
 	}
 	kept := int64(len(r.keptText()))
 	switch {
-	case !sound: // a JSON answer that was cut
+	case !sound: // a truncated JSON answer
 		return CountedUsage{Output: (r.total + bytesPerToken - 1) / bytesPerToken, Known: true}
 	case kept == r.total:
 		return CountedUsage{Output: n, Exact: exact, Known: true}
@@ -51,7 +51,7 @@ func (r *UsageReader) Generated(c UsageCounter) CountedUsage {
 	return CountedUsage{Output: n + int64(float64(n)*float64(r.total-kept)/float64(kept)) + 1, Known: true}
 }
 
-// keptText is the beginning of the answer. One that ends soon is in end, and not kept twice.
+// keptText returns the kept beginning of the answer. A short answer is in end only.
 func (r *UsageReader) keptText() []byte {
 	if r.cut {
 		return r.text
@@ -59,7 +59,7 @@ func (r *UsageReader) keptText() []byte {
 	return r.end[:min(len(r.end), r.limit)]
 }
 
-// texts returns the texts of what was kept. sound becomes false if a JSON answer is cut.
+// texts returns the texts of the kept part. It sets sound to false if a JSON answer is truncated.
 func (r *UsageReader) texts(sound *bool) texts {
 	all, kept := texts{}, r.keptText()
 	if !r.stream {
@@ -73,17 +73,18 @@ func (r *UsageReader) texts(sound *bool) texts {
 	}
 	for data := range All(kept) {
 		var a usageAnswer
-		_ = json.Unmarshal(data, &a) // [DONE], an event that was cut, or a field of another type, which is skipped
+		_ = json.Unmarshal(data, &a) // skips [DONE], truncated events, and members of another type
 		all.add(&a)
 	}
 	return all
 }
 
-// An usageAnswer is an usageAnswer or an event of one, on any listed route: what of it is text.
+// A usageAnswer holds the text of an answer, or of one of its events, on any of the routes of
+// UsageReported.
 type usageAnswer struct {
 	Choices []choice `json:"choices"`
 
-	Type   string    `json:"type"` // of an event on the route responses
+	Type   string    `json:"type"` // of an event on the responses route
 	Item   int       `json:"output_index"`
 	Part   int       `json:"content_index"`
 	Delta  usageText `json:"delta"`
@@ -95,13 +96,13 @@ type usageAnswer struct {
 		Input     usageText `json:"input"`
 	} `json:"output"` // of a whole answer on that route
 
-	// On the route messages Delta is an object.
+	// Messages route, where Delta is an object.
 	Index   int    `json:"index"`
 	Block   block  `json:"content_block"`
 	Content blocks `json:"content"` // of a whole answer
 }
 
-// A block is a part of a message, or what an event adds to it.
+// A block is a content block of a message, or the delta of one.
 type block struct {
 	Text     usageText `json:"text"`
 	Thinking usageText `json:"thinking"`
@@ -110,7 +111,7 @@ type block struct {
 	Partial  usageText `json:"partial_json"`
 }
 
-// blocks are the content of a message; none where content is something else.
+// blocks are the content of a message; nil if content is not a list of blocks.
 type blocks []block
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -137,7 +138,7 @@ type choice struct {
 type usageMessage struct {
 	Content          usageText `json:"content"`
 	ReasoningContent usageText `json:"reasoning_content"`
-	Reasoning        usageText `json:"reasoning"` // the same under another name
+	Reasoning        usageText `json:"reasoning"` // other name of the same member
 	Refusal          usageText `json:"refusal"`
 	FunctionCall     called    `json:"function_call"`
 	ToolCalls        []struct {
@@ -153,8 +154,8 @@ type called struct {
 	Input     usageText `json:"input"`
 }
 
-// A usageText is a string; of any other value it is the JSON, as some servers write arguments
-// as an object.
+// A usageText is a string, or the JSON of any other value, since some servers write arguments as an
+// object.
 type usageText string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -170,14 +171,13 @@ func (t *usageText) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// A usagePlace says which text of an answer a piece of one continues.
+// A usagePlace identifies the text that a piece continues.
 type usagePlace struct {
 	choice, part int
 	kind         string
 }
 
-// texts are the texts of an answer, each joined of its pieces: tokens do not end where
-// pieces do.
+// texts are the texts of an answer, each joined from its pieces, because tokens may span pieces.
 type texts map[usagePlace]*strings.Builder
 
 func (all texts) join(at usagePlace, piece usageText) {
@@ -207,7 +207,7 @@ func (all texts) add(a *usageAnswer) {
 			all.block(a.Index, &b)
 		}
 	case "content_block_start":
-		a.Block.Input = "" // it comes in pieces
+		a.Block.Input = "" // it follows in pieces
 		all.block(a.Index, &a.Block)
 	}
 	for i := range a.Content {
@@ -242,7 +242,7 @@ func (all texts) message(choice int, m *usageMessage) {
 		t := &m.ToolCalls[i]
 		at := t.Index
 		if at == 0 {
-			at = i // a whole answer has no index
+			at = i // calls in a whole answer have no index
 		}
 		all.call(choice, at, &t.Function)
 		all.call(choice, at, &t.Custom)

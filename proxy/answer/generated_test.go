@@ -9,12 +9,12 @@ import (
 	"sidenote/proxy/route"
 )
 
-// letters counts each letter as a token, so that a reader can check the counts.
+// letters counts each letter as a token, so that counts are easy to verify.
 type letters struct{}
 
 func (letters) Count(s string) (int, bool) { return len(s), true }
 
-// generated returns what is counted of an answer that comes in these pieces.
+// generated returns the count for an answer that arrives in these pieces.
 func generated(on route.Kind, stream bool, encoding string, limit int, pieces ...string) string {
 	var p answer.UsagePool
 	r := p.Get()
@@ -72,7 +72,7 @@ data: {"choices":[{"delta":{"function_call":{"name":"ab","arguments":"c"}}}]}
 	"nothing":               {"", "0"},
 }
 
-// The text of an answer is counted as one text, whatever its pieces are.
+// The text of an answer is counted as a whole, however it is split.
 func TestGenerated(t *testing.T) {
 	for name, c := range written {
 		stream := !strings.HasPrefix(c.answer, "{")
@@ -88,7 +88,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// Of a long answer a part is kept, and the rest is taken to be like it.
+// Only a part of a long answer is kept; the rest is extrapolated.
 func TestGeneratedBeyondTheLimit(t *testing.T) {
 	event := "data: {\"choices\":[{\"delta\":{\"content\":\"0123456789\"}}]}\n\n"
 	stream := strings.Repeat(event, 1000)

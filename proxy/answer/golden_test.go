@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy/route"
 )
 
-// readUsage returns what a Reader finds in an answer that comes in these pieces.
+// readUsage returns what a UsageReader finds in an answer that arrives in these pieces.
 func readUsage(on route.Kind, stream bool, encoding string, pieces ...string) string {
 	r := new(answer.UsageReader)
 	r.Reset(route.Responses, true, "")
@@ -22,9 +22,9 @@ func readUsage(on route.Kind, stream bool, encoding string, pieces ...string) st
 	return show(r.Usage())
 }
 
-// show returns the numbers and what was found. "19(7)+10(3)" is 19 tokens of input, 7 of
-// them cached, and 10 of output, 3 of them reasoning. "19(7 w5 2)" has 5 written into the cache, 2 of
-// them for an hour.
+// show formats the numbers and the finding. "19(7)+10(3)" is 19 input tokens, 7 of them cached, and
+// 10 output tokens, 3 of them reasoning. "19(7 w5 2)" has 5 written to the cache, 2 of them for an
+// hour.
 func show(u answer.Usage, f answer.UsageFinding) string {
 	if u.Known != (f == answer.UsageFound) {
 		return fmt.Sprintf("%+v, but %s", u, f)
@@ -48,7 +48,7 @@ func show(u answer.Usage, f answer.UsageFinding) string {
 	return string(f)
 }
 
-// A goldenAnswer is an answer as a server sends it, with what it used.
+// A goldenAnswer is an answer of a real server with its usage.
 type goldenAnswer struct {
 	on     route.Kind
 	answer string
@@ -167,8 +167,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What is found is the same wherever an answer is cut in two pieces, and if it comes byte
-// by byte. (U9)
+// The finding is the same wherever an answer is split in two, and byte by byte. (U9)
 func TestSplits(t *testing.T) {
 	for name, c := range golden {
 		step := 1
@@ -189,7 +188,7 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// Whatever number a server tells, only a valid count is taken for one. (U14)
+// Only valid counts are accepted, whatever a server reports. (U14)
 func TestLies(t *testing.T) {
 	for value, want := range map[string]string{
 		"0": "0", "1": "1", " 12 ": "12", "100000000": "100000000",
@@ -229,7 +228,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// Further events of a long answer take no memory, and neither does finding the usage.
+// Long answers take no more memory than short ones.
 func TestMemory(t *testing.T) {
 	event := []byte(`data: {"choices":[{"delta":{"content":"word"}}],"usage":{"prompt_tokens":31,"completion_tokens":1,"total_tokens":32}}` + "\n\n")
 	r := new(answer.UsageReader)
@@ -246,7 +245,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// piecesUsage cuts s into piecesUsage at random.
+// piecesUsage splits s at random.
 func piecesUsage(s string, seed uint64) (out []string) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for s != "" {

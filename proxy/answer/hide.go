@@ -5,28 +5,29 @@ import (
 	"io"
 )
 
-// maxIdleUsageBuffer is the largest buffer that a UsageHider keeps between two pieces, in bytes.
+// maxIdleUsageBuffer is the capacity in bytes of the largest buffer that a UsageHider keeps between
+// two writes.
 const maxIdleUsageBuffer = 2 << 10
 
-// A UsageHider takes a stream that tells its usage because we asked for it, and passes it on as
-// it would be if nobody had: without the event that has the usage and no text, and without
-// the member "usage":null that servers then add to the others. A usage beside text stays:
-// servers that tell it there do so unasked. All other bytes stay as they came.
+// A UsageHider removes the usage that the upstream reports only because we asked for it
+// (include_usage): the event with usage and no text, and the member "usage":null that servers then
+// add to all other events. Usage beside text stays, since servers send that unasked. All other
+// bytes are passed on unchanged.
 type UsageHider struct {
 	to       io.Writer
 	splitter Splitter
-	out      buffer // what is to be passed on of the current piece
+	out      buffer // output for the current piece
 }
 
-// NewUsageHider returns a UsageHider that passes the stream on to w, with one Write for each that
-// it takes; none if nothing is left.
+// NewUsageHider returns a UsageHider that passes the stream on to w. Each Write makes at most one
+// write to w.
 func NewUsageHider(w io.Writer) *UsageHider {
 	h := &UsageHider{to: w}
 	h.splitter.Reset(true, &h.out, h.stage)
 	return h
 }
 
-// Write takes the next piece of the stream.
+// Write reads the next piece of the stream.
 func (h *UsageHider) Write(piece []byte) (int, error) {
 	if _, err := h.splitter.Write(piece); err != nil {
 		return 0, err
@@ -34,7 +35,7 @@ func (h *UsageHider) Write(piece []byte) (int, error) {
 	return len(piece), h.flush()
 }
 
-// Close passes on the rest: an event that was cut, or lacks its empty line.
+// Close passes on the rest, an incomplete event.
 func (h *UsageHider) Close() error {
 	if err := h.splitter.Close(); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 // stage is an EventStage.
 func (h *UsageHider) stage(next io.Writer) io.Writer { return hiding{next} }
 
-// A hiding takes events.
+// A hiding passes on events without their usage.
 type hiding struct{ next io.Writer }
 
 // Write implements io.Writer.
@@ -81,7 +82,7 @@ func (s hiding) Write(event []byte) (int, error) {
 	return len(event), nil
 }
 
-// hidden returns where in an event stands what is to be hidden: nothing if from is to.
+// hidden returns the range of an event that is to be removed, empty for none.
 func hidden(event []byte) (from, to int) {
 	if lastKey(event, 0, len(event)) < 0 {
 		return 0, 0
@@ -99,18 +100,18 @@ func hidden(event []byte) (from, to int) {
 	return 0, 0
 }
 
-// A usageMember is the usageMember "usage" of an event.
+// A usageMember describes the member "usage" of an event.
 type usageMember struct {
-	from, to int  // it and one comma; to is 0 if there is none
+	from, to int  // range of the member and one comma; to is 0 if there is none
 	null     bool // its value is null
 	noText   bool // its value is an object, and no choice of the event has text
 	whole    bool // the event is a JSON object
 }
 
-// findMember finds the member "usage" of an event's data.
+// findMember finds the member "usage" in an event's data.
 func findMember(data []byte) (m usageMember) {
 	c := cursor{text: data}
-	before, first, empty, object := 0, -1, false, false // first: where the next member begins if usage is the first one
+	before, first, empty, object := 0, -1, false, false // first: where the next member starts if usage is the first
 	c.object(func(name []byte) {
 		begin := c.i
 		if first >= 0 && m.to > 0 && m.from == first {
@@ -137,8 +138,8 @@ func findMember(data []byte) (m usageMember) {
 	return m
 }
 
-// noText tells whether the choices of an event say nothing: there are none, or each has an
-// empty delta or text and no reason to finish, as LiteLLM's.
+// noText reports whether the choices of an event have no text: there are none, or each has an empty
+// delta or text and no finish reason, as LiteLLM's.
 func noText(choices []byte) bool {
 	c, none := cursor{text: choices}, true
 	c.list(func() {
@@ -157,7 +158,7 @@ func noText(choices []byte) bool {
 	return none && !c.bad
 }
 
-// nothingIn tells whether all members of an object are null or empty.
+// nothingIn reports whether all members of an object are null or empty.
 func nothingIn(object []byte) bool {
 	c, none := cursor{text: object}, true
 	c.object(func([]byte) {

@@ -9,8 +9,8 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// hide returns a stream that comes in these pieces as a Hider passes it on, and how often it
-// writes.
+// hide returns a stream that arrives in these pieces as passed on by a UsageHider, and the number
+// of writes.
 func hide(t *testing.T, pieces ...string) (passed string, writes int) {
 	t.Helper()
 	var out bytes.Buffer
@@ -39,8 +39,8 @@ func (c counting) Write(p []byte) (int, error) {
 	return c.to.Write(p)
 }
 
-// hiding holds streams of servers that were asked for usage. What is between « and » is
-// there for that reason alone.
+// hiding holds streams of servers that were asked for usage. The text between « and » is there only
+// because of that.
 var hiding = map[string]string{
 	"OpenAI": `data: {"id":"chatcmpl-C","object":"chat.completion.chunk","created":1759,"model":"gpt-4o-mini-2024-07-18","service_tier":"default","system_fingerprint":"fp_5","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}]«,"usage":null»,"obfuscation":"Xq"}
 
@@ -110,8 +110,7 @@ data: [DONE]
 	"nothing":                "",
 }
 
-// A client that did not ask for usage gets the stream as if nobody had, wherever its pieces
-// end. (U9)
+// A client that did not ask for usage gets the stream as if nobody had, however it is split. (U9)
 func TestHider(t *testing.T) {
 	for name, marked := range hiding {
 		stream := strings.NewReplacer("«", "", "»", "").Replace(marked)
@@ -137,8 +136,7 @@ func TestHider(t *testing.T) {
 	}
 }
 
-// Whatever comes, in whatever pieces: what is left of an event that is JSON is JSON, and
-// other bytes pass.
+// For any input and split, an event that was JSON stays JSON, and other bytes pass.
 func FuzzHider(f *testing.F) {
 	for _, marked := range hiding {
 		f.Add(strings.NewReplacer("«", "", "»", "").Replace(marked), uint64(len(marked)))

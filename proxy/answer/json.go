@@ -9,28 +9,28 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A member is one of a JSON object.
+// A member is a member of a JSON object.
 type member struct {
 	name  string
 	value []byte // JSON
 }
 
-// An object is a JSON object whose values are as they came. Its members are written in their
-// order, without white space between them.
+// An object is a JSON object with unparsed values. It is written without white space, its members
+// in order.
 type object []member
 
-// objectOf reads an object; ok is false if raw is none.
+// objectOf parses an object; ok is false if raw is not one.
 func objectOf(raw []byte) (o object, ok bool) {
 	r := chat.NewReader(raw)
 	if r.Kind() != chat.KindObject {
 		return nil, false
 	}
-	o = make(object, 0, 8) // events have fewer members, mostly
+	o = make(object, 0, 8) // most events have fewer members
 	r.Object(func(name string) { o = append(o, member{name, r.Value()}) })
 	return o, r.End() == nil
 }
 
-// elementsOf reads an array; nil if raw is none.
+// elementsOf parses an array; it returns nil if raw is not one.
 func elementsOf(raw []byte) (list [][]byte) {
 	r := chat.NewReader(raw)
 	r.Array(func(int) { list = append(list, r.Value()) })
@@ -40,7 +40,7 @@ func elementsOf(raw []byte) (list [][]byte) {
 	return list
 }
 
-// get returns the value of a member, nil if there is none or null.
+// get returns the value of a member, or nil if it is missing or null.
 func (o object) get(name string) []byte {
 	for i := range o {
 		if o[i].name == name && string(o[i].value) != "null" {
@@ -50,7 +50,7 @@ func (o object) get(name string) []byte {
 	return nil
 }
 
-// text returns the value of a member that is a string; of another value its JSON.
+// text returns the value of a string member, or the JSON of any other value.
 func (o object) text(name string) string { return textOf(o.get(name)) }
 
 func textOf(raw []byte) string {
@@ -60,7 +60,7 @@ func textOf(raw []byte) string {
 	return chat.Unquote(raw)
 }
 
-// set puts a value in place of a member's, or a member behind the others.
+// set replaces the value of a member, or appends a new member.
 func (o *object) set(name string, value []byte) {
 	for i := range *o {
 		if (*o)[i].name == name {
@@ -82,7 +82,7 @@ func (o *object) drop(name string) {
 	*o = kept
 }
 
-// json writes the object.
+// json encodes the object.
 func (o object) json() []byte {
 	size := 2
 	for _, m := range o {
@@ -98,7 +98,7 @@ func (o object) json() []byte {
 	return append(b, '}')
 }
 
-// list writes an array.
+// list encodes an array.
 func list[T ~[]byte](elements []T) []byte {
 	b := []byte{'['}
 	for i, e := range elements {
@@ -110,7 +110,7 @@ func list[T ~[]byte](elements []T) []byte {
 	return append(b, ']')
 }
 
-// quote writes a string, with < and & as they are.
+// quote encodes a string, without escaping < and &.
 func quote(s string) []byte {
 	if plain(s) {
 		return append(append(append(make([]byte, 0, len(s)+2), '"'), s...), '"')
@@ -124,7 +124,7 @@ func quote(s string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// plain tells whether a string stands in JSON as it is.
+// plain reports whether s needs no escaping in JSON.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c > '~' {
@@ -134,8 +134,8 @@ func plain(s string) bool {
 	return true
 }
 
-// sum adds what two usages count, member by member; a member that is no number or object is that
-// of the later one.
+// sum adds two usage objects member by member. A member that is neither a number nor an object is
+// taken from the later one.
 func sum(earlier, later []byte) []byte {
 	a, ok := objectOf(earlier)
 	b, okToo := objectOf(later)

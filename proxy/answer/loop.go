@@ -8,56 +8,57 @@ import (
 	"strings"
 )
 
-// LoopRules say what of an answer is whose.
+// LoopRules configure a Loop. Ours is required, Starts too for streams.
 type LoopRules struct {
-	// Ours tells whether calls of that name are ours, though the client may have a tool whose
-	// name begins so.
+	// Ours reports whether calls with that tool name are answered here rather than by the client.
 	Ours func(name string) bool
-	// Starts tells whether a name that begins so may be one of ours.
+	// Starts reports whether a name that starts with this text may turn out to be one of ours.
 	Starts func(name string) bool
-	// HideText keeps what the model says before a call of ours from the client.
+	// HideText hides text that the model writes before it calls one of our tools.
 	HideText bool
-	// Text returns what reads the text of an answer, as it comes, for calls that stand in it; nil:
-	// there are none.
+	// Text returns a reader that finds tool calls written into the text of an answer. If it is nil,
+	// text is not searched for calls.
 	Text func() LoopTextReader
-	// LastUsage says that what the rounds before the last one used is not told.
+	// LastUsage reports the usage of the last round only, instead of the sum of all rounds.
 	LastUsage bool
-	// Take takes memory for what is held up, in bytes, and tells whether there is any; nil: there is.
+	// Take reserves n bytes of memory for held data and reports whether they were available. If it
+	// is nil, memory is not limited.
 	Take func(n int) bool
 }
 
-// A LoopTextReader finds calls in a text.
+// A LoopTextReader finds tool calls in a text.
 type LoopTextReader interface {
-	// Write takes the next piece and returns what is text for certain, and no call.
+	// Write reads the next piece and returns the text that is certainly not part of a call.
 	Write(piece []byte) (text []byte)
-	// Close returns the rest, the calls, and how many bytes of what was written count as said.
+	// Close returns the remaining text, the calls, and the number of input bytes to keep in the
+	// model's message.
 	Close() (text []byte, calls []LoopCall, said int)
 }
 
-// A LoopCall is one that a model made.
+// A LoopCall is a tool call by the model.
 type LoopCall struct {
-	ID        string // made here if the model left it out
+	ID        string // generated if the model omitted it
 	Name      string
 	Arguments string          // as the model wrote them
-	At        int             // its place among all calls of the message, from 0
-	JSON      json.RawMessage // as it stands in the message that goes up again; nil if it stood in the text
-	Text      string          // as it stood in the text
+	At        int             // index among all calls of the message
+	JSON      json.RawMessage // as in the message for the next round; nil if the call was found in the text
+	Text      string          // the call as written in the text
 }
 
-// A call is a Call while it comes.
+// A call is a tool call while its pieces arrive.
 type call struct {
 	id, name  string
 	arguments strings.Builder
-	kind      string   // "function", or another type; "" so far
-	inner     object   // members beside name and arguments of the object that is called as the kind
-	raw       object   // members beside those
-	number    int      // by which the upstream says which call a piece belongs to
-	index     int      // among the client's calls; -1: it has got nothing of it
-	held      []object // pieces that came before it was known whose it is
-	theirs    bool     // decided on: the client's
+	kind      string   // "function" or another type; "" if not yet known
+	inner     object   // other members of the object that has name and arguments
+	raw       object   // other members of the call
+	number    int      // index that the upstream gives it
+	index     int      // index among the client's calls; -1 if the client has got nothing of it yet
+	held      []object // pieces that came before it was known whose call it is
+	theirs    bool     // known to be the client's
 }
 
-// json returns the call as it stands in the message that goes up again.
+// json returns the call as it is sent to the upstream in the next round.
 func (c *call) json() []byte {
 	kind, arguments := c.kind, "arguments"
 	if kind == "" {
@@ -70,25 +71,25 @@ func (c *call) json() []byte {
 	return append(object{{"id", quote(c.id)}, {"type", quote(kind)}, {kind, inner.json()}}, c.raw...).json()
 }
 
-// A LoopTurn is what a model said in a round.
+// A LoopTurn is the model's message in one round.
 type LoopTurn struct {
 	Ours, Theirs []LoopCall
-	Text         string   // all of it
-	Finish       string   // the reason to finish; "" if none was told
-	Ended        bool     // the upstream has said that this is the end
-	extra        []*extra // members of the message beside role, content and calls
+	Text         string   // the whole text, hidden or not
+	Finish       string   // the finish reason; "" if there was none
+	Ended        bool     // the answer is complete
+	extra        []*extra // members of the message other than role, content and tool_calls
 	calls        []json.RawMessage
 }
 
-// Continues tells whether another round follows: the model has called tools of ours and nothing
-// else, and has said so to the end.
+// Continues reports whether another round follows: the model called only tools of ours, and its
+// answer was not cut short.
 func (t *LoopTurn) Continues() bool { return len(t.Ours) > 0 && len(t.Theirs) == 0 && !t.cut() }
 
-// Mixed tells whether the model has called tools of ours and of the client.
+// Mixed reports whether the model called both tools of ours and tools of the client.
 func (t *LoopTurn) Mixed() bool { return len(t.Ours) > 0 && len(t.Theirs) > 0 && !t.cut() }
 
-// LimitOurs drops the calls of tools of ours behind the first n, as if the model had not made them. It is
-// for calls that do not stand in the text.
+// LimitOurs drops the calls of our tools after the first n, as if the model had not made them.
+// Calls found in the text are not supported.
 func (t *LoopTurn) LimitOurs(n int) {
 	if len(t.Ours) <= n {
 		return
@@ -106,20 +107,20 @@ func (t *LoopTurn) LimitOurs(n int) {
 	t.Ours, t.calls = t.Ours[:n], left
 }
 
-// cut tells whether the answer ended within what the model wanted to say.
+// cut reports whether the answer was cut short.
 func (t *LoopTurn) cut() bool { return t.Finish == "length" || t.Finish == "content_filter" }
 
-// Message returns the assistant's message as it goes up again, with all of its calls.
+// Message returns the assistant message for the next round, with all of its calls.
 func (t *LoopTurn) Message() json.RawMessage {
 	o := object{{"role", []byte(`"assistant"`)}, {"content", []byte("null")}}
 	if t.Text != "" {
 		o.set("content", quote(t.Text))
 	}
 	for _, e := range t.extra {
-		if string(e.raw) == "[]" { // such as annotations, which not every upstream takes
+		if string(e.raw) == "[]" { // such as annotations, which some upstreams reject
 			continue
 		}
-		if e.name == "content" && t.Text != "" { // in parts, and in one
+		if e.name == "content" && t.Text != "" { // content both as parts and as text
 			e = &extra{name: e.name, raw: list(append(elementsOf(e.raw), textPart(t.Text)))}
 		}
 		o.set(e.name, e.json())
@@ -130,17 +131,17 @@ func (t *LoopTurn) Message() json.RawMessage {
 	return o.json()
 }
 
-// textPart is a text as one of the parts of a content.
+// textPart returns a text as a content part.
 func textPart(text string) []byte {
 	return object{{"type", []byte(`"text"`)}, {"text", quote(text)}}.json()
 }
 
-// An extra is a member of a message that is none of those that are read here, such as what a model
-// thought. It goes up again, as some upstreams ask for that.
+// An extra is another member of the message, such as reasoning. It is sent back in the next round,
+// since some upstreams require that.
 type extra struct {
 	name string
-	raw  []byte          // of another type than text
-	text strings.Builder // joined of its pieces
+	raw  []byte          // value if it is not a string
+	text strings.Builder // joined from its pieces
 }
 
 func (e *extra) json() []byte {
@@ -150,55 +151,55 @@ func (e *extra) json() []byte {
 	return e.raw
 }
 
-// ErrNoLoopRoom says that there is no memory for what must be held up.
+// ErrNoLoopRoom is returned when there is no memory for data that must be held.
 var ErrNoLoopRoom = errors.New("no memory for what is held up of an answer")
 
-// A Loop makes one answer. It is for one goroutine.
+// A Loop joins the rounds of a tool-call loop into one answer. It is not safe for concurrent use.
 type Loop struct {
 	rules LoopRules
 	round int
-	last  bool   // no calls are answered any more
-	usage []byte // of the rounds before
-	shown string // text that the client has got in rounds before
-	said  int    // calls of the client that it has got
+	last  bool   // last round: calls of ours are no longer answered
+	usage []byte // sum of the previous rounds
+	shown string // text that the client got in previous rounds
+	said  int    // number of the client's calls that were passed on
 
 	id, created []byte // of the answer, from its first event
-	role        bool   // the client has got it
+	role        bool   // the role was passed on
 
 	now loopAnswer
 }
 
-// An loopAnswer is the state of a round.
+// A loopAnswer is the state of one round.
 type loopAnswer struct {
 	text    strings.Builder
 	show    strings.Builder
 	reader  LoopTextReader
-	rest    []byte     // of the text, when the reader was closed
-	found   []LoopCall // in the text
+	rest    []byte     // text that the reader returned on Close
+	found   []LoopCall // calls found in the text
 	calls   []*call
 	extra   []*extra
-	form    *form // of the event before, if it had text and nothing else
-	size    int   // bytes of what is kept
+	form    *form // form of the previous event, if it had text and nothing else
+	size    int   // bytes kept
 	finish  string
 	usage   []byte
-	blank   int      // bytes at the beginning of the text that are white space; see Said
-	begun   bool     // an event came
+	blank   int      // length of the white space at the start of the text; see Said
+	begun   bool     // an event was read
 	began   bool     // text was passed on
-	role    bool     // an event that is hidden has the role
-	failed  bool     // an event has an error
-	open    bool     // the last event was cut, so that nothing can follow
-	hidden  [][]byte // events that go out if no round follows
-	tail    [][]byte // events from the reason to finish on
+	role    bool     // a held event has the role
+	failed  bool     // an event had an error
+	open    bool     // the last event was incomplete, so nothing may follow
+	hidden  [][]byte // hidden events, passed on if no round follows
+	tail    [][]byte // events from the finish reason on
 	done    []byte   // the event [DONE]
-	pattern object   // an event, to make others like it
-	body    object   // a whole answer
-	raw     []byte   // the same, as it came
+	pattern object   // members for events that Loop writes
+	body    object   // a non-streamed answer
+	raw     []byte   // the same, unparsed
 }
 
 // NewLoop returns a Loop for one request.
 func NewLoop(r LoopRules) *Loop { return &Loop{rules: r} }
 
-// Begin begins a round. In the last one calls of ours are not answered any more.
+// Begin starts a round. In the last one calls of ours are no longer answered.
 func (l *Loop) Begin(last bool) {
 	if l.now.usage != nil && !l.rules.LastUsage {
 		l.usage = sum(l.usage, l.now.usage)
@@ -212,10 +213,10 @@ func (l *Loop) Begin(last bool) {
 	}
 }
 
-// Rounds returns how many have begun.
+// Rounds returns the number of rounds begun.
 func (l *Loop) Rounds() int { return l.round }
 
-// Shown returns the text that the client has of all rounds so far, once this one is finished.
+// Shown returns the text that the client has got from all rounds when this one is finished.
 func (l *Loop) Shown() string {
 	shown := l.shown + l.now.show.String()
 	if n := &l.now; n.says() {
@@ -224,10 +225,11 @@ func (l *Loop) Shown() string {
 	return shown
 }
 
-// hides tells whether the text of this round is kept back until it is known that no other follows.
+// hides reports whether the text of this round is held until it is known that no other round
+// follows.
 func (l *Loop) hides() bool { return l.rules.HideText && !l.last }
 
-// take takes memory.
+// take reserves memory.
 func (l *Loop) take(n int) error {
 	if l.rules.Take != nil && !l.rules.Take(n) {
 		return ErrNoLoopRoom
@@ -235,7 +237,7 @@ func (l *Loop) take(n int) error {
 	return nil
 }
 
-// turn is what was said in this round, which has ended.
+// turn returns the model's message of this round, which has ended.
 func (l *Loop) turn() LoopTurn {
 	n := &l.now
 	n.endText()
@@ -255,7 +257,8 @@ func (l *Loop) turn() LoopTurn {
 	return t
 }
 
-// endText ends the reading of a text. What a model makes up behind its calls does not go up again.
+// endText closes the text reader. Text that the model invents after its calls is not sent back to
+// it.
 func (n *loopAnswer) endText() {
 	if n.reader == nil {
 		return
@@ -269,11 +272,10 @@ func (n *loopAnswer) endText() {
 	}
 }
 
-// newID makes the id of a call.
+// newID returns a new call id.
 func newID() string { return "call_" + strings.ToLower(rand.Text()[:24]) }
 
-// lead is what stands before the text of this round, so that it is not joined to that of a round
-// before.
+// lead returns the separator between the text of an earlier round and that of this one.
 func (l *Loop) lead() string {
 	if l.now.began || l.shown == "" || strings.HasSuffix(l.shown, "\n") {
 		return ""
@@ -281,7 +283,7 @@ func (l *Loop) lead() string {
 	return "\n\n"
 }
 
-// total is the usage of the rounds before and of one in this.
+// total returns the usage of the earlier rounds plus that of this one.
 func (l *Loop) total(usage []byte) []byte {
 	if l.usage == nil {
 		return usage
@@ -289,8 +291,8 @@ func (l *Loop) total(usage []byte) []byte {
 	return sum(l.usage, usage)
 }
 
-// finished returns the reason to finish that the client is told; calls that it does not get are
-// none. ok is false if it is what the upstream says.
+// finished returns the finish reason for the client if it differs from the upstream's: "stop" in
+// place of "tool_calls" if the client got no calls. ok is false if it does not differ.
 func (l *Loop) finished() (reason []byte, ok bool) {
 	n := &l.now
 	if n.finish != "tool_calls" || len(n.calls) == 0 {
@@ -304,5 +306,5 @@ func (l *Loop) finished() (reason []byte, ok bool) {
 	return []byte(`"stop"`), true
 }
 
-// clone copies what is kept of an event.
+// clone copies a part of an event that is kept.
 func clone(b []byte) []byte { return bytes.Clone(b) }

@@ -12,8 +12,8 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// rounds plays streams as they are given, and returns what the client gets. Calls of ours are
-// answered while there are streams.
+// rounds plays the streams and returns what the client gets. Calls of ours are answered as long as
+// streams are left.
 func rounds(t *testing.T, r answer.LoopRules, comment string, streams ...string) string {
 	t.Helper()
 	l := answer.NewLoop(r)
@@ -46,7 +46,7 @@ func rounds(t *testing.T, r answer.LoopRules, comment string, streams ...string)
 	return out.String()
 }
 
-// event writes an event whose only choice has a delta, and a reason to finish unless that is "".
+// event returns an event with one choice that has a delta, and a finish reason unless that is "".
 func event(id, delta, finish string) string {
 	reason := "null"
 	if finish != "" {
@@ -62,7 +62,7 @@ const (
 	aboutPrompt = `data: {"id":"","choices":[],"prompt_filter_results":[]}` + "\n\n"
 )
 
-// What servers write otherwise than most.
+// Streams of servers that deviate from the usual format.
 func TestOddStreams(t *testing.T) {
 	call := event("a", callDelta, "") + event("a", "{}", "tool_calls") + doneEvent
 	for _, row := range []struct {
@@ -134,7 +134,7 @@ func TestOddStreams(t *testing.T) {
 	}
 }
 
-// A stream with an error in it is over, even if the model has called a tool before.
+// A stream with an error is over, even if the model called a tool before.
 func TestErrorInStream(t *testing.T) {
 	l := answer.NewLoop(rules(false))
 	l.Begin(false)
@@ -154,7 +154,7 @@ func TestErrorInStream(t *testing.T) {
 	}
 }
 
-// What a model said in parts goes up as parts.
+// Content parts are sent back as parts in the next round.
 func TestMessageInParts(t *testing.T) {
 	l := answer.NewLoop(rules(false))
 	l.Begin(false)
@@ -172,7 +172,7 @@ func TestMessageInParts(t *testing.T) {
 	}
 }
 
-// A whole answer in parts gets the text of the rounds before as one of them.
+// In a whole answer with content parts, the text of earlier rounds becomes a part.
 func TestWholeInParts(t *testing.T) {
 	l := answer.NewLoop(rules(false))
 	l.Begin(false)
@@ -189,7 +189,7 @@ func TestWholeInParts(t *testing.T) {
 	}
 }
 
-// Whatever comes, nothing breaks, and what has no choices passes as it came.
+// Any input is handled, and events without choices pass unchanged.
 func FuzzStage(f *testing.F) {
 	f.Add([]byte(event("a", `{"role":"assistant","content":"x"}`, "")+event("a", callDelta, "tool_calls")+doneEvent), uint8(3), true)
 	f.Add([]byte("data: {\ndata: \"choices\":[{\"delta\":{\"content\":[1]}}]}\n\n: c\n\ndata: {\"error\":1}\r\n\r\ndata: [DONE]"), uint8(1), false)
@@ -198,7 +198,7 @@ func FuzzStage(f *testing.F) {
 		l := answer.NewLoop(rules(hide))
 		var out bytes.Buffer
 		var splitter answer.Splitter
-		for last := range 2 { // twice: the second time as a further round
+		for last := range 2 { // the second time as a later round
 			l.Begin(last == 1)
 			splitter.Reset(true, &out, l.Stage)
 			for piece := range slices.Chunk(stream, int(size)+1) {
@@ -233,7 +233,7 @@ func FuzzStage(f *testing.F) {
 	})
 }
 
-// Whatever a whole answer is, nothing breaks, and without calls of ours it stays as it is.
+// Any whole answer is handled, and without calls of ours it stays unchanged.
 func FuzzWhole(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"search_knowledge","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3}}`))
 	f.Add([]byte(`{"choices":[{"message":{"content":["x"],"tool_calls":{}}}],"usage":7}`))

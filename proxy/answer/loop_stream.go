@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Stage takes the events of this round's answer, which is a stream: an EventStage. From the
-// reason to finish on they are held until Finish or Continue.
+// Stage is an EventStage for this round's answer, which is a stream. From the finish reason on,
+// events are held until Finish or Continue.
 func (l *Loop) Stage(next io.Writer) io.Writer { return &stage{l, next} }
 
 type stage struct {
@@ -14,8 +14,8 @@ type stage struct {
 	next io.Writer
 }
 
-// dataOf returns the data of an event, and where it stands; nil if it has none. Where it is written
-// on several lines, they are joined, and stand with what is between them.
+// dataOf returns the data of an event, or nil, and its range in the event. Data on several lines is
+// joined by line breaks.
 func dataOf(event []byte) (data []byte, from, to int) {
 	at := 0
 	for line := range bytes.Lines(event) {
@@ -33,8 +33,8 @@ func dataOf(event []byte) (data []byte, from, to int) {
 	return data, from, to
 }
 
-// Write takes one event. A byte order mark before the first one is dropped: the client may have got events
-// of earlier rounds.
+// Write reads one event. A byte order mark before the first event is dropped, since the client may
+// already have got events of earlier rounds.
 func (l *stage) Write(event []byte) (int, error) {
 	came := len(event)
 	if !l.now.begun {
@@ -47,14 +47,14 @@ func (l *stage) Write(event []byte) (int, error) {
 	return came, nil
 }
 
-// event reads an event, and passes on what is for the client.
+// event reads an event and passes on the client's part of it.
 func (l *stage) event(event []byte) (int, error) {
 	n := &l.now
 	if out, err := l.alike(event); out != nil || err != nil {
 		if err != nil {
 			return 0, err
 		}
-		if len(out) == 0 { // of a call of ours
+		if len(out) == 0 { // arguments for a call of ours
 			return len(event), nil
 		}
 		return l.pass(out, l.hides())
@@ -93,7 +93,8 @@ func (l *stage) event(event []byte) (int, error) {
 	return l.pass(event, hide)
 }
 
-// read reads an event and takes out what is not for the client. It returns how many bytes it keeps.
+// read reads an event and removes what the client does not get. It returns the number of bytes it
+// keeps.
 func (l *stage) read(p *part) (kept int) {
 	before := l.now.size
 	l.head(p)
@@ -101,13 +102,13 @@ func (l *stage) read(p *part) (kept int) {
 	return l.now.size - before
 }
 
-// splice puts data in place of what an event has.
+// splice replaces the bytes from..to of an event with data.
 func splice(event []byte, from, to int, data []byte) []byte {
 	b := make([]byte, 0, len(event)-(to-from)+len(data))
 	return append(append(append(b, event[:from]...), data...), event[to:]...)
 }
 
-// pass hands on an event, or keeps it if it is hidden so far, or stands behind the reason to finish.
+// pass passes on an event, or holds it if it is hidden or comes after the finish reason.
 func (l *stage) pass(event []byte, hide bool) (int, error) {
 	switch n := &l.now; {
 	case n.done != nil:
@@ -122,7 +123,7 @@ func (l *stage) pass(event []byte, hide bool) (int, error) {
 	return l.next.Write(event)
 }
 
-// ended tells whether an event has the empty line that ends it.
+// ended reports whether an event has the empty line that ends it.
 func ended(event []byte) bool {
 	return bytes.HasSuffix(event, []byte("\n\n")) || bytes.HasSuffix(event, []byte("\n\r\n"))
 }
@@ -139,12 +140,12 @@ func (l *Loop) keep(in *[][]byte, event []byte) error {
 type part struct {
 	o         object
 	changed   bool
-	nothing   bool   // nothing of it is for the client
+	nothing   bool   // the client gets nothing of it
 	text      bool   // it has text
 	role      bool   // it has the role
-	call      *call  // of ours, of which the event has a piece of the arguments
-	arguments []byte // that piece
-	plain     []byte // the string with its text, which is as it came; nil if the event has more than that, or arguments
+	call      *call  // the call of ours whose arguments the event continues
+	arguments []byte // the piece of the arguments
+	plain     []byte // the JSON string of its text or arguments, a subslice of the event; nil if the event has more than that
 }
 
 func (p *part) set(name string, value []byte) {
@@ -152,8 +153,8 @@ func (p *part) set(name string, value []byte) {
 	p.changed = true
 }
 
-// head gives the event the id and the time of the first one that has an id, and the sum of what was
-// used. Azure's first event is about the prompt, and has an empty one.
+// head sets the id and time of all events to those of the first event that has an id, and adds up
+// usage. Azure's first event is about the prompt and has an empty id.
 func (l *stage) head(p *part) {
 	named := p.o.text("id") != ""
 	if l.id == nil && named {
@@ -184,14 +185,14 @@ func (l *stage) head(p *part) {
 	}
 }
 
-// one gives an event what all events of the answer have.
+// one sets a member that is the same in all events of the answer.
 func (l *stage) one(p *part, name string, value []byte) {
 	if value != nil && !bytes.Equal(p.o.get(name), value) {
 		p.set(name, value)
 	}
 }
 
-// choices reads the choices of an event, and takes out what is not for the client.
+// choices reads the choices of an event and removes what the client does not get.
 func (l *stage) choices(p *part) {
 	all := elementsOf(p.o.get("choices"))
 	changed, kept := false, all[:0:0]
@@ -232,7 +233,7 @@ type said struct {
 	nothing bool
 }
 
-// choice reads a choice.
+// choice reads one choice.
 func (l *stage) choice(p *part, c *said) {
 	delta, ok := objectOf(c.choice.get("delta"))
 	finish := c.choice.get("finish_reason")
@@ -271,7 +272,7 @@ func (l *stage) choice(p *part, c *said) {
 	}
 }
 
-// says counts the members of a delta that are not null or empty, nor the role once more.
+// says counts the members of a delta that are not null or empty, and no repetition of the role.
 func (l *stage) says(delta object) (n int) {
 	for _, m := range delta {
 		switch string(m.value) {
@@ -285,8 +286,8 @@ func (l *stage) says(delta object) (n int) {
 	return n
 }
 
-// member reads a member of a delta and returns its value for the client, nil if it gets none. own
-// says that it is not as it came.
+// member reads a member of a delta and returns its value for the client, nil if the client does not
+// get it. own reports that the value was changed.
 func (l *stage) member(m member, p *part) (value []byte, own bool) {
 	n := &l.now
 	if string(m.value) == "null" {
@@ -294,7 +295,7 @@ func (l *stage) member(m member, p *part) (value []byte, own bool) {
 	}
 	switch m.name {
 	case "role":
-		if l.role || n.role { // some servers say it with each piece
+		if l.role || n.role { // some servers repeat it in each piece
 			return nil, false
 		}
 		p.role = true
@@ -309,7 +310,7 @@ func (l *stage) member(m member, p *part) (value []byte, own bool) {
 	return m.value, false
 }
 
-// join adds a member of a delta to the message.
+// join appends a member of a delta to the message.
 func (n *loopAnswer) join(m member) {
 	n.size += len(m.value)
 	i := 0
@@ -330,7 +331,7 @@ func (n *loopAnswer) join(m member) {
 	}
 }
 
-// content reads a piece of text.
+// content reads a piece of the content.
 func (l *stage) content(raw []byte, p *part) (value []byte, own bool) {
 	n, text := &l.now, textOf(raw)
 	if text == "" {
@@ -340,7 +341,7 @@ func (l *stage) content(raw []byte, p *part) (value []byte, own bool) {
 	if raw[0] == '[' && n.reader != nil {
 		return l.parts(raw)
 	}
-	if raw[0] != '"' { // parts, such as what a model thinks
+	if raw[0] != '"' { // content parts, such as reasoning
 		n.join(member{"content", raw})
 		return raw, false
 	}
@@ -354,7 +355,7 @@ func (l *stage) content(raw []byte, p *part) (value []byte, own bool) {
 	return quote(shown), true
 }
 
-// say takes a piece of text, which is not empty, and returns what the client gets of it.
+// say reads a piece of text, not empty, and returns what the client gets of it.
 func (l *stage) say(text string) (shown string) {
 	n := &l.now
 	n.size += len(text)
@@ -370,7 +371,7 @@ func (l *stage) say(text string) (shown string) {
 	return text
 }
 
-// parts reads a piece of text in parts, in which calls may stand.
+// parts reads content parts whose texts may contain calls.
 func (l *stage) parts(raw []byte) (value []byte, own bool) {
 	var kept [][]byte
 	for _, part := range elementsOf(raw) {
@@ -400,7 +401,7 @@ func (l *stage) parts(raw []byte) (value []byte, own bool) {
 	return raw, false
 }
 
-// textIn returns the text of a part of a content; ok is false if it is none, such as what a model thought.
+// textIn returns the text of a content part; ok is false if it has another type, such as reasoning.
 func textIn(part []byte) (o object, text string, ok bool) {
 	o, _ = objectOf(part)
 	if o.text("type") != "text" {

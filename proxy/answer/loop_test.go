@@ -20,7 +20,7 @@ import (
 	"sidenote/proxy/answer/answertest"
 )
 
-// ours are the names of our tools in these tests; those of the client begin like them, or not.
+// ours are the names of our tools in these tests; some of the client's start like them.
 var ours = []string{"search_knowledge", "read_knowledge"}
 
 func isOurs(name string) bool { return slices.Contains(ours, name) }
@@ -34,23 +34,23 @@ func rules(hide bool) answer.LoopRules {
 	}
 }
 
-// A way is one of playing a dialogue.
+// A way is a way to play a dialogue.
 type way struct {
 	habit  answertest.Habit
 	stream bool
-	hide   bool // text before calls of ours
-	last   bool // in the last answer calls of ours are not answered any more
-	size   int  // of the pieces in which the bytes of streams arrive; 0: one
+	hide   bool // hide text before calls of ours
+	last   bool // calls of ours are not answered in the last round
+	size   int  // size of the pieces in which streams arrive; 0: a single piece
 }
 
-// A TB is what play needs of a test.
+// A TB is the part of testing.TB that play needs.
 type TB interface {
 	answertest.TB
 	Fatalf(format string, arguments ...any)
 }
 
-// play plays a dialogue as package rounds does, and returns what the client gets and what the
-// upstream has said.
+// play plays a dialogue like package rounds, and returns what the client gets and what the upstream
+// sent.
 func play(t TB, d answertest.Dialogue, w way) (client []byte, said [][]byte) {
 	t.Helper()
 	u := answertest.Start(t, d, w.habit)
@@ -118,14 +118,14 @@ func play(t TB, d answertest.Dialogue, w way) (client []byte, said [][]byte) {
 	return nil, said
 }
 
-// An answerLoop is what a client reads of one.
+// An answerLoop is an answer as a client reads it.
 type answerLoop struct {
 	Text, Refusal, Finish string
-	Calls                 []answertest.Call // without their ids, but for those of the dialogue
+	Calls                 []answertest.Call // without ids, except those set in the dialogue
 	Prompt, Tokens        int64
 }
 
-// wantOf is what a client reads of a dialogue.
+// wantOf returns the answer that a client should read.
 func wantOf(d answertest.Dialogue, w way) (a answerLoop) {
 	for n, said := range d.Answers {
 		last := n == len(d.Answers)-1
@@ -151,7 +151,7 @@ func wantOf(d answertest.Dialogue, w way) (a answerLoop) {
 	return a
 }
 
-// readOf reads what a client got as the official SDK does. ids says that each call must have one.
+// readOf reads an answer with the official SDK. ids requires each call to have an id.
 func readOf(t TB, body []byte, stream, ids bool) answerLoop {
 	t.Helper()
 	var all openai.ChatCompletion
@@ -188,7 +188,7 @@ func readOf(t TB, body []byte, stream, ids bool) answerLoop {
 	return a
 }
 
-// checkStream checks what an accumulator does not look at.
+// checkStream checks what the SDK's accumulator ignores.
 func checkStream(t TB, body []byte, repeats bool) {
 	t.Helper()
 	var roles, finishes, usages, done int
@@ -243,7 +243,7 @@ func checkStream(t TB, body []byte, repeats bool) {
 	}
 }
 
-// check plays a dialogue and compares what the client gets with what was said.
+// check plays a dialogue and compares what the client gets with what was sent.
 func check(t TB, d answertest.Dialogue, w way) {
 	t.Helper()
 	client, _ := play(t, d, w)
@@ -254,7 +254,7 @@ func check(t TB, d answertest.Dialogue, w way) {
 	for i := range want.Calls {
 		want.Calls[i].ID = ""
 	}
-	passed := !w.stream && len(want.Calls) == len(d.Answers[0].Calls) // as it came, ids or not
+	passed := !w.stream && len(want.Calls) == len(d.Answers[0].Calls) // passed on unchanged, with or without ids
 	if diff := cmp.Diff(want, readOf(t, client, w.stream, !passed)); diff != "" {
 		t.Errorf("%s, %s, stream %t, hide %t, pieces %d: %s\n%s", d.Name, w.habit.Name, w.stream, w.hide, w.size, diff, client)
 	}
@@ -280,7 +280,8 @@ func dialogue(t testing.TB, name string, answers ...string) answertest.Dialogue 
 
 const search, readLoop, weather = `call search_knowledge {"query":"Elternzeit <b> & \"mehr\""}`, `call read_knowledge {"refs":["staff:leave.md:1"]}`, `call weather {"city":"Zürich"}`
 
-// dialogues are those whose last answer ends them, whether or not it is that of the last round.
+// dialogues returns the dialogues that end with their last answer, whether or not that is in the
+// last round.
 func dialogues(t testing.TB) []answertest.Dialogue {
 	return []answertest.Dialogue{
 		dialogue(t, "text", "text 14 weeks [1] 😀."),
@@ -298,8 +299,7 @@ func dialogues(t testing.TB) []answertest.Dialogue {
 	}
 }
 
-// A client gets one message of all rounds, however the upstream writes what it says, wherever it
-// is cut.
+// A client gets a single message for all rounds, however the upstream encodes and splits it.
 func TestHabits(t *testing.T) {
 	for _, d := range dialogues(t) {
 		for _, h := range answertest.Habits() {
@@ -319,7 +319,7 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// In the last round there are no calls of ours for the client even if the model makes some.
+// In the last round the client gets no calls of ours, even if the model makes some.
 func TestLastRound(t *testing.T) {
 	for _, d := range []answertest.Dialogue{
 		dialogue(t, "calls", search, "text Even so.\n"+search+"\n"+readLoop),
@@ -333,8 +333,8 @@ func TestLastRound(t *testing.T) {
 	}
 }
 
-// What has nothing of ours in it passes byte for byte, if it numbers and names its calls and says its
-// role once.
+// Answers without calls of ours pass byte for byte if they number and identify calls and have the
+// role only once.
 func TestPassesBytes(t *testing.T) {
 	for _, d := range []answertest.Dialogue{
 		dialogue(t, "text", "reasoning Hm.\ntext 14 weeks [1] 😀."), dialogue(t, "theirs", "text Rain?\n"+weather+"\ncall search_knowledge_2 {}"),
@@ -355,7 +355,7 @@ func TestPassesBytes(t *testing.T) {
 	}
 }
 
-// Any dialogue becomes one message, by any habit, in any pieces.
+// Any dialogue becomes a single message, with any habit and split.
 func TestAnyDialogue(t *testing.T) {
 	habits := answertest.Habits()
 	text := rapid.StringOf(rapid.SampledFrom([]rune("abc \n\"\\<&ä查😀{}[]")))

@@ -6,32 +6,32 @@ import (
 )
 
 const (
-	maxMarker = 64  // bytes of a marker
-	maxID     = 999 // larger numbers in brackets are years and the like
+	maxMarker = 64  // maximal length of a marker in bytes
+	maxID     = 999 // larger numbers in brackets are usually years and the like
 )
 
-// The wide brackets, which answers in Chinese or Japanese have.
+// The wide brackets used in Chinese and Japanese answers.
 const (
 	wideOpen  = "【"
 	wideClose = "】"
 )
 
-// A reading says how far bytes have been read as a marker.
+// A reading is the state of the marker parser.
 type reading byte
 
 const (
-	noMarker     reading = iota // they are none
-	openingWide                 // a part of wideOpen
-	beforeID                    // a bracket, or a comma, and spaces
-	inID                        // digits
-	behindID                    // spaces behind an id
-	closingWide                 // a part of wideClose
-	wholeMarker                 // in square brackets: the next byte tells whether it is a link
-	wholeWide                   // in wide ones
-	neverStarted                // no byte came
+	noMarker     reading = iota // not in a marker
+	openingWide                 // in wideOpen
+	beforeID                    // after a bracket or comma, and spaces
+	inID                        // in the digits of an id
+	behindID                    // in spaces after an id
+	closingWide                 // in wideClose
+	wholeMarker                 // complete, in square brackets; the next byte tells whether it is a link
+	wholeWide                   // complete, in wide brackets
+	neverStarted                // before the first byte
 )
 
-// A candidate is what may become a marker.
+// A candidate is text that may become a marker.
 type candidate struct {
 	reading reading
 	wide    bool
@@ -39,10 +39,10 @@ type candidate struct {
 	ids     []id
 }
 
-// An id is one in a marker, and where its digits stand there.
+// An id is an id in a marker and the range of its digits.
 type id struct{ number, from, to int }
 
-// begin takes the first byte of a marker; false if it cannot be one.
+// begin reads the first byte of a marker; it returns false if a marker cannot start with it.
 func (k *candidate) begin(s spot) bool {
 	switch s.b {
 	case '[':
@@ -56,8 +56,8 @@ func (k *candidate) begin(s spot) bool {
 	return true
 }
 
-// add takes the next byte, which stands at a spot. If it cannot be part of a marker, it is not
-// taken, and the candidate is none.
+// add reads the next byte. If that cannot be part of a marker it is not consumed, and add returns
+// false and resets reading to noMarker.
 func (k *candidate) add(s spot) bool {
 	if len(k.bytes) == maxMarker || !k.reads(s.b) {
 		k.reading = noMarker
@@ -114,8 +114,8 @@ func (k *candidate) reads(b byte) bool {
 	return false
 }
 
-// without returns which of the marker's bytes go if some of its ids do: all, or these with a
-// separator each.
+// without returns the ranges of bytes to remove when some ids are removed: the whole marker, or
+// these ids with one separator each.
 func (k *candidate) without(gone func(id int) bool) (remove [][2]int) {
 	kept := 0
 	for _, id := range k.ids {
@@ -126,14 +126,14 @@ func (k *candidate) without(gone func(id int) bool) (remove [][2]int) {
 	if kept == 0 {
 		return [][2]int{{0, len(k.bytes)}}
 	}
-	behind := false // an id stands before this one
+	behind := false // an earlier id is kept
 	for i, id := range k.ids {
 		switch {
 		case !gone(id.number):
 			behind = true
 		case behind: // with the separator before it
 			remove = append(remove, [2]int{k.ids[i-1].to, id.to})
-		default: // with the one behind it
+		default: // with the separator after it
 			remove = append(remove, [2]int{id.from, k.ids[i+1].from})
 		}
 	}
@@ -146,7 +146,7 @@ type found struct {
 	ids      []id
 }
 
-// markersIn yields what reads as a marker in a text, wherever it stands.
+// markersIn yields everything in a text that looks like a marker, also in code and links.
 func markersIn(text string) iter.Seq[found] {
 	return func(yield func(found) bool) {
 		var k candidate
@@ -171,18 +171,18 @@ func markersIn(text string) iter.Seq[found] {
 	}
 }
 
-// OwnMarkers are the markers in texts that are not the model's, by id: where they stand. An answer that
-// has such an id, which was never given, speaks of these; and a marker of any id behind the same
-// words is a quote of them.
+// OwnMarkers maps ids to the texts before their markers in parts of the prompt that the model did
+// not write. An id that was never given but is in it refers to those markers, and any marker after
+// the same words is a quote.
 type OwnMarkers map[int][]string
 
 const (
-	maxOwn      = 1000 // markers
-	contextSize = 12   // bytes before a marker by which a quote is known
-	leastQuote  = 8    // fewer are no quote
+	maxOwn      = 1000 // limit on ids
+	contextSize = 12   // bytes before a marker that identify a quote
+	leastQuote  = 8    // shorter texts do not count as quotes
 )
 
-// Add adds the markers of a text.
+// Add adds the markers in a text.
 func (o *OwnMarkers) Add(text string) {
 	for m := range markersIn(text) {
 		if len(*o) >= maxOwn {
@@ -200,7 +200,7 @@ func (o *OwnMarkers) Add(text string) {
 	}
 }
 
-// quotes tells whether a marker of an id behind these words is a quote.
+// quotes reports whether a marker with this id after the text said is a quote.
 func (o OwnMarkers) quotes(id int, said string) bool {
 	for _, before := range o[id] {
 		if len(before) >= leastQuote && strings.HasSuffix(said, before) {

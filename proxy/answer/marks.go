@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// A Mark is where the number of an id stands in a text, in bytes.
+// A Mark is the byte range of an id's number in a text.
 type Mark struct{ ID, From, To int }
 
-// Marks returns the ids in the markers of a text, in its order; whether they were given is not
-// asked. There are at most 1,000.
+// Marks returns the ids in the markers of a text, in order, whether or not they were given. There
+// are at most 1,000.
 func Marks(said string) (marks []Mark) {
 	c := NewCitations(CitationOptions{Given: func(int) (CitedSource, bool) { return CitedSource{}, true }})
 	t := c.textOf(0)
-	var starts []int // of code points, in bytes
+	var starts []int // byte offsets of code points
 	for i := range len(said) {
 		if said[i]&0xc0 != 0x80 {
 			starts = append(starts, i)
@@ -26,7 +26,7 @@ func Marks(said string) (marks []Mark) {
 	end := 0
 	for _, p := range t.added {
 		if p.start < end {
-			continue // another id of the same marker
+			continue // another id in the same marker
 		}
 		end = p.end
 		for m := range markersIn(said[starts[p.start]:starts[p.end]]) {

@@ -11,7 +11,7 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// Marks stand where a reader sees citations, and nowhere else.
+// Marks are returned exactly where a reader sees citations.
 func TestMarks(t *testing.T) {
 	for said, want := range map[string][]int{
 		"It takes 5 days [1]. Ü [2, 3]【4】 [10][2].": {1, 2, 3, 4, 10, 2},
@@ -36,7 +36,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// Whatever is read, marks are in order and are the numbers that they say.
+// For any text, marks are in order and at the digits of their ids.
 func TestMarksOfAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		said := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"[1]", "[2, 3]", "【4】", "`", "```\n", "\n", " ", "[", "]", "(", "\\", "é", "\xc3", "a"})).Draw(t, "pieces"), "")

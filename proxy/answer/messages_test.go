@@ -19,7 +19,7 @@ const (
 		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":37}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 )
 
-// Messages tell the input without what the cache had and took, and streams of them in two parts.
+// The messages route reports input without cached tokens, and in streams in two parts.
 func TestUsageOfMessages(t *testing.T) {
 	all := answer.Usage{Input: 5527, CachedInput: 100, CacheWrite: 5424, CacheWrite1h: 5000, Output: 37, Known: true}
 	prompt := all
@@ -64,7 +64,7 @@ func TestUsageOfMessages(t *testing.T) {
 	}
 }
 
-// What came of a message is counted: texts, thoughts, and tools with their arguments.
+// Texts, reasoning, and tool calls with their arguments are counted.
 func TestGeneratedOfMessages(t *testing.T) {
 	start := func(n, block string) string {
 		return "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":" + n + ",\"content_block\":" + block + "}\n\n"
@@ -89,7 +89,7 @@ func TestGeneratedOfMessages(t *testing.T) {
 	}
 }
 
-// byBytes counts a byte as a token.
+// byBytes counts each byte as a token.
 type byBytes struct{}
 
 func (byBytes) Count(text string) (n int, exact bool) { return len(text), true }

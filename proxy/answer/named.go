@@ -2,22 +2,22 @@ package answer
 
 import "bytes"
 
-// Named are what an answer tells of itself beside its usage; "" where it does not.
+// Named holds the model and service tier that an answer reports; "" if it does not.
 type Named struct {
 	Model string
-	Tier  string // service_tier: by which of its prices the upstream bills
+	Tier  string // service_tier, which may determine the price
 }
 
-// maxName is how long a name is that is read, in bytes.
+// maxName is the length in bytes of the longest name that is read.
 const maxName = 128
 
-// Named returns what the answer tells of itself. Call it after Usage.
+// Named returns the model and service tier that the answer reports. Call it after Usage.
 func (r *UsageReader) Named() Named {
 	return Named{Model: r.named(`"model"`), Tier: r.named(`"service_tier"`)}
 }
 
-// named returns the last text of a key. It is a member of the answer, or of an event of a stream,
-// or of an object in one of these; what stands deeper may be a model's own words.
+// named returns the last string value of a key. It must be a member of the answer or event, or of
+// an object in it; anything deeper may be written by the model.
 func (r *UsageReader) named(key string) string {
 	if r.undecodable {
 		return ""
@@ -51,11 +51,11 @@ func (r *UsageReader) named(key string) string {
 	return ""
 }
 
-// maxDepth is how many objects end behind a name, such as that of the model of a stream of
-// messages: {"type": …, "message": {"usage": {"service_tier": …}}}.
+// maxDepth is how many objects may be closed after the value, as in an event of the messages route:
+// {"type": …, "message": {"usage": {"service_tier": …}}}.
 const maxDepth = 3
 
-// usageTextOf returns the last text of a key of a JSON object that ends with text.
+// usageTextOf returns the last string value of a key in a JSON object that ends with text.
 func usageTextOf(text []byte, key string) string {
 	for end := len(text); ; {
 		i := bytes.LastIndex(text[:end], []byte(key))
@@ -74,7 +74,7 @@ func usageTextOf(text []byte, key string) string {
 	}
 }
 
-// nameInBeginning returns the text of a key of the JSON object that begins so.
+// nameInBeginning returns the string value of a key in a JSON object that starts with text.
 func nameInBeginning(text []byte, key string) (name string) {
 	c := cursor{text: text}
 	c.object(func(member []byte) {

@@ -1,16 +1,16 @@
 package answer
 
-// An usageObject is the numbers of a usage usageObject.
+// A usageObject holds the numbers of a usage object.
 type usageObject struct {
 	n      [fields]int64
 	there  [fields]bool
-	seen   [len(numbers)]bool // names that stood there
-	nested bool               // it is a member of a member of the answer or event
-	bad    UsageFinding       // the first number that cannot be used; "" if none
+	seen   [len(numbers)]bool // names that were present
+	nested bool               // nested in another member of the answer or event
+	bad    UsageFinding       // the first problem with a number; "" if none
 }
 
-// usage checks the numbers. totalOnly says that the total alone tells the input, as on the
-// route embeddings.
+// usage checks the numbers. If totalOnly is set, as for embeddings, the total alone gives the
+// input.
 func (o *usageObject) usage(totalOnly bool) (Usage, UsageFinding) {
 	switch {
 	case o.bad != "":
@@ -45,8 +45,8 @@ func (o *usageObject) usage(totalOnly bool) (Usage, UsageFinding) {
 	return u, UsageFound
 }
 
-// splitWritten makes written the sum of its parts, and written1h all of it that is not said to be
-// kept for less. Streams of Anthropic tell the parts at their beginning, and the sum again at their end.
+// splitWritten sets written to the sum of its parts, and written1h to all of it that is not for
+// five minutes. Anthropic streams report the parts at the start and the sum again at the end.
 func (o *usageObject) splitWritten() {
 	if !o.there[written5m] && !o.there[written1h] {
 		return
@@ -57,8 +57,8 @@ func (o *usageObject) splitWritten() {
 	}
 }
 
-// excludesCache tells whether the input is told without what was read from the cache and written into
-// it. Anthropic does that, and gateways that hand on its numbers may.
+// excludesCache reports whether the input does not include tokens read from or written to the
+// cache. That is so for Anthropic, and maybe for gateways that pass its numbers on.
 func (o *usageObject) excludesCache() bool {
 	var prompt, anthropic bool
 	for i := range numbers {
@@ -82,8 +82,8 @@ func (o *usageObject) excludesCache() bool {
 	return !prompt
 }
 
-// addHidden adds reasoning to the output where an upstream counts it in the total alone,
-// as xAI does, and Google, which does not name it.
+// addHidden adds reasoning to the output for upstreams that include it only in the total: xAI, and
+// Google, which does not report it separately.
 func (o *usageObject) addHidden() {
 	hidden := o.n[total] - o.n[input] - o.n[output]
 	if hidden <= 0 || !o.there[output] {
@@ -95,7 +95,7 @@ func (o *usageObject) addHidden() {
 	}
 }
 
-// add adds what a later event tells: the numbers of a stream only grow.
+// add merges the usage of a later event: the numbers of a stream only grow.
 func (o *usageObject) add(later *usageObject) {
 	for f := range fields {
 		o.n[f], o.there[f] = max(o.n[f], later.n[f]), o.there[f] || later.there[f]
@@ -108,7 +108,7 @@ func (o *usageObject) add(later *usageObject) {
 	}
 }
 
-// read reads an object: usage itself, or a part of it. Of others only the syntax is read.
+// read reads a usage object or a part of it. Unknown members are skipped.
 func (o *usageObject) read(c *cursor, in usagePart) {
 	c.object(func(name []byte) {
 		if i := numberOf(name, in); i >= 0 {
@@ -121,8 +121,8 @@ func (o *usageObject) read(c *cursor, in usagePart) {
 	})
 }
 
-// number reads the value of numbers[i]. Of what was cached the lowest number counts that stands
-// there, and of what was written the highest: some gateways fill in zeros.
+// number reads the value of numbers[i]. If several names give different numbers, the lowest cached
+// and the highest written number counts, because some gateways fill in zeros.
 func (o *usageObject) number(c *cursor, i int) {
 	if c.peek() == 'n' {
 		c.skip() // null
@@ -148,11 +148,11 @@ func (o *usageObject) number(c *cursor, i int) {
 	o.n[f], o.there[f], o.seen[i] = n, true, true
 }
 
-// A cursor reads JSON. After an error it is at the end of the text.
+// A cursor parses JSON. After an error it is at the end of the text.
 type cursor struct {
 	text []byte
 	i    int
-	key  int // where the key of the current member begins, quote included
+	key  int // offset of the current member's key, with its quote
 	bad  bool
 }
 
@@ -180,7 +180,7 @@ func (c *cursor) take(b byte) bool {
 	return true
 }
 
-// object calls member for each member, which reads its value.
+// object calls member for each member; member must read its value.
 func (c *cursor) object(member func(name []byte)) {
 	if !c.take('{') {
 		return
@@ -207,7 +207,7 @@ func (c *cursor) object(member func(name []byte)) {
 	c.take('}')
 }
 
-// list calls element for each element, which reads it.
+// list calls element for each element; element must read it.
 func (c *cursor) list(element func()) {
 	if !c.take('[') {
 		return
@@ -222,8 +222,8 @@ func (c *cursor) list(element func()) {
 	c.take(']')
 }
 
-// str reads a string and returns what stands between its quotes, as it stands there. So a
-// key that is written with escapes is unknown; no server writes one.
+// str reads a string and returns the raw bytes between its quotes. So a key written with escapes is
+// not recognized; no server writes one.
 func (c *cursor) str() []byte {
 	if c.i >= len(c.text) || c.text[c.i] != '"' {
 		c.fail()
@@ -239,7 +239,7 @@ func (c *cursor) str() []byte {
 	return text
 }
 
-// skip reads a value of any type, without a check of what stands in it.
+// skip reads a value of any type without validating it.
 func (c *cursor) skip() {
 	switch c.peek() {
 	case '"':
@@ -262,8 +262,8 @@ func (c *cursor) skip() {
 	}
 }
 
-// number reads a value that should be a count of tokens. Counts are written with digits
-// alone: no server is known that writes 12.0 or 1e3, and others would read them otherwise.
+// number reads a token count. Only digits are accepted: no known server writes 12.0 or 1e3, and
+// other readers would treat them differently.
 func (c *cursor) number() (n int64, bad UsageFinding) {
 	switch b := c.peek(); {
 	case b == '-':

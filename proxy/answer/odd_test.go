@@ -7,8 +7,8 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// An answer is read whether its text is a string or a list of parts, behind thoughts or not, and whether the
-// events of a stream begin with a byte order mark or stand on several lines. What was thought cites nothing.
+// Answers are read whether the text is a string or a list of parts, with or without reasoning
+// before it, with a byte order mark, and with data on several lines. Reasoning cites nothing.
 func TestOddAnswersAreRead(t *testing.T) {
 	const mark = "\xef\xbb\xbf"
 	thought := `{"type":"thinking","thinking":[{"type":"text","text":"Is it [1] or [9]?"}]}`

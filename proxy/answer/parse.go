@@ -6,24 +6,24 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// A citationPart is what an event, or a whole answer, has of one choice. Spans of what is not there are
-// empty.
+// A citationPart is what an event or a whole answer has of one choice. Missing parts have empty
+// spans.
 type citationPart struct {
 	choice      int
-	content     []chat.Span // of its text, between the quotes: one, or one for each part that is text
-	message     chat.Span   // in which the text stands
-	annotations chat.Span   // that are in the message already
-	finished    bool        // a finish reason is told
+	content     []chat.Span // the text between its quotes: one span, or one for each text part
+	message     chat.Span   // the message or delta around the text
+	annotations chat.Span   // the annotations already in the message
+	finished    bool        // it has a finish reason
 }
 
 // A parser reads events.
 type parser struct {
-	parts []citationPart // of the last event
-	head  []byte         // the members with which an event of this answer begins, each with a comma
+	parts []citationPart // parts of the last event
+	head  []byte         // beginning of an event of this answer: members that all events share, each with a comma
 }
 
-// read reads the choices of a JSON text. Their texts stand in the member that is named. The
-// offsets of parts are those in data plus base. It returns false where there are no choices.
+// read reads the choices of a JSON text, with their texts in the named member. Offsets of parts are
+// offsets in data plus base. It returns false if there are no choices.
 func (p *parser) read(data []byte, base int, member string) bool {
 	p.parts = p.parts[:0]
 	r, found := chat.NewReader(data), false
@@ -81,8 +81,8 @@ func readMessage(r *chat.Reader, p *citationPart, base int) {
 	})
 }
 
-// textParts returns where the texts of a list of parts stand, between their quotes. What a model thought
-// is a part of another type.
+// textParts returns the spans of the texts in a list of parts, between their quotes. Reasoning is a
+// part of another type.
 func textParts(list []byte, base int) (spans []chat.Span) {
 	r := chat.NewReader(list)
 	r.Array(func(int) {
@@ -104,8 +104,8 @@ func textParts(list []byte, base int) (spans []chat.Span) {
 	return spans
 }
 
-// begin keeps what all events of the answer have in common, of the first one that has choices:
-// by that an event of ours belongs to it. A usage that is told as null is so in all of them.
+// begin stores the members shared by all events, from the first event that has choices, for events
+// that the checker inserts. A null usage is null in all of them.
 func (p *parser) begin(data []byte) {
 	if p.head != nil {
 		return

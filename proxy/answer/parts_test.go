@@ -8,7 +8,7 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// A lister reads calls in a text: <list/> is one.
+// A lister finds calls in a text: <list/> is one.
 type lister struct{ text string }
 
 func (r *lister) Write(piece []byte) []byte {
@@ -17,7 +17,7 @@ func (r *lister) Write(piece []byte) []byte {
 	return []byte(r.shown()[before:])
 }
 
-// shown is the text before the first bracket.
+// shown returns the text before the first bracket.
 func (r *lister) shown() string {
 	text, _, _ := strings.Cut(r.text, "<")
 	return text
@@ -30,8 +30,8 @@ func (r *lister) Close() (text []byte, calls []answer.LoopCall, said int) {
 	return nil, []answer.LoopCall{{Name: "search_knowledge", Arguments: "{}"}}, len(r.text)
 }
 
-// Calls are found in a text in parts as in a string, over the borders of parts, whole and streamed. The client
-// gets the text without them, and the parts that are none, such as thoughts.
+// Calls are found in content parts as in a string, also across parts, whole and streamed. The
+// client gets the text without them, and the other parts, such as reasoning.
 func TestCallsInParts(t *testing.T) {
 	const (
 		thought = `{"type":"thinking","thinking":[{"type":"text","text":"<list/>"}]}`

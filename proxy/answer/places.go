@@ -9,34 +9,34 @@ const (
 	output
 	total
 	cached
-	written   // into the cache, those of the next two included
-	written5m // to be kept for five minutes
-	written1h // to be kept for an hour
+	written   // written into the cache, including the next two
+	written5m // kept for five minutes
+	written1h // kept for an hour
 	reasoning
 	fields
 )
 
-// A usagePart is an object of a usage object, or that itself.
+// A usagePart is a usage object or an object in it.
 type usagePart int
 
 // The parts.
 const (
 	top      usagePart = iota
-	details            // of the prompt or of the answer
-	creation           // of what was written into the cache
+	details            // details of the prompt or of the answer
+	creation           // details of what was written into the cache
 )
 
-// numbers lists where vendors put the numbers of a usage object. One that stands under several names
-// is the same.
+// numbers lists where vendors put the numbers of a usage object. Names with the same field mean the
+// same number.
 //
-// Usage itself is a member of the answer, or of an event of a stream; or of "response" (OpenAI's
-// responses), of "x_groq", of "message" (the event message_start of Anthropic, whose message_delta has
-// the rest), or of an element of "choices" (Kimi's streams). See inJSON.
+// The usage object is a member of the answer or of a stream's event, or of "response" (OpenAI's
+// responses), "x_groq", "message" (Anthropic's event message_start; message_delta has the rest), or
+// an element of "choices" (Kimi's streams). See inJSON.
 var numbers = [...]struct {
 	in   usagePart
 	name string
 	is   usageField
-	by   string // vendors and gateways that write it
+	by   string // vendors and gateways that use the name
 }{
 	{top, "prompt_tokens", input, "OpenAI and most others"},
 	{top, "input_tokens", input, "OpenAI's responses; Anthropic, without those of its cache"},
@@ -74,7 +74,7 @@ var parts = [...]struct {
 	{details, "cache_creation_token_details", creation}, // LiteLLM
 }
 
-// numberOf returns the index of a name in numbers, -1 if it is not there.
+// numberOf returns the index of a name in numbers, or -1.
 func numberOf(name []byte, in usagePart) int {
 	for i := range numbers {
 		if n := &numbers[i]; len(n.name) == len(name) && n.in == in && n.name == string(name) {
@@ -84,7 +84,7 @@ func numberOf(name []byte, in usagePart) int {
 	return -1
 }
 
-// partOf returns which part of a usage object stands under a name, top if none does.
+// partOf returns the part of a usage object with that name, or top if there is none.
 func partOf(name []byte, in usagePart) usagePart {
 	for i := range parts {
 		if p := &parts[i]; len(p.name) == len(name) && p.in == in && p.name == string(name) {

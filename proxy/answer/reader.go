@@ -9,56 +9,55 @@ import (
 )
 
 const (
-	// endSize is how much of the end of an answer is searched, in bytes. Usage is the last of
-	// a stream but for [DONE] and an event or two, and near the end of a JSON answer.
+	// endSize is how many bytes at the end of an answer are searched. In a stream only [DONE] and
+	// an event or two follow the usage, and in a JSON answer it is near the end.
 	endSize = 4 << 10
-	// responsesEnd is endSize on the route responses, where up to 9 KiB of metadata, which the
-	// client chooses, follow the usage.
+	// responsesEnd replaces endSize on the responses route, where up to 9 KiB of the client's
+	// metadata follow the usage.
 	responsesEnd = 12 << 10
-	// beginSize is how much of the beginning of a longer JSON answer is searched: some
-	// servers tell the usage first.
+	// beginSize is how many bytes at the start of a longer JSON answer are searched, since some
+	// servers put the usage first.
 	beginSize = 1 << 10
-	// messageStart is how much of the beginning of a longer stream of messages is searched: its
-	// first event tells what the prompt used.
+	// messageStart is how many bytes at the start of a longer stream of the messages route are
+	// searched: its first event has the usage of the prompt.
 	messageStart = 4 << 10
-	// maxCompressed is how much of a compressed answer is kept, in bytes.
+	// maxCompressed is how many bytes of a compressed answer are kept.
 	maxCompressed = 256 << 10
-	// maxDecoded is how much of the decoded answer is read, in bytes.
+	// maxDecoded is how many bytes of a decoded answer are read.
 	maxDecoded = 4 << 20
 )
 
-// UsageReported tells whether answers on a route tell what they used, in a way that is read here.
+// UsageReported reports whether UsageReader can read usage from answers of a route.
 func UsageReported(r route.Kind) bool {
 	return r == route.Chat || r == route.Completions || r == route.Responses || r == route.Messages || r == route.Embeddings
 }
 
-// A UsageReader finds the usage in an answer that is relayed as it comes: it reads along and
-// hands on nothing. Of an answer it keeps the last 6 KiB (on the route responses 18) and the first one.
-// Only one goroutine may use it at a time; Reset comes first.
+// A UsageReader finds the usage in an answer that is relayed as it arrives. Of a longer answer it
+// keeps at most the last 6 KiB (18 on the responses route), the first 1 KiB of JSON and the first 4
+// KiB of a messages stream. It is not safe for concurrent use; call Reset first.
 type UsageReader struct {
 	stream     bool
 	embeddings bool
 	messages   bool
 	size       int    // endSize or responsesEnd
-	beginSize  int    // of begin
-	begin      []byte // of an answer longer than end
-	end        []byte // the whole answer, or its last size bytes at least
+	beginSize  int    // capacity of begin; 0 if it is not kept
+	begin      []byte // start of an answer that is longer than end
+	end        []byte // the whole answer, or at least its last size bytes
 	cut        bool   // end is not the whole answer
 
-	limit int    // of text
-	text  []byte // the beginning of an answer longer than end, to count its text
-	total int64  // bytes of the answer
+	limit int    // size of text; see KeepText
+	text  []byte // start of an answer that is longer than end, for counting its text
+	total int64  // length of the decoded answer
 
 	coding      string
 	compressed  bool   // the answer is compressed
-	kept        []byte // what came of a compressed answer
-	undecodable bool   // the answer is too long, or its encoding is not known
+	kept        []byte // the compressed answer so far
+	undecodable bool   // the answer is too long, or its encoding is unknown
 }
 
-// Reset prepares r for an answer on a route, with that Content-Encoding, which is a stream
-// of events or a JSON object. One that is not encoded ("" or identity) is read as it comes.
-// Of gzip, deflate, br and zstd up to 256 KiB are copied, and decoded by Usage. In others
-// nothing is found.
+// Reset prepares r for an answer on a route, an event stream or a JSON object. An unencoded answer
+// is read as it arrives. Of gzip, deflate, br and zstd, up to 256 KiB are copied and decoded by
+// Usage. With other encodings no usage is found.
 func (r *UsageReader) Reset(on route.Kind, stream bool, contentEncoding string) {
 	*r = UsageReader{stream: stream, embeddings: on == route.Embeddings, messages: on == route.Messages, size: endSize, begin: r.begin[:0], end: r.end[:0], coding: contentEncoding}
 	if on == route.Responses {
@@ -75,7 +74,7 @@ func (r *UsageReader) Reset(on route.Kind, stream bool, contentEncoding string) 
 	}
 }
 
-// Write takes the next piece. It is quick, and does not keep or change piece.
+// Write reads the next piece. It is fast and neither keeps nor changes piece.
 func (r *UsageReader) Write(piece []byte) {
 	switch {
 	case r.undecodable:
@@ -111,12 +110,12 @@ func (r *UsageReader) add(piece []byte) {
 	r.end = append(r.end[:copy(r.end, r.end[max(0, len(r.end)-keep):])], piece[max(0, len(piece)-r.size):]...)
 }
 
-// Quick tells whether Usage takes microseconds. If not, it decodes a copy of the answer,
-// which may take milliseconds and memory, so do not call it while a request waits.
+// Quick reports whether Usage takes only microseconds. If not, Usage decodes a copy of the answer,
+// which may take milliseconds and memory; do not call it while a request waits.
 func (r *UsageReader) Quick() bool { return !r.compressed || r.undecodable || len(r.kept) == 0 }
 
-// Usage returns what was found. Call it once, when the answer has ended, whole or cut. Of
-// several usages the last counts, as some servers send one with each event.
+// Usage returns the usage. Call it once, when the answer has ended, complete or not. Some servers
+// report usage in each event; the last one counts.
 func (r *UsageReader) Usage() (Usage, UsageFinding) {
 	decoded := true
 	if r.compressed && !r.undecodable && len(r.kept) > 0 {
@@ -153,8 +152,8 @@ func (r *UsageReader) find() (o usageObject, ok bool) {
 	return o, ok
 }
 
-// ofMessage adds what the first event of a stream of messages tells to the last usage, if there is
-// one. The first alone tells nothing of the output: it has a token of it, whatever follows.
+// ofMessage merges the usage in the first event of a messages stream with the last usage, if there
+// is one. The first event alone does not give the output: it always counts a token or so.
 func (r *UsageReader) ofMessage(last usageObject, found bool) (o usageObject, ok bool) {
 	text := r.end
 	if r.cut {
@@ -175,9 +174,9 @@ func (r *UsageReader) ofMessage(last usageObject, found bool) (o usageObject, ok
 	return o, ok
 }
 
-// decode reads the compressed answer, and reports whether that went well. An answer that
-// was cut is read as far as it goes. Not every decoder can tell a cut from malformed data,
-// so a usage that was found before either of them counts.
+// decode decodes the compressed answer and reports whether that succeeded. A truncated answer is
+// decoded as far as possible. Not every decoder can tell truncated from malformed data, so a usage
+// found before the error counts in both cases.
 func (r *UsageReader) decode() bool {
 	err := DecodeCoding(&boundedUsage{r, maxDecoded}, r.coding, r.kept)
 	r.kept = nil
@@ -187,7 +186,7 @@ func (r *UsageReader) decode() bool {
 	return err == nil || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
-// A boundedUsage passes on what is written to it, and fails beyond a number of bytes.
+// A boundedUsage passes on a limited number of bytes, then fails.
 type boundedUsage struct {
 	to   *UsageReader
 	left int // bytes that may still be written
@@ -202,7 +201,8 @@ func (b *boundedUsage) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A UsagePool keeps UsageReaders for reuse. The zero value is ready, and safe for concurrent use.
+// A UsagePool keeps UsageReaders for reuse. The zero value is ready to use and safe for concurrent
+// use.
 type UsagePool struct{ readers sync.Pool }
 
 // Get returns a UsageReader; call Reset before reading.
@@ -214,7 +214,7 @@ func (p *UsagePool) Get() *UsageReader {
 	return r
 }
 
-// Put gives back a UsageReader that nobody uses any more, and drops what it has read.
+// Put returns a UsageReader that is no longer used to the pool and clears what it has read.
 func (p *UsagePool) Put(r *UsageReader) {
 	clear(r.begin)
 	clear(r.end)

@@ -2,13 +2,14 @@ package answer
 
 import "strings"
 
-// Drop forgets what this round said, of which the client has got nothing, but for what it used.
+// Drop discards the answer of this round, of which the client has got nothing, except for its
+// usage.
 func (l *Loop) Drop() {
 	l.role, l.id, l.created, l.now = false, nil, nil, loopAnswer{usage: l.now.usage}
 }
 
-// Said tells whether this round said anything: a text that is more than white space, what a model thought or
-// refused, or a call.
+// Said reports whether the model said anything in this round: text other than white space,
+// reasoning, a refusal, or a call.
 func (l *Loop) Said() bool {
 	n := &l.now
 	if strings.TrimSpace(n.text.String()[min(n.blank, n.text.Len()):]) != "" || len(n.calls) > 0 {
@@ -23,8 +24,8 @@ func (l *Loop) Said() bool {
 	return false
 }
 
-// Says returns the text of a message, also of one whose content is a list of parts: what is no text of
-// these, such as what a model thought, is left out. It is "" if there is nothing but white space.
+// Says returns the text of the message, including text parts of a content that is a list. It
+// returns "" if there is only white space.
 func (t *LoopTurn) Says() string {
 	text := t.Text
 	for _, e := range t.extra {
@@ -42,7 +43,7 @@ func (t *LoopTurn) Says() string {
 	return text
 }
 
-// Refusal returns why a model does not answer, in its words; "" if it does.
+// Refusal returns the model's refusal; "" if there is none.
 func (t *LoopTurn) Refusal() string {
 	for _, e := range t.extra {
 		if e.name == "refusal" {
@@ -52,8 +53,8 @@ func (t *LoopTurn) Refusal() string {
 	return ""
 }
 
-// Return ends the rounds with the answer of an earlier one, whole, and returns it as the client is to
-// get it.
+// Return ends the rounds with the whole answer of an earlier round and returns the answer for the
+// client.
 func (l *Loop) Return(body []byte) []byte {
 	l.Begin(true)
 	t, ok := l.EndWhole(body)
@@ -61,14 +62,14 @@ func (l *Loop) Return(body []byte) []byte {
 		panic("BUG: an answer that was read is none")
 	}
 	if n := &l.now; n.usage != nil && !l.rules.LastUsage {
-		n.usage = []byte(`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`) // it is in the sum
+		n.usage = []byte(`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`) // its usage is already in the sum
 	}
 	body, _ = l.Whole(&t, nil)
 	return body
 }
 
-// LoopEvents returns a whole answer as the events of a stream: its message, the reason to finish, and
-// what was used if the client asked for that, but for [DONE].
+// LoopEvents converts a whole answer into stream events: for each choice its message and finish
+// reason, then the usage if usage is set. The event [DONE] is not included.
 func LoopEvents(body []byte, usage bool) []byte {
 	o, _ := objectOf(body)
 	head := object{}

@@ -16,7 +16,7 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// The events of a whole answer are, to the official SDK, the same answer as a stream.
+// The official SDK reads the same answer from the events as from the whole answer.
 func TestEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, refusal := rapid.String().Draw(t, "text"), rapid.SampledFrom([]string{"", "I can't."}).Draw(t, "refusal")
@@ -69,8 +69,7 @@ const (
 	review = `{"id":"r","choices":[{"index":0,"message":{"role":"assistant","content":"fine"},"finish_reason":"stop"}],"usage":{"prompt_tokens":100,"total_tokens":101}}`
 )
 
-// An answer of an earlier round is the answer, with the sum of what all rounds used, or what it used
-// itself.
+// The answer of an earlier round is returned with the summed usage of all rounds, or with its own.
 func TestReturn(t *testing.T) {
 	for last, want := range map[bool]string{false: `"prompt_tokens":110,"total_tokens":113`, true: `"prompt_tokens":10,"total_tokens":12`} {
 		r := rules(true)
@@ -99,7 +98,7 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// What is dropped leaves no trace in the next answer, which says its role and has its own id.
+// A dropped round leaves no trace in the next answer, which has its own role and id.
 func TestDrop(t *testing.T) {
 	l := answer.NewLoop(rules(true))
 	var out bytes.Buffer
@@ -141,7 +140,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// What a message says is its text, be it a string or parts of a list, without thoughts. White space says nothing.
+// Says returns the text of a string or of text parts, without reasoning. White space counts as
+// nothing.
 func TestSays(t *testing.T) {
 	for content, want := range map[string]string{
 		`"Hi "`: "Hi ", `" \n"`: "", `null`: "", `[]`: "", `[{"type":"text","text":" "}]`: "", `[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}]`: "",

@@ -1,21 +1,20 @@
 package answer
 
-// An Outcome says how far a call of an upstream came.
+// An Outcome says how far an upstream call got.
 type Outcome int
 
 // The outcomes.
 const (
 	OutcomeNotSent   Outcome = iota // nothing of the request can have reached the upstream
-	OutcomeUnknown                  // it may have been answered, but no answer came: a timeout, a reset
-	OutcomeLeft                     // the client left before the answer began; the upstream was cancelled
+	OutcomeUnknown                  // no answer, but the upstream may have worked on one: a timeout, a reset
+	OutcomeLeft                     // the client left before the answer began, and the upstream request was cancelled
 	OutcomeRefused                  // the upstream answered with an error
-	OutcomeCut                      // the answer began and did not end: the client left, or the upstream broke off
-	OutcomeCompleted                // the answer came whole
+	OutcomeCut                      // the answer began but did not end: the client left, or the upstream broke off
+	OutcomeCompleted                // the answer is complete
 )
 
-// OutcomeOf returns the outcome of an answer of that status, which came whole or not. A
-// gateway that waited in vain does not know whether its upstream worked: 504, and 524 of
-// Cloudflare.
+// OutcomeOf returns the outcome of an answer with that status. Status 504, and 524 from Cloudflare,
+// is unknown: a gateway that timed out does not know whether its upstream worked.
 func OutcomeOf(status int, whole bool) Outcome {
 	switch {
 	case status == 504 || status == 524:
@@ -28,46 +27,46 @@ func OutcomeOf(status int, whole bool) Outcome {
 	return OutcomeCut
 }
 
-// A SettlementBasis says what a settled usage rests on. It is from a closed list and so can be a
-// metrics label.
+// A SettlementBasis says what a settled usage is based on. It has a closed set of values, so it can
+// be a metrics label.
 type SettlementBasis string
 
 // The bases.
 const (
-	SettledAsReported  SettlementBasis = "told"      // the upstream told it, and it can be true
-	SettledAsCounted   SettlementBasis = "counted"   // our count of the text that came, and of the prompt, if that is not told
-	SettledAsEstimated SettlementBasis = "estimated" // our count of the prompt, and the longest answer it allows
+	SettledAsReported  SettlementBasis = "told"      // reported by the upstream, and plausible
+	SettledAsCounted   SettlementBasis = "counted"   // our count of the text received, and of the prompt if the upstream does not report it
+	SettledAsEstimated SettlementBasis = "estimated" // our count of the prompt, and the longest answer that it allows
 	SettledAsNothing   SettlementBasis = "nothing"   // nothing was generated
 )
 
-// hiddenPrompt is how many tokens upstreams put before a prompt on their own, such as 346
-// for tools (Anthropic). Of small prompts that is more than twice our count.
+// hiddenPrompt is how many tokens upstreams may add to a prompt, such as 346 for tools (Anthropic).
+// For small prompts that is more than twice our count.
 const hiddenPrompt = 512
 
-// A Settlement is what is known when a call has ended.
+// A Settlement is what is known about a call that has ended.
 type Settlement struct {
 	Outcome Outcome
 	Told    Usage
 	Found   UsageFinding
-	// Prompt is our count of the request as it was sent, in tokens; Longest what all of its
-	// answers may have at most, 0 if that is not known.
+	// Prompt is our token count of the request as sent. Longest is the maximum for all of its
+	// answers together, 0 if unknown.
 	Prompt, Longest int64
-	// Refers says that the request refers to what is not in it, such as files or an earlier
-	// answer, so that Prompt bounds nothing.
+	// Refers reports that the request refers to content outside of it, such as files or an earlier
+	// answer, so that Prompt is not a bound.
 	Refers bool
-	// Counted is what the text that came counts; it is looked at where NeedsText says so.
+	// Counted is our count of the text received. It is used only if NeedsText returns true.
 	Counted CountedUsage
 }
 
-// NeedsText tells whether Settle looks at Counted.
+// NeedsText reports whether Settle uses Counted.
 func (s Settlement) NeedsText() bool {
 	ended := s.Outcome == OutcomeCompleted || s.Outcome == OutcomeCut
 	return ended && !(s.Outcome == OutcomeCompleted && s.Told.Known && s.plausible())
 }
 
-// Settle returns what a call is charged, by the rules of FAULTS.md §2, and what that rests
-// on. implausible says that the upstream told more than can be true, and our own count was
-// taken.
+// Settle returns the usage that a call is charged, by the rules of FAULTS.md §2, and what it is
+// based on. implausible reports that the upstream's numbers cannot be true and our own count was
+// used.
 func (s Settlement) Settle() (u Usage, by SettlementBasis, implausible bool) {
 	prompt := Usage{Input: s.Prompt}
 	if s.Found == UsagePartial && s.plausibleInput() {
@@ -89,7 +88,7 @@ func (s Settlement) Settle() (u Usage, by SettlementBasis, implausible bool) {
 	}
 	counted := s.Counted
 	switch {
-	case s.Told.Known && !implausible: // a stream that tells it with each event, and was cut
+	case s.Told.Known && !implausible: // a stream with usage in each event that was cut short
 		u = s.Told
 		u.Output = max(u.Output, counted.Output)
 		return u, SettledAsReported, false
@@ -105,8 +104,8 @@ func (s Settlement) Settle() (u Usage, by SettlementBasis, implausible bool) {
 	return prompt, SettledAsCounted, implausible
 }
 
-// plausible tells whether the told numbers are at most twice our own, where those bound
-// anything. An input of none is not: something was sent.
+// plausible reports whether the upstream's numbers are at most twice our own where those are a
+// bound. An input of 0 is not plausible, because something was sent.
 func (s Settlement) plausible() bool {
 	return s.plausibleInput() && (s.Longest == 0 || s.Told.Output <= 2*s.Longest)
 }

@@ -6,13 +6,13 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// The eight rules of settling, but for those that concern the ledger alone. (U1, U2, U3, U5,
-// U11, U14, C1, C2)
+// The eight rules of settling, except those about the ledger alone. (U1, U2, U3, U5, U11, U14, C1,
+// C2)
 func TestSettle(t *testing.T) {
 	told := func(in, out int64) answer.Usage { return answer.Usage{Input: in, Output: out, Known: true} }
 	counted := func(n int64) answer.CountedUsage { return answer.CountedUsage{Output: n, Known: true} }
 	unreadable := answer.CountedUsage{}
-	forbidden := counted(999) // nothing depends on it
+	forbidden := counted(999) // must not be used
 	for name, c := range map[string]struct {
 		s           answer.Settlement
 		in, out     int64

@@ -8,12 +8,12 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// A stream is the way of a stream's events.
+// A stream checks the citations in an event stream.
 type stream struct {
 	checker *CitationChecker
 	next    io.Writer
-	number  int         // of the current event, an even one; those of ours are odd
-	held    []heldEvent // those from which something may still be removed, and what came behind them
+	number  int         // number of the current event, always even; inserted events have odd numbers
+	held    []heldEvent // events that may still be edited, and those after them
 	size    int         // bytes in held
 }
 
@@ -23,16 +23,16 @@ type heldEvent struct {
 	bytes  []byte
 }
 
-// What is held at most, of text that some removal may still change. Beyond it nothing is removed.
+// Limits for held events. Beyond them nothing is removed.
 const (
 	maxHeldEvents = 256
 	maxHeldBytes  = 64 << 10
 )
 
-// Stage is an EventStage for an answer that is a stream, to be used once. Annotations come in an
-// event of their own before the one that tells the finish reason. All events pass as they came, but
-// where markers are removed from them: then events are held as long as their text ends with what
-// may be the beginning of such a marker.
+// Stage is an EventStage for a streamed answer, to be used once. Annotations are sent in an event
+// of their own before the one with the finish reason. All other events are passed on unchanged
+// unless markers are removed: then events are held while their text ends with the possible start of
+// a marker to remove.
 func (c *CitationChecker) Stage(next io.Writer) io.Writer {
 	c.stream = &stream{checker: c, next: next}
 	return c.stream
@@ -40,7 +40,7 @@ func (c *CitationChecker) Stage(next io.Writer) io.Writer {
 
 var _ EventStage = (*CitationChecker)(nil).Stage
 
-// Flush passes on what Stage holds of a stream that was cut.
+// Flush passes on what Stage holds of a truncated stream.
 func (c *CitationChecker) Flush() error {
 	if c.stream == nil {
 		return nil
@@ -51,7 +51,7 @@ func (c *CitationChecker) Flush() error {
 	return c.stream.release(c.stream.number + 1)
 }
 
-// Write takes an event.
+// Write reads one event.
 func (s *stream) Write(event []byte) (int, error) {
 	c := s.checker
 	s.number += 2
@@ -74,7 +74,7 @@ func (s *stream) Write(event []byte) (int, error) {
 	return len(event), s.pass(s.number, event)
 }
 
-// read reads an event.
+// read reads the text of an event.
 func (s *stream) read(event []byte) {
 	c := s.checker
 	defer panics.Recover(c.options.Panicked, c.bug)
@@ -111,8 +111,8 @@ func (s *stream) read(event []byte) {
 	}
 }
 
-// firstUndecided returns the first event from which something may still be removed; the next one
-// if there is none.
+// firstUndecided returns the number of the first event that may still be edited; s.number+1 if
+// there is none.
 func (s *stream) firstUndecided() int {
 	first := s.number + 1
 	if s.checker.report.Unread != "" { // nothing is read any more
@@ -126,7 +126,7 @@ func (s *stream) firstUndecided() int {
 	return first
 }
 
-// release passes on the held events before one.
+// release passes on the held events before that number.
 func (s *stream) release(before int) error {
 	n := 0
 	for ; n < len(s.held) && s.held[n].number < before; n++ {
@@ -139,7 +139,7 @@ func (s *stream) release(before int) error {
 	return nil
 }
 
-// pass passes on an event without what was cut from it.
+// pass passes on an event without the bytes that were cut from it.
 func (s *stream) pass(number int, event []byte) error {
 	c := s.checker
 	if len(c.cuts) > 0 {
@@ -158,7 +158,7 @@ func (s *stream) pass(number int, event []byte) error {
 	return err
 }
 
-// annotate writes the annotations of the choices that the current event ends.
+// annotate writes the annotations of the choices that the current event finishes.
 func (s *stream) annotate() error {
 	c := s.checker
 	for _, t := range c.texts {
@@ -170,7 +170,7 @@ func (s *stream) annotate() error {
 		event = append(strconv.AppendInt(event, int64(t.choice), 10), `,"delta":{"annotations":[`...)
 		event = append(c.appendAnnotations(event, t.added), "]},\"finish_reason\":null}]}\n\n"...)
 		t.added = nil
-		if len(s.held) > 0 { // it comes behind them
+		if len(s.held) > 0 { // keep the order
 			s.held = append(s.held, heldEvent{s.number - 1, event})
 			s.size += len(event)
 			continue
@@ -182,26 +182,27 @@ func (s *stream) annotate() error {
 	return nil
 }
 
-// Through passes a stream that comes in pieces of any size through Stage and on to w, with at most
-// one Write for each piece.
+// Through returns a writer that passes a stream, written in pieces of any size, through Stage and
+// on to w, with at most one Write for each piece.
 func (c *CitationChecker) Through(w io.Writer) io.WriteCloser {
 	t := &through{checker: c, to: w}
 	t.splitter.Reset(true, largeEvents{t}, func(io.Writer) io.Writer { return c.Stage(&t.out) })
 	return t
 }
 
-// through is the writer of Through.
+// through is the writer returned by Through.
 type through struct {
 	checker  *CitationChecker
 	to       io.Writer
 	splitter Splitter
-	out      bytes.Buffer // what is to be passed on of the current piece
+	out      bytes.Buffer // output for the current piece
 }
 
-// maxIdleCitationBuffer is the largest buffer that is kept between two pieces, in bytes.
+// maxIdleCitationBuffer is the capacity in bytes of the largest buffer that is kept between two
+// writes.
 const maxIdleCitationBuffer = 2 << 10
 
-// Write takes a piece.
+// Write reads a piece.
 func (t *through) Write(piece []byte) (int, error) {
 	if _, err := t.splitter.Write(piece); err != nil {
 		return 0, err
@@ -231,8 +232,8 @@ func (t *through) flush() error {
 	return err
 }
 
-// largeEvents takes events that are too large for stages. What they say of the text is not known, so
-// nothing behind one is checked.
+// largeEvents gets events that are too large for stages. Their text is unknown, so nothing after
+// one is checked.
 type largeEvents struct{ t *through }
 
 // Write implements io.Writer.

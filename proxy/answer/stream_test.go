@@ -13,7 +13,7 @@ import (
 	"sidenote/proxy/answer"
 )
 
-// delta is an event with a part of a choice's content, which is a JSON string.
+// delta returns an event with a part of a choice's content, a JSON string.
 func delta(choice int, content string) string {
 	return fmt.Sprintf("data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":7,\"model\":\"m\",\"choices\":[{\"index\":%d,\"delta\":{\"content\":%s},\"finish_reason\":null}],\"usage\":null}\n\n", choice, content)
 }
@@ -25,7 +25,7 @@ const (
 	done   = "data: [DONE]\n\n"
 )
 
-// stream passes a stream through a Checker, in pieces of a size; 0: in one.
+// stream passes a stream through a checker in pieces of that size; 0: a single piece.
 func stream(t *testing.T, c *answer.CitationChecker, ans string, size int) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -41,12 +41,12 @@ func stream(t *testing.T, c *answer.CitationChecker, ans string, size int) strin
 	return out.String()
 }
 
-// A message is what a client reads of a choice in a stream.
+// A message is a choice of a stream as a client reads it.
 type message struct {
 	content     string
 	annotations []annotation
 	finished    bool
-	late        bool // annotations came behind the finish reason
+	late        bool // annotations came after the finish reason
 }
 
 // readCitations reads a stream as clients do.
@@ -87,7 +87,7 @@ func readCitations(t *testing.T, answer string) map[int]*message {
 	return out
 }
 
-// cutInto is a stream whose deltas are these texts.
+// cutInto returns a stream with these texts as deltas.
 func cutInto(parts ...string) string {
 	answer := role
 	for _, p := range parts {
@@ -97,7 +97,7 @@ func cutInto(parts ...string) string {
 	return answer + finish + usage + done
 }
 
-// Wherever deltas cut a text, its citations are those of the whole, and nothing else changes.
+// However deltas split a text, its citations are those of the whole, and nothing else changes.
 func TestEveryCut(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		o := answer.CitationOptions{Given: given, Terms: terms, RemoveUnknown: remove}
@@ -124,7 +124,7 @@ func TestEveryCut(t *testing.T) {
 	}
 }
 
-// Servers cut characters, too: bytes of one in two deltas, halves of surrogate pairs.
+// Servers split characters too: bytes of one in two deltas, or the halves of a surrogate pair.
 func TestCutCharacters(t *testing.T) {
 	for _, parts := range [][]string{
 		{`"退\u3010"`, `"1\u3011 [2]"`},
@@ -146,7 +146,7 @@ func TestCutCharacters(t *testing.T) {
 	}
 }
 
-// The stream gets one event, before the finish reason, and is else what it was.
+// The stream gets one event before the finish reason and is otherwise unchanged.
 func TestStreamGolden(t *testing.T) {
 	const call = "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"[1]\"}}]}}]}\n\n"
 	before := ": ping\n\n" + role + delta(0, `"A ["`) + call + delta(0, `"1]."`) + "event: x\ndata: {\"a\":\r\n\r\n"
@@ -166,7 +166,7 @@ func TestStreamGolden(t *testing.T) {
 	if got := stream(t, answer.NewCitations(answer.CitationOptions{Given: given}), before, 0); got != before {
 		t.Errorf("a stream that is cut: got\n%s", got)
 	}
-	// As Mistral does: text and finish reason in one event, with the usage.
+	// Like Mistral: text, finish reason and usage in one event.
 	last := strings.Replace(strings.Replace(delta(0, `"A [1]"`), `"finish_reason":null`, `"finish_reason":"stop"`, 1), `"usage":null`, `"usage":{"total_tokens":1}`, 1)
 	if got, want := stream(t, answer.NewCitations(answer.CitationOptions{Given: given}), last, 0), strings.Replace(annotated, `"usage":null,`, "", 1)+last; got != want {
 		t.Errorf("in one event: got\n%s\nwant\n%s", got, want)
@@ -192,7 +192,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// Text is held only while it may still become a marker that is removed.
+// Text is held only while it may still become a marker to remove.
 func TestHeld(t *testing.T) {
 	for _, remove := range []bool{false, true} {
 		var out bytes.Buffer
@@ -224,7 +224,7 @@ func TestHeld(t *testing.T) {
 			t.Errorf("remove %v: what was held when the stream was cut is lost", remove)
 		}
 	}
-	// However long nothing comes that decides it.
+	// The limit holds however long it stays undecided.
 	var out bytes.Buffer
 	w := answer.NewCitations(answer.CitationOptions{Given: given, RemoveUnknown: true}).Stage(&out)
 	var all strings.Builder
@@ -245,7 +245,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// An event that no stage sees ends the checking, and stays in its place.
+// An event too large for stages ends the checking and keeps its place.
 func TestLargeEvent(t *testing.T) {
 	large := delta(0, `"`+strings.Repeat("x", answer.MaxEvent)+`"`)
 	ans := delta(0, `"A [1] [9"`) + large + delta(0, `"] [1]"`) + finish + done

@@ -3,14 +3,15 @@ package answer
 // A claim is a statement that cites a source.
 type claim struct {
 	id       int
-	clause   string // back to the marker before in the sentence
-	sentence string // the whole sentence before the marker
+	clause   string // text since the previous marker or the start of the sentence
+	sentence string // the sentence up to the marker
 }
 
-// maxStatement is how much of a statement is compared, in bytes from its end.
+// maxStatement is how many bytes of a statement are compared, counted from its end.
 const maxStatement = 512
 
-// sourceTerms returns the terms of the sources that were cited, each read once.
+// sourceTerms returns a function for the terms of cited sources, which extracts them once per
+// source.
 func (c *CitationChecker) sourceTerms() func(id int) map[string]bool {
 	known := map[int]map[string]bool{}
 	return func(id int) map[string]bool {
@@ -26,8 +27,8 @@ func (c *CitationChecker) sourceTerms() func(id int) map[string]bool {
 	}
 }
 
-// support returns the share of the statement's terms that its source has; false if it has none, or the source.
-// Of a clause without terms, as in "and [2]", the sentence speaks.
+// support returns the share of the statement's terms that its source contains; ok is false if
+// either has no terms. If the clause has none, as in "and [2]", the sentence is used.
 func (k claim) support(terms func(string) []string, of func(id int) map[string]bool) (share float64, ok bool) {
 	said := terms(withoutMarkers(k.clause))
 	if len(said) == 0 {
@@ -46,7 +47,7 @@ func (k claim) support(terms func(string) []string, of func(id int) map[string]b
 	return float64(held) / float64(len(seen)), true
 }
 
-// withoutMarkers is a text without markers, whose numbers are no terms of it.
+// withoutMarkers returns the text without markers, whose numbers are not terms.
 func withoutMarkers(text string) string {
 	var out []byte
 	from := 0

@@ -8,51 +8,51 @@ import (
 	"unicode/utf8"
 )
 
-// A spot is a byte of a text, and where the event has it.
+// A spot is a byte of a text and its place in an event.
 type spot struct {
 	b        byte
-	event    int // number
-	from, to int // of the byte, or of the escape that it is from
+	event    int // number of the event
+	from, to int // range of the byte, or of the escape that it comes from
 }
 
-// A cut is a part of an event that is removed.
+// A cut is a range of an event that is removed.
 type cut struct{ event, from, to int }
 
-// A citedText is the content of one choice, read byte by byte.
+// A citedText reads the content of one choice byte by byte.
 type citedText struct {
 	checker  *CitationChecker
 	choice   int
-	runes    int         // code points that the client has got of it
-	added    []placed    // annotations that were not written yet
-	marker   candidate   // that is being read
+	runes    int         // code points passed on to the client
+	added    []placed    // annotations not yet written
+	marker   candidate   // the marker that is being read
 	start    int         // code points before marker
-	atHead   bool        // nothing but spaces stands before marker on its line
-	space    spot        // the byte before, or before marker, if it is a space; else its b is 0
-	high     rune        // the first half of a surrogate pair whose second has not come
-	said     []byte      // the end of the text
-	clause   int         // where in said the clause begins
-	phrase   int         // likewise, the sentence
-	ended    bool        // the sentence has
-	stopped  bool        // a full stop was last, which ends it if a space follows
-	cited    bool        // a marker was last
-	escaped  bool        // a backslash was last
-	fixed    bool        // nothing is removed of the marker that is being read
-	finished bool        // the last event ends it
-	blocks   blockReader // knows what is code, and what the text of a link
-	thoughts thoughts    // with which it begins
+	atHead   bool        // only spaces stand before marker on its line
+	space    spot        // the byte before marker (or the last byte) if it is a space; else b is 0
+	high     rune        // a high surrogate whose low one has not come yet
+	said     []byte      // the last part of the text
+	clause   int         // start of the clause in said
+	phrase   int         // start of the sentence in said
+	ended    bool        // the sentence has ended
+	stopped  bool        // the last byte may end the sentence, if a space follows
+	cited    bool        // the last thing read was a marker
+	escaped  bool        // the last byte was a backslash
+	fixed    bool        // nothing may be removed from the current marker
+	finished bool        // the last event finishes it
+	blocks   blockReader // finds code and link texts
+	thoughts thoughts    // reasoning at the start
 }
 
-// A placed annotation is one at code points of a text.
+// A placed annotation cites a source at a range of code points.
 type placed struct{ start, end, id int }
 
-// maxSaid is how much of a text is kept, in bytes.
+// maxSaid is how many bytes of a text are kept.
 const maxSaid = 2 << 10
 
-// put takes the next byte.
+// put reads the next byte.
 func (t *citedText) put(s spot) {
 	if !t.thoughts.over {
 		switch t.thoughts.read(s.b) {
-		case begins: // the tag is no text either
+		case begins: // the tag is not text either
 			t.said, t.clause, t.phrase = t.said[:0], 0, 0
 			t.blocks, t.space, t.marker.reading, t.escaped = blockReader{}, spot{}, noMarker, false
 			t.runes++
@@ -81,7 +81,7 @@ func (t *citedText) put(s spot) {
 		if t.begins(s) {
 			return
 		}
-		t.escaped = s.b == '\\' && t.blocks.run == 0 // in code it is itself
+		t.escaped = s.b == '\\' && t.blocks.run == 0 // in code a backslash is literal
 		t.decide(t.blocks.read(s.b))
 	}
 	t.say(s.b)
@@ -90,7 +90,7 @@ func (t *citedText) put(s spot) {
 	}
 }
 
-// begins begins a marker with a byte, if it can.
+// begins starts a marker with this byte, if it can.
 func (t *citedText) begins(s spot) bool {
 	if !t.marker.begin(s) {
 		return false
@@ -98,14 +98,14 @@ func (t *citedText) begins(s spot) bool {
 	t.atHead = !t.blocks.indented
 	t.start = t.runes - 1
 	t.decide(t.blocks.text(s.b))
-	if t.blocks.inFence() { // that ~~~ before it has opened
+	if t.blocks.inFence() { // opened by ~~~ just before
 		t.marker.reading = noMarker
 	}
 	return true
 }
 
-// takeMarker adds a byte to the marker. It returns false if the byte is to be read as text:
-// the marker is over, or was none.
+// takeMarker adds a byte to the marker. It returns false if the byte must be read as text, because
+// the marker ended before it or was none.
 func (t *citedText) takeMarker(s spot) bool {
 	k := &t.marker
 	if k.reading == wholeMarker {
@@ -125,7 +125,7 @@ func (t *citedText) takeMarker(s spot) bool {
 	return true
 }
 
-// failMarker reads what was no marker as text.
+// failMarker reads the bytes of a failed marker as text.
 func (t *citedText) failMarker() {
 	k := &t.marker
 	k.reading = noMarker
@@ -141,7 +141,7 @@ func (t *citedText) failMarker() {
 	t.fixed = false
 }
 
-// endMarker decides on a marker by the byte behind it, 0 at the end of the text.
+// endMarker decides about a complete marker by the byte after it, 0 at the end of the text.
 func (t *citedText) endMarker(next byte) {
 	k := &t.marker
 	k.reading = noMarker
@@ -158,15 +158,15 @@ func (t *citedText) endMarker(next byte) {
 	t.cited, t.fixed, t.space = true, false, spot{}
 }
 
-// A mention is a marker in its statement.
+// A mention is a marker and the statement it belongs to.
 type mention struct {
 	ids              []int
 	start, end       int // in code points
 	clause, sentence string
-	before           string // the bytes before it
+	before           string // the bytes before the marker
 }
 
-// mention is the marker that was just read.
+// mention returns the mention of the marker just read.
 func (t *citedText) mention() mention {
 	last := func(from, n int) string { return string(t.said[max(min(from, len(t.said)), len(t.said)-n):]) }
 	m := mention{start: t.start, end: t.runes, clause: last(t.clause, maxStatement), sentence: last(t.phrase, maxStatement), before: last(0, contextSize)}
@@ -178,7 +178,8 @@ func (t *citedText) mention() mention {
 	return m
 }
 
-// accept takes a marker that is one. remove says that unknown ids may still be removed from it.
+// accept counts a confirmed marker and annotates it. remove reports that unknown ids may still be
+// removed from it.
 func (t *citedText) accept(m *mention, remove bool) {
 	c := t.checker
 	var given, unknown []int
@@ -206,8 +207,8 @@ func (t *citedText) accept(m *mention, remove bool) {
 	}
 }
 
-// remove removes ids from the marker that was just read, and the space before it if none is left.
-// It returns where the rest of the marker ends, in code points.
+// remove removes ids from the marker just read, and the space before it if no id is left. It
+// returns the new end of the marker, in code points.
 func (t *citedText) remove(unknown []int) (end int) {
 	k, gone := &t.marker, 0
 	drop := func(s spot) {
@@ -228,14 +229,14 @@ func (t *citedText) remove(unknown []int) (end int) {
 	return t.runes
 }
 
-// decide accepts the markers of which it turned out that they are some.
+// decide accepts held markers that turned out to be citations.
 func (t *citedText) decide(held []*mention) {
 	for _, m := range held {
 		t.accept(m, false)
 	}
 }
 
-// feed takes the content of an event, as it stands between its quotes from an offset on.
+// feed reads the content of an event. raw is the JSON string without quotes, and from its offset.
 func (t *citedText) feed(raw []byte, event, from int) {
 	for i := 0; i < len(raw); {
 		if raw[i] != '\\' {
@@ -250,8 +251,7 @@ func (t *citedText) feed(raw []byte, event, from int) {
 	}
 }
 
-// escape takes a character that is written as an escape. Halves of surrogate pairs belong together
-// though they come in two events.
+// escape reads an escaped character. The halves of a surrogate pair may come in two events.
 func (t *citedText) escape(r rune, event, from, to int) {
 	switch {
 	case t.high != 0 && utf16.IsSurrogate(r) && utf16.DecodeRune(t.high, r) != utf8.RuneError:
@@ -268,7 +268,7 @@ func (t *citedText) escape(r rune, event, from, to int) {
 	}
 }
 
-// flushSurrogate takes a half of a surrogate pair that stands alone, as decoders read it.
+// flushSurrogate reads a lone surrogate as U+FFFD, as decoders do.
 func (t *citedText) flushSurrogate() {
 	if t.high == 0 {
 		return
@@ -279,17 +279,17 @@ func (t *citedText) flushSurrogate() {
 	}
 }
 
-// unescape returns the character of the escape with which raw begins, and its length.
+// unescape decodes the escape at the start of raw and returns its length and character.
 func unescape(raw []byte) (n int, r rune) {
 	const names, values = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
 	if i := bytes.IndexByte([]byte(names), raw[1]); i >= 0 {
 		return 2, rune(values[i])
 	}
-	code, _ := strconv.ParseUint(string(raw[2:6]), 16, 16) // the JSON was checked
+	code, _ := strconv.ParseUint(string(raw[2:6]), 16, 16) // the JSON is valid
 	return 6, rune(code)
 }
 
-// finish reads the end of the text.
+// finish handles the end of the text.
 func (t *citedText) finish() {
 	t.flushSurrogate()
 	switch t.marker.reading {
@@ -303,7 +303,7 @@ func (t *citedText) finish() {
 	t.decide(t.blocks.end())
 }
 
-// say adds a byte to what was said, and looks for sentences.
+// say appends a byte to said and tracks sentences.
 func (t *citedText) say(b byte) {
 	switch {
 	case b == ' ' || b == '\n' || b == '\t':
@@ -333,7 +333,8 @@ func (t *citedText) say(b byte) {
 	}
 }
 
-// undecided returns the first event of which a part may still be removed; false if there is none.
+// undecided returns the first event of which a part may still be removed; ok is false if there is
+// none.
 func (t *citedText) undecided() (event int, ok bool) {
 	switch {
 	case t.fixed:
@@ -345,5 +346,5 @@ func (t *citedText) undecided() (event int, ok bool) {
 	return 0, false
 }
 
-// keepMarker gives up to remove the marker that is being read.
+// keepMarker keeps the current marker, whatever its ids.
 func (t *citedText) keepMarker() { t.fixed, t.space = t.marker.reading != noMarker, spot{} }

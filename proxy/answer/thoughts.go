@@ -6,24 +6,25 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// thoughts follows what a model thinks between tags before it answers. Markers there cite nothing.
+// thoughts recognizes reasoning between tags at the start of an answer. Markers in it are not
+// citations.
 type thoughts struct {
-	head    []byte // the beginning of the text, behind white space
-	end     string // the tag that ends the thoughts; "" outside them
-	matched int    // bytes of end
+	head    []byte // the start of the text, without leading white space
+	end     string // the closing tag; "" outside of reasoning
+	matched int    // matched bytes of end
 	over    bool   // the answer has begun
 }
 
-// A thought says what a byte is.
+// A thought is the class of a byte.
 type thought int
 
 const (
-	answers  thought = iota // it is of the answer
-	begins                  // it ends the opening tag
-	thinking                // it is of the thoughts
+	answers  thought = iota // part of the answer
+	begins                  // last byte of the opening tag
+	thinking                // part of the reasoning
 )
 
-// read reads the next byte of a text.
+// read classifies the next byte of a text.
 func (t *thoughts) read(b byte) thought {
 	switch {
 	case t.over:

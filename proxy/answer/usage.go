@@ -1,37 +1,37 @@
 package answer
 
-// A Usage is what one answer used, in tokens. Its numbers were checked, see Finding.
+// A Usage is the checked token usage of one answer. See UsageFinding.
 type Usage struct {
-	Input        int64 // of the prompt, those of CachedInput included
-	CachedInput  int64 // of the prompt, read from the upstream's cache
-	CacheWrite   int64 // of the prompt, written into that cache, those of CacheWrite1h included
-	CacheWrite1h int64 // likewise, to be kept for an hour
-	Output       int64 // generated, of all choices, those of Reasoning included
-	Reasoning    int64 // generated and not shown
-	Known        bool  // the upstream told Input and Output; else both are zero, or Output is (Partial)
+	Input        int64 // prompt tokens, including CachedInput and CacheWrite
+	CachedInput  int64 // prompt tokens read from the upstream's cache
+	CacheWrite   int64 // prompt tokens written to that cache, including CacheWrite1h
+	CacheWrite1h int64 // those kept for an hour
+	Output       int64 // generated tokens of all choices, including Reasoning
+	Reasoning    int64 // generated tokens of hidden reasoning
+	Known        bool  // both Input and Output were reported; if not, Output is 0, and Input too unless UsagePartial
 }
 
-// A UsageFinding says what an answer's usage is. It is from a closed list and so can be a
-// metrics label.
+// A UsageFinding says what was found of an answer's usage. It has a closed set of values, so it can
+// be a metrics label.
 type UsageFinding string
 
-// The findings. With all but UsageFound and UsagePartial the Usage is zero.
+// The findings. The Usage is zero for all except UsageFound and UsagePartial.
 const (
 	UsageFound        UsageFinding = "found"
-	UsagePartial      UsageFinding = "partial"      // only the tokens of the prompt are told
-	UsageAbsent       UsageFinding = "absent"       // no usage, or none with tokens, or null
-	UsageNegative     UsageFinding = "negative"     // a number below zero
-	UsageTooLarge     UsageFinding = "too-large"    // a number above MaxTokens
-	UsageNotNumber    UsageFinding = "not-a-number" // a string, bool, object, list, or a number with a fraction or an exponent
-	UsageMalformed    UsageFinding = "malformed"    // the object is not JSON
-	UsageDuplicate    UsageFinding = "duplicate"    // a key stands twice, or a number under two names that differs
-	UsageInconsistent UsageFinding = "inconsistent" // more tokens cached than there are in the prompt, or more reasoning than output
-	UsageUndecodable  UsageFinding = "undecodable"  // the Content-Encoding is unknown, or the body malformed or too long
-	UsageUnread       UsageFinding = "unread"       // there was no time to read it, or reading it met a bug
-	OutcomeFailed     UsageFinding = "failed"       // the stream ends with an error of the upstream, and without usage
+	UsagePartial      UsageFinding = "partial"      // only the prompt tokens were reported
+	UsageAbsent       UsageFinding = "absent"       // no usage, usage without tokens, or null
+	UsageNegative     UsageFinding = "negative"     // a negative number
+	UsageTooLarge     UsageFinding = "too-large"    // a number above MaxUsageTokens
+	UsageNotNumber    UsageFinding = "not-a-number" // a string, bool, object or array, or a number with a fraction or exponent
+	UsageMalformed    UsageFinding = "malformed"    // the object is not valid JSON
+	UsageDuplicate    UsageFinding = "duplicate"    // a duplicate key, or different numbers under two names
+	UsageInconsistent UsageFinding = "inconsistent" // more cached tokens than prompt tokens, or more reasoning than output
+	UsageUndecodable  UsageFinding = "undecodable"  // an unknown Content-Encoding, or a malformed or too long body
+	UsageUnread       UsageFinding = "unread"       // there was no time to read it, or reading it panicked
+	OutcomeFailed     UsageFinding = "failed"       // the stream ends with an upstream error and has no usage
 )
 
-// Ignored tells whether there is a usage that cannot be used.
+// Ignored reports whether there is a usage that cannot be used.
 func (f UsageFinding) Ignored() bool {
 	switch f {
 	case UsageFound, UsagePartial, UsageAbsent, OutcomeFailed:
@@ -40,6 +40,5 @@ func (f UsageFinding) Ignored() bool {
 	return true
 }
 
-// MaxUsageTokens is the largest number that is taken for a real one: a hundred times the
-// largest context window there is.
+// MaxUsageTokens is the largest plausible number, a hundred times the largest context window.
 const MaxUsageTokens = 100_000_000

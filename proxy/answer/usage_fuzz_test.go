@@ -10,8 +10,8 @@ import (
 	"sidenote/proxy/route"
 )
 
-// It makes no difference where pieces end; no number is beyond its bounds; and if a JSON
-// object holds one usage, the Reader finds what encoding/json finds. (U9, U14)
+// The result does not depend on how the input is split, numbers stay within bounds, and if a JSON
+// object has a single usage, the reader finds what encoding/json finds. (U9, U14)
 func FuzzReader(f *testing.F) {
 	for _, c := range golden {
 		if len(c.answer) < 64<<10 {
@@ -43,8 +43,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// reference reads the input and the output of the top-level usage of a JSON object. ok is
-// false if text is none, or one that a Reader may read differently.
+// reference returns input and output of the top-level usage of a JSON object. ok is false if text
+// is not one, or a UsageReader may read it differently.
 func reference(answer string) (want string, ok bool) {
 	var top map[string]json.RawMessage
 	if !strings.HasPrefix(answer, "{") || len(answer) > 3<<10 || json.Unmarshal([]byte(answer), &top) != nil ||
@@ -59,7 +59,7 @@ func reference(answer string) (want string, ok bool) {
 	in, inOK := countOf(object["prompt_tokens"])
 	out, outOK := countOf(object["completion_tokens"])
 	if !inOK || !outOK {
-		return "", false // TestLies says what becomes of these
+		return "", false // covered by TestLies
 	}
 	return fmt.Sprintf("%d(0)+%d(0)", in, out), true
 }

@@ -8,7 +8,7 @@ import (
 	"sidenote/proxy/route"
 )
 
-// vendors are answers as they come from upstreams, with what they used.
+// vendors are answers of real upstreams with their usage.
 var vendors = map[string]struct {
 	on     route.Kind
 	answer string
@@ -96,7 +96,7 @@ var vendors = map[string]struct {
 	},
 }
 
-// Each vendor's usage is read where it stands, whole and in pieces, with what its cache had and took.
+// Each vendor's usage is found, whole and split, including cached and cache-written tokens.
 func TestUsageOfVendors(t *testing.T) {
 	for name, c := range vendors {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestUsageOfVendors(t *testing.T) {
 	}
 }
 
-// What cannot be true is not believed, and of two numbers the one counts that costs more.
+// Impossible numbers are rejected, and of two different numbers the more expensive one counts.
 func TestUsageOfCachesThatCannotBe(t *testing.T) {
 	for object, want := range map[string]string{
 		`{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":5,"cache_write_tokens":5}}`:                                            "inconsistent",

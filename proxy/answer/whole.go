@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// EndWhole takes the whole answer of a round. ok is false if it is none with a message: it is passed
-// on as it is.
+// EndWhole ends a round with a whole answer. ok is false if that has no message; it is then passed
+// on unchanged.
 func (l *Loop) EndWhole(body []byte) (t LoopTurn, ok bool) {
 	n := &l.now
 	o, isObject := objectOf(body)
@@ -56,7 +56,7 @@ func (l *Loop) EndWhole(body []byte) (t LoopTurn, ok bool) {
 	return l.turn(), true
 }
 
-// wholeParts reads the content of a whole answer in parts, in which calls may stand.
+// wholeParts reads content parts whose texts may contain calls.
 func wholeParts(l *Loop, raw []byte) {
 	var texts strings.Builder
 	for _, part := range elementsOf(raw) {
@@ -87,8 +87,8 @@ func wholeText(l *Loop, raw []byte) {
 	}
 }
 
-// Whole returns the answer for the client, and whether it is another one than the upstream's last.
-// vendor is a further member of it, "sidenote"; nil for none.
+// Whole returns the answer for the client, and whether it differs from the upstream's last answer.
+// vendor becomes its member "sidenote" unless it is nil.
 func (l *Loop) Whole(t *LoopTurn, vendor json.RawMessage) (body []byte, changed bool) {
 	n := &l.now
 	if l.round == 1 && len(n.found) == 0 && len(n.calls) == len(t.Theirs) && vendor == nil {
@@ -98,7 +98,7 @@ func (l *Loop) Whole(t *LoopTurn, vendor json.RawMessage) (body []byte, changed 
 	message, _ := objectOf(choice.get("message"))
 	text, parts := l.shown+n.show.String(), elementsOf(message.get("content"))
 	switch {
-	case parts != nil && l.rules.Text != nil: // the texts among them are in text
+	case parts != nil && l.rules.Text != nil: // text already contains their texts
 		parts = slices.DeleteFunc(parts, func(part []byte) bool { _, _, ok := textIn(part); return ok })
 		if text != "" {
 			parts = append(parts, textPart(text))

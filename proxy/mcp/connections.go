@@ -18,7 +18,8 @@ type listener struct {
 	server *Server
 }
 
-// Accept returns the next connection that is not refused: a *clientConn, or a *tls.Conn above it.
+// Accept returns the next connection that is not refused: a *clientConn, or a *tls.Conn on top of
+// it.
 func (l *listener) Accept() (net.Conn, error) {
 	plain, addr, err := l.Admit()
 	if err != nil {
@@ -33,7 +34,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// refusal makes what a Gate answers.
+// refusal is GateOptions.Refusal.
 func refusal(code string) (head string, body []byte) {
 	return "", tenant.ErrorJSON(transport.Message(code), tenant.ErrorTypeServer, code, "")
 }
@@ -52,7 +53,7 @@ type clientConn struct {
 	server  *Server
 	phase   atomic.Int32
 	since   atomic.Int64 // by tcp.Clock: when the phase began
-	refused atomic.Bool  // the caller of the last request was
+	refused atomic.Bool  // the caller of the last request was refused
 }
 
 // clientConnOf returns the clientConn of a connection that a listener accepted.
@@ -67,7 +68,7 @@ func clientConnOf(c net.Conn) *clientConn {
 func connState(c net.Conn, state http.ConnState) {
 	conn := clientConnOf(c)
 	switch state {
-	case http.StateActive: // a whole head has arrived
+	case http.StateActive: // the head is complete
 		conn.enter(serving)
 	case http.StateIdle:
 		conn.enter(idle)

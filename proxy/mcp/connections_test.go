@@ -14,7 +14,7 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// A raw is a connection to a rig.
+// A raw is a raw connection to a rig.
 type raw struct {
 	net.Conn
 	t  *testing.T
@@ -43,7 +43,7 @@ func (c *raw) send(head, body string) {
 	}
 }
 
-// answer reads an answer; its status is 0 where the connection has ended.
+// answer reads an answer; its status is 0 if the connection has ended.
 func (c *raw) answer() (status int, body string, head http.Header) {
 	c.t.Helper()
 	resp, err := http.ReadResponse(c.br, nil)
@@ -57,7 +57,7 @@ func (c *raw) answer() (status int, body string, head http.Header) {
 	return resp.StatusCode, string(text), resp.Header
 }
 
-// busy returns a connection on which a request is under way: its body is awaited.
+// busy returns a connection with a request in progress: the server waits for its body.
 func (r *rig) busy(t *testing.T) *raw {
 	t.Helper()
 	for {
@@ -74,8 +74,8 @@ func (r *rig) busy(t *testing.T) *raw {
 	}
 }
 
-// Connections of callers without a key, and idle ones, make room for others. Only where all serve
-// requests one more is refused, at once.
+// Connections of callers without a key, and idle ones, make room for others. Only if all are
+// serving requests is one more refused, at once.
 func TestFullPortMakesRoom(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		shed := make(chan string, 1000)
@@ -127,7 +127,7 @@ func TestFullPortMakesRoom(t *testing.T) {
 	}
 }
 
-// One address has no more connections than it may.
+// One address cannot exceed its maximum of connections.
 func TestConnectionsPerAddress(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.options.Addresses = &transport.Addresses{Most: 2} })
 	r.busy(t)

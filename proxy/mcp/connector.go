@@ -14,29 +14,29 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// The tools of ChatGPT's connectors, in the shape that OpenAI documents for them
-// (developers.openai.com/api/docs/mcp): fetch takes an id that search gave.
+// The tools of ChatGPT's connectors, in the shape that OpenAI documents
+// (developers.openai.com/api/docs/mcp): fetch takes an id returned by search.
 const (
 	Search = "search"
 	Fetch  = "fetch"
 )
 
-// connectorHits is how many documents search gives at most.
+// connectorHits is the maximum number of results of search.
 const connectorHits = 10
 
-// A connectorHit is a chunk that search found.
+// A connectorHit is a chunk found by search.
 type connectorHit struct {
-	ID    string `json:"id"` // for fetch: a reference, as read_knowledge takes it
+	ID    string `json:"id"` // for fetch: a reference as in read_knowledge
 	Title string `json:"title"`
 	URL   string `json:"url"`
 }
 
-// connectorResults are what search gives.
+// connectorResults are the result of search.
 type connectorResults struct {
 	Results []connectorHit `json:"results"` // best first; never null
 }
 
-// A connectorText is what fetch gives.
+// A connectorText is the result of fetch.
 type connectorText struct {
 	connectorHit
 	Text     string            `json:"text"`
@@ -66,7 +66,7 @@ func connectorTools(bases []tools.Base) []*sdk.Tool {
 	}
 }
 
-// search finds what fetch reads.
+// search runs the tool search.
 func (k *Knowledge) search(ctx context.Context, as tools.Caller, arguments []byte) answer {
 	var asked struct {
 		Query json.RawMessage `json:"query,omitempty"`
@@ -75,7 +75,7 @@ func (k *Knowledge) search(ctx context.Context, as tools.Caller, arguments []byt
 	if json.Unmarshal(arguments, &asked) == nil {
 		asked.TopK = connectorHits
 		arguments = encode(asked)
-	} // else the tool says what is wrong
+	} // else the tool reports what is wrong
 	res := k.Tools.Call(ctx, as, tools.SearchKnowledge, arguments)
 	found, ok := res.Data.(tools.FoundHits)
 	if !ok {
@@ -88,7 +88,7 @@ func (k *Knowledge) search(ctx context.Context, as tools.Caller, arguments []byt
 	return done(out)
 }
 
-// fetch reads what search found.
+// fetch runs the tool fetch.
 func (k *Knowledge) fetch(ctx context.Context, as tools.Caller, arguments []byte) answer {
 	asked := struct {
 		ID *string `json:"id"`
@@ -105,7 +105,7 @@ func (k *Knowledge) fetch(ctx context.Context, as tools.Caller, arguments []byte
 	case !ok:
 		return answerOf(res)
 	case len(read.Sources) == 0:
-		return answer{text: strings.TrimSpace(read.Content), result: Refused} // as read_knowledge says it
+		return answer{text: strings.TrimSpace(read.Content), result: Refused} // with the text of read_knowledge
 	}
 	src := &read.Sources[0]
 	ref := refOf(*asked.ID)
@@ -116,7 +116,7 @@ func (k *Knowledge) fetch(ctx context.Context, as tools.Caller, arguments []byte
 	})
 }
 
-// hit shows a chunk: by the address of its document, or by one that names it.
+// hit describes a chunk, with the URL of its document or a sidenote:// URI that names it.
 func (k *Knowledge) hit(id, name, section string) connectorHit {
 	title := name
 	if section != "" && section != name {
@@ -130,7 +130,7 @@ func (k *Knowledge) hit(id, name, section string) connectorHit {
 	return connectorHit{id, title, link}
 }
 
-// refOf reads a reference that a tool has given or taken.
+// refOf parses a reference that a tool has returned or accepted.
 func refOf(id string) tools.Ref {
 	ref, err := tools.ParseRef(id)
 	if err != nil {
@@ -139,10 +139,10 @@ func refOf(id string) tools.Ref {
 	return ref
 }
 
-// done is the answer in one text, and for a program.
+// done returns data both as text and as structured content.
 func done(data any) answer { return answer{text: string(encode(data)), data: data, result: Done} }
 
-// encode writes JSON with < and & as they are.
+// encode encodes JSON without escaping < and &.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -26,10 +26,10 @@ import (
 	"sidenote/rewrite"
 )
 
-// Path is where a Server answers.
+// Path is the path of the MCP endpoint.
 const Path = "/mcp"
 
-// What a Server takes. Arguments of tools have 64 KiB at most.
+// Limits of a Server. Tool arguments are limited to 64 KiB elsewhere.
 const (
 	maxBody = 1 << 20
 	maxHead = 32 << 10
@@ -39,33 +39,33 @@ const (
 	idleWait    = 2 * time.Minute
 )
 
-// Options are what a Server is made of.
+// Options are the settings of a Server.
 type Options struct {
 	Knowledge Knowledge
-	Callers   func() *tenant.Directory // finds out who calls; it may change
-	Switch    *tenant.Switch           // may lower the modes of policies; nil: nothing does
-	Refused   func(Refusal)            // hears of each request that is refused; may be nil
+	Callers   func() *tenant.Directory // identifies callers; may return a new directory after a reload
+	Switch    *tenant.Switch           // may lower the modes of policies; may be nil
+	Refused   func(Refusal)            // called for each refused request; may be nil
 
-	Connections int                  // at once, see transport.Set.MakeRoom; more get a 503. 0: what tcp.SharesOf gives MCP
-	Addresses   *transport.Addresses // counts them by address; may be nil
-	Shed        func(reason string)  // called for each connection that is closed to make room, see transport.Gate; may be nil
+	Connections int                  // maximum at once, see transport.Set.MakeRoom; more get a 503. 0: the MCP share of tcp.SharesOf
+	Addresses   *transport.Addresses // counts connections by client address; may be nil
+	Shed        func(reason string)  // called for each connection closed to make room, see transport.Gate; may be nil
 }
 
 // A Refusal is a request that was refused before any tool was called.
 type Refusal struct {
 	Error  *tenant.APIError
-	Tenant string // "" where the caller is refused
-	Denied string // why it is, for the log
+	Tenant string // "" if the caller was refused
+	Denied string // why the caller was refused, for the log
 }
 
 // A Server serves callers over HTTP (streamable HTTP, without streams: each answer is one JSON
-// object). Who calls is found out at each request, as on the data port; a session is its
-// tenant's, and unknown to others.
+// object). Callers are identified at each request, as on the data port. A session belongs to a
+// tenant and is unknown to others.
 type Server struct {
 	options  Options
 	sessions *sessions
-	kept     http.Handler // for clients that have sessions
-	single   http.Handler // for those that have none
+	kept     http.Handler // for clients that use sessions
+	single   http.Handler // for clients that do not
 	http     http.Server
 	conns    transport.Set[*clientConn]
 }
@@ -77,7 +77,7 @@ func NewServer(o Options) *Server {
 	k := &s.options.Knowledge
 	s.sessions = newSessions(func(newID func() string) *sdk.Server { return k.server(callerIn, newID) })
 	of := func(r *http.Request) *sdk.Server { return s.sessions.of(callerOf(r.Context()).Policy.Tenant) }
-	// Hosts were judged with the callers.
+	// Identifying the caller has already checked the host.
 	s.kept = identified(sdk.NewStreamableHTTPHandler(of, &sdk.StreamableHTTPOptions{
 		JSONResponse: true, SessionTimeout: sessionIdle, DisableLocalhostProtection: true,
 	}))
@@ -93,7 +93,7 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// Sessions returns how many sessions are open.
+// Sessions returns the number of open sessions.
 func (s *Server) Sessions() int { return s.sessions.count() }
 
 // Serve answers requests on ln, which may be a *transport.Listener, until Shutdown.
@@ -125,7 +125,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// ServeHTTP answers a request, if its caller may ask.
+// ServeHTTP answers a request if its caller is permitted.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer panics.Recover(s.options.Knowledge.Panicked, func() { w.WriteHeader(http.StatusInternalServerError) })
 	now := time.Now()
@@ -157,13 +157,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	caller.life = r.Context()
 	handler := s.kept
-	if r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" { // it has no sessions
+	if r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28" { // that version has no sessions
 		handler = s.single
 	}
 	handler.ServeHTTP(w, requestOf(r, caller, body))
 }
 
-// identify finds out who sends a request.
+// identify identifies the caller of a request.
 func (s *Server) identify(r *http.Request, now time.Time) (*Caller, error) {
 	sender := senderOf(r)
 	who, err := s.options.Callers().Identify(sender, now)
@@ -171,7 +171,7 @@ func (s *Server) identify(r *http.Request, now time.Time) (*Caller, error) {
 	if err != nil {
 		return c, err
 	}
-	sender.Header.Del("Sidenote-Tenant") // it has been judged
+	sender.Header.Del("Sidenote-Tenant") // already used to identify the caller
 	asked, err := tenant.ReadHeaderOptions(sender.Header, false)
 	if err != nil {
 		return c, err
@@ -182,7 +182,7 @@ func (s *Server) identify(r *http.Request, now time.Time) (*Caller, error) {
 	return c, err
 }
 
-// senderOf is the request as a Directory reads it.
+// senderOf converts a request for proxy.Directory.
 func senderOf(r *http.Request) tenant.Sender {
 	var h fasthttp.RequestHeader
 	for name, values := range r.Header {
@@ -198,7 +198,7 @@ func senderOf(r *http.Request) tenant.Sender {
 	return tenant.Sender{Header: &h, Peer: transport.InboundPeerOf(port, secure), Remote: conn.RemoteAddr(), Local: conn.LocalAddr()}
 }
 
-// readBody reads a body whole.
+// readBody reads a whole body.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	_, large := errors.AsType[*http.MaxBytesError](err)
@@ -210,7 +210,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case err != nil:
 		return nil, &tenant.APIError{Reason: report.ReasonBodyRead, Message: "The body of the request did not arrive whole.", Err: err}
 	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")):
-		// One of 1 MiB could hold ten thousand calls.
+		// A batch of 1 MiB could contain ten thousand calls.
 		return nil, &tenant.APIError{Reason: rewrite.ReasonNotJSON, Message: "A request is one JSON object; batches were taken out of MCP, send one call at a time."}
 	}
 	return body, nil
@@ -232,14 +232,14 @@ func fail(w http.ResponseWriter, status int, code, message string) {
 	_, _ = w.Write(tenant.ErrorJSON(message, tenant.ErrorTypeRequest, code, "")) // a client that has left needs no answer
 }
 
-// Keys of contexts: of a connection, its port, and a request's caller.
+// Context keys: a connection, its port, and a request's caller.
 type (
 	connKey   struct{}
 	portKey   struct{}
 	callerKey struct{}
 )
 
-// requestOf is a request as the SDK gets it: without its credentials, and with its caller.
+// requestOf returns the request for the SDK: without credentials, and with its caller.
 func requestOf(r *http.Request, c *Caller, body []byte) *http.Request {
 	r = r.Clone(context.WithValue(r.Context(), callerKey{}, c))
 	for _, name := range []string{"Api-Key", "X-Api-Key", "Cookie"} {
@@ -252,8 +252,8 @@ func requestOf(r *http.Request, c *Caller, body []byte) *http.Request {
 
 func callerOf(ctx context.Context) *Caller { return ctx.Value(callerKey{}).(*Caller) }
 
-// identified hands callers on to tools: the SDK passes nothing from a request to its tool but
-// headers, and what a verifier of tokens has found.
+// identified passes callers on to tools. The SDK passes nothing from a request to a tool except
+// headers and the result of a token verifier, so the caller travels as a verified token.
 func identified(h http.Handler) http.Handler {
 	found := func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 		c := callerOf(ctx)
@@ -264,5 +264,5 @@ func identified(h http.Handler) http.Handler {
 
 const callerExtra = "caller"
 
-// callerIn returns what identified has handed on.
+// callerIn returns the caller that identified passed on.
 func callerIn(e *sdk.RequestExtra) *Caller { return e.TokenInfo.Extra[callerExtra].(*Caller) }

@@ -37,14 +37,14 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// Versions of the protocol, one with sessions and one without.
+// Protocol versions, one with sessions and one without.
 const (
 	withSessions = "2025-11-25"
 	sessionless  = "2026-07-28"
 )
 
-// A rig is a server with the tenants staff and board, who may see the same base, and board what
-// is secret in it. Their keys are k-staff and k-board.
+// A rig is a server with the tenants staff and board. Both see the same base, and board also its
+// secret part. Their keys are k-staff and k-board.
 type rig struct {
 	*mcp.Server
 	url     string
@@ -134,7 +134,7 @@ func newRig(t *testing.T, change func(*rig)) *rig {
 	return r
 }
 
-// as sends header lines with each request.
+// as is a set of header lines that are sent with each request.
 type as map[string]string
 
 func (h as) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -147,7 +147,7 @@ func (h as) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// connect is the SDK's client, with some header lines.
+// connect returns an SDK client session that sends these header lines.
 func (r *rig) connect(t *testing.T, version string, head as) *sdk.ClientSession {
 	t.Helper()
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
@@ -159,7 +159,7 @@ func (r *rig) connect(t *testing.T, version string, head as) *sdk.ClientSession 
 	return s
 }
 
-// call calls a tool, and returns its text.
+// call calls a tool and returns its text.
 func call(t *testing.T, s *sdk.ClientSession, tool string, arguments any) (text string, res *sdk.CallToolResult) {
 	t.Helper()
 	res, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: arguments})
@@ -172,7 +172,7 @@ func call(t *testing.T, s *sdk.ClientSession, tool string, arguments any) (text 
 	return res.Content[0].(*sdk.TextContent).Text, res
 }
 
-// structured decodes what a result has for programs.
+// structured decodes the structured content of a result.
 func structured[T any](t *testing.T, res *sdk.CallToolResult) (v T) {
 	t.Helper()
 	text, err := json.Marshal(res.StructuredContent)
@@ -187,7 +187,7 @@ func structured[T any](t *testing.T, res *sdk.CallToolResult) (v T) {
 
 var staffKey = as{"Authorization": "Bearer k-staff"}
 
-// The SDK's client lists the tools and calls each, with a session and without.
+// The SDK's client lists the tools and calls each, with and without a session.
 func TestTools(t *testing.T) {
 	for _, version := range []string{withSessions, sessionless} {
 		t.Run(version, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// search and fetch have the shape that OpenAI documents, in one text and for programs.
+// search and fetch have the shape that OpenAI documents, as text and as structured content.
 func TestConnector(t *testing.T) {
 	s := newRig(t, nil).connect(t, "", staffKey)
 	type hit struct{ ID, Title, URL string }
@@ -281,7 +281,7 @@ func TestConnector(t *testing.T) {
 	}
 }
 
-// Wrong arguments are told to the model, which goes on; they are no errors of the protocol.
+// Wrong arguments are reported to the model, which can go on; they are not protocol errors.
 func TestArguments(t *testing.T) {
 	r := newRig(t, nil)
 	s := r.connect(t, withSessions, staffKey)
@@ -318,7 +318,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// What a caller may not see is not found, word for word like what is not there.
+// Documents that a caller may not see are reported exactly like missing ones.
 func TestHidden(t *testing.T) {
 	r := newRig(t, nil)
 	staff, board := r.connect(t, "", staffKey), r.connect(t, "", as{"X-Api-Key": "k-board"})
@@ -341,7 +341,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// Who may not ask is refused in the shape of OpenAI's errors, and no tool hears of it.
+// Unauthorized callers are refused in OpenAI's error format, and no tool is called.
 func TestCallers(t *testing.T) {
 	unknown := func(r *rig) { r.tenants.Unknown = r.tenants.Keys[0].Policy }
 	trusted := func(r *rig) { r.tenants.Trusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
@@ -415,7 +415,7 @@ func (r *rig) send(t *testing.T, method string, head as, body io.Reader) *http.R
 	return res
 }
 
-// A session is its tenant's: with another's credential it is as unknown as one that never was.
+// A session belongs to its tenant: with another tenant's credential it is unknown.
 func TestSessionOfAnother(t *testing.T) {
 	r := newRig(t, nil)
 	with := func(head as, id string) as {
@@ -440,7 +440,7 @@ func TestSessionOfAnother(t *testing.T) {
 	if len(told) != 1 || !strings.HasPrefix(slices.Collect(maps.Keys(told))[0], `404{"error":{"message":"There is no such session`) {
 		t.Errorf("%v", told)
 	}
-	// It is still there for its own.
+	// It still exists for its own tenant.
 	if res := r.post(t, with(staffKey, id), search); res.StatusCode != 200 {
 		t.Error(res.Status)
 	}
@@ -457,8 +457,8 @@ func TestSessionOfAnother(t *testing.T) {
 	}
 }
 
-// Each call is made with the claims of the token that comes with it, also in a session that
-// another token of the tenant began; without them nothing is.
+// Each call uses the claims of its own token, even in a session that another token of the tenant
+// opened; without claims nothing is called.
 func TestClaims(t *testing.T) {
 	signer := tenanttest.NewSigner(t)
 	r := newRig(t, func(r *rig) {
@@ -490,7 +490,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// What could be meant to tire the server is refused, and the connection goes on or is closed.
+// Bodies that could exhaust the server are refused, and the connection stays usable or is closed.
 func TestBodies(t *testing.T) {
 	r := newRig(t, nil)
 	for name, row := range map[string]struct {
@@ -531,7 +531,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hanging is knowledge whose searches end when their context does.
+// hanging is knowledge whose searches end only with their context.
 type hanging struct {
 	began chan context.Context
 	over  chan struct{} // closed at the end of the test
@@ -578,7 +578,7 @@ func TestClientLeaves(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// So it is where a client does not say that it leaves.
+// The same without a cancel message from the client.
 func TestClientHangsUp(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	h := hanging{make(chan context.Context), make(chan struct{})}
@@ -619,7 +619,7 @@ func TestClientHangsUp(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// A port may have TLS, and a peer whose certificate is trusted names the tenant.
+// A port may have TLS, and a trusted client certificate identifies the tenant.
 func TestTLS(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	server, gateway, stranger := authority.Issue(time.Now().Add(time.Hour)), authority.Issue(time.Now().Add(time.Hour), "gateway.test"), authority.Issue(time.Now().Add(time.Hour), "stranger.test")
@@ -665,7 +665,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// The tools of a tenant that is switched off say so.
+// Tools of a tenant whose mode is off say so.
 func TestOff(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.tenants.Keys[0].Policy.Rewrite.Mode = rewrite.Off })
 	text, res := call(t, r.connect(t, "", staffKey), mcp.Search, map[string]any{"query": "tricycles"})
@@ -682,7 +682,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// Over a pipe one caller is served until it ends.
+// Over a pipe a single caller is served until its input ends.
 func TestServe(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	r := newRig(t, nil)

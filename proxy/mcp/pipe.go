@@ -11,8 +11,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Serve serves one caller, who writes to in and reads from out, until in ends or ctx does. What
-// was asked before in ends is answered.
+// Serve serves one caller over in and out until in or ctx ends. Requests received before in ends
+// are answered.
 func (k *Knowledge) Serve(ctx context.Context, c *Caller, in io.Reader, out io.Writer) error {
 	stream := &sdk.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}, MaxLineLength: maxBody}
 	err := k.server(func(*sdk.RequestExtra) *Caller { return c }, nil).Run(ctx, &pipe{stream: stream, answered: make(chan struct{}, 1)})
@@ -27,16 +27,16 @@ type nopCloser struct{ io.Writer }
 // Close implements io.Closer.
 func (nopCloser) Close() error { return nil }
 
-// lastWait is how long a pipe that has ended waits for answers.
+// lastWait is how long a pipe whose input has ended waits for answers.
 const lastWait = 30 * time.Second
 
-// A pipe tells of its end when all calls are answered: the SDK drops those that are not.
+// A pipe reports its end only when all calls are answered, because the SDK drops unanswered ones.
 type pipe struct {
 	stream sdk.Transport
 	sdk.Connection
-	calls    atomic.Int64  // without an answer
-	answered chan struct{} // has a value after an answer, or an attempt
-	broken   atomic.Bool   // nothing can be written
+	calls    atomic.Int64  // calls without an answer
+	answered chan struct{} // gets a value after each attempt to answer
+	broken   atomic.Bool   // writing has failed
 }
 
 // Connect implements sdk.Transport.

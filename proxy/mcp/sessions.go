@@ -8,26 +8,26 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxSessions is how many sessions there are at once. One more ends another, that was used
-// longest ago of the tenant that has the most.
+// maxSessions is the maximum number of sessions. One more ends the least recently used session of
+// the tenant with the most sessions.
 const maxSessions = 1024
 
-// sessionIdle is how long a session without a request lives.
+// sessionIdle is how long a session without requests lives.
 const sessionIdle = time.Hour
 
-// sessions are those that clients have open, and whose they are. Clients of protocol 2026-07-28
-// and later have none.
+// sessions holds the sessions of clients and their tenants. Clients of protocol 2026-07-28 and
+// later have none.
 type sessions struct {
 	make func(newID func() string) *sdk.Server
 
 	mu      sync.Mutex
 	servers map[string]*sdk.Server // by tenant
-	all     map[string]session     // by id; some have ended
+	all     map[string]session     // by id; may include ended sessions
 }
 
 type session struct {
 	tenant string
-	used   time.Time // last
+	used   time.Time // time of the last request
 }
 
 func newSessions(server func(newID func() string) *sdk.Server) *sessions {
@@ -44,7 +44,7 @@ func (s *sessions) of(tenant string) *sdk.Server {
 	return s.servers[tenant]
 }
 
-// open returns the id of a new session of a tenant.
+// open creates a session of a tenant and returns its id.
 func (s *sessions) open(tenant string, now time.Time) string {
 	id := rand.Text()
 	s.mu.Lock()
@@ -55,12 +55,12 @@ func (s *sessions) open(tenant string, now time.Time) string {
 	s.all[id] = session{tenant, now}
 	s.mu.Unlock()
 	if ended != nil {
-		_ = ended.Close() // it waits for calls that are running
+		_ = ended.Close() // waits for running calls
 	}
 	return id
 }
 
-// use tells whether a session is a tenant's, and notes that it is used.
+// use reports whether a session belongs to a tenant, and marks it as used.
 func (s *sessions) use(id, tenant string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,12 +71,12 @@ func (s *sessions) use(id, tenant string, now time.Time) bool {
 	return true
 }
 
-// makeRoom forgets sessions that have ended. If there is none, it forgets one that has not, and
-// returns that. The caller has s.mu.
+// makeRoom forgets ended sessions. If none has ended, it forgets an open one and returns it. The
+// caller must hold s.mu.
 func (s *sessions) makeRoom(now time.Time) *sdk.ServerSession {
 	open, count := s.connected(), map[string]int{}
 	for id, one := range s.all {
-		// One that was made just now may not be connected yet.
+		// A session made just now may not be connected yet.
 		if open[id] == nil && now.Sub(one.used) > time.Second {
 			delete(s.all, id)
 			continue
@@ -97,12 +97,12 @@ func (s *sessions) makeRoom(now time.Time) *sdk.ServerSession {
 	return open[victim]
 }
 
-// connected are the open sessions by id. The caller has s.mu.
+// connected returns the open sessions by id. The caller must hold s.mu.
 func (s *sessions) connected() map[string]*sdk.ServerSession {
 	all := map[string]*sdk.ServerSession{}
 	for _, server := range s.servers {
 		for one := range server.Sessions() {
-			if id := one.ID(); id != "" { // else it is of one request
+			if id := one.ID(); id != "" { // "" for a single request
 				all[id] = one
 			}
 		}
@@ -110,7 +110,7 @@ func (s *sessions) connected() map[string]*sdk.ServerSession {
 	return all
 }
 
-// count returns how many sessions are open.
+// count returns the number of open sessions.
 func (s *sessions) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

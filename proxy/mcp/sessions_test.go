@@ -14,7 +14,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A port is a Server whose requests come by a port of their tenant, without a network.
+// A port is a Server with requests of one tenant's port, without a network.
 type port struct {
 	*Server
 	conn net.Conn
@@ -49,7 +49,7 @@ func (p port) begin(tenant string) (session string) {
 	return p.post(tenant, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`).Header().Get("Mcp-Session-Id")
 }
 
-// there tells whether a session is known.
+// there reports whether a session is known.
 func (p port) there(t *testing.T, tenant, session string) bool {
 	t.Helper()
 	code := p.post(tenant, session, `{"jsonrpc":"2.0","id":2,"method":"ping"}`).Code
@@ -59,8 +59,8 @@ func (p port) there(t *testing.T, tenant, session string) bool {
 	return code == 200
 }
 
-// There are never more sessions than may be. One more takes the place of one that was not used
-// for long, of the tenant that has the most.
+// The number of sessions is limited. A new one replaces the least recently used session of the
+// tenant with the most sessions.
 func TestSessionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPort(t)
@@ -84,7 +84,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	})
 }
 
-// A session that is not used for sessionIdle has ended, and makes room.
+// A session that is not used for sessionIdle ends and makes room.
 func TestSessionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPort(t)
@@ -102,7 +102,7 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("%d sessions", n)
 		}
 		p.begin("a")
-		if n := len(p.sessions.all); n != 3 { // the two, and idle, about which was asked a moment ago
+		if n := len(p.sessions.all); n != 3 { // the two, and idle, which was used a moment ago
 			t.Errorf("%d sessions are remembered", n)
 		}
 		p.sessions.close()

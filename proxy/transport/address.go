@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// AddressOf returns the address of a connection's peer; the zero Addr where it has none, as on a
-// unix socket.
+// AddressOf returns the address of a connection's peer; the zero Addr if it has none, as on a unix
+// socket.
 func AddressOf(peer net.Addr) netip.Addr {
 	tcp, ok := peer.(*net.TCPAddr)
 	if !ok {
@@ -17,16 +17,15 @@ func AddressOf(peer net.Addr) netip.Addr {
 	return tcp.AddrPort().Addr().Unmap().WithZone("")
 }
 
-// AddressWithin tells whether one of networks holds addr.
+// AddressWithin reports whether one of networks contains addr.
 func AddressWithin(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// ClientAddress returns the address of the client of a request. peer is that of the connection,
-// and forwarded are the request's lines of X-Forwarded-For, to which each proxy adds the
-// address that it was called from. Only what trusted proxies have added counts: the lines
-// are read from their end, as long as the address at which the reader has arrived is
-// trusted. An entry that is no address ends that, too.
+// ClientAddress returns the address of a request's client. peer is the address of the connection,
+// and forwarded are the request's X-Forwarded-For lines, to which each proxy appends the address
+// that called it. Only what trusted proxies appended counts: entries are read from the end as long
+// as the address reached so far is trusted. An entry that is not an address ends the search too.
 func ClientAddress(peer netip.Addr, trusted []netip.Prefix, forwarded [][]byte) netip.Addr {
 	for _, line := range slices.Backward(forwarded) {
 		for more := true; more; {
@@ -45,10 +44,10 @@ func ClientAddress(peer netip.Addr, trusted []netip.Prefix, forwarded [][]byte) 
 	return peer
 }
 
-// longest is how long an entry may be, in bytes: IPv6 with a zone, brackets and a port.
+// longest is the length in bytes of the longest entry: IPv6 with a zone, brackets and a port.
 const longest = 64
 
-// parse reads an entry: an address, which may have a port; IPv6 may have brackets.
+// parse parses an entry: an address, which may have a port and, for IPv6, brackets.
 func parse(entry []byte) (addr netip.Addr, ok bool) {
 	entry = bytes.TrimSpace(entry)
 	if len(entry) > longest {

@@ -9,18 +9,18 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// T09: what others than trusted proxies say of addresses counts for nothing.
+// T09: addresses reported by anyone but trusted proxies are ignored.
 func TestClient(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for _, c := range []struct{ peer, lines, want string }{
 		{"10.0.0.1", "", "10.0.0.1"},
 		{"10.0.0.1", "203.0.113.9", "203.0.113.9"},
-		{"192.0.2.1", "203.0.113.9", "192.0.2.1"}, // a peer that nobody trusts
+		{"192.0.2.1", "203.0.113.9", "192.0.2.1"}, // an untrusted peer
 		{"10.0.0.1", "198.51.100.1, 203.0.113.9", "203.0.113.9"},
 		{"10.0.0.1", "10.9.9.9, 203.0.113.9 ,10.0.0.2", "203.0.113.9"},
 		{"10.0.0.1", "203.0.113.9\n10.0.0.2", "203.0.113.9"},
 		{"10.0.0.1", "203.0.113.9\n198.51.100.1\n10.0.0.2", "198.51.100.1"},
-		{"10.0.0.1", "10.0.0.3,10.0.0.2", "10.0.0.3"}, // all are trusted: the first of them
+		{"10.0.0.1", "10.0.0.3,10.0.0.2", "10.0.0.3"}, // all are trusted: the first one counts
 		{"10.0.0.1", "203.0.113.9, unknown", "10.0.0.1"},
 		{"10.0.0.1", "203.0.113.9, unknown, 10.0.0.2", "10.0.0.2"},
 		{"10.0.0.1", "203.0.113.9,", "10.0.0.1"},
@@ -45,7 +45,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// Addresses of peers are compared in one form, whatever socket they came by.
+// Peer addresses have one form, whatever their socket.
 func TestOf(t *testing.T) {
 	for want, peer := range map[string]net.Addr{
 		"127.0.0.1":  &net.TCPAddr{IP: net.ParseIP("::ffff:127.0.0.1"), Port: 1},

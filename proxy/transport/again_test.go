@@ -15,8 +15,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// sendTwice returns a front that sends a request's body and peeks at the answer. If that
-// says "too long", it sends half of the body again and relays the second answer.
+// sendTwice returns a front that sends a request's body and peeks at the answer. If that says "too
+// long", it sends half of the body again and relays the second answer.
 func sendTwice(t *testing.T, u *transport.Upstream) *front {
 	f := &front{up: u, outcomes: make(chan transport.Outcome, 100)}
 	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
@@ -42,16 +42,15 @@ func sendTwice(t *testing.T, u *transport.Upstream) *front {
 	return f
 }
 
-// refusals returns an answer that says "too long" in each framing.
+// refusals are answers that say "too long" in each framing.
 var refusals = map[string]string{
 	"fixed":   "HTTP/1.1 400 Bad\r\nContent-Length: 8\r\n\r\ntoo long",
 	"chunked": "HTTP/1.1 400 Bad\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntoo\r\n5\r\n long\r\n0\r\n\r\n",
 	"closing": "HTTP/1.1 400 Bad\r\nConnection: close\r\n\r\ntoo long",
 }
 
-// A refused request is sent once more, in part, and only the second answer reaches the
-// client. Its connection goes on: further requests, here sent before the first is
-// answered, each get their own answer.
+// A refused request is sent again, in part, and only the second answer reaches the client. The
+// client's connection stays usable: pipelined requests each get their own answer.
 func TestSendAgain(t *testing.T) {
 	for name, refusal := range refusals {
 		for _, size := range []int{10, 60_000, 300_000, 3_000_000} {
@@ -116,11 +115,10 @@ func describe(body string) string {
 	return fmt.Sprintf("%d of %q", len(body), body[:1])
 }
 
-// The answer of an upstream that refuses before it has read the body is read. The rest of
-// the body is dropped with that connection, and the request is sent again as in other
-// cases.
+// An answer that comes before the upstream has read the body is read. The rest of the body is
+// dropped with that connection, and the request is sent again as usual.
 func TestSendAgainEarly(t *testing.T) {
-	const size = 16 << 20 // more than the kernel takes where the upstream's buffer does not grow
+	const size = 16 << 20 // more than the kernel accepts unless the upstream's buffer grows
 	for name, refusal := range refusals {
 		t.Run(name, func(t *testing.T) {
 			lengths, second := make(chan int64, 10), make(chan struct{}, 10)

@@ -14,8 +14,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Heads are relayed as they came: order, letter case, doubled lines, unusual reasons. Only
-// the lines that concern one connection differ, and framing comes last.
+// Heads are relayed unchanged: order, letter case, duplicate lines, unusual reasons. Only
+// hop-by-hop lines differ, and framing comes last.
 func TestAnswerHead(t *testing.T) {
 	for name, c := range map[string]struct{ method, answer, got string }{
 		"verbatim": {
@@ -79,7 +79,7 @@ func TestAnswerHead(t *testing.T) {
 			if method == "" {
 				method = "GET"
 			}
-			// Twice, as both connections must stay in step.
+			// Twice, to check that both connections stay in step.
 			got := dial(t, f.addr)
 			request := method + " / HTTP/1.1\r\nHost: h\r\n"
 			got.send(request + "\r\n" + request + "Connection: close\r\n\r\n")
@@ -99,8 +99,8 @@ func TestAnswerHead(t *testing.T) {
 	}
 }
 
-// Interim answers reach the client before the final one if the caller wants that, but never
-// a client of HTTP/1.0, and never 100 Continue or Sidenote's lines.
+// Interim answers reach the client before the final one if the caller wants that, but never an
+// HTTP/1.0 client, and never 100 Continue or Sidenote's lines.
 func TestInterimAnswers(t *testing.T) {
 	o := answering(t, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\nSIDENOTE_Id: forged\r\nConnection: x\r\nX: 1\r\nContent-Length: 3\r\n\r\n"+
 		"HTTP/1.1 103 Early Hints\r\nLink: </b>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
@@ -119,8 +119,8 @@ func TestInterimAnswers(t *testing.T) {
 	}
 }
 
-// A client that does not take an interim answer gets none after it: what follows a part of
-// one cannot be read.
+// A client that does not read an interim answer gets nothing after it, because it could not read
+// what follows a partial one.
 func TestInterimAnswerNotTaken(t *testing.T) {
 	hint := "HTTP/1.1 103 Early Hints\r\nLink: " + strings.Repeat("x", 60<<10) + "\r\n\r\n"
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -131,7 +131,7 @@ func TestInterimAnswerNotTaken(t *testing.T) {
 	})
 	f := &front{up: newUpstream(t, o.config("")), errs: make(chan error, 1)}
 	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) {
-		for n := 1; n > 0; { // until there is no room
+		for n := 1; n > 0; { // until the buffers are full
 			n, _ = ctx.Conn().Write(make([]byte, 1<<20))
 		}
 		f.relay(ctx, transport.Call{Interim: true})
@@ -167,7 +167,7 @@ func TestReplacedAnswerLines(t *testing.T) {
 	}
 }
 
-// An answer that two readers could read differently is refused.
+// An ambiguous answer is refused.
 func TestMalformedAnswers(t *testing.T) {
 	const chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" // with a chunk in the same segment
 	long := strings.Repeat("x", 70<<10)
@@ -250,7 +250,7 @@ func TestCutAnswers(t *testing.T) {
 		got := dial(t, f.addr)
 		got.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 		head, body, _ := strings.Cut(got.rest(), "\r\n\r\n")
-		// If the fault is in the first bytes, the head may not have been sent yet.
+		// If the first bytes are faulty, the head may not have been sent yet.
 		if body != c.got || !strings.HasPrefix(head, "HTTP/1.1 200 OK") && (head != "" || c.class != transport.BadResponse) {
 			t.Errorf("%q reached the client as %q %q", c.answer, head, body)
 		}
@@ -260,8 +260,8 @@ func TestCutAnswers(t *testing.T) {
 	}
 }
 
-// A body that lasts until the end of the upstream's connection is chunked for clients that
-// can read chunks; for others it lasts until the end of their connection.
+// A body that ends with the upstream's connection is chunked for clients that can read chunks; for
+// others it ends with their connection.
 func TestUntilClose(t *testing.T) {
 	const (
 		chunked = "HTTP/1.1 200 OK\r\nA: b\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
@@ -289,7 +289,7 @@ func TestUntilClose(t *testing.T) {
 	}
 }
 
-// An HTTP/1.0 client cannot read chunks, and must still notice a cut.
+// An HTTP/1.0 client cannot read chunks, but must still notice a cut.
 func TestOldClientSeesCut(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		if _, _, err := readMessage(br); err == nil {
@@ -305,9 +305,8 @@ func TestOldClientSeesCut(t *testing.T) {
 	}
 }
 
-// For an HTTP/1.0 client the end of the connection is the end of the body. It is a clean one
-// even if the client has sent more than its request, which the kernel would answer with a
-// reset.
+// For an HTTP/1.0 client the end of the connection is the end of the body. It is a clean end even
+// if the client has sent more than its request, for which the kernel would reset the connection.
 func TestOldClientSeesEnd(t *testing.T) {
 	more := make(chan struct{})
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {

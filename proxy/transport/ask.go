@@ -10,8 +10,8 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// errStale says that a pooled connection cannot be used: the upstream has closed it, or
-// has sent bytes that no request asked for. Nothing was written to it.
+// errStale means that a pooled connection cannot be used: the upstream has closed it, or has sent
+// bytes that no request asked for. Nothing was written to it.
 var errStale = errors.New("idle connection is not usable")
 
 // setRequest sets what writeRequest and sendPooled will write.
@@ -20,8 +20,8 @@ func (c *conn) setRequest(text []byte, body [][]byte) {
 	c.pooledSend.out = c.pooledSend.list
 }
 
-// writeRequest writes what setRequest has set. If the upstream stops reading, that is
-// not an error yet: it may have answered before it closed. Only a timeout is.
+// writeRequest writes the request set by setRequest. Only a timeout is an error: if the upstream
+// stops reading, it may have answered before it closed.
 func (c *conn) writeRequest() (err error) {
 	a := &c.pooledSend
 	if c.Conn == c.tcp {
@@ -37,8 +37,8 @@ func (c *conn) writeRequest() (err error) {
 	return c.SetReadDeadline(time.Now().Add(afterCut))
 }
 
-// startWrite writes head, and as much of body as the kernel takes without waiting, which
-// as a rule is all of it. left is the rest. body itself does not change.
+// startWrite writes head, and as much of body as the kernel takes without waiting, which is usually
+// all of it. It returns the rest and does not change body.
 func (c *conn) startWrite(head []byte, body [][]byte) (left [][]byte, err error) {
 	all, n := append([][]byte{head}, body...), 0
 	if c.Conn == c.tcp {
@@ -51,28 +51,28 @@ func (c *conn) startWrite(head []byte, body [][]byte) (left [][]byte, err error)
 	return tcp.Skip(all, n), nil
 }
 
-// A pooledSend is the state of a request that is sent over a pooled connection. One
-// call of RawConn.Read checks that the upstream has sent nothing, writes the request
-// and waits for the answer. That saves a read: the runtime listens for readiness from
-// before the check, so after the write it can wait without reading once more in vain.
+// A pooledSend is the state of a request that is sent on a pooled connection. A single call of
+// RawConn.Read checks that the upstream has sent nothing, writes the request and waits for the
+// answer. That saves a read: since the runtime watches for readiness from before the check on, it
+// need not try to read again after the write before it waits.
 type pooledSend struct {
-	list [][]byte    // the memory behind out
-	out  net.Buffers // what is still to be written; nil once it is written
-	into []byte      // takes the beginning of the answer
+	list [][]byte    // backing memory of out
+	out  net.Buffers // what is still to be written; nil when all is written
+	into []byte      // receives the start of the answer
 	n    int
 	err  error
 	step func(fd uintptr) (done bool) // conn.stepPooled
 }
 
-// sendPooled checks that c, which comes from the pool, is usable, writes what
-// setRequest has set and waits for the answer to begin.
+// sendPooled checks that the pooled connection c is usable, writes the request set by setRequest
+// and waits for the answer to begin.
 func (c *conn) sendPooled() error {
 	_, err := c.br.Peek(1)
 	c.pooledSend.out = nil
 	return err
 }
 
-// readPooled is what Read does for sendPooled.
+// readPooled is Read while sendPooled runs.
 func (c *conn) readPooled(p []byte) (int, error) {
 	a := &c.pooledSend
 	a.into, a.n, a.err = p, 0, nil
@@ -84,9 +84,8 @@ func (c *conn) readPooled(p []byte) (int, error) {
 	return a.n, err
 }
 
-// stepPooled is called by RawConn.Read: once at the start and then each time that fd
-// may be readable, until it returns true. The first call checks and writes, the others
-// read.
+// stepPooled is called by RawConn.Read, at the start and then whenever fd may be readable, until it
+// returns true. The first call checks and writes, the others read.
 func (c *conn) stepPooled(fd uintptr) (done bool) {
 	a := &c.pooledSend
 	n, wouldBlock, err := tcp.ReadNow(fd, a.into)

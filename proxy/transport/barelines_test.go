@@ -40,8 +40,8 @@ type trickling struct {
 
 func (c trickling) Read(p []byte) (int, error) { return c.halfCloser.Read(p[:min(len(p), c.bytes)]) }
 
-// trickledTo serves requests that arrive that many bytes at a time, and whose heads arrive
-// within read.
+// trickledTo serves requests that arrive in pieces of that many bytes, with read as the time limit
+// for heads.
 func trickledTo(t *testing.T, bytes int, read time.Duration) (addr string, handled <-chan string) {
 	seen := make(chan string, 100)
 	s := transport.NewServer(func(ctx *fasthttp.RequestCtx) {
@@ -63,7 +63,7 @@ func trickledTo(t *testing.T, bytes int, read time.Duration) (addr string, handl
 	return ln.Addr().String(), seen
 }
 
-// bareLines are the beginnings of requests with a bare line feed in their heads.
+// bareLines are the starts of requests with a bare line feed in their heads.
 var bareLines = []string{
 	"GET / HTTP/1.1\nHost: h\n\n",
 	"POST / HTTP/1.1\nHost: h\nContent-Length: 2\n\n{}",
@@ -82,7 +82,7 @@ var bareLines = []string{
 	"GET / HTTP/1.1\r\nA: " + strings.Repeat("a", 900) + "\r\nHost: h\nB",
 }
 
-// before is a request that stands before one with bare line feeds.
+// before is a request that precedes one with bare line feeds.
 const before = "GET /before HTTP/1.1\r\nHost: h\r\n\r\n"
 
 // answered reads the answer to before.
@@ -96,8 +96,8 @@ func answered(t *testing.T, c *client, handled <-chan string) {
 	}
 }
 
-// A head with a bare line feed is refused as soon as that has arrived, in whatever pieces
-// it comes and whatever would follow, and the connection is closed.
+// A head with a bare line feed is refused as soon as that arrives, in any pieces and whatever would
+// follow, and the connection is closed.
 func TestM21BareLineFeeds(t *testing.T) {
 	for _, pieces := range []int{1, 3, 30, 10_000} {
 		addr, handled := trickledTo(t, pieces, time.Hour)
@@ -122,9 +122,9 @@ func TestM21BareLineFeeds(t *testing.T) {
 	}
 }
 
-// A head with a bare line feed that arrives together with the request before it is refused,
-// if not before then when its time is over. In its first line it does no harm: what is sent
-// on is written anew.
+// A head with a bare line feed that arrives together with the previous request is refused, at the
+// latest when its time is over. In the first line a bare line feed is harmless, because that line
+// is written anew.
 func TestM21PipelinedBareLineFeeds(t *testing.T) {
 	for _, pieces := range []int{3, 10_000} {
 		addr, handled := trickledTo(t, pieces, 100*time.Millisecond)

@@ -18,10 +18,9 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// BenchmarkRelay compares Relay with the shortest relay that fasthttp allows, in the same
-// run and over real sockets. It measures CPU per request of the whole process, including
-// client and upstream, and of the relay alone, which is the difference to the same load
-// without a relay.
+// BenchmarkRelay compares Relay with the shortest relay that fasthttp allows, in the same run and
+// over real sockets. It measures the CPU time per request of the whole process, including client
+// and upstream, and of the relay alone: the difference to the same load without a relay.
 func BenchmarkRelay(b *testing.B) {
 	event := "data: {\"choices\":[{\"delta\":{\"content\":\"word\"}}]}\n\n"
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(event), event)
@@ -65,7 +64,7 @@ const (
 	roundRequests = 3200
 )
 
-// load sends one round of requests and returns the CPU that the process used.
+// load sends one round of requests and returns the CPU time that the process used.
 func load(b *testing.B, addr string) time.Duration {
 	request := "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nUser-Agent: OpenAI/Python 1.99\r\nAccept: application/json\r\nAccept-Encoding: gzip, deflate\r\nAuthorization: Bearer sk-0123456789012345678901234567890123456789\r\nContent-Type: application/json\r\nX-Stainless-Lang: python\r\nX-Stainless-Retry-Count: 0\r\nContent-Length: 1024\r\n\r\n" + strings.Repeat("x", 1024)
 	var conns []*bufio.Reader
@@ -165,9 +164,9 @@ func benchOrigin(b *testing.B, answer string) (addr string) {
 	return o.ln.Addr().String()
 }
 
-// serveBare starts the relay of fasthttp's own examples: it reads whole messages, parses
-// them and writes them anew, and does not handle clients that leave or bodies that are cut.
-// A stream it passes piece by piece, as any relay of streams must.
+// serveBare starts the relay of fasthttp's own examples: it reads whole messages, parses them and
+// writes them anew, and does not handle clients that leave or truncated bodies. It passes a stream
+// piece by piece, as any relay of streams must.
 func serveBare(b *testing.B, origin string, stream bool) (addr string) {
 	client := &fasthttp.HostClient{Addr: origin, NoDefaultUserAgentHeader: true, MaxConns: 1024, StreamResponseBody: stream}
 	ln := listen(b)

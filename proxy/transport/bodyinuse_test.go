@@ -12,9 +12,9 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// An upstream may answer before it has read the request. The body is still sent after the
-// handler has returned, so its memory must not be used for another request. With the tag
-// sidenote_debug, memory that was given back is overwritten, which this test notices.
+// An upstream may answer before it has read the request. The body is still sent after the handler
+// has returned, so its memory must not be reused for another request. With the tag sidenote_debug,
+// returned memory is overwritten, which this test notices.
 func TestBodyOutlivesHandler(t *testing.T) {
 	t.Parallel()
 	seen, got := make(chan struct{}), make(chan string, 1)
@@ -47,7 +47,7 @@ func TestBodyOutlivesHandler(t *testing.T) {
 	}
 	want := strings.Repeat("a", 900_000)
 	c.send(fmt.Sprintf("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(want), want))
-	for line := ""; line != "\r\n"; { // after the head the handler has returned
+	for line := ""; line != "\r\n"; { // once the head arrives, the handler has returned
 		var err error
 		if line, err = c.br.ReadString('\n'); err != nil {
 			t.Fatal(err)

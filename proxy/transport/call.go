@@ -18,56 +18,55 @@ import (
 )
 
 const (
-	// maxCopied is the largest body that is copied behind its head. For larger ones the
-	// kernel gathers the pieces, which for small ones would cost more.
+	// maxCopied is the size of the largest body that is copied behind its head. The pieces of
+	// larger ones are gathered by the kernel (writev), which costs more for small ones.
 	maxCopied = 16 << 10
-	// maxInline is the largest body that is written at once before the answer is read.
-	// What the kernel does not take at once of a larger one is written while an early
-	// answer can already be read.
+	// maxInline is the size of the largest body that is written before the answer is read. Of a
+	// larger one, what the kernel does not take at once is written while an early answer can
+	// already be read.
 	maxInline = 64 << 10
-	// afterCut is how long an answer may take once the upstream has stopped reading our
-	// body: it has answered before that, or will not answer.
+	// afterCut is how long to wait for an answer once the upstream has stopped reading the body: it
+	// has answered before, or never will.
 	afterCut = 5 * time.Second
 )
 
-// A Call is a request to the upstream. With a Head alone it is a plain relay of the
-// client's request: same target, same head lines, the body streamed in the same framing.
+// A Call is a request to the upstream. With only Head set it relays the client's request: same
+// target, same header lines, the body streamed in the same framing.
 type Call struct {
-	Head *Head // of the client's request, see Capture
-	// Body is a whole body in place of the client's (Whole), or the part of it that
-	// ReadBody has read; the rest then follows from the client's stream. Its pieces are
-	// sent one after another. Neither they nor the list may change until Answer.Sent is
-	// true, the Answer is closed, or Do failed.
+	Head *Head // head of the client's request, see Capture
+	// Body replaces the client's body (Whole), or is the part of it that ReadBody has read, with
+	// the rest following from the client's stream. Its pieces are sent one after another. Neither
+	// they nor the list may change until Answer.Sent is true, the Answer is closed, or Do fails.
 	Body  [][]byte
 	Whole bool
-	// Same says of a Whole body that it is the client's, byte for byte: it is sent in
-	// the framing in which it came, with the client's digests of it.
+	// Same means that a Whole body is byte for byte the client's: it is sent in its original
+	// framing, with the client's digests.
 	Same bool
-	// Replace puts lines in place of the client's, e.g. Authorization with the
-	// upstream's own key, and api-key and x-api-key with nothing.
+	// Replace replaces header lines of the client, e.g. Authorization by the upstream's own key, or
+	// removes them, e.g. api-key and x-api-key.
 	Replace []Header
-	// Deployment is the model that is asked where the path names one, as on Azure; "" is that of the path.
+	// Deployment replaces the model in paths that name one, as on Azure; "" keeps it.
 	Deployment string
-	// Without removes head lines that contain this text; "" removes none.
+	// Without removes header lines that contain this text; "" removes none.
 	Without string
 	// NoUpgrade removes the client's request to switch to another protocol.
 	NoUpgrade bool
-	// Interim passes the upstream's interim answers on to the client at once, e.g. 103 Early
-	// Hints, without lines named Sidenote-*. An HTTP/1.0 client gets none.
+	// Interim relays the upstream's interim answers at once, e.g. 103 Early Hints, without lines
+	// named Sidenote-*. HTTP/1.0 clients get none.
 	Interim bool
 }
 
-// An upstreamCall is one request to the upstream and its answer, from before the
-// connection is taken until it is given back.
+// An upstreamCall is one request to the upstream and its answer, from before the connection is
+// taken until it is returned.
 type upstreamCall struct {
 	up     *Upstream
 	head   *Head
-	watch  *watch          // of the client that it is made for; nil if there is none
-	now    time.Duration   // clock when it began, or when a connection was dialed for it
-	ctx    context.Context // that is not watch itself; else nil
-	stop   func() bool     // ends the wait for its end; nil without one
+	watch  *watch          // of the client that the call is made for; nil if there is none
+	now    time.Duration   // tcp.Clock when it began, or when a connection was dialed for it
+	ctx    context.Context // the context if it is not watch itself; else nil
+	stop   func() bool     // stops waiting for the end of ctx; nil if ctx is nil
 	answer Answer
-	sent   bool // a part of the request may have been; for the caller of Do alone
+	sent   bool // part of the request may have been sent; used by the goroutine of Do only
 
 	mu sync.Mutex
 	progress
@@ -79,15 +78,16 @@ type progress struct {
 	ended    bool               // end was called
 	answered bool               // the head of the answer has been read
 	conn     *conn              // nil before it is taken
-	cancel   context.CancelFunc // ends a dial that is under way
-	upload   *upload            // nil if the whole body was sent before anything was read
+	cancel   context.CancelFunc // cancels the dial in progress
+	upload   *upload            // nil if the whole body was sent before the answer was read
 }
 
-// Do sends a request to the upstream and waits for the head of the answer. When ctx ends,
-// the connection to the upstream is closed at once; a context that ends with
-// context.DeadlineExceeded as its cause counts as an upstream that is late, and every other that ends as a client that left. (The end of Watch's parent is not noticed here: Close ends the calls of an
-// Upstream.) Every error is an *Error. The caller must close each Answer; those of
-// calls with a context of Watch are closed when the handler has returned, if not before.
+// Do sends a request to the upstream and waits for the head of the answer. When ctx ends, the
+// connection to the upstream is closed at once. That counts as an upstream timeout if the cause of
+// ctx is context.DeadlineExceeded, otherwise as a client that left. (The end of Watch's parent is
+// not noticed here; Close ends the calls of an Upstream.) Every error is an *Error. The caller must
+// close each Answer; those of calls with a context of Watch are closed at the latest when the
+// handler has returned.
 //
 // Only one call at a time may send the client's own body, and none may after that.
 func (u *Upstream) Do(ctx context.Context, c Call) (*Answer, error) {
@@ -154,16 +154,16 @@ func (x *upstreamCall) do(ctx context.Context, c Call, text *[]byte) error {
 	return x.receive(c, text, head.upgrade)
 }
 
-// watchClient makes the end of the client end the call, on systems where that could not
-// begin while the client's body was read.
+// watchClient makes a hang-up of the client end the call, on systems that cannot watch for it while
+// the client's body is read.
 func (x *upstreamCall) watchClient() {
 	if x.watch != nil {
 		x.watch.begin()
 	}
 }
 
-// source returns the part of the body that is still to be read from the client, nil if
-// there is none, and the length of the whole body.
+// source returns the part of the body still to be read from the client, nil if there is none, and
+// the length of the whole body.
 func (x *upstreamCall) source(c Call) (rest io.Reader, length int64) {
 	switch {
 	case c.Whole:
@@ -176,7 +176,7 @@ func (x *upstreamCall) source(c Call) (rest io.Reader, length int64) {
 	return c.Head.stream, chunked
 }
 
-// oneChunk returns body in the chunked framing, as a single chunk.
+// oneChunk returns body in chunked framing, as a single chunk.
 func oneChunk(body [][]byte) [][]byte {
 	n := http1.Size(body)
 	if n == 0 {
@@ -186,8 +186,8 @@ func oneChunk(body [][]byte) [][]byte {
 	return append(append(framed, body...), []byte("\r\n"+http1.LastChunk))
 }
 
-// connect takes a connection from the pool or dials one, and fails if the context ends
-// meanwhile. If unchecked is set the caller must check a pooled one, see takeIdle.
+// connect takes a connection from the pool or dials one. It fails if the context ends meanwhile. If
+// unchecked is set, the caller must check a pooled connection, see takeIdle.
 func (x *upstreamCall) connect(unchecked bool) error {
 	c := x.up.takeIdle(unchecked, x.now)
 	if c == nil {
@@ -246,8 +246,8 @@ func (x *upstreamCall) sendInline(text *[]byte, body [][]byte, rest io.Reader, l
 	}
 }
 
-// join appends the body to text. If there is a rest, fasthttp has read it already, so
-// reading it does not wait.
+// join appends the body to text. Reading rest does not wait, because fasthttp has already buffered
+// it.
 func (x *upstreamCall) join(text *[]byte, body [][]byte, rest io.Reader, length int64) error {
 	whole := len(*text) + int(length)
 	*text = slices.Grow(*text, int(length))
@@ -292,8 +292,8 @@ func (x *upstreamCall) receive(c Call, text *[]byte, upgrade bool) error {
 	return a.body.Begin()
 }
 
-// passInterim writes an interim answer to the client, but for 100 Continue: whether the
-// client waits for one is between it and us.
+// passInterim relays an interim answer to the client, except 100 Continue: our server answers
+// Expect itself.
 func (x *upstreamCall) passInterim(h *http1.AnswerHead) {
 	if h.Status == 100 {
 		return
@@ -301,12 +301,12 @@ func (x *upstreamCall) passInterim(h *http1.AnswerHead) {
 	text := strconv.AppendInt([]byte("HTTP/1.1 "), int64(h.Status), 10)
 	text = h.Append(append(text, ' '), []Header{{Name: "Content-Length"}})
 	if _, err := x.head.client.Write(append(text, "\r\n\r\n"...)); err != nil {
-		x.abort() // nothing can be read after a part of an answer
+		x.abort() // the client cannot read anything after a partial answer
 	}
 }
 
-// classify returns err as an *Error. If the call was ended on purpose its connection was
-// closed, so that reason counts more than the error of the connection.
+// classify returns err as an *Error. If the call was aborted on purpose its connection was closed,
+// so that reason takes precedence over the connection's error.
 func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 	x.mu.Lock()
 	aborted, upload := x.aborted, x.upload
@@ -315,7 +315,7 @@ func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 	switch {
 	case upload != nil && upload.fault != nil:
 		return upload.fault
-	case x.up.closed(): // which may also end the context
+	case x.up.closed(): // Close may also end the context
 		return &Error{Closed, net.ErrClosed}
 	case aborted && x.late() && !x.sent:
 		return &Error{timeout, ErrUnsent}
@@ -335,12 +335,12 @@ func (x *upstreamCall) classify(err error, timeout, otherwise Class) error {
 	return &Error{otherwise, http1.UnexpectedEOF(err)}
 }
 
-// late tells whether a deadline has ended the call.
+// late reports whether a deadline ended the call.
 func (x *upstreamCall) late() bool {
 	return x.ctx != nil && errors.Is(context.Cause(x.ctx), context.DeadlineExceeded)
 }
 
-// abort is called when the context has ended, and cancels what is under way.
+// abort is called when the context has ended. It cancels whatever is in progress.
 func (x *upstreamCall) abort() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -356,8 +356,7 @@ func (x *upstreamCall) abort() {
 	}
 }
 
-// handOver lets x go on after the handler, and whatever becomes of its context. Its client
-// is not watched any more.
+// handOver lets x outlive the handler and its context. Its client is no longer watched.
 func (x *upstreamCall) handOver() {
 	if x.stop != nil {
 		x.stop()
@@ -368,9 +367,9 @@ func (x *upstreamCall) handOver() {
 	}
 }
 
-// end gives the connection back. It goes into the pool if keep is set, the context has
-// not ended and the whole body was sent. end waits for all goroutines that this call
-// started. Further calls do nothing.
+// end returns the connection to the pool if keep is set, the context has not ended and the whole
+// body was sent; otherwise it closes it. It waits for all goroutines of this call. Further calls do
+// nothing.
 func (x *upstreamCall) end(keep bool) {
 	x.mu.Lock()
 	ended := x.ended

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// CertificateAuthorities returns the certificates of a bundle as a pool. What else stands in the bundle
-// is passed over, but one without any certificate is an error.
+// CertificateAuthorities parses a PEM bundle into a pool. Anything else in the bundle is ignored,
+// but a bundle without any certificate is an error.
 func CertificateAuthorities(pem []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
@@ -19,8 +19,8 @@ func CertificateAuthorities(pem []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// CertificatePair returns a certificate, behind which may stand those between it and its authority,
-// with its key. An error never holds anything of the key.
+// CertificatePair parses a certificate, which may be followed by intermediate ones, and its key.
+// Errors never contain any part of the key.
 func CertificatePair(cert, key []byte) (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -29,7 +29,7 @@ func CertificatePair(cert, key []byte) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// InvalidCertificate says why a certificate cannot be used at a time, "" if it can.
+// InvalidCertificate returns why a certificate is not valid at that time, "" if it is.
 func InvalidCertificate(c tls.Certificate, now time.Time) string {
 	switch {
 	case c.Leaf == nil:

@@ -15,54 +15,54 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// What a client's connection is read for. It decides the deadline of a Read.
+// What a client's connection waits for. It decides the deadline of a Read.
 const (
-	forOther   int32 = iota // anything else: the reader has set the deadline
+	forOther   int32 = iota // anything else; the reader has set the deadline
 	forRequest              // the first byte of a request
-	forHead                 // the head of a request; its deadline is not set yet
-	forRest                 // the rest of a head, within the deadline that was set for it
-	forWhole                // nothing yet: the first Read has got the whole head, and its deadline is not set
-	forBody                 // the beginning of a body, within the deadline of its head
+	forHead                 // the head of a request; the deadline is not yet set
+	forRest                 // the rest of a head, with the deadline set for it
+	forWhole                // the head came whole in the first Read; the deadline is not yet set
+	forBody                 // the start of a body, with the deadline of its head
 	forNothing              // the connection was closed while it waited
 )
 
 // A clientConn is a connection that the server accepted. It sets the deadlines for the first byte
-// of a request, for its head and for Writes, which fasthttp would set several times for each.
+// of a request, for its head and for Writes; fasthttp would set several for each.
 type clientConn struct {
 	tcp.Timed
-	state *requestState // of the request while its handler runs, else nil
+	state *requestState // state of the request while its handler runs, else nil
 	guard *guard
-	gate  *Gate        // by which it came
+	gate  *Gate        // the gate that admitted it
 	waits atomic.Int32 // forOther, forRequest, …
 	since atomic.Int64 // by tcp.Clock: since when it waits for a request, or for the rest of a head
-	unset bool         // its address is known only behind the header of a load balancer
-	short bool         // its head had less time than usual
+	unset bool         // its address is not known before the PROXY header is read
+	short bool         // its head has a shortened deadline
 	head  http1.HeadScanner
-	flush time.Duration // a Write fails if the client takes nothing for so long, see writeWithin
+	flush time.Duration // a Write fails if the client takes nothing for this long, see tcp.Timed.WriteWithin
 
-	readErr error // of the last Read that failed
+	readErr error // error of the last failed Read
 
-	refused atomic.Bool // this package has answered the last request with an error
-	lingers atomic.Bool // it was answered, and is closed when the client has closed its side
+	refused atomic.Bool // the last request got an error from this package
+	lingers atomic.Bool // it was answered, and will be closed when the client closes its side
 
-	replied bool // the request was answered by this package: what fasthttp writes is dropped
-	cut     bool // the client left before its answer was whole, or did not take it
+	replied bool // this package answered the request: what fasthttp writes is dropped
+	cut     bool // the client left before it got the whole answer
 
-	token    uint64                // by which the hangup watcher knows it; 0: not at all
-	gone     atomic.Bool           // the hangup watcher saw its peer leave
-	watching atomic.Pointer[watch] // what a hang-up ends; nil if there is nothing
-	tunnel   *tunnel               // after a switch to another protocol
-	call     upstreamCall          // the first one of a request
+	token    uint64                // its token in the hangup watcher; 0: not watched
+	gone     atomic.Bool           // the hangup watcher saw the peer leave
+	watching atomic.Pointer[watch] // context to end on a hang-up; nil if there is none
+	tunnel   *tunnel               // set after a switch to another protocol
+	call     upstreamCall          // memory for the first call of a request
 }
 
 func (g *guard) newConn(c net.Conn, addr netip.Addr, gate *Gate) *clientConn {
 	client := &clientConn{guard: g, gate: gate, flush: g.options.Write, unset: gate.Proxied(c.RemoteAddr())}
-	if plain, err := tcp.New(c, g.options.Raw); err == nil { // an error means a test's connection, which is not TCP
+	if plain, err := tcp.New(c, g.options.Raw); err == nil { // an error means a connection that is not TCP, in tests
 		c = gate.Port.Serve(plain, g.options.Write)
 	}
 	client.Conn = c
 	client.since.Store(int64(tcp.Clock()))
-	client.waits.Store(forHead) // fasthttp takes a new connection for one whose first request has begun
+	client.waits.Store(forHead) // fasthttp treats a new connection as one whose first request has begun
 	client.head.Begin()
 	if plain, ok := tcp.Of(client); ok && g.options.hungUp == nil {
 		client.token = g.hangups.Add(plain, client.hungUp)
@@ -71,19 +71,19 @@ func (g *guard) newConn(c net.Conn, addr netip.Addr, gate *Gate) *clientConn {
 	return client
 }
 
-// PeerOf returns what the connection of ctx, which is of a Server, says of who called.
+// PeerOf returns what is known of the peer of ctx's connection. ctx must be of a Server.
 func PeerOf(ctx *fasthttp.RequestCtx) Peer {
 	c := clientOf(ctx)
 	return InboundPeerOf(c.gate.Port, tcp.TLSOf(c))
 }
 
-// clientOf returns the client's connection of ctx, which is of a Server.
+// clientOf returns the connection of ctx, which must be of a Server.
 func clientOf(ctx *fasthttp.RequestCtx) *clientConn { return ctx.Conn().(*clientConn) }
 
-// stateOf returns the state of ctx's request. It is there while the handler runs.
+// stateOf returns the state of ctx's request. It is valid while the handler runs.
 func stateOf(ctx *fasthttp.RequestCtx) *requestState { return clientOf(ctx).state }
 
-// Read implements net.Conn. It fails if what has arrived of a head holds a bare line feed.
+// Read implements net.Conn. It fails if the head received so far has a bare line feed.
 func (c *clientConn) Read(p []byte) (int, error) {
 	waits := c.waits.Load()
 	if waits != forOther {
@@ -107,16 +107,16 @@ func (c *clientConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// beforeHead sets the deadline for a Read of a head. One begins where fasthttp has used all that
-// has arrived: it also Reads ahead in a body, or the rest of a head that came with the request
-// before, whose bare line feeds are noticed once it is whole, or its time is over.
+// beforeHead sets the deadline for a Read of a head. A head starts where fasthttp has consumed
+// everything received. fasthttp also reads ahead: in a body, or the rest of a head that came with
+// the previous request. Bare line feeds in such a head are noticed once it is complete or late.
 func (c *clientConn) beforeHead(waits int32) (err error) {
 	switch waits {
 	case forRequest:
 		c.head.Begin()
 		c.since.Store(int64(tcp.Clock()))
 		return c.WaitRead(c.guard.options.Idle)
-	case forHead, forWhole: // one deadline for the whole head, and for what fasthttp reads ahead
+	case forHead, forWhole: // one deadline for the whole head, and for reading ahead
 		limit := c.guard.options.Read
 		if waits == forHead && c.guard.clients.set.Pressed() {
 			c.short, limit = true, min(limit, HeadPatience)
@@ -132,23 +132,24 @@ func (c *clientConn) beforeHead(waits int32) (err error) {
 	return err
 }
 
-// scan goes on with a head. Once it is whole the request is under way, see closeWaiting.
+// scan scans further bytes of a head. Once the head is complete the request is in progress, see
+// closeWaiting.
 func (c *clientConn) scan(p []byte) {
 	c.head.Scan(p)
 	if c.head.Whole() {
 		if c.waits.CompareAndSwap(forRest, forBody) && c.short {
-			_ = c.Timed.SetReadDeadline(time.Now().Add(c.guard.options.Read)) // an error shows at the next Read
+			_ = c.Timed.SetReadDeadline(time.Now().Add(c.guard.options.Read)) // the next Read returns the error
 		}
 		c.short = false
 		c.waits.CompareAndSwap(forRequest, forWhole)
 	}
 }
 
-// errTooMany ends a connection whose address has too many.
+// errTooMany ends a connection whose address has too many connections.
 var errTooMany = errors.New("too many connections of one address")
 
-// locate counts c for its address, which the header of a load balancer has told. If that has too
-// many connections it answers with a 503.
+// locate counts c for its address, as given by the PROXY header. If that has too many connections,
+// locate answers with a 503.
 func (c *clientConn) locate() error {
 	ok, closed := c.guard.clients.set.Locate(c, AddressOf(c.RemoteAddr()))
 	c.gate.Shed(ShedIdle, closed)
@@ -202,8 +203,8 @@ func (c *clientConn) SetReadDeadline(at time.Time) error {
 	return c.Timed.SetReadDeadline(at)
 }
 
-// Write implements net.Conn for fasthttp, which answers each request after its handler, and
-// does not know when Reply has done that.
+// Write implements net.Conn for fasthttp, which writes an answer after each handler, even if Reply
+// has already written one.
 func (c *clientConn) Write(p []byte) (int, error) {
 	if c.replied {
 		return len(p), nil
@@ -211,7 +212,7 @@ func (c *clientConn) Write(p []byte) (int, error) {
 	return c.WriteWithin(p, c.flush)
 }
 
-// watched reports whether the hangup watcher sees c.
+// watched reports whether the hangup watcher watches c.
 func (c *clientConn) watched() bool { return c.token != 0 }
 
 // closes reports whether c is closed after the answer to ctx's request.
@@ -234,8 +235,8 @@ func (c *clientConn) Close() error {
 	return tcp.Close(c.Conn)
 }
 
-// end is called when c is closed and nothing will be written to it any more. It also ends a
-// tunnel that has not begun: fasthttp drops what was to follow an answer that it cannot write.
+// end is called when c is closed and nothing more will be written to it. It also ends a tunnel that
+// has not begun, since fasthttp drops hijackers if it cannot write the answer.
 func (c *clientConn) end() {
 	defer c.guard.clients.forget(c)
 	if c.tunnel != nil {
@@ -243,9 +244,9 @@ func (c *clientConn) end() {
 	}
 }
 
-// closeWaiting closes c unless a request is under way on it.
+// closeWaiting closes c unless a request is in progress on it.
 func (c *clientConn) closeWaiting() {
-	for _, waits := range []int32{forRequest, forHead, forRest} { // in this order, as a request that begins meanwhile goes through them
+	for _, waits := range []int32{forRequest, forHead, forRest} { // in the order in which a request that begins meanwhile goes through them
 		if c.waits.CompareAndSwap(waits, forNothing) {
 			_ = c.Close()
 			return
@@ -253,7 +254,7 @@ func (c *clientConn) closeWaiting() {
 	}
 }
 
-// A connSet holds the connections of a server that have not ended.
+// A connSet holds the open connections of a server.
 type connSet struct {
 	set      Set[*clientConn]
 	closing  atomic.Bool // connections without a request are closed
@@ -280,7 +281,7 @@ func (r *connSet) signalIfEnded() {
 	}
 }
 
-// wait returns when the last connection has ended, or with ctx's error if that comes first.
+// wait waits until the last connection has ended, or returns ctx's error.
 func (r *connSet) wait(ctx context.Context) error {
 	select {
 	case <-r.allEnded:
@@ -290,7 +291,7 @@ func (r *connSet) wait(ctx context.Context) error {
 	}
 }
 
-// closeWaiting closes the connections on which no request is under way, and those added later.
+// closeWaiting closes the connections without a request in progress, including those added later.
 func (r *connSet) closeWaiting() {
 	r.closing.Store(true)
 	r.signalIfEnded()
@@ -307,5 +308,5 @@ func (r *connSet) cut() {
 	}
 }
 
-// CloseWrite ends our side of the connection.
+// CloseWrite closes the write side of the connection.
 func (c *clientConn) CloseWrite() error { return tcp.CloseWrite(c.Conn) }

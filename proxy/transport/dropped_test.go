@@ -15,17 +15,17 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// hijacked holds requests whose answers are written outside of fasthttp's loop, each with
-// what the upstream answers before it waits for the end of the connection.
+// hijacked holds requests whose answers are written outside of fasthttp's loop, each with what the
+// upstream answers before it waits for the end of the connection.
 var hijacked = map[string]struct{ request, answer string }{
 	"HTTP/1.0":     {"GET /second HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"},
 	"upgrade":      {strings.Replace(upgrade, "/ws", "/second", 1), "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"},
 	"early answer": {"PUT /second HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n" + strings.Repeat("x", 20_000), "HTTP/1.1 413 Too Large\r\nContent-Length: 7\r\n\r\ntoo"},
 }
 
-// hijacking returns a front whose client gets a normal answer, too long for a buffer, and
-// then a hijacked one, which is relayed after breaks has returned. The channel is closed
-// when the upstream sees the end of the second request.
+// hijacking returns a front whose client gets a normal answer, too long for a buffer, and then a
+// hijacked one, which is relayed after breaks has returned. The channel is closed when the upstream
+// sees the end of the second request.
 func hijacking(t *testing.T, answer string, breaks func(*fasthttp.RequestCtx)) (f *front, ended chan struct{}) {
 	ended = make(chan struct{})
 	plain := "HTTP/1.1 200 OK\r\nContent-Length: 6000\r\n\r\n" + strings.Repeat("p", 6000)
@@ -64,8 +64,8 @@ func hijacking(t *testing.T, answer string, breaks func(*fasthttp.RequestCtx)) (
 	return f, ended
 }
 
-// If a client sends two requests at once and leaves after the head of the first answer, the
-// second one ends, in whichever way its answer would be written.
+// If a client sends two requests at once and leaves after the head of the first answer, the second
+// one ends, however its answer would be written.
 func TestM24PipelinedThenReset(t *testing.T) {
 	for name, second := range hijacked {
 		t.Run(name, func(t *testing.T) {
@@ -92,8 +92,8 @@ func TestM24PipelinedThenReset(t *testing.T) {
 	}
 }
 
-// If the connection breaks after the handler and before its answer is written, fasthttp
-// never calls what would end the upstreamCall. It must end all the same.
+// If the connection breaks after the handler and before its answer is written, fasthttp never calls
+// the hijack handler that would end the upstreamCall. It must end anyway.
 func TestM24HijackDropped(t *testing.T) {
 	for name, second := range hijacked {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"sidenote/proxy/transport/http1"
 )
 
-// Target returns what the request target raw becomes below a base URL's path.
+// Target returns the upstream's target for the request target raw and a base URL's path.
 func Target(base, raw string) (string, bool) {
 	path, err := url.Parse(base)
 	if err != nil {
@@ -33,10 +33,10 @@ func Narrow(u *Upstream) error {
 	return nil
 }
 
-// Uploaded tells whether r's request is not being sent any more.
+// Uploaded reports whether the request of r is no longer being sent.
 func Uploaded(r *Answer) bool { return r.x.upload == nil || r.x.upload.finished() }
 
-// Unused returns how many connections of s have no request.
+// Unused returns the number of connections of s without a request.
 func Unused(s *Server) (n int) {
 	for _, c := range s.guard.clients.set.All() {
 		if state, _ := c.State(); state != Serving && state != ReadingHead {

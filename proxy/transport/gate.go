@@ -13,29 +13,29 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// Codes of errors of connections that are refused.
+// Error codes of refused connections.
 const (
-	CodeOverloaded         = "overloaded"           // the server has as many as it may
-	CodeTooManyConnections = "too_many_connections" // their address has
+	CodeOverloaded         = "overloaded"           // the server has its maximum of connections
+	CodeTooManyConnections = "too_many_connections" // the client's address has its maximum
 )
 
-// Reasons for which a Gate sheds connections.
+// Reasons why a Gate sheds connections.
 const (
 	ShedConnections = "connections" // refused: the server is full
 	ShedAddress     = "address"     // refused: their address has too many
-	ShedIdle        = "idle"        // closed without a request under way, to make room
-	ShedDescriptors = "descriptors" // could not be accepted: no descriptor is free
+	ShedIdle        = "idle"        // closed while idle, to make room
+	ShedDescriptors = "descriptors" // not accepted: no descriptor is free
 )
 
 const (
-	// maxRefused is how many refused connections at once are given time to read the refusal, at
-	// most. More of them are closed right after it was written.
+	// maxRefused limits how many refused connections at once get time to read the refusal. Others
+	// are closed right after it is written.
 	maxRefused = 256
 	// maxPause is the longest wait for a descriptor to become free.
 	maxPause = time.Second
 )
 
-// A Crowd is a Set of any connections.
+// A Crowd is a Set of connections of any type.
 type Crowd interface {
 	MakeRoom() (ok bool, closed int)
 	Enter(addr netip.Addr) (ok bool, closed int)
@@ -44,26 +44,27 @@ type Crowd interface {
 
 // GateOptions are the settings of a Gate.
 type GateOptions struct {
-	Most    int   // connections at once
-	Crowd   Crowd // that they join
-	Reserve bool  // keeps a descriptor back, so that a connection is accepted when no other is free
-	// Refusal makes the header lines, each with its CRLF, and the JSON body of a 503 with a code.
+	Most    int   // maximum of open connections
+	Crowd   Crowd // set that admits the connections
+	Reserve bool  // keep a descriptor in reserve, to accept a connection when no other is free
+	// Refusal returns the header lines, each with its CRLF, and the JSON body of a 503 with that
+	// code.
 	Refusal  func(code string) (head string, body []byte)
-	Shed     func(reason string) // called for each connection that is closed to make room; may be nil
+	Shed     func(reason string) // called for each connection that was refused or closed; may be nil
 	Panicked panics.Handler
 }
 
-// A Gate accepts the connections of a server that there is room for, and refuses others with a 503.
-// A lack of descriptors or of memory for one more connection does not end it.
+// A Gate accepts connections while there is room and refuses others with a 503. Running out of
+// descriptors or memory does not end it.
 type Gate struct {
 	net.Listener
-	Port *Listener // its settings; nil: none
+	Port *Listener // settings of the port; nil: none
 
 	options   GateOptions
 	spare     tcp.Spare
 	closing   sync.Once
 	closed    chan struct{} // closed with the listener
-	refused   atomic.Int64  // refused connections that linger
+	refused   atomic.Int64  // number of refused connections that linger
 	lingering sync.WaitGroup
 }
 
@@ -74,8 +75,8 @@ func NewGate(ln net.Listener, o GateOptions) *Gate {
 	return g
 }
 
-// Admit returns the next connection that is not refused, and the address by which the Crowd has let
-// it in: the zero Addr if that is not counted, or not known before the header of a load balancer.
+// Admit returns the next connection that is not refused, and the address that the Crowd admitted:
+// the zero Addr if that is not counted, or not known before a PROXY header.
 func (g *Gate) Admit() (net.Conn, netip.Addr, error) {
 	pause := time.Duration(0)
 	for {
@@ -105,7 +106,7 @@ func (g *Gate) Admit() (net.Conn, netip.Addr, error) {
 	}
 }
 
-// admit lets c in, or refuses it.
+// admit admits or refuses c.
 func (g *Gate) admit(c net.Conn) (netip.Addr, bool) {
 	ok, closed := g.options.Crowd.MakeRoom()
 	g.Shed(ShedIdle, closed)
@@ -127,10 +128,10 @@ func (g *Gate) admit(c net.Conn) (netip.Addr, bool) {
 	return addr, ok
 }
 
-// Proxied reports whether a header of the PROXY protocol tells the address of a connection from peer.
+// Proxied reports whether connections from peer begin with a PROXY protocol header.
 func (g *Gate) Proxied(peer net.Addr) bool { return g.Port.fromProxy(AddressOf(peer)) }
 
-// Shed tells of connections that were shed for a reason.
+// Shed reports shed connections to GateOptions.Shed.
 func (g *Gate) Shed(reason string, times int) {
 	if g.options.Shed == nil {
 		return
@@ -140,7 +141,7 @@ func (g *Gate) Shed(reason string, times int) {
 	}
 }
 
-// wait waits for d. It returns false at once when the listener is closed.
+// wait waits for d. It returns false as soon as the listener is closed.
 func (g *Gate) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -158,13 +159,13 @@ func (g *Gate) Close() error {
 	return g.Listener.Close()
 }
 
-// Wait returns when the refused connections have ended. Call it after the last Admit.
+// Wait waits until the refused connections have ended. Call it after the last Admit.
 func (g *Gate) Wait() {
 	g.lingering.Wait()
 	g.spare.Release()
 }
 
-// Message returns what people are told of a refusal with a code.
+// Message returns the error message of a refusal code.
 func Message(code string) string {
 	if code == CodeTooManyConnections {
 		return "Your address has as many connections as max_connections_per_address allows; close some, or use those that are open."
@@ -172,16 +173,16 @@ func Message(code string) string {
 	return "Sidenote has as many connections as it can serve; try again."
 }
 
-// Refusal returns the answer to a connection that is refused with a code.
+// Refusal returns the HTTP answer to a refused connection.
 func Refusal(head string, body []byte) string {
 	return "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n" + head +
 		fmt.Sprintf("Content-Length: %d\r\nConnection: close\r\n\r\n", len(body)) + string(body)
 }
 
-// refuse answers with a 503 and closes c. The answer fits into the kernel's buffer of a
-// new connection, so writing it never waits.
+// refuse answers with a 503 and closes c. The write never waits, since the answer fits into the
+// kernel's buffer of a new connection.
 func (g *Gate) refuse(c net.Conn, code string) {
-	if g.Port != nil && g.Port.TLS != nil { // an answer would take a handshake, which costs more than serving
+	if g.Port != nil && g.Port.TLS != nil { // an answer needs a handshake, which costs more than a request
 		_ = c.Close()
 		return
 	}

@@ -16,12 +16,12 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// looks holds the ways to notice a hang-up: this system's own, and the one of every Unix.
+// looks returns the ways to detect a hang-up: this system's own, and the one of every Unix.
 func looks() map[string]look {
 	return map[string]look{"native": func(*transport.Upstream, *transport.ServerOptions) {}, "portable": transport.LookPortably}
 }
 
-// A look makes an upstream and a server notice in its way what leaves.
+// A look makes an upstream and a server detect hang-ups in its way.
 type look func(*transport.Upstream, *transport.ServerOptions)
 
 // relaying returns a front with room for the outcomes of that many requests.
@@ -39,8 +39,8 @@ type leaving struct {
 	ended  []chan time.Time
 }
 
-// newLeaving expects that many requests, each on a connection of its own, with its number
-// as path. After answer the upstream sends pieces as long as flowing is set.
+// newLeaving expects that many requests, each on its own connection, with its number as path. After
+// answer the upstream sends pieces as long as flowing is set.
 func newLeaving(t testing.TB, requests int, answer string, flowing bool, look look) *leaving {
 	l := &leaving{answer: answer}
 	for range requests {
@@ -89,8 +89,8 @@ func drip(c net.Conn, over <-chan struct{}) {
 	}
 }
 
-// one sends request and leaves. It returns how long after that the upstream noticed it.
-// "%d" in request stands for the number.
+// one sends request and leaves. It returns how long it took until the upstream noticed. "%d" in
+// request is replaced by the number.
 func (l *leaving) one(t testing.TB, number int, request string, leave func(*client)) time.Duration {
 	t.Helper()
 	c := dial(t, l.addr)
@@ -113,8 +113,8 @@ const (
 
 func fin(c *client) { c.Close() }
 
-// If a client leaves, its request to the upstream ends, in whatever way the client leaves
-// and however far the request is.
+// If a client leaves, its upstream request ends, however the client leaves and at any stage of the
+// request.
 func TestHangup(t *testing.T) {
 	reset := func(c *client) { _ = c.SetLinger(0); c.Close() }
 	half := func(c *client) { _ = c.CloseWrite() }
@@ -122,7 +122,7 @@ func TestHangup(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer, request string
 		leave           func(*client)
-		native          bool // only the system's own way notices it
+		native          bool // only the system's own way detects it
 	}{
 		"before the head":        {"", ask, fin, false},
 		"before the head, reset": {"", ask, reset, false},
@@ -154,7 +154,7 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// phases holds the moments at which a client may leave.
+// phases returns the stages at which a client may leave.
 func phases() map[string]struct {
 	answer  string
 	flowing bool
@@ -175,8 +175,8 @@ func percentiles(times []time.Duration) (p50, p99 time.Duration) {
 	return times[len(times)/2], times[len(times)*99/100]
 }
 
-// If a thousand clients leave, the upstream notices a thousand times. BenchmarkHangup
-// measures how soon, on a machine without other load.
+// If a thousand clients leave, the upstream notices a thousand times. BenchmarkHangup measures how
+// soon, on an idle machine.
 func TestThousandHangups(t *testing.T) {
 	const many, atOnce = 1000, 8
 	for phase, c := range phases() {
@@ -200,7 +200,7 @@ func TestThousandHangups(t *testing.T) {
 	}
 }
 
-// BenchmarkHangup measures how long after a client's leaving the upstream notices it.
+// BenchmarkHangup measures how long it takes until the upstream notices that a client left.
 func BenchmarkHangup(b *testing.B) {
 	for phase, c := range phases() {
 		for way, look := range looks() {
@@ -220,7 +220,7 @@ func BenchmarkHangup(b *testing.B) {
 	}
 }
 
-// A watch does not change the connection: further requests on it work.
+// A watch leaves the connection usable for further requests.
 func TestWatchThenReuse(t *testing.T) {
 	for name, look := range looks() {
 		t.Run(name, func(t *testing.T) { watchThenReuse(t, look) })

@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// The epoll set reports a hang-up once. A request that is sent to the upstream after that
-// ends all the same, and takes no connection.
+// The epoll set reports a hang-up only once. A request that is sent to the upstream after that must
+// end anyway, and take no connection.
 func TestLeftBefore(t *testing.T) {
 	o := newOrigin(t, func(_ net.Conn, br *bufio.Reader) { _, _ = br.ReadByte() })
 	u := newUpstream(t, o.config(""))

@@ -21,16 +21,16 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// fasthttp's pool has a goroutine that wakes up every ten seconds, even if it
-		// was stopped.
+		// fasthttp's pool has a goroutine that wakes up every ten seconds, even after it was
+		// stopped.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		// This one is from the relay that the benchmark compares with.
+		// Started by the relay that the benchmark compares with.
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
 }
 
-// patience is the longest wait in these tests. Only what hangs takes that long.
+// patience is the longest wait in these tests. Only failures take that long.
 const patience = 30 * time.Second
 
 // An origin is an upstream that follows a script, one call per connection.
@@ -83,8 +83,8 @@ func newOrigin(t testing.TB, script func(c net.Conn, br *bufio.Reader)) *origin 
 	return o
 }
 
-// answering returns an origin that reads requests with their bodies and gives each the same
-// answer, on any number of connections.
+// answering returns an origin that reads requests with their bodies and gives each the same answer,
+// on any number of connections.
 func answering(t testing.TB, answer string) *origin {
 	return newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		for {
@@ -121,8 +121,8 @@ func newUpstream(t testing.TB, c transport.Config) *transport.Upstream {
 type front struct {
 	addr     string
 	up       *transport.Upstream
-	outcomes chan transport.Outcome // of each answer that was relayed
-	errs     chan error             // of each Do that failed
+	outcomes chan transport.Outcome // of each relayed answer
+	errs     chan error             // of each failed Do
 }
 
 func errorBody(status int, code string) []byte {
@@ -135,12 +135,12 @@ func do(ctx *fasthttp.RequestCtx, u *transport.Upstream, call transport.Call) (*
 	return u.Do(transport.Watch(ctx, context.Background()), call)
 }
 
-// relaying returns a front that relays everything to u as it comes.
+// relaying returns a front that relays everything to u unchanged.
 func relaying(t testing.TB, u *transport.Upstream) *front {
 	return relayingMany(t, u, 100, transport.ServerOptions{})
 }
 
-// relayingMany is relaying with room for the outcomes of that many requests.
+// relayingMany is relaying with options and room for the outcomes of that many requests.
 func relayingMany(t testing.TB, u *transport.Upstream, many int, o transport.ServerOptions) *front {
 	f := &front{up: u, outcomes: make(chan transport.Outcome, many), errs: make(chan error, many)}
 	f.addr = serve(t, func(ctx *fasthttp.RequestCtx) { f.relay(ctx, transport.Call{}) }, o)
@@ -196,7 +196,7 @@ func serveOn(t testing.TB, ln net.Listener, h fasthttp.RequestHandler, o transpo
 	return s
 }
 
-// A client is one raw connection.
+// A client is a raw connection.
 type client struct {
 	*net.TCPConn
 	br *bufio.Reader
@@ -241,14 +241,14 @@ func (c *client) rest() string {
 	return string(b)
 }
 
-// ended tells whether the server has closed the connection. It reads one byte.
+// ended reports whether the server has closed the connection. It reads one byte.
 func (c *client) ended() bool {
 	_, err := c.br.ReadByte()
 	return err != nil
 }
 
-// readMessage reads a request or an answer with a body in any framing but
-// until-close; the body comes without its framing.
+// readMessage reads a request or an answer with a body in any framing except until-close; the body
+// is returned without framing.
 func readMessage(br *bufio.Reader) (head, body string, err error) {
 	var b strings.Builder
 	for !strings.HasSuffix(b.String(), "\r\n\r\n") {
@@ -290,7 +290,7 @@ func readBody(br *bufio.Reader, head string) (string, error) {
 	return "", nil
 }
 
-// await receives from ch, or fails.
+// await receives from ch, or fails after patience.
 func await[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -302,7 +302,7 @@ func await[T any](t testing.TB, ch <-chan T, what string) T {
 	}
 }
 
-// count returns how many connections were accepted.
+// count returns the number of accepted connections.
 func (o *origin) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,24 +12,24 @@ import (
 	"sidenote/proxy/transport/http1"
 )
 
-// chunked as a length means that the length is not known.
+// chunked is the length of a body of unknown length.
 const chunked = -1
 
-// A Head is the head of a client's request, as far as calls to the upstream need it. It
-// is valid until the handler has returned.
+// A Head is the head of a client's request, as needed for upstream calls. It is valid until the
+// handler returns.
 type Head struct {
 	client *clientConn
 	method []byte
 	target []byte
 	http11 bool
-	length int       // of the body, or chunked
-	stream io.Reader // the body, from where it has been read to; nil if there is none
+	length int       // length of the body, or chunked
+	stream io.Reader // the unread part of the body; nil if there is none
 
-	block     []byte // all head lines
+	block     []byte // all header lines
 	lines     []requestLine
 	connected http1.Connection
-	own       bool // there is a line Sidenote-*
-	coded     bool // there is a line Content-Encoding
+	own       bool // it has a line Sidenote-*
+	coded     bool // it has a line Content-Encoding
 }
 
 // Capture returns the head of ctx's request for Upstream.Do.
@@ -47,8 +47,8 @@ type requestLine struct {
 	kind               http1.Kind
 }
 
-// read parses the lines of block up to the empty one that ends it. ok is false if two
-// servers could read them differently.
+// read parses block up to the empty line. ok is false if two servers could interpret the lines
+// differently.
 func (h *Head) read(block []byte) (ok bool) {
 	h.block = block
 	encoded, sized := false, false
@@ -83,27 +83,26 @@ func (h *Head) read(block []byte) (ok bool) {
 	return !encoded || !sized
 }
 
-// Addressed reports whether a line is named Sidenote-*, in any letter case and with "_"
-// for "-".
+// Addressed reports whether a line is named Sidenote-*, ignoring case and with "_" for "-".
 func (h *Head) Addressed() bool { return h.own }
 
 // Coded reports whether there is a line Content-Encoding.
 func (h *Head) Coded() bool { return h.coded }
 
-// A requestHead turns the client's head into the one for the upstream.
+// A requestHead converts the client's head into the one for the upstream.
 type requestHead struct {
 	host    string
-	base    string // path before the client's target
+	base    string // prefix of the client's target
 	model   string // Call.Deployment
 	replace []Header
-	without string // lines that contain it are removed; "" if there are none
+	without string // remove lines that contain it; "" if there are none
 	upgrade bool   // the line Upgrade is relayed
 	other   bool   // the body is not the client's
-	length  int64  // of the body that is sent, or chunked
+	length  int64  // length of the body to send, or chunked
 	client  *Head
 
 	// What has been written already.
-	replacements                   uint64 // bit i: replace[i]
+	replacements                   uint64 // bit i: replace[i] was written
 	hosted, framed, connectionSaid bool
 }
 
@@ -119,10 +118,9 @@ func newRequestHead(u *Upstream, c Call, length int64) requestHead {
 	return h
 }
 
-// append writes the request line and the client's lines, verbatim and in order. A
-// replacement stands at the place of the first line that it replaces. Only Host and
-// framing are added without anybody asking for them. ok is false for a target that
-// cannot be forwarded.
+// append writes the request line and the client's lines, verbatim and in order. A replacement takes
+// the place of the first line that it replaces. Host and framing are added if missing. ok is false
+// if the target cannot be forwarded.
 func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
 	dst = append(dst, h.client.method...)
 	dst = append(dst, ' ')
@@ -131,7 +129,7 @@ func (h *requestHead) append(dst []byte) (_ []byte, ok bool) {
 	}
 	dst = append(dst, " HTTP/1.1\r\n"...)
 	block := h.client.block
-	from, to := int32(0), int32(0) // block[from:to] are lines to copy that are not in dst yet
+	from, to := int32(0), int32(0) // lines to copy that are not in dst yet
 	for i := range h.client.lines {
 		line := &h.client.lines[i]
 		to = line.start
@@ -163,7 +161,7 @@ func (h *requestHead) hidden(line []byte) bool {
 	return h.without != "" && bytes.Contains(line, []byte(h.without))
 }
 
-// passes reports whether a line is relayed as it came, unless it is http1.Replaced.
+// passes reports whether a line that is not replaced is relayed unchanged.
 func (h *requestHead) passes(kind http1.Kind, name []byte) bool {
 	switch kind {
 	case http1.OtherName, http1.CodingName:
@@ -176,8 +174,7 @@ func (h *requestHead) passes(kind http1.Kind, name []byte) bool {
 	return false
 }
 
-// appendChanged writes what takes the place of a line: replace[at] unless at is below
-// 0.
+// appendChanged writes the replacement of a line: replace[at], unless at is negative.
 func (h *requestHead) appendChanged(dst []byte, kind http1.Kind, name []byte, at int) []byte {
 	switch {
 	case kind == http1.HostName:
@@ -223,8 +220,8 @@ func appendOnce(dst []byte, done bool, name []byte, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// wantsUpgrade reports whether the client asks for a protocol that we relay. h2c is not
-// relayed, as its requests would pass unchecked.
+// wantsUpgrade reports whether the client asks for a protocol that is relayed. h2c is not, because
+// its requests would bypass all checks.
 func (h *Head) wantsUpgrade() bool {
 	if !h.connected.Upgrade {
 		return false
@@ -234,7 +231,7 @@ func (h *Head) wantsUpgrade() bool {
 		if h.lines[i].kind != http1.UpgradeName {
 			continue
 		}
-		protocols := h.block[h.lines[i].colon+1 : h.lines[i].next] // all of these lines would be relayed
+		protocols := h.block[h.lines[i].colon+1 : h.lines[i].next] // all Upgrade lines would be relayed
 		if bytes.Contains(bytes.ToLower(protocols), []byte("h2c")) {
 			return false
 		}
@@ -243,8 +240,8 @@ func (h *Head) wantsUpgrade() bool {
 	return asked
 }
 
-// TargetOn is the path, with its query, at which an upstream gets a request with a raw target; ""
-// if it gets none. deployment is that of Call.
+// TargetOn returns the path and query that the upstream gets for a raw request target; "" if the
+// target cannot be forwarded. deployment is Call.Deployment.
 func TargetOn(upstream *url.URL, raw []byte, deployment string) string {
 	target, _ := http1.AppendTarget(nil, strings.TrimRight(upstream.EscapedPath(), "/"), raw, deployment)
 	return string(target)

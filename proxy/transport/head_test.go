@@ -13,8 +13,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// recording returns an origin that answers 200 and passes each request, as it was read, to
-// the test.
+// recording returns an origin that answers 200 and passes each request, as received, to the test.
 func recording(t testing.TB) (*origin, <-chan string) {
 	seen := make(chan string, 100)
 	return newOrigin(t, func(c net.Conn, br *bufio.Reader) {

@@ -9,23 +9,23 @@ import (
 // A Listener is a port with its settings.
 type Listener struct {
 	net.Listener
-	Tenant string      // whose the callers of this port are, whatever they send; "": not decided by the port
-	TLS    *tls.Config // nil: none
+	Tenant string      // tenant of all callers of this port; "" if the port does not decide it
+	TLS    *tls.Config // nil: no TLS
 
-	// Proxies are load balancers whose connections begin with a header of the PROXY protocol;
-	// one without it is closed, and Refused, unless it is nil, is told why.
+	// Proxies are load balancers whose connections must begin with a PROXY protocol header. A
+	// connection without one is closed, and Refused, if not nil, is called with the error.
 	Proxies []netip.Prefix
 	Refused func(error)
 }
 
-// A Peer is what a connection says of who called, before anything that was sent.
+// A Peer is what is known of a connection's peer before it sends anything.
 type Peer struct {
-	Tenant string    // of the port; "" if that decides nothing
-	secure *tls.Conn // nil: a plain port
+	Tenant string    // tenant of the port; "" if the port does not decide it
+	secure *tls.Conn // nil without TLS
 }
 
-// InboundPeerOf returns what a connection says, on a port with these settings; nil settings are
-// those of a plain port. secure is nil without TLS; its handshake must be over.
+// InboundPeerOf returns the peer of a connection to a port with these settings; nil settings are
+// those of a plain port. secure is nil without TLS; its handshake must be complete.
 func InboundPeerOf(l *Listener, secure *tls.Conn) (p Peer) {
 	if l == nil {
 		return p
@@ -33,7 +33,7 @@ func InboundPeerOf(l *Listener, secure *tls.Conn) (p Peer) {
 	return Peer{Tenant: l.Tenant, secure: secure}
 }
 
-// TLS returns what is known of the connection's TLS, nil without it.
+// TLS returns the state of the connection's TLS, nil without TLS.
 func (p Peer) TLS() *tls.ConnectionState {
 	if p.secure == nil {
 		return nil
@@ -42,8 +42,8 @@ func (p Peer) TLS() *tls.ConnectionState {
 	return &state
 }
 
-// Certificates returns the verified names of the client's certificate: DNS, URI and mail
-// names, then its common name. Ports that ask for none have none.
+// Certificates returns the verified names of the client's certificate: DNS, URI and email names,
+// then its common name. It returns none if the port requires no certificate.
 func (p Peer) Certificates() (names []string) {
 	if p.secure == nil {
 		return nil

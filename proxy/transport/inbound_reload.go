@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// CertificateFiles are the PEM files of a port.
+// CertificateFiles are the paths of a port's PEM files.
 type CertificateFiles struct {
 	Cert, Key string
-	ClientCA  string // "": clients need no certificate
+	ClientCA  string // "": no client certificate is required
 }
 
-// ListenerTLS returns the settings for a port: ListenerTLS 1.2 or later, HTTP/1.1 only. At a handshake the
-// files are read again, at most once a second. What cannot be used then is told once, and
-// the last good settings stay; tell is called with nil when new ones are used. The error of
-// ListenerTLS itself says what cannot be used now.
+// ListenerTLS returns the TLS settings of a port: TLS 1.2 or later, HTTP/1.1 only. At a handshake
+// the files are read again, at most once a second. If they cannot be used, the last good settings
+// stay and tell is called once with the error; it is called with nil when new settings are used.
+// ListenerTLS itself fails if the files cannot be used now.
 func ListenerTLS(files CertificateFiles, tell func(err error)) (*tls.Config, error) {
 	return newTLS(files, tell, time.Now)
 }
@@ -32,7 +32,7 @@ func newTLS(files CertificateFiles, tell func(error), now func() time.Time) (*tl
 	return outer, nil
 }
 
-// settings makes settings of what the files hold.
+// settings makes TLS settings from the contents of the files.
 func settings(f CertificateFiles, pems [][]byte) (*tls.Config, error) {
 	pair, err := CertificatePair(pems[0], pems[1])
 	if err != nil {
@@ -46,6 +46,6 @@ func settings(f CertificateFiles, pems [][]byte) (*tls.Config, error) {
 		return nil, fmt.Errorf("%q %w", f.ClientCA, err)
 	}
 	c.ClientAuth = tls.RequireAndVerifyClientCert
-	c.SessionTicketsDisabled = true // a resumed session would not be checked against a new client_ca
+	c.SessionTicketsDisabled = true // resumed sessions would not be checked against a new client_ca
 	return c, nil
 }

@@ -16,8 +16,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// The head of an answer is passed on as soon as it is wanted, and what is written behind it takes the place of its
-// body, which can be read meanwhile. An error cuts the client's answer.
+// Lead sends the head of an answer early, and what is written replaces the body, which can be read
+// meanwhile. An error cuts the client's answer.
 func TestLead(t *testing.T) {
 	for name, broken := range map[string]error{"whole": nil, "broken": errors.New("broken")} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestLead(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = resp.Body.Close() }()
-			close(headSeen) // the body waits for that
+			close(headSeen) // the body waits for this
 			if h := resp.Header; h.Get("Content-Type") != "text/event-stream" || h.Get("X-Own") != "a" || resp.ContentLength != -1 {
 				t.Errorf("head %v, length %d", h, resp.ContentLength)
 			}
@@ -73,8 +73,8 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// A context whose deadline has passed makes an upstream late, before an answer and within it. Its
-// client is there, and gets an answer.
+// An expired context deadline counts as an upstream timeout, before an answer and within it. The
+// client is still there and gets an answer.
 func TestDeadline(t *testing.T) {
 	for name, answer := range map[string]string{"no head": "", "no body": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// If a client leaves, its own request ends and no other, although the connections to the
-// upstream are used for one client after the other.
+// If a client leaves, only its own request ends, although clients share the connections to the
+// upstream.
 func TestLeavingEndsOneRequest(t *testing.T) {
 	const clients, leaving, staying = 4, 50, 200 // clients of each kind; requests of one that leaves, of one that stays
 	for name, look := range looks() {

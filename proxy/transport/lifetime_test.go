@@ -20,7 +20,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// fill writes to c until the peer and the buffers take no more.
+// fill writes to c until the buffers are full.
 func (c *client) fill() {
 	c.t.Helper()
 	_ = c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
@@ -33,8 +33,8 @@ func (c *client) fill() {
 	}
 }
 
-// If a client resets its connection while the upstream does not read its body, the request
-// ends at once, and not when the wait for the upstream ends.
+// If a client resets its connection while the upstream does not read its body, the request ends at
+// once, and not only when the wait for the upstream ends.
 func TestM29ResetDuringStuckUpload(t *testing.T) {
 	for way, look := range looks() {
 		t.Run(way, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestM29ResetDuringStuckUpload(t *testing.T) {
 	}
 }
 
-// A connection counts until it ends, whether fasthttp writes to it or this package.
+// A connection counts until it ends, whether it is written by fasthttp or by this package.
 func TestM29HijackedConnectionsCount(t *testing.T) {
 	for name, second := range hijacked {
 		t.Run(name, func(t *testing.T) {
@@ -95,9 +95,9 @@ func TestM29HijackedConnectionsCount(t *testing.T) {
 	}
 }
 
-// If an upstream answers and then breaks the connection during a body, its answer is
-// relayed. The rest of the client's body is read and dropped, and the client's connection
-// is closed after the answer.
+// If an upstream answers and then breaks the connection during a body, its answer is relayed. The
+// rest of the client's body is read and dropped, and the client's connection is closed after the
+// answer.
 func TestM29EarlyAnswerLingers(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		if _, err := http.ReadRequest(br); err == nil {
@@ -133,7 +133,7 @@ func TestM29EarlyAnswerLingers(t *testing.T) {
 	}
 }
 
-// An answer reaches the client as soon as it is there, whatever follows its request on the
+// An answer reaches the client as soon as it is available, whatever follows its request on the
 // connection.
 func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
 	for name, first := range map[string]string{
@@ -182,7 +182,7 @@ func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
 }
 
 // While Shutdown waits, and after it has given up, the stream of a client that leaves ends.
-// Shutdown waits for all streams, whether fasthttp writes them or this package.
+// Shutdown waits for all streams, whether they are written by fasthttp or by this package.
 func TestM29ShutdownWatchesStreams(t *testing.T) {
 	for name, c := range map[string]struct {
 		version string

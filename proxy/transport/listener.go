@@ -15,14 +15,14 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// A Server answers requests on its listeners. It is made by NewServer.
+// A Server answers requests on its listeners. Create it with NewServer.
 type Server struct {
 	http  *fasthttp.Server
 	guard *guard
 }
 
-// Serve answers requests on ln, which may be an *Listener, until Shutdown, and then
-// returns nil. It may be called for several listeners. A lack of descriptors or of memory for one more connection does not end it.
+// Serve answers requests on ln, which may be a *Listener, until Shutdown, then returns nil. It may
+// be called for several listeners. Running out of descriptors or memory does not end it.
 func (s *Server) Serve(ln net.Listener) error {
 	g := s.guard
 	l := &listener{guard: g, Gate: NewGate(ln, GateOptions{
@@ -33,15 +33,15 @@ func (s *Server) Serve(ln net.Listener) error {
 	return s.http.Serve(l)
 }
 
-// Shutdown stops listening and lets open requests end while ctx lasts; then it
-// returns ctx's error. Connections without a request, or with a part of its head, are
-// closed at once. Hang-ups of clients are noticed until the last one has gone.
+// Shutdown stops listening and waits for open requests to end, or returns ctx's error if ctx ends
+// first. Connections without a complete request head are closed at once. Hang-ups of clients are
+// noticed until the last connection has ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	g := s.guard
 	err := s.http.ShutdownWithContext(ctx)
-	g.clients.closeWaiting() // for a server that never served; otherwise listener.Close has done it
+	g.clients.closeWaiting() // only needed if Serve was never called; else listener.Close has done it
 	if err == nil {
-		err = g.clients.wait(ctx) // fasthttp does not wait for connections that were hijacked
+		err = g.clients.wait(ctx) // fasthttp does not wait for hijacked connections
 	}
 	if err == nil {
 		g.hangups.Close()
@@ -54,16 +54,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Cut resets the connections that are open after Shutdown, so that clients notice that
-// their answers were cut.
+// Cut resets the connections still open after Shutdown, so that clients notice that their answers
+// were cut.
 func (s *Server) Cut() { s.guard.clients.cut() }
 
-// Connections returns how many connections of clients have not ended.
+// Connections returns the number of open client connections.
 func (s *Server) Connections() int { return s.guard.clients.set.Len() }
 
-// A listener refuses connections beyond ServerOptions.Connections. fasthttp would do
-// that in plain text and without Retry-After, and it would stop serving at the first
-// lack of a descriptor.
+// A listener refuses connections beyond ServerOptions.Connections. fasthttp would do that in plain
+// text without Retry-After, and would stop serving when it first runs out of descriptors.
 type listener struct {
 	*Gate
 	guard   *guard
@@ -79,14 +78,14 @@ func (l *listener) Accept() (net.Conn, error) {
 	return l.guard.newConn(c, addr, l.Gate), nil
 }
 
-// Close stops the listener and closes the connections that have not read a whole head. fasthttp
-// itself would close only those that had a request before and have seen no byte of the next.
+// Close stops the listener and closes connections without a complete request head. fasthttp itself
+// would close only those that wait between two requests.
 func (l *listener) Close() error {
 	l.closing.Do(l.guard.clients.closeWaiting)
 	return l.Gate.Close()
 }
 
-// refusal makes what a Gate answers.
+// refusal is GateOptions.Refusal.
 func (g *guard) refusal(code string) (head string, body []byte) {
 	var lines strings.Builder
 	for _, line := range g.errorHead(code) {
@@ -95,12 +94,11 @@ func (g *guard) refusal(code string) (head string, body []byte) {
 	return lines.String(), g.options.ErrorBody(fasthttp.StatusServiceUnavailable, code)
 }
 
-// connState is told by fasthttp of the states of connections. Connections that were
-// hijacked end in hijack.
+// connState is the ConnState hook of fasthttp. Hijacked connections end in their hijack handler.
 func (g *guard) connState(c net.Conn, state fasthttp.ConnState) {
 	switch state {
 	case fasthttp.StateActive:
-		if client := c.(*clientConn); client.waits.Load() == forRequest { // its head is not whole
+		if client := c.(*clientConn); client.waits.Load() == forRequest { // its head is incomplete
 			client.since.Store(int64(tcp.Clock()))
 			client.waits.CompareAndSwap(forRequest, forHead)
 		}
@@ -112,5 +110,5 @@ func (g *guard) connState(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// unlimited is fasthttp's limit of connections: the listener has its own.
+// unlimited disables fasthttp's connection limit; the listener has its own.
 const unlimited = math.MaxInt32

@@ -17,14 +17,15 @@ import (
 
 const getLong = "GET /long HTTP/1.1\r\nHost: h\r\n\r\n"
 
-// untilUnused returns when n connections of s have no request: clients get an answer a moment earlier.
+// untilUnused waits until n connections of s have no request, which is a moment after the clients
+// get their answers.
 func untilUnused(s *transport.Server, n int) {
 	for transport.Unused(s) != n {
 		runtime.Gosched()
 	}
 }
 
-// into sends reasons to shed while that has room: a test may be refused many times.
+// into sends reasons to shed unless it is full: a test may be refused many times.
 func into(shed chan string) func(string) {
 	return func(reason string) {
 		select {
@@ -34,8 +35,8 @@ func into(shed chan string) func(string) {
 	}
 }
 
-// longing answers /long when end has a value for it, /no with a refusal, and others at once. began
-// is told of each /long.
+// longing answers /long when end receives a value, /no with a refusal, and others at once. began
+// receives a value for each /long.
 func longing(began, end chan struct{}) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		switch string(ctx.Path()) {
@@ -48,8 +49,8 @@ func longing(began, end chan struct{}) fasthttp.RequestHandler {
 	}
 }
 
-// A connection beyond the limit gets an answer that says when to come back. When a request has
-// ended there is room again.
+// A connection beyond the limit gets an answer with Retry-After. When a request has ended there is
+// room again.
 func TestConnectionLimit(t *testing.T) {
 	shed, began, end := make(chan string, 100), make(chan struct{}), make(chan struct{})
 	addr := serve(t, longing(began, end), transport.ServerOptions{Connections: 2, Shed: into(shed)})
@@ -78,8 +79,8 @@ func TestConnectionLimit(t *testing.T) {
 	}
 }
 
-// A full server closes connections on which no request is under way, and those of callers that it
-// has refused before others. One whose head is on its way has some time for the rest.
+// A full server closes connections without a request in progress, first those whose last request
+// was refused. A connection whose head is arriving has some time for the rest.
 func TestFullServerMakesRoom(t *testing.T) {
 	shed, began, end := make(chan string, 100), make(chan struct{}), make(chan struct{})
 	ln := listen(t)
@@ -114,14 +115,14 @@ func TestFullServerMakesRoom(t *testing.T) {
 	}
 }
 
-// One address has no more connections than it may. Those without a request make room for new ones.
-// Clients behind a load balancer count by the address that its header tells, and not by its own,
-// and proxies that carry the requests of many clients are not counted.
+// One address cannot exceed its maximum of connections. Those without a request make room for new
+// ones. Clients behind a load balancer count by the address in its PROXY header, and proxies that
+// carry the requests of many clients are not counted.
 func TestConnectionsPerAddress(t *testing.T) {
 	const refusal = `{"error":{"status":503,"code":"too_many_connections"}}`
 	loopback := netip.MustParsePrefix("127.0.0.0/8")
 	for name, row := range map[string]struct {
-		heads   [4]string // of the connections, before their requests
+		heads   [4]string // sent on the connections before their requests
 		proxies []netip.Prefix
 		trusted []netip.Prefix
 		refused [4]bool
@@ -158,7 +159,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 			c.message()
 		}
 		untilUnused(s, len(open))
-		if len(open) < 4 { // an idle one makes room for one more of the same address
+		if len(open) < 4 { // an idle one makes room for another from the same address
 			c := dial(t, addr)
 			c.send(row.heads[0] + get)
 			if got, _ := c.message(); !strings.HasPrefix(got, "HTTP/1.1 200 ") {
@@ -171,7 +172,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 	}
 }
 
-// proxied is the header of a load balancer for a client, or for a connection of its own.
+// proxied returns the PROXY header for a client, or for a connection of the proxy itself.
 func proxied(addr string) string {
 	family := "TCP4"
 	switch {
@@ -183,7 +184,7 @@ func proxied(addr string) string {
 	return "PROXY " + family + " " + addr + " " + addr + " 1000 80\r\n"
 }
 
-// failing is a listener without descriptors for the first connections.
+// failing is a listener that has no descriptors for the first connections.
 type failing struct {
 	net.Listener
 	errs chan error
@@ -198,8 +199,8 @@ func (l *failing) Accept() (net.Conn, error) {
 	}
 }
 
-// While there are no descriptors, the server waits until there are some again. Shutdown does
-// not wait for that.
+// When descriptors run out, the server waits until some are free again. Shutdown does not wait for
+// that.
 func TestDescriptorsRunOut(t *testing.T) {
 	l := &failing{listen(t), make(chan error, 100)}
 	shed := make(chan string, 100)
@@ -223,7 +224,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 	for range 50 {
 		l.errs <- syscall.EMFILE
 	}
-	dial(t, l.Addr().String()).Close() // ends the Accept that is waiting
+	dial(t, l.Addr().String()).Close() // ends the waiting Accept
 	if err := s.Shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}

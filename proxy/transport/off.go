@@ -2,7 +2,6 @@
 
 package transport
 
-// Buffer is called on each buffer that is put back into a pool. In builds with the tag
-// sidenote_debug it overwrites all of the buffer, so that tests notice who still uses
-// it; in others it does nothing.
+// Buffer is called on each buffer that is returned to a pool. With the build tag sidenote_debug it
+// overwrites the whole buffer, so that tests notice later uses; otherwise it does nothing.
 func Buffer([]byte) {}

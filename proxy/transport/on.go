@@ -2,7 +2,7 @@
 
 package transport
 
-// Buffer overwrites a buffer that is put back into a pool.
+// Buffer overwrites a buffer that is returned to a pool.
 func Buffer(b []byte) {
 	b = b[:cap(b)]
 	for i := range b {

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// All of a buffer that is given back is overwritten, including the part beyond its length.
+// A returned buffer is overwritten completely, including the part beyond its length.
 func TestPoison(t *testing.T) {
 	b := make([]byte, 100)
 	if transport.Buffer(b[:10]); bytes.IndexByte(b, 0) >= 0 {

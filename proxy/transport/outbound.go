@@ -12,26 +12,26 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// OutboundOptions say how an upstream is reached. Zero OutboundOptions reach it directly, and trust the
-// system's authorities.
+// OutboundOptions say how an upstream is reached. The zero value connects directly and trusts the
+// system's certificate authorities.
 type OutboundOptions struct {
-	Socket       string            // path of the unix socket where it listens; "": it is reached by TCP
-	Proxy        *Proxy            // nil: directly
+	Socket       string            // path of the upstream's unix socket; "": TCP
+	Proxy        *Proxy            // nil: connect directly
 	RootCAs      *x509.CertPool    // nil: the system's
-	Certificates []tls.Certificate // shown to an upstream that asks for one
+	Certificates []tls.Certificate // client certificates for upstreams that ask for one
 
-	// Reload, unless nil, has the RootCAs and Certificates of now in place of the above; what
-	// is nil above stays so.
+	// Reload, if not nil, supplies the current RootCAs and Certificates in place of those above;
+	// fields that are nil above stay nil.
 	Reload *Reloader[Trust]
 }
 
-// Trust is whom TLS trusts at an upstream, and what it shows there.
+// Trust holds the authorities that TLS trusts at an upstream, and the client certificates for it.
 type Trust struct {
 	RootCAs      *x509.CertPool
 	Certificates []tls.Certificate
 }
 
-// Equal tells whether o and p reach upstreams in the same way.
+// Equal reports whether o and p reach upstreams in the same way.
 func (o OutboundOptions) Equal(p OutboundOptions) bool {
 	same := func(a, b tls.Certificate) bool {
 		return reflect.DeepEqual(a.Certificate, b.Certificate) && reflect.DeepEqual(a.PrivateKey, b.PrivateKey)
@@ -40,8 +40,8 @@ func (o OutboundOptions) Equal(p OutboundOptions) bool {
 		o.RootCAs.Equal(p.RootCAs) && slices.EqualFunc(o.Certificates, p.Certificates, same)
 }
 
-// Context opens a connection to address, of the form host:port, or to the socket. It is the DialContext of
-// net/http, too.
+// Context opens a connection to address (host:port), or to the socket. It can serve as the
+// DialContext of net/http.
 func (o OutboundOptions) Context(ctx context.Context, network, address string) (net.Conn, error) {
 	if o.Socket != "" {
 		return new(net.Dialer).DialContext(ctx, "unix", o.Socket)
@@ -65,10 +65,10 @@ func (o OutboundOptions) TLS(host string) *tls.Config {
 					return &pair, nil
 				}
 			}
-			return new(tls.Certificate), nil // shows none, and the upstream says what it thinks of that
+			return new(tls.Certificate), nil // send none and let the upstream decide
 		}
 	}
-	if o.RootCAs != nil { // crypto/tls would verify with those that c was made with
+	if o.RootCAs != nil { // crypto/tls would use the RootCAs set above
 		c.InsecureSkipVerify = true //nolint:gosec // VerifyConnection does what it leaves out
 		c.VerifyConnection = func(state tls.ConnectionState) error { return verify(state, o.Reload.Current().RootCAs, host) }
 	}
@@ -87,12 +87,11 @@ func verify(state tls.ConnectionState, roots *x509.CertPool, host string) error 
 	return nil
 }
 
-// ErrTLS marks an error of a handshake or of a certificate.
+// ErrTLS marks errors of a handshake or certificate.
 var ErrTLS = errors.New("TLS")
 
-// Conn opens a connection of which reads and writes go through open (see tcp.New), with
-// TLS unless settings are nil. plain is the connection below TLS, or conn itself. An error
-// that wraps ErrTLS is of the handshake.
+// Conn opens a connection, with TLS unless settings is nil. Its reads and writes go through open,
+// see tcp.New. plain is the connection below TLS, or conn itself. Handshake errors wrap ErrTLS.
 func (o OutboundOptions) Conn(ctx context.Context, address string, settings *tls.Config, open tcp.Opener) (conn net.Conn, plain *tcp.Conn, err error) {
 	dialed, err := o.Context(ctx, "tcp", address)
 	if err != nil {
@@ -113,7 +112,7 @@ func (o OutboundOptions) Conn(ctx context.Context, address string, settings *tls
 	return secure, plain, nil
 }
 
-// A handshakeError is an error that wraps ErrTLS and has the text of its cause.
+// A handshakeError wraps ErrTLS but has the text of its cause.
 type handshakeError struct{ cause error }
 
 // Error implements error.

@@ -15,9 +15,8 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// P5, U18 of certificates: whom an upstream is trusted by, and what it is shown, are those
-// of the files now, at each handshake; what cannot be used is told and the last good ones
-// stay. The name of the host is checked as before.
+// P5, U18 for certificates: authorities and client certificates are reread at each handshake;
+// unusable files are reported and the last good ones stay. The host name is checked as before.
 func TestReload(t *testing.T) {
 	first, second := transporttest.NewAuthority(), transporttest.NewAuthority()
 	end := time.Now().Add(time.Hour)

@@ -18,7 +18,7 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// A proxy is read strictly, and neither an error nor a print shows its password.
+// Proxy URLs are parsed strictly, and neither errors nor formatting reveal the password.
 func TestParseProxy(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://proxy.test:3128":             "http://proxy.test:3128",
@@ -48,7 +48,7 @@ func TestParseProxy(t *testing.T) {
 	}
 }
 
-// HTTPS_PROXY and NO_PROXY say which proxy an https upstream has; loopback has none.
+// HTTPS_PROXY and NO_PROXY determine the proxy of an https upstream; loopback has none.
 func TestFromEnvironment(t *testing.T) {
 	for _, c := range []struct{ upstream, vars, want string }{
 		{"https://api.test/v1", "HTTPS_PROXY=http://p.test:1", "http://p.test:1"},
@@ -122,8 +122,8 @@ func relay(a, b net.Conn) {
 	<-done
 }
 
-// Through a proxy TLS is with the upstream, and its certificate counts; the proxy gets its
-// credentials and sees where to. (FAULTS U: the upstream cannot be reached.)
+// Through a proxy, TLS is with the upstream, and the upstream's certificate counts; the proxy gets
+// its credentials and the upstream's address. (FAULTS U: the upstream cannot be reached.)
 func TestProxies(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	pair := authority.Issue(time.Now().Add(time.Hour)).TLS()
@@ -213,7 +213,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// A proxy that refuses, lies or hangs is an error that names the proxy, in time.
+// A proxy that refuses, misbehaves or hangs causes an error that names the proxy, in time.
 func TestProxyFails(t *testing.T) {
 	for answer, want := range map[string]string{
 		"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 6\r\n\r\ncanary": "answered 407 to CONNECT api.test:443",

@@ -14,8 +14,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A panic while an answer is written cuts that answer, whether fasthttp writes it, which
-// hides panics, or this package, as for an HTTP/1.0 client.
+// A panic while an answer is written cuts that answer, whether it is written by fasthttp, which
+// hides panics, or by this package, as for an HTTP/1.0 client.
 func TestM28BodyStreamWriter(t *testing.T) {
 	o := answering(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n")
 	u := newUpstream(t, o.config(""))
@@ -67,7 +67,7 @@ func TestM28BodyStreamWriter(t *testing.T) {
 	}
 }
 
-// A panic of the function that is called for a hang-up is recovered.
+// A panic in the hang-up callback is recovered.
 func TestM28Watch(t *testing.T) {
 	for name := range looks() {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestM28Watch(t *testing.T) {
 	}
 }
 
-// If a handler panics between the upstream's answer and its relay, and recovers that itself,
-// the connection is given back.
+// If a handler panics between the upstream's answer and its relay, and recovers that itself, the
+// connection is returned.
 func TestM28PanicBeforeRelay(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		_, _, _ = readMessage(br)

@@ -21,8 +21,8 @@ type glance struct {
 	whole bool
 }
 
-// peeking returns a front that calls Peek with limit twice before it relays an answer: that
-// must change nothing. If limit is below 0 it does not call Peek.
+// peeking returns a front that calls Peek with limit twice before it relays an answer, which must
+// have no effect. If limit is negative it does not call Peek.
 func peeking(t testing.TB, u *transport.Upstream, limit func() int) (*front, chan glance) {
 	f := &front{up: u, outcomes: make(chan transport.Outcome, 100), errs: make(chan error, 100)}
 	glances := make(chan glance, 100)
@@ -53,8 +53,8 @@ const (
 	asRest   = "HTTP/1.1 400 Bad\r\nA: b\r\n\r\n"
 )
 
-// Peek returns the beginning of the body, and the client gets the same bytes as without it,
-// including cuts.
+// Peek returns the start of the body, and the client gets the same bytes as without it, including
+// cuts.
 func TestPeek(t *testing.T) {
 	for _, c := range []struct {
 		request, answer string
@@ -91,7 +91,7 @@ func TestPeek(t *testing.T) {
 				_, _ = io.WriteString(conn, c.answer)
 			}
 		})
-		// Two upstreams, as the origin closes its connections without announcing it.
+		// Two upstreams, because the origin closes its connections without announcing it.
 		without, _ := peeking(t, newUpstream(t, o.config("")), always(-1))
 		with, glances := peeking(t, newUpstream(t, o.config("")), always(c.limit))
 		head, body, ended := received(t, without, c.request)
@@ -109,8 +109,8 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// received returns the body that a client gets, with chunks joined, and whether it ended
-// before the connection did.
+// received returns the body that a client gets, with chunks joined, and whether it ended before the
+// connection did.
 func received(t *testing.T, f *front, request string) (head, body string, ended bool) {
 	t.Helper()
 	c := dial(t, f.addr)
@@ -194,7 +194,7 @@ func TestPeekedBytes(t *testing.T) {
 	}
 }
 
-// If an upstream falls silent during Peek, the client gets what came, and then a cut.
+// If an upstream falls silent during Peek, the client gets what arrived, and then a cut.
 func TestPeekSilence(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		_, _ = io.WriteString(c, asNine+"abcde")
@@ -216,7 +216,7 @@ func TestPeekSilence(t *testing.T) {
 	}
 }
 
-// If a client leaves during Peek, the request to the upstream ends.
+// If a client leaves during Peek, the upstream request ends.
 func TestPeekHangup(t *testing.T) {
 	looking, ended := make(chan struct{}), make(chan struct{})
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -244,7 +244,7 @@ func TestPeekHangup(t *testing.T) {
 	}
 }
 
-// A room has memory for so many bytes.
+// A room has that many bytes of memory.
 type room int
 
 func (r *room) Take(n int) bool {
@@ -255,7 +255,7 @@ func (r *room) Take(n int) bool {
 	return true
 }
 
-// Where Peek has no memory for a body, the client gets all of it even so, however it is framed.
+// If Peek has no memory for a body, the client still gets all of it, in any framing.
 func TestPeekWithoutMemory(t *testing.T) {
 	body := strings.Repeat("0123456789abcdef", 40<<10) // 640 KiB
 	const piece = 64 << 10

@@ -19,9 +19,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A body in pieces arrives as a whole, whatever its size and the number of pieces: on a new
-// connection, on one that is used again, and once more after an answer was discarded. The
-// list of pieces does not change.
+// A body in pieces arrives whole, for any size and number of pieces: on a new connection, on a
+// reused one, and again after an answer was discarded. The list of pieces does not change.
 func TestPieces(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hash := sha256.New()
@@ -51,7 +50,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// inPieces cuts body into that many pieces; some may be empty.
+// inPieces splits body into that many pieces; some may be empty.
 func inPieces(body []byte, count int) (pieces [][]byte) {
 	random := rand.New(rand.NewPCG(uint64(len(body)), uint64(count))) //nolint:gosec // a test's
 	for ; count > 1; count-- {
@@ -61,7 +60,7 @@ func inPieces(body []byte, count int) (pieces [][]byte) {
 	return append(pieces, body)
 }
 
-// A piecesFront is a front that sends pieces in place of its requests' bodies.
+// A piecesFront is a front that sends pieces instead of its requests' bodies.
 type piecesFront struct {
 	addr   string
 	pieces atomic.Pointer[[][]byte]
@@ -85,7 +84,7 @@ func newPiecesFront(t *testing.T, u *transport.Upstream) *piecesFront {
 	return p
 }
 
-// send sends the pieces four times and demands that answer each time.
+// send sends the pieces four times and requires that answer each time.
 func (p *piecesFront) send(t *testing.T, pieces [][]byte, want string) {
 	t.Helper()
 	sent := slices.Clone(pieces)

@@ -11,7 +11,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Row P1: a pipe in the place of a file is refused at once, whoever writes to it.
+// Row P1: a pipe in place of a file is refused at once, even if it has a writer.
 func TestP1Pipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

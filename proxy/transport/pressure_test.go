@@ -12,8 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// While a server is nearly full, the head of a request has less time. What follows a head that has
-// arrived has the usual time.
+// While a server is nearly full, the head of a request has less time. After a complete head the
+// usual time applies.
 func TestHeadsUnderPressure(t *testing.T) {
 	const head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n"
 	for name, row := range map[string]struct {

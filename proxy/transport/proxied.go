@@ -11,9 +11,9 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// Serve returns the connection to the client of plain: behind the header of the PROXY
-// protocol, if there is one, and with TLS, if the port has that. A piece of TLS's handshake
-// may take wait to be written. A nil Listener is a plain one.
+// Serve returns the connection to the client of plain: it handles the PROXY header, if one is
+// expected, and TLS, if the port has it. Writing a part of the TLS handshake may take wait. A nil
+// Listener is a plain port.
 func (l *Listener) Serve(plain *tcp.Conn, wait time.Duration) net.Conn {
 	var conn net.Conn = plain
 	if l.fromProxy(AddressOf(plain.RemoteAddr())) {
@@ -25,13 +25,13 @@ func (l *Listener) Serve(plain *tcp.Conn, wait time.Duration) net.Conn {
 	return conn
 }
 
-// fromProxy reports whether a connection from peer begins with a header of the PROXY protocol.
+// fromProxy reports whether connections from peer begin with a PROXY protocol header.
 func (l *Listener) fromProxy(peer netip.Addr) bool {
 	return l != nil && AddressWithin(l.Proxies, peer)
 }
 
-// readHeader reads a header of the PROXY protocol, version 1 or 2, and nothing behind it. It
-// returns the address of the proxy's client, or nil where the connection is the proxy's own.
+// readHeader reads a PROXY protocol header, version 1 or 2, and nothing after it. It returns the
+// address of the proxy's client, or nil if the connection is the proxy's own.
 func (l *Listener) readHeader(r *bufio.Reader) (net.Addr, error) {
 	header, err := proxyproto.Read(r)
 	if err != nil {

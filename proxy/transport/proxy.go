@@ -19,16 +19,16 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// A Proxy opens connections to upstreams: an HTTP proxy by CONNECT, whether or not the
-// upstream speaks TLS, or a SOCKS5 proxy, which also looks up names. Its credentials are
-// never printed.
+// A Proxy opens connections to upstreams through an HTTP proxy, by CONNECT even for plain http
+// upstreams, or through a SOCKS5 proxy, which also resolves names. Its credentials are never
+// printed.
 type Proxy struct {
 	scheme, address string // http or socks5; host:port
 	login           *url.Userinfo
 }
 
-// ParseProxy reads http://[user:password@]host[:port] or socks5://…. The ports are 80 and
-// 1080 where none is given. No error repeats the text, which may hold a password.
+// ParseProxy parses http://[user:password@]host[:port] or socks5://…. The default ports are 80 and
+// 1080. Errors do not quote the text, because it may contain a password.
 func ParseProxy(text string) (*Proxy, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -50,19 +50,19 @@ func ParseProxy(text string) (*Proxy, error) {
 	}
 	p := &Proxy{scheme: u.Scheme, address: net.JoinHostPort(u.Hostname(), port), login: u.User}
 	if u.Scheme == "socks5h" {
-		p.scheme = "socks5" // names are looked up by the proxy in both
+		p.scheme = "socks5" // the proxy resolves names in both
 	}
 	return p, nil
 }
 
 var errProxy = errors.New("is not the URL of a proxy; write it as in http://proxy.example.com:3128 or socks5://proxy.example.com")
 
-// HasLogin tells whether the URL of the proxy holds credentials.
+// HasLogin reports whether the proxy's URL has credentials.
 func (p *Proxy) HasLogin() bool { return p.login != nil }
 
-// ProxyFromEnvironment returns the proxy that HTTPS_PROXY and NO_PROXY, or their names in lower
-// case, say for an https upstream. nil is none: for loopback, for plain http, and where
-// NO_PROXY says so. env looks up a variable.
+// ProxyFromEnvironment returns the proxy for an https upstream by HTTPS_PROXY and NO_PROXY, in
+// upper or lower case. It returns nil for loopback, for plain http, and if NO_PROXY matches. env
+// looks up a variable.
 func ProxyFromEnvironment(upstream *url.URL, env func(name string) (string, bool)) (*Proxy, error) {
 	if upstream.Scheme != "https" {
 		return nil, nil
@@ -78,7 +78,8 @@ func ProxyFromEnvironment(upstream *url.URL, env func(name string) (string, bool
 	if text == "" {
 		return nil, nil
 	}
-	// The library only decides whether there is a proxy: it takes one that it cannot read for none.
+	// The library only decides whether a proxy is used, because it ignores proxy URLs that it
+	// cannot parse.
 	c := httpproxy.Config{HTTPSProxy: "http://proxy.invalid", NoProxy: either("NO_PROXY", "no_proxy")}
 	if u, err := c.ProxyFunc()(upstream); u == nil || err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func ProxyFromEnvironment(upstream *url.URL, env func(name string) (string, bool
 	return ParseProxy(text)
 }
 
-// String returns the URL of the proxy, with *** for credentials.
+// String returns the URL of the proxy with credentials replaced by ***.
 func (p *Proxy) String() string {
 	if p.login != nil {
 		return p.scheme + "://***@" + p.address
@@ -100,7 +101,7 @@ func (p *Proxy) String() string {
 // GoString is String, for %#v.
 func (p *Proxy) GoString() string { return p.String() }
 
-// dial opens a connection to address through p. Its errors say that they are of the proxy.
+// dial opens a connection to address through p. Its errors name the proxy.
 func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	var conn net.Conn
 	var err error
@@ -115,8 +116,8 @@ func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// socks opens a connection by SOCKS5. What the library returns hides the TCP connection, so
-// that is kept when it is dialed.
+// socks opens a connection by SOCKS5. The library's connection hides the TCP connection, so that is
+// kept when it is dialed.
 func (p *Proxy) socks(ctx context.Context, address string) (net.Conn, error) {
 	var auth *socks.Auth
 	if p.login != nil {
@@ -137,18 +138,18 @@ func (p *Proxy) socks(ctx context.Context, address string) (net.Conn, error) {
 // kept dials and keeps the connection.
 type kept struct{ conn net.Conn }
 
-// Dial implements the Dialer of the library.
+// Dial implements socks.Dialer.
 func (k *kept) Dial(network, address string) (net.Conn, error) {
 	return k.DialContext(context.Background(), network, address)
 }
 
-// DialContext implements the ContextDialer of the library.
+// DialContext implements socks.ContextDialer.
 func (k *kept) DialContext(ctx context.Context, network, address string) (_ net.Conn, err error) {
 	k.conn, err = new(net.Dialer).DialContext(ctx, network, address)
 	return k.conn, err
 }
 
-// maxHead bounds the head of a proxy's answer, in bytes.
+// maxHead is the size limit of the proxy's answer head in bytes.
 const maxHead = 64 << 10
 
 // connect opens a connection by CONNECT. It ends with ctx.
@@ -177,7 +178,7 @@ func (p *Proxy) ask(conn net.Conn, address string) error {
 		login := base64.StdEncoding.EncodeToString([]byte(p.login.Username() + ":" + password))
 		req.Header.Set("Proxy-Authorization", "Basic "+login)
 	}
-	req.Header.Set("User-Agent", "") // sends none
+	req.Header.Set("User-Agent", "") // send no User-Agent
 	if err := req.Write(conn); err != nil {
 		return err
 	}

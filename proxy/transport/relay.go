@@ -12,35 +12,34 @@ import (
 	"sidenote/proxy/transport/http1"
 )
 
-// A Relay says what happens to an answer on its way to the client. The zero value
-// relays it unchanged.
+// A Relay configures how an answer is relayed to the client. The zero value relays it unchanged.
 type Relay struct {
-	// Replace puts lines in place of the upstream's, e.g. Sidenote-Status. At most 64.
+	// Replace replaces header lines of the upstream, e.g. Sidenote-Status. At most 64.
 	Replace []Header
-	// Tell appends lines behind the upstream's, each after a line end: "\r\nA: b". nil: none.
+	// Tell appends header lines after the upstream's, each after a line end: "\r\nA: b". It may be
+	// nil.
 	Tell func(head []byte) []byte
-	// Tap gets each piece of the body before the client does. It must not keep or
-	// change it, and must be quick.
+	// Tap is called with each piece of the body before it is sent to the client. It must be fast
+	// and must not keep or change the piece.
 	Tap func(piece []byte)
-	// Through returns what the body passes through on its way to w, the client; nil: nothing.
-	// It is closed when the body has ended or was cut, to pass on the rest. As its length may
-	// change, the client is not told it.
+	// Through returns a writer that filters the body on its way to w, the client. It is closed when
+	// the body has ended or was cut, to flush the rest. The length may change, so the client is not
+	// told it. Nil: no filter.
 	Through func(w io.Writer) io.WriteCloser
-	// KeepBody keeps the memory of ReadBody until the handler returns: Through reads it.
+	// KeepBody keeps the memory of ReadBody until the handler returns, because Through reads it.
 	KeepBody bool
-	// Done is called once, when the last byte was written to the client's connection
-	// or the relay failed: within Relay, but for an answer that switches to another
-	// protocol, which is relayed after the handler has returned. Then it must not use the
-	// handler's RequestCtx.
+	// Done is called once, when the last byte was written to the client's connection or the relay
+	// failed. That is within Relay, except for an answer that switches to another protocol: then it
+	// is after the handler has returned, and Done must not use the handler's RequestCtx.
 	Done func(Outcome)
 
-	through io.WriteCloser // what Through has returned
+	through io.WriteCloser // returned by Through
 }
 
 // An Outcome is how a relayed answer ended.
 type Outcome struct {
-	Bytes int64 // of the body, as passed to the client
-	Err   error // nil: complete. Otherwise an *Error
+	Bytes int64 // body bytes passed to the client
+	Err   error // nil if complete, otherwise an *Error
 }
 
 func (how *Relay) done(panicked panics.Handler, o Outcome) {
@@ -50,9 +49,9 @@ func (how *Relay) done(panicked panics.Handler, o Outcome) {
 	}
 }
 
-// Relay makes the answer that of ctx's request. Status and head lines stay as they came,
-// except those that concern one connection only; each piece of the body is sent as it
-// arrives. Call it last in the handler, as the memory of ReadBody may be free by then.
+// Relay answers ctx's request with the upstream's answer. Status and header lines stay the same,
+// except those of a single connection; each piece of the body is sent as it arrives. Call it last
+// in the handler, as it may free the memory of ReadBody.
 func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	if a.head.Status == 101 {
 		a.relayUpgrade(ctx, how)
@@ -76,14 +75,14 @@ func (a *Answer) Relay(ctx *fasthttp.RequestCtx, how Relay) {
 	how.done(client.guard.options.Panicked, Outcome{client.state.reply.bytes, x.relayError(err, readErr)})
 }
 
-// replyHead makes the head for the client, of a body whose length is not known.
+// replyHead returns the head for the client, with an unknown body length.
 func (a *Answer) replyHead(client *clientConn, how *Relay) ReplyHead {
 	x := a.x
 	client.flush = x.up.config.ClientWrite
 	if x.upload != nil && x.upload.rest != nil {
 		client.state.bodyRead = x.upload.complete()
 	}
-	if a.Sent() && !how.KeepBody { // or the memory of what is still being sent is free when the handler returns
+	if a.Sent() && !how.KeepBody { // else memory that is still being sent would be freed
 		client.freeBody()
 	}
 	lines := func(dst []byte) []byte { return a.appendLines(dst, how) }
@@ -99,9 +98,9 @@ func (a *Answer) appendLines(dst []byte, how *Relay) []byte {
 	return dst
 }
 
-// Lead makes the head of the answer that of ctx's request. write makes the body: it may read the
-// answer, must close it, and may make other calls. The head goes out with the first piece. Of how, Tap
-// and Through are not called. Call it last in the handler, like Relay.
+// Lead answers ctx's request with the upstream's head and a body by write, which may read the
+// answer, must close it, and may make other calls. The head is sent with the first piece. Tap and
+// Through of how are not called. Call Lead last in the handler, like Relay.
 func (a *Answer) Lead(ctx *fasthttp.RequestCtx, how Relay, write func(w *ReplyWriter) error) {
 	x, client := a.x, clientOf(ctx)
 	err := Reply(ctx, a.replyHead(client, &how), write)
@@ -109,8 +108,8 @@ func (a *Answer) Lead(ctx *fasthttp.RequestCtx, how Relay, write func(w *ReplyWr
 	how.done(client.guard.options.Panicked, Outcome{client.state.reply.bytes, x.relayError(err, nil)})
 }
 
-// relayError returns what ended a relay as an *Error. readErr is that of reading the
-// upstream, nil if it was not that.
+// relayError returns what ended a relay as an *Error. readErr is the error of reading from the
+// upstream, or nil.
 func (x *upstreamCall) relayError(err, readErr error) error {
 	switch {
 	case err == nil, errors.Is(err, errPanic), ClassOf(err) != "":
@@ -125,7 +124,7 @@ func (x *upstreamCall) relayError(err, readErr error) error {
 	return &Error{ClientGone, errors.New("client hung up")}
 }
 
-// copy relays the body. An error of reading it is put into readErr too.
+// copy relays the body. If reading it fails, readErr is set too.
 func (a *Answer) copy(w *ReplyWriter, how *Relay, readErr *error) error {
 	err := a.copyPieces(w, how, readErr)
 	if how.through != nil {
@@ -139,11 +138,11 @@ func (a *Answer) copy(w *ReplyWriter, how *Relay, readErr *error) error {
 	return w.end(a.body.RelayedTrailer(how.Replace))
 }
 
-// copyPieces relays the body but for its end.
+// copyPieces relays the body without its end.
 //
-// It takes a buffer only when there is something to read; until then it waits with the
-// connection's small reader. After a large piece it does not wait first, as the next one
-// will most likely fill a buffer, too.
+// It takes a buffer only when there is something to read; until then it waits with the connection's
+// small reader. After a large piece it does not wait first, because the next piece will probably
+// fill a buffer too.
 func (a *Answer) copyPieces(w *ReplyWriter, how *Relay, readErr *error) error {
 	if !a.body.Ready() { // the head does not wait for the body
 		if err := w.Flush(); err != nil {

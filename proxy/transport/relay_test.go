@@ -48,8 +48,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// If a handler neither relays nor closes an Answer, its connection is given back and the
-// client gets an answer.
+// If a handler neither relays nor closes an Answer, its connection is returned and the client gets
+// an answer.
 func TestForgottenAnswer(t *testing.T) {
 	ended := make(chan struct{})
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {

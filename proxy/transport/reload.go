@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// A CertificateFile is a PEM file that is read again. The zero CertificateFile is none.
+// A CertificateFile is a PEM file that is read again when it changes. The zero value is no file.
 type CertificateFile struct {
-	Path string // for messages
+	Path string // for error messages and Follows
 	Read func() ([]byte, error)
 }
 
-// CertificatesOnDisk returns the file at a path, "" for none.
+// CertificatesOnDisk returns the file at path; the zero CertificateFile if path is "".
 func CertificatesOnDisk(path string) CertificateFile {
 	if path == "" {
 		return CertificateFile{}
@@ -30,17 +30,17 @@ func CertificatesOnDisk(path string) CertificateFile {
 			return nil, err
 		}
 		defer func() { _ = f.Close() }()
-		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // handshakes would wait for who writes a pipe
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() { // reading a pipe would block handshakes
 			return nil, cmp.Or(err, errors.New("is no regular file"))
 		}
 		return io.ReadAll(io.LimitReader(f, maxPEM+1))
 	}}
 }
 
-// A Reloader holds what was last made of files. It is safe for concurrent use.
+// A Reloader holds the last good value parsed from files. It is safe for concurrent use.
 type Reloader[T any] struct {
-	// Tell, unless nil, hears why changed files cannot be used, once for each reason, and nil
-	// when new ones are used. It is not to be changed after the first call of Current.
+	// Tell, if not nil, is called once for each reason why changed files cannot be used, and with
+	// nil when new ones are used. It must not be changed after the first call of Current.
 	Tell func(error)
 
 	files []CertificateFile
@@ -48,20 +48,20 @@ type Reloader[T any] struct {
 	now   func() time.Time
 
 	mu      sync.Mutex
-	checked time.Time // when the files were last looked at
+	checked time.Time // when the files were last checked
 	digest  [sha256.Size]byte
-	failed  string // why what they held then could not be used; "" if it could
+	failed  string // why the files could not be used then; "" if they could
 	current T
 }
 
-// ReloadInterval is how often the files are looked at, at most.
+// ReloadInterval is the least time between two checks of the files.
 const ReloadInterval = time.Second
 
-// maxPEM bounds a file, in bytes.
+// maxPEM is the size limit of a file in bytes.
 const maxPEM = 1 << 20
 
-// NewReloader reads files, which may be zero ones, and returns what parse makes of their
-// contents. now is time.Now, except in tests.
+// NewReloader reads files, which may be zero ones, and parses them. now is time.Now, except in
+// tests.
 func NewReloader[T any](files []CertificateFile, parse func(pems [][]byte) (T, error), now func() time.Time) (*Reloader[T], error) {
 	r := &Reloader[T]{files: files, parse: parse, now: now, checked: now()}
 	pems, err := r.read()
@@ -72,7 +72,7 @@ func NewReloader[T any](files []CertificateFile, parse func(pems [][]byte) (T, e
 	return r, err
 }
 
-// Follows tells whether r and other read the same files. A nil Reloader reads none.
+// Follows reports whether r and other read the same files. A nil Reloader reads none.
 func (r *Reloader[T]) Follows(other *Reloader[T]) bool {
 	if r == nil || other == nil {
 		return r == other
@@ -80,8 +80,8 @@ func (r *Reloader[T]) Follows(other *Reloader[T]) bool {
 	return slices.EqualFunc(r.files, other.files, func(a, b CertificateFile) bool { return a.Path == b.Path })
 }
 
-// Current returns what was made of the files when they were last good. It looks at them
-// again, at most once in Every.
+// Current returns the value parsed from the last good files. It checks them again, at most once per
+// ReloadInterval.
 func (r *Reloader[T]) Current() T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +135,7 @@ func (r *Reloader[T]) read() (pems [][]byte, err error) {
 			err = errors.New("larger than 1 MiB")
 		}
 		if broken, ok := errors.AsType[*os.PathError](err); ok {
-			err = broken.Err // the path is named already
+			err = broken.Err // the message below names the path
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%q cannot be read: %w", f.Path, err)

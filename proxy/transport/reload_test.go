@@ -13,9 +13,9 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// P5 of certificates: new files are used at the next handshake a second later, and what
-// cannot be used is told once while the last good ones stay. What is half written, of two
-// pairs or gone is no outage.
+// P5 for certificates: new files are used at the next handshake a second later, and unusable ones
+// are reported once while the last good ones stay. Half-written, mismatched or missing files cause
+// no outage.
 func TestReload(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	first, second := authority.Issue(time.Now().Add(time.Hour), "first.test"), authority.Issue(time.Now().Add(time.Hour), "second.test")
@@ -51,15 +51,15 @@ func TestReload(t *testing.T) {
 	for i, step := range []struct {
 		change func()
 		used   string
-		told   string // begins the line that is told; "": nothing is
+		told   string // start of the reported error; "": none
 	}{
 		{func() {}, "first.test", ""},
 		{func() { write(files.Cert, second.Cert) }, "first.test", `"` + files.Cert + `" with key "` + files.Key + `": private key does not match public key`},
-		{func() {}, "first.test", ""}, // told once
+		{func() {}, "first.test", ""}, // reported once
 		{func() { write(files.Key, second.Key) }, "second.test", "<nil>"},
 		{func() { write(files.Key, second.Key[:40]) }, "second.test", `"` + files.Cert + `" with key`},
 		{func() { _ = os.Remove(files.Key) }, "second.test", `"` + files.Key + `" cannot be read: no such file`},
-		{func() { write(files.Key, second.Key) }, "second.test", ""}, // what it was
+		{func() { write(files.Key, second.Key) }, "second.test", ""}, // the old files again
 		{func() { _ = os.Remove(files.Key) }, "second.test", `"` + files.Key + `" cannot be read`},
 		{func() { write(files.Key, second.Key); write(files.ClientCA, nil) }, "second.test", `"` + files.ClientCA + `" holds no certificate`},
 		{func() { write(files.ClientCA, transporttest.NewAuthority().PEM) }, "second.test", "<nil>"},

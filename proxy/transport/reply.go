@@ -10,22 +10,21 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// A ReplyHead is the head of an answer. Framing and Connection are added to it.
+// A ReplyHead is the head of an answer. Framing and Connection lines are added to it.
 type ReplyHead struct {
 	Status int
 	// Lines appends the reason and the header lines, each line after a line end: "OK\r\nA: b".
 	Lines  func(head []byte) []byte
-	Length int64 // of the body; below 0 if it is not known
-	NoBody bool  // the answer has no body, and Lines may hold a length: to HEAD, and 204 and 304
+	Length int64 // length of the body; negative if unknown
+	NoBody bool  // the answer has no body (HEAD, 204, 304), and Lines may include a length
 }
 
-// A ReplyWriter writes an answer's body to the client in the framing that the client can
-// read.
+// A ReplyWriter writes an answer's body in framing that the client can read.
 type ReplyWriter struct {
 	client   *clientConn
-	head     []byte // empty once it is written
+	head     []byte // empty once written
 	framing  replyFraming
-	bytes    int64 // of the body, as passed to the client
+	bytes    int64 // body bytes passed to the client
 	ended    bool  // the last chunk was written
 	writeErr error
 }
@@ -38,10 +37,9 @@ const (
 	replyUntilClose // for HTTP/1.0 clients, which cannot read chunks
 )
 
-// Reply answers the request of ctx: write writes the body. If write fails or panics, or
-// the client does not take it, the client's connection is closed after what was written,
-// so that the client sees a cut. Call it in the handler, once per request; what is set in
-// ctx.Response after that is dropped.
+// Reply answers the request of ctx with a body by write. If write fails or panics, or the client
+// stops reading, the client's connection is closed, so that the client notices the cut. Call it in
+// the handler, once per request; later changes to ctx.Response are ignored.
 func Reply(ctx *fasthttp.RequestCtx, head ReplyHead, write func(*ReplyWriter) error) (err error) {
 	client := clientOf(ctx)
 	w := &client.state.reply
@@ -55,7 +53,7 @@ func Reply(ctx *fasthttp.RequestCtx, head ReplyHead, write func(*ReplyWriter) er
 		client.cut = true
 		ctx.SetConnectionClose()
 		if w.framing == replyUntilClose {
-			tcp.Reset(client) // the end of the connection would look like the end of the body
+			tcp.Reset(client) // a normal close would look like the end of the body
 		}
 	}()
 	defer panics.Recover(client.guard.options.Panicked, func() { err = errPanic })
@@ -65,7 +63,7 @@ func Reply(ctx *fasthttp.RequestCtx, head ReplyHead, write func(*ReplyWriter) er
 	return w.end(nil)
 }
 
-// begin makes the head.
+// begin prepares the head.
 func (w *ReplyWriter) begin(ctx *fasthttp.RequestCtx, head ReplyHead) {
 	old := !ctx.Request.Header.IsHTTP11()
 	b := append(w.head, "HTTP/1.1 "...)
@@ -105,8 +103,8 @@ func (w *ReplyWriter) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// pass writes the n bytes of data in piece, see dataOf. last says that the body ends
-// after them.
+// pass writes the n bytes of data in piece, see http1.DataOf. last reports that the body ends with
+// them.
 func (w *ReplyWriter) pass(piece []byte, n int, last bool) error {
 	out := piece[http1.FrameRoom : http1.FrameRoom+n]
 	if w.framing == replyChunked {
@@ -128,7 +126,7 @@ func (w *ReplyWriter) pass(piece []byte, n int, last bool) error {
 	return nil
 }
 
-// Flush writes what of the head has not been written.
+// Flush writes the rest of the head.
 func (w *ReplyWriter) Flush() error {
 	err := w.send(w.head)
 	w.head = w.head[:0]
@@ -142,7 +140,7 @@ func (w *ReplyWriter) send(p []byte) error {
 	return w.writeErr
 }
 
-// end ends the body. trailer holds whole lines.
+// end ends the body. trailer holds complete lines.
 func (w *ReplyWriter) end(trailer []byte) error {
 	if w.framing == replyChunked && !w.ended {
 		w.ended = true

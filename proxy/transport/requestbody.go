@@ -12,32 +12,29 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// prefetched is how much of a body of known length fasthttp reads before it calls the
-// handler. Reading that much does not touch the connection.
+// prefetched is how much of a body of known length fasthttp reads before it calls the handler.
+// Reading that does not touch the connection.
 const prefetched = 8 << 10
 
-// maxKept is the capacity up to which a body's buffer is used again.
+// maxKept is the capacity of the largest body buffer that is reused.
 const maxKept = 1 << 20
 
-// A requestState holds what this package knows of one request until the handler has
-// returned.
+// A requestState holds the state of one request until the handler has returned.
 type requestState struct {
-	body     *[]byte // of ReadBody; nil if it has read none, or it is free again
+	body     *[]byte // memory of ReadBody; nil if it was not called, or the memory was freed
 	bodyRead bool    // the client's body was read to its end
 	head     Head
 	watch    *watch // nil before Watch
 	reply    ReplyWriter
 }
 
-// ReadBody reads the body of ctx's request, if it has at most limit bytes. The client
-// has the time wait for each 256 KiB, so a steady client may take longer in all and one
-// that trickles is cut. If the body is longer, whole is false: pass body, the part that
-// was read, on as Call.Body, and Do streams the rest after it. body is valid until
-// the handler returns, or an answer to a request of which all was sent is relayed without
-// Relay.KeepBody. Its
-// memory beyond 64 KiB is taken from room, unless that is nil.
-// After an error, which is always an *Error, the connection will be closed: answer and
-// return. Never use ctx.PostBody, which has no bound.
+// ReadBody reads the body of ctx's request if it has at most limit bytes. The client gets wait for
+// each 256 KiB, so a steady client may take longer in total and one that trickles is cut. If the
+// body is longer, whole is false: pass body, the part that was read, on as Call.Body, and Do
+// streams the rest after it. body is valid until the handler returns, or until an answer is relayed
+// without Relay.KeepBody after the whole request was sent. Its memory beyond 64 KiB is reserved
+// from room, unless that is nil. After an error, always an *Error, the connection will be closed:
+// answer and return. Never use ctx.PostBody, which has no limit.
 func ReadBody(ctx *fasthttp.RequestCtx, limit int, wait time.Duration, room Room) (body []byte, whole bool, err error) {
 	stream, length := ctx.RequestBodyStream(), ctx.Request.Header.ContentLength()
 	state := stateOf(ctx)
@@ -81,16 +78,15 @@ func (c *clientConn) freeBody() {
 // errNoRoom is returned if Room has no memory for a body.
 var errNoRoom = &Error{NoRoom, errors.New("no room for a request's body")}
 
-// cutShort reports whether the client has closed its side. fasthttp takes the end of a
-// connection for the end of a body. If the body has a length, counting shows that;
-// between two chunks only the connection itself can tell.
+// cutShort reports whether the client has closed its side. fasthttp treats the end of a connection
+// as the end of a body. If the length is known, counting reveals that; between two chunks only the
+// connection can tell.
 func cutShort(client net.Conn) (gone bool) {
 	conn, ok := tcp.Of(client)
 	return ok && conn.HungUp()
 }
 
-// bodyWasRead reports whether nothing of the request's body is left on the
-// connection.
+// bodyWasRead reports whether the request's body was read from the connection to its end.
 func bodyWasRead(ctx *fasthttp.RequestCtx, known bool) bool {
 	n := ctx.Request.Header.ContentLength()
 	switch {

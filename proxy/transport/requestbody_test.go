@@ -14,7 +14,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A slowConn lets that many bytes arrive before a deadline, and no more.
+// A slowConn delivers at most that many bytes before a deadline.
 type slowConn struct {
 	net.Conn
 	each, left int
@@ -48,7 +48,7 @@ func (l slowListener) Accept() (net.Conn, error) {
 	return &slowConn{Conn: c, each: l.each, left: l.each}, nil
 }
 
-// A body may take its time as long as it keeps coming.
+// A body may be slow as long as it keeps arriving.
 func TestSteadyBody(t *testing.T) {
 	const size = 1 << 20
 	f := func(framing string, each int, want transport.Class) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A retired upstream has no idle connection: those that it has are closed at once, one with
-// an open answer after that, and one of a later call too.
+// A retired upstream keeps no idle connections: existing ones are closed at once, one with an open
+// answer after that, and that of a later call too.
 func TestRetire(t *testing.T) {
 	first, more, closed := make(chan struct{}), make(chan struct{}), make(chan struct{}, 3)
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {

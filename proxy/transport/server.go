@@ -15,42 +15,41 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// ServerOptions are the settings of a Server. Zero values mean the defaults named beside
-// them. Idle and Write may last a sixteenth longer, and Write twice as long, see
-// timed.writeWithin.
+// ServerOptions are the settings of a Server. Zero values mean the defaults named beside them. Idle
+// and Write may last a sixteenth longer, and Write twice as long, see tcp.Timed.WriteWithin.
 type ServerOptions struct {
-	Connections int           // open at once, see Set.MakeRoom; more get a 503. No more than a share of the descriptors, see tcp.SharesOf
-	Addresses   *Addresses    // counts them by address; may be nil
-	Reserve     bool          // for probes: has the share of an admin port, and a descriptor that is kept back for when no other is free
-	HeadBytes   int           // of a request's head; a larger one gets a 431. 24 KiB; an open stream keeps that much memory
-	Read        time.Duration // for the head of a request, from its first byte: 60 s
-	Idle        time.Duration // of a kept-alive connection without a request: 120 s
-	Write       time.Duration // after which a client that takes nothing is cut: 60 s
-	// ErrorBody makes the JSON body of an error that the handler does not see: 400, 408,
-	// 431, 500, 503 or 505, with a code for machines. Required.
+	Connections int           // open at once, see Set.MakeRoom; more get a 503. At most the server's share of descriptors, see tcp.SharesOf
+	Addresses   *Addresses    // counts connections by client address; may be nil
+	Reserve     bool          // for probes: use the share of an admin port, and keep a descriptor in reserve for when no other is free
+	HeadBytes   int           // size limit of a request's head; larger ones get a 431. 24 KiB; each open stream uses that much memory
+	Read        time.Duration // time for the head of a request, from its first byte: 60 s
+	Idle        time.Duration // time of a kept-alive connection without a request: 120 s
+	Write       time.Duration // time after which a client that takes nothing is cut: 60 s
+	// ErrorBody returns the JSON body of an error that the handler does not see: 400, 408, 431,
+	// 500, 503 or 505, with a machine-readable code. Required.
 	ErrorBody func(status int, code string) []byte
-	// ErrorHead makes header lines for such an error. May be nil.
+	// ErrorHead returns header lines for such an error. May be nil.
 	ErrorHead func(code string) []Header
-	// Panicked is called for panics: in the handler, for which the client gets a 500,
-	// and in what runs beside and after it. May be nil.
+	// Panicked is called for panics in the handler, for which the client gets a 500, and in
+	// goroutines of the server. May be nil.
 	Panicked panics.Handler
-	// Raw is nil for (*net.TCPConn).SyscallConn.
+	// Raw opens raw connections; nil means (*net.TCPConn).SyscallConn.
 	Raw Raw
-	// Shed is called with one of the Shed constants for each connection that
-	// was refused or closed, and for each that could not be accepted. May be nil.
+	// Shed is called with one of the Shed constants for each connection that was refused or closed,
+	// or could not be accepted. May be nil.
 	Shed func(reason string)
 
-	// How hang-ups are noticed where there is no hangup watcher; nil, but in tests, for
-	// the system's best way.
+	// hungUp checks for hang-ups where there is no hangup watcher; nil, except in tests, for the
+	// system's best way.
 	hungUp func(fd uintptr) bool
 }
 
-// NewServer returns a server that differs from fasthttp's defaults: bodies are streamed,
-// and bounded by ReadBody only; heads with ambiguous framing are refused; a connection
-// whose request body was not read whole is closed after the answer; nothing is logged,
-// and no header lines are added.
+// NewServer returns a server that differs from fasthttp's defaults: bodies are streamed, and
+// limited only by ReadBody; heads with ambiguous framing are refused; a connection whose request
+// body was not fully read is closed after the answer; nothing is logged, and no header lines are
+// added.
 //
-// Header.Peek finds canonical names; what is relayed is the raw head.
+// Header.Peek needs canonical names; the head is relayed in its raw form.
 func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	shares := tcp.SharesOf(tcp.DescriptorLimit())
 	share := shares.Data
@@ -79,15 +78,14 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 
 		HeaderReceived: readExpectation,
 
-		// No timeouts: clientConn sets the deadlines of heads and Writes, ReadBody and
-		// Do those of bodies.
+		// No timeouts: clientConn sets the deadlines of heads and Writes, ReadBody and Do those of
+		// bodies.
 		ReadBufferSize: o.HeadBytes,
-		// Without this an answer would wait in a buffer while the client's next request
-		// is served.
+		// Without this an answer would wait in a buffer while the client's next request is served.
 		ReduceMemoryUsage: true,
 
 		StreamRequestBody:            true,
-		MaxRequestBodySize:           math.MaxInt, // it would not bound streamed bodies; ReadBody does
+		MaxRequestBodySize:           math.MaxInt, // it does not limit streamed bodies; ReadBody does
 		DisablePreParseMultipartForm: true,
 		CloseOnShutdown:              true,
 		SecureErrorLogMessage:        true,
@@ -97,9 +95,9 @@ func NewServer(handler fasthttp.RequestHandler, o ServerOptions) *Server {
 	}}
 }
 
-// readExpectation puts the value of Expect into lower case, as fasthttp knows it only so.
-// For an HTTP/1.0 client it removes Expect: such a client would take the interim answer
-// for the answer (RFC 9110 §10.1.1).
+// readExpectation lower-cases the value of Expect, which fasthttp compares exactly. For HTTP/1.0
+// clients it removes Expect, because they would mistake the interim answer for the answer (RFC 9110
+// §10.1.1).
 func readExpectation(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	switch value := h.Peek(fasthttp.HeaderExpect); {
 	case len(value) == 0:
@@ -111,22 +109,22 @@ func readExpectation(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	return fasthttp.RequestConfig{}
 }
 
-// noLogger drops what fasthttp would log, as it quotes the heads of requests.
+// noLogger discards fasthttp's log lines, which quote the heads of requests.
 type noLogger struct{}
 
 // Printf implements fasthttp.Logger.
 func (noLogger) Printf(string, ...any) {}
 
-// A guard is the inside of a Server. It checks each request before the handler and
-// cleans up after it.
+// A guard is the core of a Server. It checks each request before the handler and cleans up after
+// it.
 type guard struct {
 	handler fasthttp.RequestHandler
 	options ServerOptions
 	states  sync.Pool // *requestState
-	bodies  sync.Pool // *[]byte of maxKept or less: for the bodies of requests
-	pieces  sync.Pool // *[]byte of pieceSize: for parts of bodies on their way to a client
+	bodies  sync.Pool // *[]byte of at most maxKept, for request bodies
+	pieces  sync.Pool // *[]byte of pieceSize, for parts of bodies sent to a client
 	hangups tcp.HangupWatcher
-	hungUp  func(fd uintptr) bool // asks the system about a connection that hangups does not watch
+	hungUp  func(fd uintptr) bool // checks connections that hangups does not watch
 	clients connSet
 }
 
@@ -145,7 +143,7 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	case status != 0:
 		g.errorAnswer(ctx, status)
 	default:
-		if state.head.connected.Close { // fasthttp does not know each spelling of it
+		if state.head.connected.Close { // fasthttp does not recognize every spelling
 			ctx.SetConnectionClose()
 		}
 		g.call(ctx)
@@ -155,7 +153,7 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	read := g.finish(ctx, client)
 	switch {
 	case ctx.Hijacked():
-	case client.cut: // do not serve what else it has sent
+	case client.cut: // ignore what else it has sent
 		ctx.SetConnectionClose()
 		tcp.Drain(client, arrived)
 	case ends || !read || status != 0:
@@ -163,9 +161,9 @@ func (g *guard) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// closeAfterAnswer answers, unless that is done, and reads what the client still sends,
-// such as a body that nobody wants: it must not be read as a request, and would reset the
-// connection, see lingerTime. The connection is closed after that.
+// closeAfterAnswer sends the answer, if not yet done, and reads what the client still sends, such
+// as an unread body: it must not be parsed as a request, and would cause a reset (see tcp.Linger).
+// Then the connection is closed.
 func (g *guard) closeAfterAnswer(ctx *fasthttp.RequestCtx, client *clientConn) {
 	ctx.SetConnectionClose()
 	if !client.replied {
@@ -187,15 +185,15 @@ func (g *guard) call(ctx *fasthttp.RequestCtx) {
 	g.handler(ctx)
 }
 
-// fail answers a request that met a panic.
+// fail answers a request whose handling panicked.
 func (g *guard) fail(ctx *fasthttp.RequestCtx) {
 	clearResponse(&ctx.Response)
 	g.errorAnswer(ctx, fasthttp.StatusInternalServerError)
 	ctx.SetConnectionClose()
 }
 
-// clearResponse drops what a handler has set. Response.Reset would also bring
-// fasthttp's own Date back.
+// clearResponse discards what a handler has set. Response.Reset would also restore fasthttp's own
+// Date.
 func clearResponse(r *fasthttp.Response) {
 	r.ResetBody()
 	r.SkipBody, r.ImmediateHeaderFlush = false, false
@@ -206,8 +204,8 @@ func clearResponse(r *fasthttp.Response) {
 	r.Header.SetStatusMessage(nil)
 }
 
-// finish ends what the handler left open, and reports whether nothing of the request's
-// body is left on the connection.
+// finish ends what the handler left open, and reports whether the request's body was read from the
+// connection to its end.
 func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool) {
 	state := client.state
 	if state.watch != nil {
@@ -222,13 +220,12 @@ func (g *guard) finish(ctx *fasthttp.RequestCtx, client *clientConn) (read bool)
 	return read
 }
 
-// arrived is how long what has arrived from a client is read where more is not waited for,
-// see lingerTime: a reset would overtake the answer for a client that has closed its side
-// only.
+// arrived is how long to read what a client has already sent: a reset could overtake the answer for
+// a client that has closed only its own side, see tcp.Linger.
 const arrived = 20 * time.Millisecond
 
-// refuse answers if fasthttp could not read a request. The text of err is not used, as
-// it may quote the head.
+// refuse answers if fasthttp could not read a request. It does not use the text of err, which may
+// quote the head.
 func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
 	client := clientOf(ctx)
 	client.waits.Store(forOther)
@@ -247,8 +244,8 @@ func (g *guard) refuse(ctx *fasthttp.RequestCtx, err error) {
 	}
 	g.errorAnswer(ctx, status)
 	if status != fasthttp.StatusRequestTimeout {
-		// fasthttp closes right after the answer, which may cause a reset, see
-		// lingerTime. Reading what has arrived by now is all that can be done here.
+		// fasthttp closes right after the answer, which may cause a reset, see tcp.Linger. All that
+		// can be done here is to read what has arrived.
 		tcp.Drain(ctx.Conn(), arrived)
 	}
 }
@@ -280,10 +277,9 @@ func (g *guard) errorHead(code string) []Header {
 	return g.options.ErrorHead(code)
 }
 
-// checkHead reads the head of ctx's request and returns the status to refuse it with, or
-// 0. fasthttp accepts heads after which two readers of a connection could see the end of
-// the request in different places: a length beside an encoding, folded lines, bare line
-// feeds.
+// checkHead parses the head of ctx's request and returns the status to refuse it with, or 0.
+// fasthttp accepts heads from which two readers could conclude different ends of the request: a
+// length together with an encoding, folded lines, bare line feeds.
 func checkHead(ctx *fasthttp.RequestCtx, client *clientConn, into *Head) (status int) {
 	h := &ctx.Request.Header
 	if p := string(h.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" {

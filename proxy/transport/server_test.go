@@ -11,9 +11,9 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Each of these could hide a second request in the first, or be read differently by the
-// next server: it gets one answer, and the connection is closed. (Row C14 in package proxy
-// has wrong lengths, encodings and line ends.)
+// Each of these could hide a second request in the first, or be read differently by the next
+// server: it gets one answer, and the connection is closed. (Row C14 in package proxy has wrong
+// lengths, encodings and line ends.)
 func TestSmuggling(t *testing.T) {
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: h\r\n\r\n"
 	targets := make(chan string, 100)
@@ -62,8 +62,7 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// If fasthttp has read the whole body before it calls the handler, the connection stays
-// open.
+// If fasthttp has read the whole body before it calls the handler, the connection stays open.
 func TestSmallUnreadBodyKeepsConnection(t *testing.T) {
 	c := dial(t, serve(t, func(ctx *fasthttp.RequestCtx) { ctx.SetStatusCode(401) }, transport.ServerOptions{}))
 	for range 3 {
@@ -74,8 +73,7 @@ func TestSmallUnreadBodyKeepsConnection(t *testing.T) {
 	}
 }
 
-// Heads that do not reach the handler get errors in our shape, without any text of the
-// head.
+// Heads that do not reach the handler get errors in our format, without any text of the head.
 func TestServerErrors(t *testing.T) {
 	handler := func(ctx *fasthttp.RequestCtx) { t.Errorf("handler called: %s", ctx.Request.Header.RawHeaders()) }
 	addr := serve(t, handler, transport.ServerOptions{Read: 50 * time.Millisecond})
@@ -203,8 +201,8 @@ func TestContinue(t *testing.T) {
 			t.Errorf("%s: got %q", expect, body)
 		}
 	}
-	// An HTTP/1.0 client gets no interim answer, whatever it expects; nor does a client that
-	// expects nothing.
+	// HTTP/1.0 clients get no interim answer, whatever they expect; nor do clients that expect
+	// nothing.
 	for _, first := range []string{"HTTP/1.0\r\nExpect: 100-continue", "HTTP/1.0\r\nexpect: 100-Continue", "HTTP/1.1\r\nA: b"} {
 		c := dial(t, addr)
 		c.send("POST / " + first + "\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc")

@@ -16,35 +16,35 @@ const HeadPatience = 5 * time.Second
 // A State is what a connection is doing.
 type State int8
 
-// States of connections. Those that come first are the last to be closed.
+// States of connections. The first ones are the last to be closed.
 const (
 	Serving     State = iota // a request is being served
-	ReadingHead              // the head of a request has not arrived whole
-	Idle                     // no request is under way
-	Refused                  // no request is under way, and the last one was refused
+	ReadingHead              // the head of a request is incomplete
+	Idle                     // no request is in progress
+	Refused                  // idle, and the last request was refused
 )
 
-// A Conn is a connection of a Set.
+// A Conn is a connection in a Set.
 type Conn interface {
 	comparable
-	// State returns what the connection does, and since when by tcp.Clock.
+	// State returns the connection's state and, by tcp.Clock, since when.
 	State() (State, time.Duration)
-	// CloseUnused closes the connection if it is still in state. It reports whether it did.
+	// CloseUnused closes the connection if it is still in state, and reports whether it did.
 	CloseUnused(state State) bool
 }
 
-// rescan is the least time between two searches of a full Set that find nothing to close.
+// rescan is the least time between two searches of a full Set when nothing could be closed.
 const rescan = 50 * time.Millisecond
 
 // A Set holds the open connections of a server.
 type Set[C Conn] struct {
-	Most      int        // at once
+	Most      int        // maximum of open connections
 	Addresses *Addresses // counts connections by address; may be nil
 
 	mu      sync.Mutex
 	members map[C]*member
-	closing int           // members that MakeRoom has closed and that have not ended yet
-	again   time.Duration // by tcp.Clock: until then nothing that could be closed is looked for
+	closing int           // members that were closed to make room and have not ended yet
+	again   time.Duration // by tcp.Clock: no search for connections to close before then
 }
 
 type member struct {
@@ -52,7 +52,7 @@ type member struct {
 	closing bool
 }
 
-// Add adds c, which Enter has let in from addr.
+// Add adds c, which Enter admitted from addr.
 func (s *Set[C]) Add(c C, addr netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *Set[C]) Add(c C, addr netip.Addr) {
 	s.members[c] = &member{addr: addr}
 }
 
-// Locate sets the address of c, which was added without one, and is Enter for that.
+// Locate sets the address of c, which was added without one, and counts it like Enter.
 func (s *Set[C]) Locate(c C, addr netip.Addr) (ok bool, closed int) {
 	if ok, closed = s.Enter(addr); !ok {
 		return false, closed
@@ -93,7 +93,7 @@ func (s *Set[C]) Remove(c C) {
 	}
 }
 
-// Len returns how many connections have not ended.
+// Len returns the number of connections that have not ended.
 func (s *Set[C]) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,9 +121,9 @@ func (s *Set[C]) Pressed() bool {
 // open returns how many connections are open.
 func (s *Set[C]) open() int { return len(s.members) - s.closing }
 
-// MakeRoom reports whether there is room for one more connection. When the Set is full it closes
-// connections without a request to make room: first those whose last request was refused, then
-// idle ones, then those that have kept a head back for longer than HeadPatience; of each the oldest
+// MakeRoom reports whether there is room for one more connection. If the Set is full it closes
+// connections without a request: first those whose last request was refused, then idle ones, then
+// those whose head has been incomplete for longer than HeadPatience; within each group the oldest
 // first. It returns how many it closed.
 func (s *Set[C]) MakeRoom() (ok bool, closed int) {
 	s.mu.Lock()
@@ -136,7 +136,8 @@ func (s *Set[C]) MakeRoom() (ok bool, closed int) {
 	return closed > 0, closed
 }
 
-// Relieve closes some connections without a request, in the order of MakeRoom, and returns how many.
+// Relieve closes some connections without a request, in the order of MakeRoom, and returns how
+// many.
 func (s *Set[C]) Relieve() (closed int) {
 	s.mu.Lock()
 	wait := tcp.Clock() < s.again
@@ -144,7 +145,7 @@ func (s *Set[C]) Relieve() (closed int) {
 	if wait {
 		return 0
 	}
-	// Closing several at a time saves looking through all of them for each.
+	// Closing several at a time saves a search for each.
 	if closed = s.close(max(1, s.Most/64), func(*member) bool { return true }); closed == 0 {
 		s.mu.Lock()
 		s.again = tcp.Clock() + rescan
@@ -153,9 +154,9 @@ func (s *Set[C]) Relieve() (closed int) {
 	return closed
 }
 
-// Enter counts a connection from addr and reports whether that may have it. If it has as many as
-// it may, one of them that has no request is closed to make room, in the order of MakeRoom. The
-// zero Addr may have any number.
+// Enter counts a connection from addr and reports whether it is admitted. If addr has its maximum,
+// one of its connections without a request is closed to make room, in the order of MakeRoom. The
+// zero Addr has no limit.
 func (s *Set[C]) Enter(addr netip.Addr) (ok bool, closed int) {
 	if s.Addresses.enter(addr) {
 		return true, 0
@@ -165,7 +166,7 @@ func (s *Set[C]) Enter(addr netip.Addr) (ok bool, closed int) {
 	return closed > 0 && s.Addresses.enter(addr), closed
 }
 
-// close closes up to most of the connections without a request that may go.
+// close closes up to most connections without a request for which may returns true.
 func (s *Set[C]) close(most int, may func(*member) bool) (closed int) {
 	type candidate struct {
 		conn  C
@@ -208,11 +209,11 @@ func (s *Set[C]) close(most int, may func(*member) bool) (closed int) {
 	return closed
 }
 
-// Addresses counts the connections of several servers by the addresses of their clients. IPv6
-// addresses of one /64 count as one, as that is what one client has. A nil Addresses counts nothing.
+// Addresses counts the connections of several servers by client address. IPv6 addresses in the same
+// /64 count as one, since a client usually has a whole /64. A nil Addresses counts nothing.
 type Addresses struct {
-	Most    int            // of one address
-	Trusted []netip.Prefix // proxies, whose connections carry the requests of many clients: not counted
+	Most    int            // maximum for one address
+	Trusted []netip.Prefix // proxies, which carry requests of many clients: not counted
 
 	mu     sync.Mutex
 	counts map[netip.Prefix]int
@@ -223,7 +224,7 @@ func networkOf(addr netip.Addr) netip.Prefix {
 	if addr.Is6() {
 		bits = 64
 	}
-	network, _ := addr.Prefix(bits) // cannot fail: bits is no more than the address has
+	network, _ := addr.Prefix(bits) // cannot fail: bits is at most the address length
 	return network
 }
 
@@ -250,7 +251,7 @@ func (a *Addresses) enter(addr netip.Addr) bool {
 	return true
 }
 
-// leave takes back what enter counted.
+// leave undoes enter.
 func (a *Addresses) leave(addr netip.Addr) {
 	if a.exempt(addr) {
 		return

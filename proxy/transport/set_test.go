@@ -10,7 +10,8 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// A conn is in a state for some time. A request begins on it before it is closed if it is busy.
+// A conn has been in a state for some time. If it is busy, a request begins on it before it is
+// closed.
 type conn struct {
 	name   string
 	state  transport.State
@@ -28,8 +29,8 @@ func (c *conn) CloseUnused(transport.State) bool {
 	return !c.busy
 }
 
-// A full Set closes refused connections first, then idle ones, then those whose head does not come;
-// of each the oldest. One that serves a request, or whose head is on its way, is not closed.
+// A full Set closes refused connections first, then idle ones, then those with a late head; within
+// each group the oldest first. One that serves a request, or whose head is arriving, is not closed.
 func TestSetClosesUnused(t *testing.T) {
 	var closed []string
 	s := transport.Set[*conn]{Most: 9}
@@ -52,7 +53,7 @@ func TestSetClosesUnused(t *testing.T) {
 		if ok, n := s.MakeRoom(); !ok || n != 1 {
 			t.Fatalf("closed %q, then %d more", closed, n)
 		}
-		if ok, n := s.MakeRoom(); !ok || n != 0 { // there is room until one comes, though the closed one has not ended
+		if ok, n := s.MakeRoom(); !ok || n != 0 { // there is room for one, though the closed one has not ended
 			t.Fatalf("closed %d more", n)
 		}
 		s.Add(&conn{name: "served", state: transport.Serving, age: time.Duration(i)}, netip.Addr{})
@@ -73,7 +74,7 @@ func TestSetClosesUnused(t *testing.T) {
 	}
 }
 
-// The counts of addresses end with their connections, in whatever order these are closed.
+// Counts of addresses go down when their connections end, in whatever order these are closed.
 func TestAddressesAreCounted(t *testing.T) {
 	var closed []string
 	a := &transport.Addresses{Most: 2}

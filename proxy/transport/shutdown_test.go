@@ -12,7 +12,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Shutdown waits for requests under way, and for nothing else.
+// Shutdown waits only for requests in progress.
 func TestShutdownClosesWhatWaits(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
 	s := transport.NewServer(func(ctx *fasthttp.RequestCtx) {
@@ -65,8 +65,9 @@ func TestShutdownClosesWhatWaits(t *testing.T) {
 	}
 }
 
-// P6: a request whose head has arrived is under way, though its body has not: Shutdown waits for
-// that and answers it. It is so for the first request of a connection and for the next.
+// P6: a request with a complete head is in progress even if its body has not arrived: Shutdown
+// waits for the body and answers. This holds for the first request of a connection and for later
+// ones.
 func TestShutdownWaitsForBodies(t *testing.T) {
 	for name, before := range map[string]string{"first": "", "next": get} {
 		s := transport.NewServer(func(ctx *fasthttp.RequestCtx) {

@@ -61,7 +61,7 @@ func TestStreamBytes(t *testing.T) {
 	}
 }
 
-// split cuts s into pieces that are not empty.
+// split splits s into non-empty pieces.
 func split(t *rapid.T, s, label string) (pieces []string) {
 	for s != "" {
 		n := rapid.IntRange(1, len(s)).Draw(t, label)
@@ -119,7 +119,7 @@ func TestPiecesPassAtOnce(t *testing.T) {
 	}
 }
 
-// A client that never reads must not keep a stream open for ever.
+// A client that never reads must not keep a stream open forever.
 func TestClientThatNeverReads(t *testing.T) {
 	ended := make(chan struct{})
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -147,8 +147,8 @@ func TestClientThatNeverReads(t *testing.T) {
 	await(t, ended, "end at the upstream")
 }
 
-// A pooled connection that the upstream has closed is not written to. A request of which a
-// byte may have been sent is not sent again.
+// A request is not written to a pooled connection that the upstream has closed. A request of which
+// a byte may have been sent is not sent again.
 func TestOneRetryRule(t *testing.T) {
 	requests, closed := make(chan string, 10), make(chan struct{}, 10)
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -161,8 +161,8 @@ func TestOneRetryRule(t *testing.T) {
 		switch {
 		case body == "die":
 		case strings.Contains(head, "X-Chatter"):
-			// In one write: bytes that arrive after the next request was sent are its
-			// answer as far as HTTP/1.1 can tell.
+			// In one write: bytes that arrive after the next request was sent count as its answer
+			// in HTTP/1.1.
 			_, _ = io.WriteString(c, answer+"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 			_, _ = br.ReadByte()
 		default:

@@ -15,7 +15,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// upper passes on capitals, one piece late, so that something is left for Close.
+// upper passes on upper-case text, one piece late, so that something is left for Close.
 type upper struct {
 	to   io.Writer
 	held []byte
@@ -40,8 +40,8 @@ func (u *upper) Close() error {
 	return err
 }
 
-// A body that passes through a writer is what that writes, whatever length was announced;
-// the trailer stays. An error of it, and an answer that is cut, cut the client's.
+// A filtered body is what the filter writes, whatever length was announced; the trailer stays. An
+// error of the filter, and a truncated answer, cut the client's answer.
 func TestThrough(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {

@@ -65,18 +65,18 @@ func (h *held) Write(p []byte) (int, error) {
 	return h.Conn.Write(p)
 }
 
-// let sends what was collected, except for its last bytes.
+// let sends what was collected, except for its last but bytes.
 func (h *held) let(but int) { _, _ = h.Conn.Write(h.out.Next(h.out.Len() - but)) }
 
-// U15 over TLS: bytes that an upstream sends beyond its Content-Length are dropped. The next
-// client gets its own answer, wherever these bytes are: in the answer's last record, after
-// it, arrived in part only, or sent later than the answer.
+// U15 over TLS: bytes that an upstream sends beyond its Content-Length are dropped. The next client
+// gets its own answer, wherever these bytes are: in the answer's last record, after it, only partly
+// received, or sent later than the answer.
 func TestM25ForeignBytesOverTLS(t *testing.T) {
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 	certificate, roots := authority(t)
 	for name, c := range map[string]struct {
 		together bool // the answer and the bytes after it are one record
-		later    bool // these bytes come when the answer has been read
+		later    bool // these bytes come after the answer has been read
 		part     int  // how many of these bytes come only with the next request
 	}{
 		"in one record":             {together: true},
@@ -142,8 +142,8 @@ func TestM25ForeignBytesOverTLS(t *testing.T) {
 	}
 }
 
-// A connection is used again although TLS itself sends messages on it: servers send session
-// tickets after the handshake, some of them later.
+// A connection is reused even though TLS itself sends messages on it: servers send session tickets
+// after the handshake, some of them later.
 func TestM25TicketsKeepConnections(t *testing.T) {
 	certificate, roots := authority(t)
 	for name, c := range map[string]*tls.Config{
@@ -197,8 +197,8 @@ func TestM25TicketsKeepConnections(t *testing.T) {
 	})
 }
 
-// keepsConnection sends requests one after another to an origin with that script, calls
-// between between them, and demands that they use one connection.
+// keepsConnection sends requests one by one to an origin with that script, calls between between
+// them, and requires that they use a single connection.
 func keepsConnection(t *testing.T, roots *x509.CertPool, between func(), script func(net.Conn, *bufio.Reader)) {
 	o := newOrigin(t, script)
 	config := o.config("")
@@ -218,8 +218,8 @@ func keepsConnection(t *testing.T, roots *x509.CertPool, between func(), script 
 	}
 }
 
-// records makes the records that a server of TLS 1.3 may send after its handshake, as
-// crypto/tls cannot be told to send a ticket then.
+// records makes the records that a TLS 1.3 server may send after its handshake, because crypto/tls
+// cannot be told to send a ticket then.
 type records struct {
 	aead     cipher.AEAD
 	iv       []byte

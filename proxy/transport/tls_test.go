@@ -20,7 +20,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Certificates are verified: with an unknown authority or another name, no request is sent.
+// Certificates are verified: with an unknown authority or a wrong name, no request is sent.
 func TestTLS(t *testing.T) {
 	protos := make(chan string, 10)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

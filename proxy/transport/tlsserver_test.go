@@ -21,14 +21,14 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// A secured is a server with TLS, and what its clients need.
+// A secured is a TLS server and what its clients need.
 type secured struct {
 	addr      string
 	authority *transporttest.Authority
 	pair      tls.Certificate
 }
 
-// serveTLS serves h with TLS; clients may show a certificate of the same authority.
+// serveTLS serves h with TLS; clients may present a certificate of the same authority.
 func serveTLS(t *testing.T, h fasthttp.RequestHandler, o transport.ServerOptions) secured {
 	t.Helper()
 	s := secured{authority: transporttest.NewAuthority()}
@@ -51,7 +51,7 @@ func serveTLS(t *testing.T, h fasthttp.RequestHandler, o transport.ServerOptions
 	return s
 }
 
-// dial connects a client, with a certificate or without.
+// dial connects a client, with or without a certificate.
 func (s secured) dial(t *testing.T, version uint16, certificate bool) (*tls.Conn, *bufio.Reader) {
 	t.Helper()
 	c := &tls.Config{RootCAs: s.authority.Pool, ServerName: "127.0.0.1", MaxVersion: version} //nolint:gosec // a test's
@@ -69,7 +69,7 @@ func (s secured) dial(t *testing.T, version uint16, certificate bool) (*tls.Conn
 
 var versions = []uint16{tls.VersionTLS12, tls.VersionTLS13}
 
-// Over TLS requests and answers are byte for byte those of TCP: pipelined, chunked, large,
+// Over TLS, requests and answers are byte for byte the same as over TCP: pipelined, chunked, large,
 // uploads and downloads.
 func TestServedTLSIsExact(t *testing.T) {
 	var wide strings.Builder
@@ -125,7 +125,7 @@ func TestServedTLSIsExact(t *testing.T) {
 	}
 }
 
-// C2: a client that leaves in a stream over TLS, with or without a word, frees the upstream.
+// C2: a client that leaves a stream over TLS, with or without a close message, frees the upstream.
 func TestServedTLSHangup(t *testing.T) {
 	for name, leave := range map[string]func(*tls.Conn){
 		"close":        func(c *tls.Conn) { _ = c.Close() },
@@ -134,7 +134,7 @@ func TestServedTLSHangup(t *testing.T) {
 	} {
 		for way, look := range looks() {
 			if name == "close" && way == "portable" {
-				continue // it does not see the end behind the last message of TLS; the next write does
+				continue // the end behind the last TLS message is not seen; the next write notices it
 			}
 			for _, version := range versions {
 				t.Run(name+", "+way+", "+tls.VersionName(version), func(t *testing.T) {
@@ -178,8 +178,8 @@ func TestServedTLSHangup(t *testing.T) {
 	}
 }
 
-// What a connection says of its client is known to the handler: the tenant of its port, and
-// the names of a certificate only if it was verified.
+// The handler knows the connection's peer: the tenant of its port, and the names of a certificate
+// only if it was verified.
 func TestPeerOf(t *testing.T) {
 	s := serveTLS(t, func(ctx *fasthttp.RequestCtx) {
 		p := transport.PeerOf(ctx)
@@ -207,8 +207,8 @@ func TestPeerOf(t *testing.T) {
 	}
 }
 
-// A handshake that does not go on, one that is no handshake, a certificate that nobody
-// vouches for: the connection is closed, and no request is served. (Slowloris)
+// A stalled handshake, bytes that are not a handshake, and an untrusted certificate: the connection
+// is closed, and no request is served. (Slowloris)
 func TestServedTLSRefuses(t *testing.T) {
 	s := serveTLS(t, func(*fasthttp.RequestCtx) { t.Error("a request was served") }, transport.ServerOptions{Read: 200 * time.Millisecond})
 	for _, beginning := range []string{"", "\x16\x03\x01", "GET / HTTP/1.1\r\nHost: h\r\n\r\n", strings.Repeat("\x00", 70_000)} {

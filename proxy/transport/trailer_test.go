@@ -11,14 +11,14 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Trailers of a chunked answer reach the client, announced or not, except for lines about
-// framing or the connection.
+// Trailers of a chunked answer reach the client, announced or not, except lines about framing or
+// the connection.
 func TestTrailers(t *testing.T) {
 	const sent = "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n" +
 		"X-Sum: a b\r\nx-more: 1\r\nX-More: 2\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\nConnection: close\r\nnot a line\r\n\r\n"
 	f := relaying(t, newUpstream(t, answering(t, sent).config("")))
 	c := dial(t, f.addr)
-	for range 2 { // on one connection: no byte of the trailer is left on it
+	for range 2 { // on one connection: no byte of the trailer may be left on it
 		c.send(get)
 		resp, err := http.ReadResponse(c.br, nil)
 		if err != nil {
@@ -43,7 +43,7 @@ func TestTrailers(t *testing.T) {
 	}
 }
 
-// A client that cannot read chunks gets no trailer, and the size of trailers is bounded.
+// A client that cannot read chunks gets no trailer, and the size of trailers is limited.
 func TestTrailersThatDoNotPass(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n"
 	f := relaying(t, newUpstream(t, answering(t, answer+"X-Sum: 1\r\n\r\n").config("")))
@@ -63,8 +63,8 @@ func TestTrailersThatDoNotPass(t *testing.T) {
 	}
 }
 
-// Sidenote's own lines, and those that fasthttp cannot write, are neither relayed as
-// trailers nor announced.
+// Sidenote's own lines, and those that fasthttp cannot write, are neither relayed as trailers nor
+// announced.
 func TestTrailersOfOurs(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTrailer: X-Sum, SIDENOTE_Status\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n" +
 		"Date: then\r\nSet-Cookie: a=1\r\nSidenote-Status: forged\r\nX-Sum: 1\r\n\r\n"

@@ -15,8 +15,8 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// relayUpgrade relays a 101 and then bytes in both directions. When one side closes, or
-// both are silent for Config.Idle, both connections are closed.
+// relayUpgrade relays a 101 and then bytes in both directions. When one side closes, or both are
+// silent for Config.Idle, both connections are closed.
 func (a *Answer) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 	client := clientOf(ctx)
 	head := append([]byte("HTTP/1.1 101 "), a.appendLines(nil, &how)...)
@@ -26,7 +26,7 @@ func (a *Answer) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 	t := &tunnel{x: a.x, client: client, how: how}
 	client.tunnel = t
 	ctx.HijackSetNoResponse(true)
-	ctx.Hijack(func(ahead net.Conn) { // which begins with what fasthttp has read ahead
+	ctx.Hijack(func(ahead net.Conn) { // ahead starts with what fasthttp has buffered
 		defer client.end()
 		defer client.Close() //nolint:errcheck // nothing is left to be lost
 		err := net.ErrClosed
@@ -39,7 +39,7 @@ func (a *Answer) relayUpgrade(ctx *fasthttp.RequestCtx, how Relay) {
 	})
 }
 
-// A tunnel relays the bytes after a switch to another protocol.
+// A tunnel relays bytes after a switch to another protocol.
 type tunnel struct {
 	x      *upstreamCall
 	client *clientConn
@@ -49,7 +49,7 @@ type tunnel struct {
 	down   atomic.Int64 // bytes to the client
 }
 
-// end ends the call, with err if that is not nil. Only the first call counts.
+// end ends the call, with err if not nil. Only the first call has an effect.
 func (t *tunnel) end(err error) {
 	t.once.Do(func() {
 		t.x.end(false)
@@ -64,8 +64,8 @@ func (t *tunnel) end(err error) {
 	})
 }
 
-// run copies in both directions until one ends, and returns why. A normal close is not
-// an error, and a panic counts even where the other direction ended before it.
+// run copies in both directions until one ends, and returns why. A normal close is not an error. A
+// panic overrides an earlier end of the other direction.
 func (t *tunnel) run(client net.Conn) (err error) {
 	var both sync.WaitGroup
 	var lock sync.Mutex
@@ -76,7 +76,7 @@ func (t *tunnel) run(client net.Conn) (err error) {
 			err = why
 		}
 		t.x.conn.drop()
-		_ = t.client.Close() // a second time it does nothing
+		_ = t.client.Close() // a second call does nothing
 	}
 	both.Add(1)
 	panics.Go(t.panicked(), func() { end(t.copy(&t.x.conn.Timed, &t.client.Timed, client, nil)) }, both.Done)
@@ -90,7 +90,7 @@ func (t *tunnel) run(client net.Conn) (err error) {
 
 func (t *tunnel) panicked() panics.Handler { return t.client.guard.options.Panicked }
 
-// copy writes to dst what it reads from r. r reads from src, whose deadlines are set.
+// copy copies from r to dst. r reads from src, whose deadlines are set.
 func (t *tunnel) copy(dst, src *tcp.Timed, r io.Reader, count *atomic.Int64) (err error) {
 	defer panics.Recover(t.panicked(), func() { err = errPanic })
 	piece := t.client.guard.pieces.Get().(*[]byte)

@@ -15,7 +15,7 @@ import (
 
 const upgrade = "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
 
-// switching returns an origin that agrees to another protocol and then echoes.
+// switching returns an origin that accepts another protocol and then echoes.
 func switching(t *testing.T) (o *origin, requests <-chan string) {
 	seen := make(chan string, 10)
 	return newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -83,8 +83,8 @@ func TestUpgradeEnds(t *testing.T) {
 	})
 }
 
-// If the upstream declines an upgrade, the request is a normal one. An upgrade to h2c, or one
-// that the caller removes, does not reach it.
+// If the upstream declines an upgrade, the request is a normal one. An upgrade to h2c, or one that
+// the caller removes, does not reach the upstream.
 func TestUpgradeDeclined(t *testing.T) {
 	o, seen := recording(t)
 	u := newUpstream(t, o.config(""))

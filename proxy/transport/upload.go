@@ -17,33 +17,31 @@ import (
 // partSize is how much of a body in memory is written at once.
 const partSize = 256 << 10
 
-// maxPieces is the largest number of pieces that are written without being joined first:
-// each may cost a write.
+// maxPieces is how many pieces are written without joining them first: each may cost a write.
 const maxPieces = 64
 
 // settleTime is how long the relay of an answer waits for the last write of its request.
 const settleTime = 100 * time.Millisecond
 
-// An upload sends a body to the upstream, in a goroutine of its own, while the answer is
-// read.
+// An upload sends a body to the upstream in its own goroutine while the answer is read.
 type upload struct {
 	x      *upstreamCall
-	rest   io.Reader // what is read from the client's connection; nil if the whole body is in memory
-	length int64     // of the whole body, or chunked
+	rest   io.Reader // the part read from the client's connection; nil if the whole body is in memory
+	length int64     // length of the whole body, or chunked
 	done   chan struct{}
 
 	// Set before done is closed.
-	err   error  // why not all of the body was sent
+	err   error  // why the body was not fully sent
 	fault *Error // set if the reason was the client or a panic
 
-	last atomic.Bool // the write that is under way is the last one
+	last atomic.Bool // the write in progress is the last one
 
 	mu      sync.Mutex
 	aborted bool
 }
 
-// sendWithUpload writes the head and as much of the body as the kernel takes at once. It
-// starts an upload for the remainder of body and for rest, if there is any.
+// sendWithUpload writes the head and as much of the body as the kernel takes at once. If anything
+// of body or rest is left, it starts an upload.
 func (x *upstreamCall) sendWithUpload(head []byte, body [][]byte, rest io.Reader, length int64) error {
 	if len(body) > maxPieces {
 		body = [][]byte{bytes.Join(body, nil)}
@@ -64,7 +62,7 @@ func (x *upstreamCall) sendWithUpload(head []byte, body [][]byte, rest io.Reader
 	case len(left) == 0:
 		return x.conn.WaitRead(x.up.config.FirstByte)
 	}
-	// The answer has no deadline before the whole body is sent.
+	// The answer has no deadline until the whole body is sent.
 	if err := x.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -131,8 +129,8 @@ func (u *upload) copy(body [][]byte) (err error) {
 	return nil
 }
 
-// copyWhole writes a body that is in memory, without copying it first. It writes in parts
-// because the timeout is for one write.
+// copyWhole writes a body that is in memory without copying it. It writes in parts because the
+// timeout applies to a single write.
 func (u *upload) copyWhole(body [][]byte) error {
 	for i, piece := range body {
 		for len(piece) > partSize {
@@ -149,8 +147,8 @@ func (u *upload) copyWhole(body [][]byte) error {
 	return nil
 }
 
-// pass writes all of r to the upstream. sent bytes of the body were written before; the
-// function before is called before each Read.
+// pass writes all of r to the upstream. sent bytes of the body were written already; before is
+// called before each Read.
 func (u *upload) pass(r io.Reader, piece []byte, sent int64, before func() error) (total int64, err error) {
 	for {
 		if err := before(); err != nil {
@@ -182,7 +180,7 @@ func (u *upload) framed(piece []byte, n int) []byte {
 }
 
 func (u *upload) write(p []byte) error {
-	if u.rest != nil && u.x.watch != nil { // nobody reads from the client during the write
+	if u.rest != nil && u.x.watch != nil { // the client's connection is not read during the write
 		u.x.watch.begin()
 		defer u.x.watch.pause()
 	}
@@ -207,17 +205,17 @@ func (u *upload) waitForClient() error {
 	return err
 }
 
-// abort ends the wait for the client's body at once; there is no further wait.
+// abort ends the wait for the client's body at once and prevents another one.
 func (u *upload) abort() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.aborted = true
 	if u.rest != nil {
-		_ = u.x.head.client.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only
+		_ = u.x.head.client.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection
 	}
 }
 
-// noteClientFault notes that the upload failed because of the client's body.
+// noteClientFault records that the upload failed because of the client's body.
 func (u *upload) noteClientFault(err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -227,7 +225,7 @@ func (u *upload) noteClientFault(err error) error {
 	return err
 }
 
-// finished reports whether the upload has ended, well or not.
+// finished reports whether the upload has ended, successfully or not.
 func (u *upload) finished() bool {
 	select {
 	case <-u.done:
@@ -237,8 +235,8 @@ func (u *upload) finished() bool {
 	}
 }
 
-// settle waits up to settleTime for an upload whose last write is under way: the answer
-// can arrive before that write has returned.
+// settle waits up to settleTime for an upload whose last write is in progress: the answer can
+// arrive before that write returns.
 func (u *upload) settle() {
 	if !u.last.Load() {
 		return
@@ -254,9 +252,9 @@ func (u *upload) settle() {
 // complete reports whether the whole body was sent.
 func (u *upload) complete() bool { return u.finished() && u.err == nil }
 
-// bodyError says whether the client left, was too slow, or sent a http1.Malformed body. The
-// error of the connection counts more than err, as fasthttp reports every error between
-// the lines of a chunk as a http1.Malformed one. The text of err is not kept: fasthttp quotes
+// bodyError returns an Error that says whether the client left, was too slow, or sent a malformed
+// body. The error of the connection takes precedence over err, since fasthttp reports every error
+// between the lines of a chunk as malformed. The text of err is dropped, because fasthttp quotes
 // the client's bytes in it.
 func (c *clientConn) bodyError(err error) *Error {
 	if c.readErr != nil {

@@ -76,8 +76,8 @@ func inUse() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// If an upstream answers before it has read the body, its answer is relayed, whatever it
-// does with the rest, and the client's connection is closed after the answer.
+// If an upstream answers before it has read the body, its answer is relayed, whatever it does with
+// the rest, and the client's connection is closed after the answer.
 func TestEarlyAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer, body string
@@ -154,7 +154,7 @@ func TestFullDuplex(t *testing.T) {
 	}
 }
 
-// A body that was cut never looks complete to the upstream.
+// A truncated body never looks complete to the upstream.
 func TestBrokenUpload(t *testing.T) {
 	const put = "PUT / HTTP/1.1\r\nHost: h\r\n"
 	for name, c := range map[string]struct {
@@ -183,7 +183,7 @@ func TestBrokenUpload(t *testing.T) {
 			f := relaying(t, newUpstream(t, config))
 			client := dial(t, f.addr)
 			client.send(c.sent)
-			if c.fin { // not earlier, or the upstream gets no request
+			if c.fin { // not earlier, else the upstream gets no request
 				await(t, began, "request")
 				_ = client.CloseWrite()
 			}
@@ -200,8 +200,8 @@ func TestBrokenUpload(t *testing.T) {
 	}
 }
 
-// A large rewritten body is sent while the answer is read, and its pooled buffers are not
-// mixed up between requests.
+// A large rewritten body is sent while the answer is read, and its pooled buffers are not mixed up
+// between requests.
 func TestLargeBodies(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		for {

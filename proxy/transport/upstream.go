@@ -18,11 +18,11 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// A Config describes one upstream. Zero durations and counts mean the defaults
-// named beside them. FirstByte and those below it may last a sixteenth longer.
+// A Config describes one upstream. Zero durations and counts mean the defaults named beside them.
+// FirstByte and the durations below it may last a sixteenth longer.
 type Config struct {
-	BaseURL *url.URL        // http or https; its path is put before each request's
-	Dial    OutboundOptions // how it is reached; zero: directly, trusting the system's authorities
+	BaseURL *url.URL        // http or https; its path prefixes that of each request
+	Dial    OutboundOptions // how to connect; zero: directly, with the system's authorities
 
 	MaxIdle  int           // connections kept without a request: 128
 	KeepIdle time.Duration // how long each is kept: 60 s
@@ -31,20 +31,20 @@ type Config struct {
 	FirstByte   time.Duration // from the end of the request to the head of the answer: 10 min
 	Idle        time.Duration // between two pieces of an answer, or for one write of a body: 5 min
 	ClientRead  time.Duration // between two pieces of a client's streamed body: 1 min
-	ClientWrite time.Duration // a client that takes no byte is cut after this time, at most twice this time: 1 min
+	ClientWrite time.Duration // a client that accepts nothing is cut after this time, at most twice this time: 1 min
 
 	Panicked panics.Handler // called for panics outside of requests. May be nil
 	Raw      Raw            // nil: (*net.TCPConn).SyscallConn
 }
 
-// An Upstream is a client of one server with its own connection pool. It speaks HTTP/1.1
-// only and verifies certificates against the host of BaseURL.
+// An Upstream is a client of one server with its own connection pool. It speaks only HTTP/1.1 and
+// verifies certificates against the host of BaseURL.
 type Upstream struct {
 	config     Config
 	addr       string      // host:port
-	base       string      // escaped path of BaseURL without a slash at its end
+	base       string      // escaped path of BaseURL without a trailing slash
 	tls        *tls.Config // nil for http
-	canReadNow bool        // sendPooled can be used: plain TCP, on a system that has readNow
+	canReadNow bool        // sendPooled can be used: plain TCP, on a system with tcp.ReadNow
 
 	// How idle connections are checked: in the system's best way, except in tests.
 	reusable func(syscall.RawConn) bool
@@ -54,28 +54,28 @@ type Upstream struct {
 
 	mu    sync.Mutex
 	open  map[*conn]struct{} // every connection, busy or idle
-	idle  []*conn            // in the order of their last use, at most config.MaxIdle
-	timer *time.Timer        // closes connections that are idle too long; nil until the first is idle
+	idle  []*conn            // in order of last use, at most config.MaxIdle
+	timer *time.Timer        // closes connections idle for too long; nil until the first is idle
 
-	readers sync.Pool // *bufio.Reader over a conn, while it is busy
-	heads   sync.Pool // *[]byte: the head to be written, then the one that is read
-	pieces  sync.Pool // *[]byte of pieceSize: for parts of bodies
+	readers sync.Pool // *bufio.Reader for a busy conn
+	heads   sync.Pool // *[]byte for the head to write, then the head that is read
+	pieces  sync.Pool // *[]byte of pieceSize for parts of bodies
 }
 
 const (
-	readerSize = 4 << 10  // what a stream takes while nothing arrives
-	pieceSize  = 32 << 10 // what it takes in addition while a piece is relayed
+	readerSize = 4 << 10  // buffer of a stream while nothing arrives
+	pieceSize  = 32 << 10 // additional buffer while a piece is relayed
 )
 
-// A conn is one connection to the upstream. Between requests it holds no buffer.
+// A conn is a connection to the upstream. Between requests it holds no buffer.
 type conn struct {
 	tcp.Timed               // TLS or TCP
 	tcp       *tcp.Conn     // the TCP connection itself
 	br        *bufio.Reader // nil while idle
-	idle      time.Duration // deadline per read; 0 leaves the one that is set
-	since     time.Duration // the reading of clock since which it is idle
+	idle      time.Duration // deadline per read; 0 leaves the current one
+	since     time.Duration // by tcp.Clock: since when it is idle
 
-	pooled     bool // it was idle before
+	pooled     bool // it was taken from the pool
 	pooledSend pooledSend
 }
 
@@ -136,8 +136,8 @@ func (u *Upstream) locate(c Config) error {
 	return nil
 }
 
-// Close closes every connection, including busy ones: their answers are cut, which
-// clients notice. Later calls of Do fail with Closed.
+// Close closes all connections, including busy ones: their answers are cut, which clients notice.
+// Later calls of Do fail with Closed.
 func (u *Upstream) Close() {
 	u.end()
 	u.mu.Lock()
@@ -151,8 +151,8 @@ func (u *Upstream) Close() {
 	}
 }
 
-// Retire closes the idle connections, and each other one when its call has ended. Calls can
-// still be made.
+// Retire closes the idle connections, and each busy one when its call ends. Calls can still be
+// made.
 func (u *Upstream) Retire() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -164,7 +164,7 @@ func (u *Upstream) Retire() {
 	u.idle = nil
 }
 
-// Busy returns how many connections to the upstream are not idle.
+// Busy returns the number of busy connections to the upstream.
 func (u *Upstream) Busy() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -173,8 +173,8 @@ func (u *Upstream) Busy() int {
 
 func (u *Upstream) closed() bool { return u.life.Err() != nil }
 
-// takeIdle returns an idle connection, or nil. It checks that the connection is usable,
-// unless unchecked is set and sendPooled will do that. now is a reading of clock.
+// takeIdle returns an idle connection, or nil. It checks that the connection is usable, unless
+// unchecked is set and sendPooled will do that. now is a reading of tcp.Clock.
 func (u *Upstream) takeIdle(unchecked bool, now time.Duration) *conn {
 	for c := u.pop(); c != nil; c = u.pop() {
 		if now-c.since < u.config.KeepIdle && (unchecked && u.canReadNow || u.usable(c)) {
@@ -186,8 +186,7 @@ func (u *Upstream) takeIdle(unchecked bool, now time.Duration) *conn {
 	return nil
 }
 
-// usable reports whether c, which is idle, is open and the upstream has sent nothing on
-// it.
+// usable reports whether the idle connection c is open and the upstream has sent nothing on it.
 func (u *Upstream) usable(c *conn) bool {
 	if secure, ok := c.Conn.(*tls.Conn); ok && tcp.CanReadNow {
 		return secure.NetConn().(*tcp.TLSInput).Silent(secure)
@@ -214,9 +213,9 @@ func (u *Upstream) reader(c *conn) *bufio.Reader {
 	return br
 }
 
-// release ends the use of c. keep may be set only after the clean end of a body.
+// release ends the use of c. keep may be set only after the body was read to its end.
 func (u *Upstream) release(c *conn, keep bool) {
-	keep = keep && c.br.Buffered() == 0 // or bytes would be taken for the next answer
+	keep = keep && c.br.Buffered() == 0 // else these bytes would be taken for the next answer
 	c.br.Reset(nil)
 	u.readers.Put(c.br)
 	c.br, c.idle, c.since = nil, 0, tcp.Clock()
@@ -264,7 +263,7 @@ func (u *Upstream) discard(c *conn) {
 	delete(u.open, c)
 }
 
-// dial opens a connection in at most Config.Connect, TLS included.
+// dial opens a connection, including TLS, within Config.Connect.
 func (u *Upstream) dial(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, u.config.Connect)
 	defer cancel()
@@ -296,7 +295,7 @@ func connectClass(err error, otherwise Class) Class {
 	return otherwise
 }
 
-// putBuffer puts a buffer back into its pool.
+// putBuffer returns a buffer to its pool.
 func putBuffer(pool *sync.Pool, buffer *[]byte) {
 	Buffer(*buffer)
 	pool.Put(buffer)

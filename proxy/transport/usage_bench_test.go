@@ -15,8 +15,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// BenchmarkUsage compares the CPU that reading an answer's usage takes with that of
-// relaying it, in the same run. The ratio is what reading adds to a relayed answer.
+// BenchmarkUsage compares the CPU time for reading an answer's usage with that for relaying it, in
+// the same run. The ratio is what reading adds to a relayed answer.
 func BenchmarkUsage(b *testing.B) {
 	const told = `"usage":{"prompt_tokens":1019,"completion_tokens":20,"total_tokens":1039,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},` +
 		`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}},"system_fingerprint":"fp_44709d6fcb"}`

@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// A watch is the context of a client's request, see Watch. Most are asked for nothing but
-// Err, so the channel of Done is made when somebody wants it.
+// A watch is the context of a client's request, see Watch. Most are used only through Err, so the
+// channel of Done is created on demand.
 type watch struct {
 	parent context.Context
 	client *clientConn
@@ -21,11 +21,11 @@ type watch struct {
 	began  bool
 	left   bool            // the client left
 	ended  bool            // the handler has returned
-	stop   func()          // ends a watch that has a goroutine of its own; else nil
-	called bool            // the call in the memory of the connection is in use
-	calls  []*upstreamCall // made with this context or one made from it
+	stop   func()          // stops a watch that has its own goroutine; else nil
+	called bool            // clientConn.call is in use
+	calls  []*upstreamCall // calls made with this context or one derived from it
 	first  [1]*upstreamCall
-	waited context.Context // has the channel; nil before Done
+	waited context.Context // provides the channel; nil before Done
 	cancel context.CancelFunc
 }
 
@@ -71,17 +71,16 @@ func (w *watch) Value(key any) any {
 	return w.parent.Value(key)
 }
 
-// watchOf returns the watch that ctx was made from, nil if there is none.
+// watchOf returns the watch that ctx was derived from, or nil.
 func watchOf(ctx context.Context) *watch {
 	w, _ := ctx.Value(watchKey{}).(*watch)
 	return w
 }
 
-// Watch returns a context for what is done for the request of ctx. It ends with parent,
-// when the client hangs up, even if it only closes its own side, and when the handler has
-// returned. On systems other than Linux, a hang-up is noticed only once the request's body
-// has been read: until then whoever reads the body notices it. All calls for one request
-// return the same context.
+// Watch returns a context for work on the request of ctx. It ends with parent, when the client
+// hangs up or closes its side, and when the handler has returned. On systems other than Linux a
+// hang-up is noticed only once the request's body has been read; until then the reader of the body
+// notices it. All calls for one request return the same context.
 func Watch(ctx *fasthttp.RequestCtx, parent context.Context) context.Context {
 	client := clientOf(ctx)
 	if client.state.watch != nil {
@@ -96,8 +95,8 @@ func Watch(ctx *fasthttp.RequestCtx, parent context.Context) context.Context {
 	return w
 }
 
-// begin makes a hang-up of the client, even one that was before, end w. Unless the hangup
-// watcher sees the client, nobody may read from the client's connection until pause or end.
+// begin makes a hang-up of the client end w, even an earlier one. Unless the hangup watcher watches
+// the client, the client's connection must not be read until pause or end.
 func (w *watch) begin() {
 	w.mu.Lock()
 	began := w.began || w.ended
@@ -130,8 +129,8 @@ func (w *watch) leave() {
 	}
 }
 
-// pause ends the watch until begin is called again, so that the client's connection can be
-// read from. It does nothing if the hangup watcher sees the client.
+// pause stops watching until begin is called again, so that the client's connection can be read. It
+// does nothing if the hangup watcher watches the client.
 func (w *watch) pause() {
 	w.mu.Lock()
 	stop := w.stop
@@ -144,16 +143,16 @@ func (w *watch) pause() {
 	}
 }
 
-// remove makes x outlive the handler.
+// remove lets x outlive the handler.
 func (w *watch) remove(x *upstreamCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = slices.DeleteFunc(w.calls, func(other *upstreamCall) bool { return other == x })
 }
 
-// newCall returns a call that ends with w. The first one of a request that has w itself as
-// its context is in the memory of its connection, which the next request uses again. With
-// any other context, abort may still be called when the request is over.
+// newCall returns a call that ends with w. The first call of a request that has w itself as its
+// context uses memory of the connection, which the next request reuses. With any other context,
+// abort may still be called when the request is over.
 func (w *watch) newCall(itself bool) *upstreamCall {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +166,7 @@ func (w *watch) newCall(itself bool) *upstreamCall {
 	return x
 }
 
-// end ends w and the calls that the handler has left open.
+// end ends w and the calls that the handler left open.
 func (w *watch) end() {
 	w.client.watching.Store(nil)
 	w.pause()
@@ -182,7 +181,7 @@ func (w *watch) end() {
 	for _, x := range calls {
 		x.end(false)
 		if x == &w.client.call {
-			*x = upstreamCall{} // nothing of it stays in memory while the connection is idle
+			*x = upstreamCall{} // hold no memory while the connection is idle
 		}
 	}
 }

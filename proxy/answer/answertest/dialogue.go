@@ -11,19 +11,19 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// A Dialogue is what a client asks and an upstream answers, round by round. As a file it is a
-// txtar archive: the section "request" is the client's body, each section "answer" is the next
-// answer of the upstream, a line for each thing in it:
+// A Dialogue is a scripted exchange between a client and an upstream, round by round. As a file it
+// is a txtar archive: the section "request" is the client's body, and each section "answer" is the
+// upstream's next answer, with one item per line:
 //
 //	text Let me look.                    another line of the text
 //	reasoning They ask about leave.      another line of reasoning_content
 //	refusal I cannot help with that.     another line of the refusal
-//	call weather {"city":"Bern"}         a call; with an id of its own weather#call_1
-//	finish length                        otherwise tool_calls where there are calls, else stop
-//	usage 120 8                          tokens of the prompt and of the answer; otherwise 10 and 5
-//	status 429 {"error":{…}}             this status and body in place of an answer
-//	cut                                  the connection breaks before the reason to finish
-//	wait                                 nothing follows what is above until the client leaves
+//	call weather {"city":"Bern"}         a call; weather#call_1 sets its id
+//	finish length                        the finish reason; default tool_calls with calls, else stop
+//	usage 120 8                          tokens of the prompt and of the answer; default 10 and 5
+//	status 429 {"error":{…}}             this status and body instead of an answer
+//	cut                                  the connection breaks before the finish reason
+//	wait                                 send nothing more until the client leaves
 type Dialogue struct {
 	Name    string
 	Comment string
@@ -32,21 +32,21 @@ type Dialogue struct {
 	Others  map[string][]byte // sections with other names
 }
 
-// An Answer is one of an upstream.
+// An Answer is an answer of the upstream.
 type Answer struct {
 	Text, Reasoning, Refusal string
 	Calls                    []Call
 	Finish                   string
 	PromptTokens, Tokens     int
 	Status                   int    // 0: 200
-	Body                     string // of another status
+	Body                     string // body of an answer with another status
 	Cut, Wait                bool
 }
 
-// A Call is one of a tool.
-type Call struct{ ID, Name, Arguments string } // ID "": the server makes one
+// A Call is a tool call.
+type Call struct{ ID, Name, Arguments string } // if ID is "", the server generates one
 
-// Load reads the dialogues of a folder, its files *.txtar.
+// Load reads the dialogues in the files *.txtar of a folder.
 func Load(t testing.TB, folder string) []Dialogue {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
@@ -86,7 +86,7 @@ func read(name string, archive *txtar.Archive) (Dialogue, error) {
 	return d, nil
 }
 
-// ParseAnswer reads an answer as Dialogue describes it.
+// ParseAnswer parses an answer in the format described at Dialogue.
 func ParseAnswer(text string) (Answer, error) {
 	a := Answer{PromptTokens: 10, Tokens: 5}
 	for line := range strings.Lines(text) {
@@ -143,8 +143,8 @@ func (a *Answer) add(word, rest string) (err error) {
 	return err
 }
 
-// Longest is the length, in characters, of the longest text or arguments in the answers: up to
-// there pieces can be cut.
+// Longest returns the length in characters of the longest text or arguments in the answers, for
+// tests that split texts at each position.
 func (d *Dialogue) Longest() int {
 	longest := 0
 	for _, a := range d.Answers {

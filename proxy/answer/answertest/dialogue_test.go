@@ -19,7 +19,8 @@ import (
 	"sidenote/proxy/answer/answertest"
 )
 
-// A client plays a dialogue to its end as an application does, with the official SDK: it answers each call.
+// A client plays a dialogue to its end like an application, with the official SDK: it answers each
+// call.
 type client struct {
 	sdk      openai.Client
 	stream   bool
@@ -34,7 +35,7 @@ func newClient(u *answertest.Upstream, stream bool) *client {
 	}
 }
 
-// next returns the next answer of the upstream.
+// next returns the upstream's next answer.
 func (c *client) next(ctx context.Context) (openai.ChatCompletion, error) {
 	params := openai.ChatCompletionNewParams{Model: "m", Messages: c.messages}
 	if !c.stream {
@@ -65,8 +66,8 @@ func (c *client) reply(answer openai.ChatCompletion) {
 	}
 }
 
-// The official SDK reads what a dialogue says, however the server writes it. Habits that it does
-// not get along with are in TestHabits.
+// The official SDK reads each dialogue correctly, however the server encodes it. Habits that it
+// does not support are in TestHabits.
 func TestDialogues(t *testing.T) {
 	for _, d := range answertest.Load(t, "testdata") {
 		for _, h := range answertest.Habits() {
@@ -133,7 +134,7 @@ func post(t *testing.T, u *answertest.Upstream, body string) (int, string, error
 	return res.StatusCode, string(answer), err
 }
 
-// habit returns that of a name.
+// habit returns the habit with that name.
 func habit(t *testing.T, name string) answertest.Habit {
 	t.Helper()
 	all := answertest.Habits()
@@ -153,7 +154,7 @@ func parse(t *testing.T, text string) answertest.Answer {
 	return a
 }
 
-// What each habit writes of two calls.
+// How each habit encodes two calls.
 func TestHabits(t *testing.T) {
 	a := parse(t, "call f {\"a\":1}\ncall g#mine {}")
 	for name, want := range map[string]string{
@@ -234,7 +235,7 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// What goes wrong in answers: another status, a connection that breaks, and one that hangs.
+// Faulty answers: an error status, a broken connection, and one that hangs.
 func TestFaults(t *testing.T) {
 	const ask, asStream = `{"messages":[{"role":"user","content":"?"}]}`, `{"stream":true,"messages":[{"role":"user","content":"?"}]}`
 	start := func(answer string) *answertest.Upstream {
@@ -283,7 +284,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A recorder is a test that notes what fails it.
+// A recorder is a TB that records failures.
 type recorder struct {
 	errors  []string
 	cleanup []func()
@@ -295,8 +296,8 @@ func (r *recorder) Errorf(format string, arguments ...any) {
 }
 func (r *recorder) Cleanup(f func()) { r.cleanup = append(r.cleanup, f) }
 
-// Requests that break the rules, that nobody expects or that nobody made fail the test, and get
-// what OpenAI answers.
+// Requests that break the rules or are unexpected, and answers that are never requested, fail the
+// test; such requests get OpenAI's error.
 func TestWrongRequests(t *testing.T) {
 	one := answertest.Dialogue{Name: "d", Answers: []answertest.Answer{parse(t, "text Yes.")}}
 	for _, row := range []struct {
@@ -332,7 +333,7 @@ func TestWrongRequests(t *testing.T) {
 	}
 }
 
-// A line that means nothing is no line of a dialogue.
+// An unknown line is an error.
 func TestParseAnswer(t *testing.T) {
 	for _, line := range []string{"txt a", "call f", "call", "usage 1", "usage a b", "status a b"} {
 		if a, err := answertest.ParseAnswer("text a\n" + line + "\n"); err == nil || !strings.Contains(err.Error(), line) {

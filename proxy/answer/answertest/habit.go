@@ -2,26 +2,27 @@ package answertest
 
 import "slices"
 
-// A Habit is how a server writes what a model says. What a field says of deltas holds for streams.
+// A Habit describes how a server encodes answers. Fields about deltas apply to streams.
 type Habit struct {
 	Name string
 
-	WholeCalls bool // a call comes in one delta
-	OneDelta   bool // all calls come in one, with the reason to finish and the usage
+	WholeCalls bool // each call comes in one delta
+	OneDelta   bool // all calls come in one delta, with the finish reason and the usage
 	NameApart  bool // the first delta of a call has no arguments, not even empty ones
-	Repeats    bool // each delta has the role, and each of a call its id and type
-	NoIndex    bool // calls are not numbered
-	SameIndex  bool // each call has the number 0
-	NoIDs      bool // calls have no ids, in whole answers neither
-	Stop       bool // the reason to finish is stop where there are calls, too
+	Repeats    bool // each delta has the role, and each delta of a call its id and type
+	NoIndex    bool // calls have no index
+	SameIndex  bool // each call has index 0
+	NoIDs      bool // calls have no ids, not even in whole answers
+	Stop       bool // the finish reason is stop even with calls
 
 	IDPrefix string
-	IDLength int // characters behind the prefix
+	IDLength int // characters after the prefix
 
-	Pieces func(text string) []string // how texts and arguments are cut into deltas
+	Pieces func(text string) []string // splits texts and arguments into deltas
 }
 
-// Habits are those of servers, and of some that leave out what OpenAI's documentation promises.
+// Habits returns the habits of real servers, and of some that omit what OpenAI's documentation
+// promises.
 func Habits() []Habit {
 	openai := Habit{Name: "openai", IDPrefix: "call_", IDLength: 24, Pieces: Every(5)}
 	with := func(name string, change func(*Habit)) Habit {
@@ -46,7 +47,7 @@ func Habits() []Habit {
 	}
 }
 
-// Every cuts a text into pieces of n characters.
+// Every splits a text into pieces of n characters.
 func Every(n int) func(text string) []string {
 	return func(text string) []string {
 		var pieces []string
@@ -57,7 +58,7 @@ func Every(n int) func(text string) []string {
 	}
 }
 
-// At cuts a text in two, behind n characters if it has more.
+// At splits a text in two after n characters if it has more.
 func At(n int) func(text string) []string {
 	return func(text string) []string {
 		characters := []rune(text)

@@ -1,5 +1,5 @@
-// Package answertest is an upstream for tests that plays dialogues: what a model says in each
-// round, and what it must have been asked.
+// Package answertest provides a fake upstream that plays dialogues: it returns scripted answers and
+// checks the requests.
 package answertest
 
 import (
@@ -18,8 +18,8 @@ import (
 // An Upstream plays a dialogue: the nth request gets its nth answer.
 type Upstream struct {
 	URL     string          // without a path
-	Waiting <-chan struct{} // gets a value when an answer begins to wait
-	Left    <-chan struct{} // gets a value when the client of such an answer has left
+	Waiting <-chan struct{} // receives a value when an answer begins to wait
+	Left    <-chan struct{} // receives a value when the client of such an answer has left
 
 	t        TB
 	dialogue Dialogue
@@ -31,16 +31,16 @@ type Upstream struct {
 	requests [][]byte
 }
 
-// TB is what an Upstream needs of a test.
+// TB is the part of testing.TB that an Upstream needs.
 type TB interface {
 	Helper()
 	Errorf(format string, arguments ...any)
 	Cleanup(func())
 }
 
-// Start starts an upstream, which ends with the test. A request fails the test, and gets
-// OpenAI's 400, if it breaks the rules on tool messages (see package historytest) or if no
-// answer is left; and so does an answer that nobody asked for.
+// Start starts an upstream, which ends with the test. A request that breaks the rules on tool
+// messages (see package toolcallstest), or for which no answer is left, gets OpenAI's 400 and fails
+// the test. An answer that was never requested fails the test too.
 func Start(t TB, d Dialogue, h Habit) *Upstream {
 	t.Helper()
 	n := len(d.Answers)
@@ -49,7 +49,7 @@ func Start(t TB, d Dialogue, h Habit) *Upstream {
 	server := httptest.NewServer(u)
 	u.URL = server.URL
 	t.Cleanup(func() {
-		server.CloseClientConnections() // ends what still waits
+		server.CloseClientConnections() // ends answers that still wait
 		server.Close()
 		if asked := len(u.Requests()); asked < n {
 			t.Errorf("%s: %d answers, asked for %d", d.Name, n, asked)
@@ -67,7 +67,7 @@ func (u *Upstream) Requests() [][]byte {
 
 // ServeHTTP answers a request.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost { // somebody asks whether it is there
+	if r.Method != http.MethodPost { // a check whether the server is up
 		http.NotFound(w, r)
 		return
 	}
@@ -106,14 +106,14 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.answer(w, r, &s)
 }
 
-// refuse answers as OpenAI does.
+// refuse answers with an error in OpenAI's format.
 func refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
 	fmt.Fprintf(w, "%s", encode(map[string]any{"error": map[string]any{"message": err.Error(), "type": "invalid_request_error", "param": "messages", "code": nil}}))
 }
 
-// answer sends an answer that is no stream.
+// answer sends a whole answer or an error.
 func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, s *sending) {
 	w.Header().Set("Content-Type", "application/json")
 	if s.Wait {
@@ -133,7 +133,7 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, s *sending) {
 	fmt.Fprintf(w, "%s", body)
 }
 
-// stream sends an answer as a stream, each event on its own.
+// stream sends an answer as a stream, flushing each event.
 func (u *Upstream) stream(w http.ResponseWriter, r *http.Request, s *sending, includeUsage bool) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, event := range s.events(includeUsage) {
@@ -155,7 +155,8 @@ func (u *Upstream) wait(r *http.Request) {
 	u.left <- struct{}{}
 }
 
-// Bytes returns the body of an answer, for servers that send it themselves, and its media type.
+// Bytes returns the encoded body of an answer and its media type, for servers that send it
+// themselves.
 func Bytes(a Answer, h Habit, stream bool) (body []byte, kind string) {
 	s := sending{a, h, 1, "m"}
 	if stream {

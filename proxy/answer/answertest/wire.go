@@ -49,7 +49,7 @@ type usage struct {
 	Total      int `json:"total_tokens"`
 }
 
-// A sending is an answer on its way: the nth of its dialogue.
+// A sending encodes the nth answer of a dialogue.
 type sending struct {
 	Answer
 	habit Habit
@@ -73,7 +73,7 @@ func (s *sending) finish() *string {
 	return &finish
 }
 
-// id is that of a call, the same each time the dialogue is played.
+// id returns the id of a call, the same each time the dialogue is played.
 func (s *sending) id(i int) string {
 	switch {
 	case s.habit.NoIDs:
@@ -94,7 +94,7 @@ func (s *sending) index(i int) *int {
 	return &i
 }
 
-// whole is the answer as one JSON object.
+// whole returns the answer as one JSON object.
 func (s *sending) whole() []byte {
 	m := &message{Role: "assistant", Content: json.RawMessage("null"), Reasoning: s.Reasoning, Refusal: json.RawMessage("null")}
 	if s.Text != "" {
@@ -111,7 +111,8 @@ func (s *sending) whole() []byte {
 	return encode(c)
 }
 
-// events are those of the answer as a stream, up to the reason to finish if it is cut, or waits.
+// events returns the events of the streamed answer. If it is cut or waits, they end before the
+// finish reason.
 func (s *sending) events(includeUsage bool) [][]byte {
 	deltas := append([]message{{Role: "assistant", Content: quote("")}}, s.texts()...)
 	deltas = append(deltas, s.calls()...)
@@ -146,7 +147,7 @@ func (s *sending) events(includeUsage bool) [][]byte {
 	return append(list, []byte("data: [DONE]\n\n"))
 }
 
-// texts are the deltas of what is no call.
+// texts returns the deltas with text, reasoning and refusal.
 func (s *sending) texts() (deltas []message) {
 	for _, piece := range s.habit.Pieces(s.Reasoning) {
 		deltas = append(deltas, message{Reasoning: piece})
@@ -160,7 +161,7 @@ func (s *sending) texts() (deltas []message) {
 	return deltas
 }
 
-// calls are the deltas of calls.
+// calls returns the deltas with calls.
 func (s *sending) calls() (deltas []message) {
 	add := func(c call) { deltas = append(deltas, message{Calls: []call{c}}) }
 	for i, c := range s.Calls {
@@ -194,7 +195,7 @@ func (s *sending) calls() (deltas []message) {
 
 func quote(s string) json.RawMessage { return encode(s) }
 
-// encode writes JSON with < and & as they are, as servers do.
+// encode encodes JSON without escaping < and &, as servers do.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

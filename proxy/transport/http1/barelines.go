@@ -5,29 +5,29 @@ import (
 	"errors"
 )
 
-// ErrBareLine is the error of reading a head in which a line ends in a line feed alone.
-// fasthttp would wait for more of such a head, though it may be complete.
+// ErrBareLine is the error for a head with a line that ends in a line feed alone. fasthttp would
+// wait for more of such a head, even if it is complete.
 var ErrBareLine = errors.New("bare line feed")
 
-// A HeadScanner looks for line feeds without a carriage return in the head of a request
-// while it arrives. The zero HeadScanner looks for nothing.
+// A HeadScanner looks for line feeds without a carriage return in a request's head while it
+// arrives. The zero HeadScanner ignores everything until Begin.
 type HeadScanner struct {
-	Bare bool // there is one
+	Bare bool // a bare line feed was found
 
-	within bool // a head has begun and has not ended
+	within bool // a head has begun and not ended
 	lines  bool // one of its lines has begun; empty lines before the head do not count
-	line   bool // the present line has begun
+	line   bool // the current line has begun
 	cr     bool // the last byte was a carriage return
 }
 
-// Begin says that the next byte is the first one of a head.
+// Begin announces that the next byte is the first one of a head.
 func (s *HeadScanner) Begin() { *s = HeadScanner{within: true} }
 
-// Whole tells whether a head has ended, and none has begun since.
+// Whole reports whether the head is complete and no other has begun.
 func (s *HeadScanner) Whole() bool { return s.lines && !s.within && !s.Bare }
 
-// Scan goes on with the bytes that have arrived. It leaves the lines after the first one
-// alone if the end of the head is among them: who reads the head sees all of these.
+// Scan scans the bytes that have arrived. If they include the end of the head, it skips the lines
+// after the first: the reader of the head checks all of those.
 func (s *HeadScanner) Scan(p []byte) {
 	for first := true; s.within; {
 		end := bytes.IndexByte(p, '\n')
@@ -49,7 +49,7 @@ func (s *HeadScanner) Scan(p []byte) {
 	}
 }
 
-// goOn takes a part of a line, without its line feed.
+// goOn scans a part of a line, without its line feed.
 func (s *HeadScanner) goOn(part []byte) {
 	if len(part) == 0 {
 		return

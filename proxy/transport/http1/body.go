@@ -7,37 +7,36 @@ import (
 	"io"
 )
 
-// A Body reads one message's body from a connection, and not one byte more. Read does
-// not wait for more once it has something to return. It returns io.EOF only if the
-// framing says that the body is whole, and an error that wraps io.ErrUnexpectedEOF if
-// the connection ended before.
+// A Body reads one message's body from a connection, and nothing after it. Read does not wait for
+// more once it has something to return. It returns io.EOF only if the framing says that the body is
+// complete, and an error that wraps io.ErrUnexpectedEOF if the connection ends before.
 type Body struct {
 	br      *bufio.Reader
 	kind    BodyKind
-	left    int64 // of the fixed body, or of the current chunk
+	left    int64 // bytes left of the fixed body, or of the current chunk
 	stage   chunkStage
-	trailer []byte  // whole lines, as far as they were read
-	peeked  *peeked // nil unless Peek has read what Read has not returned
+	trailer []byte  // complete lines read so far
+	peeked  *peeked // nil unless Peek has read bytes that Read has not returned
 }
 
 // A peeked holds the part of a body that Peek has read and Read has not returned yet.
 type peeked struct {
 	bytes []byte
-	err   error // the end or the error after bytes; nil: there is more to read
+	err   error // the end or error after bytes; nil: there is more to read
 }
 
-// spent reports whether p can be dropped after bytes, as reading the body itself goes
-// on or ends from there. It cannot if reading failed.
+// spent reports whether p can be dropped once its bytes are returned, because the body can be read
+// on from there or is at its end. It cannot if reading failed.
 func (p *peeked) spent() bool { return p.err == nil || errors.Is(p.err, io.EOF) }
 
 type chunkStage int
 
 const (
 	chunkSize    chunkStage = iota // at a size line
-	chunkData                      // left bytes to come
+	chunkData                      // left bytes follow
 	chunkEnd                       // at the line end after data
 	chunkTrailer                   // after the last chunk
-	chunkDone                      // also the end of a body that lasts until the connection's end
+	chunkDone                      // also at the end of a body that ends with the connection
 )
 
 // NewBody returns the body that follows h in br.
@@ -45,8 +44,8 @@ func NewBody(br *bufio.Reader, h *AnswerHead) Body {
 	return Body{br: br, kind: h.Kind, left: h.Length}
 }
 
-// Begin reads the size of the first chunk if it has arrived with the head. If it is
-// Malformed, there is still time to send the client an error.
+// Begin reads the size of the first chunk if it has arrived with the head. If it is malformed,
+// there is still time to send the client an error.
 func (b *Body) Begin() error {
 	if b.kind != BodyChunked {
 		return nil
@@ -81,8 +80,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// readPeeked returns what Peek has read, and then the end or the error after it. An
-// error is returned again each time.
+// readPeeked returns what Peek has read, and then the end or error after it. An error is returned
+// again each time.
 func (b *Body) readPeeked(p []byte) (n int, err error) {
 	n = copy(p, b.peeked.bytes)
 	b.peeked.bytes = b.peeked.bytes[n:]
@@ -95,9 +94,9 @@ func (b *Body) readPeeked(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Peek reads until it has more than limit bytes, or until the body ends or fails. The
-// next Reads return all of that, and what is behind, as if there had been no peek. Memory is taken
-// from room, see BodyReader; where there is none Peek reads no further.
+// Peek reads until it has more than limit bytes, or until the body ends or fails. Later Reads
+// return the same bytes and what follows. Memory is reserved from room, see BodyReader; if there is
+// none Peek stops reading.
 func (b *Body) Peek(limit, announced int, room Room) (seen []byte, whole bool) {
 	if b.Ended() {
 		return nil, true
@@ -106,7 +105,7 @@ func (b *Body) Peek(limit, announced int, room Room) (seen []byte, whole bool) {
 		in := BodyReader{Stream: b, Limit: limit, Announced: announced, Room: room}
 		read, err := in.Read(nil)
 		if errors.Is(err, ErrNoRoom) {
-			err = nil // the rest of the body is still to be read
+			err = nil // the rest of the body can still be read
 		}
 		b.peeked = &peeked{read, err}
 	}
@@ -114,16 +113,16 @@ func (b *Body) Peek(limit, announced int, room Room) (seen []byte, whole bool) {
 	return seen[:min(len(seen), limit)], len(seen) <= limit && errors.Is(b.peeked.err, io.EOF)
 }
 
-// DropPeeked drops the bytes that Peek has read, but keeps an error that it met.
+// DropPeeked drops the bytes that Peek has read, but keeps an error that it got.
 func (b *Body) DropPeeked() {
 	if b.peeked != nil && b.peeked.spent() {
 		b.peeked = nil
 	}
 }
 
-// Wait returns when Read can return something without waiting; only for a trailer it
-// may still have to. Between two chunks it waits for the size of the next one, as the
-// end of the chunk before has mostly arrived with its data.
+// Wait waits until Read can return something without waiting; only for a trailer Read may still
+// wait. Between two chunks it waits for the size of the next one, since the end of a chunk has
+// usually arrived with its data.
 func (b *Body) Wait() error {
 	if b.peeked != nil || b.Ended() {
 		return nil
@@ -160,19 +159,18 @@ func (b *Body) toData() (err error) {
 	return err
 }
 
-// seeEnd notes the end of the connection as the end of the body.
+// seeEnd records the end of the connection as the end of the body.
 func (b *Body) seeEnd(err error) {
 	if err == io.EOF { //nolint:errorlint // bufio returns it as it is
 		b.stage = chunkDone
 	}
 }
 
-// Ended reports whether all of the body was returned, as far as is known without
-// reading more.
+// Ended reports whether all of the body was returned, as far as is known without reading more.
 func (b *Body) Ended() bool { return b.peeked == nil && b.atEnd() }
 
-// atEnd reports whether all of the body was read from the connection; Peek may still
-// hold some of it.
+// atEnd reports whether all of the body was read from the connection; Peek may still hold some of
+// it.
 func (b *Body) atEnd() bool {
 	switch b.kind {
 	case BodyFixed:
@@ -189,7 +187,7 @@ func (b *Body) atEnd() bool {
 func (b *Body) Ready() bool {
 	switch {
 	case b.peeked != nil:
-		return len(b.peeked.bytes) > 0 // the head of the answer is not held back for an error
+		return len(b.peeked.bytes) > 0 // do not hold the head of the answer back for an error
 	case b.Ended():
 		return true
 	case b.kind != BodyChunked, b.stage == chunkData, b.stage == chunkTrailer:
@@ -197,7 +195,7 @@ func (b *Body) Ready() bool {
 	}
 	head, _ := b.br.Peek(b.br.Buffered())
 	i := bytes.IndexByte(head, '\n')
-	if i == 0 || i == 1 { // the end of the chunk before
+	if i == 0 || i == 1 { // the end of the previous chunk
 		head = head[i+1:]
 		i = bytes.IndexByte(head, '\n')
 	}
@@ -216,7 +214,7 @@ func (b *Body) readFixed(p []byte) (int, error) {
 	return n, UnexpectedEOF(err)
 }
 
-// readChunked fills p from as many chunks as have arrived.
+// readChunked fills p from the chunks that have arrived.
 func (b *Body) readChunked(p []byte) (n int, err error) {
 	for n < len(p) {
 		if n > 0 && !b.Ready() {
@@ -236,7 +234,7 @@ func (b *Body) readChunked(p []byte) (n int, err error) {
 			err = b.readEnd()
 		case chunkTrailer:
 			if n > 0 {
-				return n, nil // the data must not wait for the trailer
+				return n, nil // data does not wait for the trailer
 			}
 			err = b.readTrailer()
 		case chunkDone:
@@ -249,8 +247,8 @@ func (b *Body) readChunked(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// readSize reads "1a;ext\r\n". The line must end in CRLF: servers differ in how they
-// Read a bare line feed inside an extension.
+// readSize reads "1a;ext\r\n". The line must end in CRLF: servers differ in how they read a bare
+// line feed inside an extension.
 func (b *Body) readSize() error {
 	line, err := b.br.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -288,9 +286,9 @@ func (b *Body) readEnd() error {
 	return err
 }
 
-// readTrailer keeps the lines after the last chunk.
+// readTrailer reads and keeps the lines after the last chunk.
 func (b *Body) readTrailer() error {
-	budget, start := maxHead, len(b.trailer) // of the current line
+	budget, start := maxHead, len(b.trailer) // start: offset of the current line
 	for {
 		line, err := b.br.ReadSlice('\n')
 		part := errors.Is(err, bufio.ErrBufferFull)
@@ -326,7 +324,7 @@ func parseHex(digits []byte) (n int64, ok bool) {
 	return n, len(digits) > 0 && len(digits) <= 15
 }
 
-// UnexpectedEOF turns io.EOF into io.ErrUnexpectedEOF, which it is inside a body.
+// UnexpectedEOF turns io.EOF, which is unexpected inside a body, into io.ErrUnexpectedEOF.
 func UnexpectedEOF(err error) error {
 	if err == io.EOF { //nolint:errorlint // bufio returns it as it is
 		return io.ErrUnexpectedEOF
@@ -334,10 +332,10 @@ func UnexpectedEOF(err error) error {
 	return err
 }
 
-// HasTrailer reports whether lines of a trailer have been read.
+// HasTrailer reports whether trailer lines have been read.
 func (b *Body) HasTrailer() bool { return len(b.trailer) > 0 }
 
-// Size returns the number of bytes of a body in pieces.
+// Size returns the total length of pieces.
 func Size(pieces [][]byte) (n int) {
 	for _, p := range pieces {
 		n += len(p)

@@ -2,17 +2,18 @@ package http1
 
 import "strconv"
 
-// What a buffer for a piece of a body has room for beside the data.
+// A buffer for a piece of a body has room for framing around the data.
 const (
-	LastChunk = "0\r\n\r\n"             // which ends a body without a trailer
+	LastChunk = "0\r\n\r\n"             // ends a body without a trailer
 	FrameRoom = len("7fff\r\n")         // before the data: the size line of a chunk
-	frameEnd  = len("\r\n" + LastChunk) // after it
+	frameEnd  = len("\r\n" + LastChunk) // after the data
 )
 
 // DataOf returns the part of a buffer that is for data.
 func DataOf(piece []byte) []byte { return piece[FrameRoom : len(piece)-frameEnd] }
 
-// ChunkIn makes a chunk of the first n bytes of data in piece.
+// ChunkIn writes the framing of a chunk around the first n bytes of data in piece, and returns the
+// chunk.
 func ChunkIn(piece []byte, n int) []byte {
 	var size [8]byte
 	line := append(strconv.AppendInt(size[:0], int64(n), 16), "\r\n"...)

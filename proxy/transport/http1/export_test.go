@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Field returns what NextField reads of the first line of block.
+// FirstField returns the first line of block as parsed by NextField.
 func FirstField(block []byte) (name, value string, next int, ok bool) {
 	f, ok := NextField(block)
 	if !ok {
@@ -15,7 +15,7 @@ func FirstField(block []byte) (name, value string, next int, ok bool) {
 	return string(f.Name(block)), string(f.Value(block)), f.Next, true
 }
 
-// PlainField is FirstField step by step, checking each byte on its own.
+// PlainField is FirstField without its optimizations: it checks each byte on its own.
 func PlainField(block []byte) (name, value string, next int, ok bool) {
 	line, rest, whole := CutLine(block)
 	n, v, ok := CutField(line)
@@ -30,8 +30,8 @@ func PlainField(block []byte) (name, value string, next int, ok bool) {
 	return string(n), string(v), len(block) - len(rest), true
 }
 
-// PassesAny reports whether a header of that name may be relayed at all, and whether it is
-// one of Sidenote's.
+// PassesAny reports whether a header of that name may be relayed at all, and whether it is one of
+// Sidenote's.
 func PassesAny(name string) (passes, own bool) {
 	kind := KindOf([]byte(name))
 	return !kind.HopByHop(), kind == OwnName
@@ -49,8 +49,8 @@ func ReadAnswer(raw io.Reader) (status int, body []byte, err error) {
 	return h.Status, body, err
 }
 
-// PassAnswer reads raw's body as a stream does, with a wait before each piece, and reports
-// for each piece whether raw had to be read after the wait.
+// PassAnswer reads raw's body like a relayed stream, with a Wait before each piece, and reports for
+// each piece whether raw had to be read after the Wait.
 func PassAnswer(raw interface {
 	io.Reader
 	Asked() int
@@ -78,8 +78,8 @@ func PassAnswer(raw interface {
 	return pieces, late, nil
 }
 
-// ReadIn reads r to its end, or beyond limit, as a body of that many announced bytes, and
-// returns the memory that it takes.
+// ReadIn reads r to its end, or beyond limit, as a body of that many announced bytes, and returns
+// the memory it used.
 func ReadIn(r io.Reader, limit, announced int) (n, room int) {
 	in := BodyReader{Stream: r, Limit: limit, Announced: announced}
 	b, _ := in.Read(nil)

@@ -5,24 +5,24 @@ import (
 	"math/bits"
 )
 
-// A Field holds the positions of the parts of a head line, counted from its start.
+// A Field holds the offsets of the parts of a header line, relative to its start.
 type Field struct {
 	Colon int // index of the colon, which ends the name
-	end   int // index of the end of the value, which may have blanks around it
+	end   int // index of the end of the value, which may be padded with blanks
 	Next  int // index of the next line
 }
 
-// Name returns the name of the line that block begins with.
+// Name returns the name of the line at the start of block.
 func (f Field) Name(block []byte) []byte { return block[:f.Colon] }
 
-// Value returns its value, without blanks around it.
+// Value returns the value of that line without surrounding blanks.
 func (f Field) Value(block []byte) []byte { return trimBlanks(block[f.Colon+1 : f.end]) }
 
-// Bare reports whether a line feed alone ends the line.
+// Bare reports whether the line ends in a line feed alone.
 func (f Field) Bare() bool { return f.Next == f.end+1 }
 
-// NextField reads the first line of block in one pass. ok is false unless the line is a
-// token, a colon and a value without control characters other than tabs.
+// NextField parses the first line of block in one pass. ok is false unless the line is a token, a
+// colon and a value without control characters other than tabs.
 func NextField(block []byte) (f Field, ok bool) {
 	for f.Colon < len(block) && tokenByte(block[f.Colon]) {
 		f.Colon++
@@ -42,15 +42,14 @@ func NextField(block []byte) (f Field, ok bool) {
 	return f, true
 }
 
-// tokenByte reports whether c may stand in a token of RFC 9110 §5.6.2.
+// tokenByte reports whether c is allowed in a token (RFC 9110 §5.6.2).
 func tokenByte(c byte) bool {
-	const tokens = "................................" + // each character at its own index, a dot for one that may not
+	const tokens = "................................" + // each character at its own index, a dot for one that is not allowed
 		".!.#$%&'..*+.-.." + "0123456789......" + ".ABCDEFGHIJKLMNOPQRSTUVWXYZ...^_" + "`abcdefghijklmnopqrstuvwxyz.|.~."
 	return c < 128 && tokens[c] == c
 }
 
-// untilControl returns how many bytes of b stand before its first control character.
-// Tabs do not count as such.
+// untilControl returns the number of bytes before the first control character other than a tab.
 func untilControl(b []byte) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	i := 0
@@ -75,8 +74,7 @@ func untilControl(b []byte) int {
 	return i
 }
 
-// A Kind is the kind of a header name, as far as a relay must treat it in its own
-// way.
+// A Kind classifies header names that a relay treats specially.
 type Kind uint8
 
 const (
@@ -85,10 +83,10 @@ const (
 	LengthName // Content-Length
 	ExpectName
 	CodingName // Content-Encoding
-	DigestName // of the body: RFC 9530, RFC 3230, RFC 1864
+	DigestName // digest of the body: RFC 9530, RFC 3230, RFC 1864
 	OwnName    // Sidenote-*
 
-	// The kinds from here on concern one connection only, whatever Connection says.
+	// The kinds from here on are hop-by-hop, whatever Connection says.
 	EncodingName // Transfer-Encoding
 	ConnectionName
 	UpgradeName
@@ -96,11 +94,11 @@ const (
 	HopName
 )
 
-// HopByHop reports whether a header concerns one connection only and is not relayed.
+// HopByHop reports whether a header applies to a single connection and is not relayed.
 func (k Kind) HopByHop() bool { return k >= EncodingName }
 
-// KindOf returns the kind of name, which is not empty. The headers of one connection
-// are those of RFC 9110 §7.6.1, of RFC 2616 §13.5.1 and of proxies older than these.
+// KindOf returns the kind of name, which must not be empty. The hop-by-hop headers are those of RFC
+// 9110 §7.6.1, of RFC 2616 §13.5.1 and of older proxies.
 func KindOf(name []byte) Kind {
 	known, kind := "", OtherName
 	switch len(name) {

@@ -7,7 +7,7 @@ import (
 	"sidenote/proxy/transport/http1"
 )
 
-// Reading a line in one pass gives the same result as reading it step by step.
+// Parsing a line in one pass gives the same result as parsing it step by step.
 func FuzzField(f *testing.F) {
 	for _, seed := range []string{
 		"Host: h\r\n", "X:1\n", "X-Y_z!: \t a\tb \r\nZ: 1\r\n", "X: 1\r\r\n", "X: 1\r", "X: 1", "X : 1\r\n", ": 1\r\n", "\r\n", "\n", "",

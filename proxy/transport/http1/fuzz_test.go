@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/transport/http1"
 )
 
-// What this package takes for a whole answer, net/http reads as the same one; and it makes
-// no difference in what pieces the bytes arrive.
+// Whatever this package accepts as a complete answer, net/http reads the same way, and the result
+// does not depend on how the bytes are split.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",

@@ -1,15 +1,15 @@
-// Package http1 reads and writes the syntax of HTTP/1.1: head lines, heads of answers and the
-// framing of bodies. What two readers could read differently is an error.
+// Package http1 reads and writes the syntax of HTTP/1.1: header lines, heads of answers and the
+// framing of bodies. Ambiguous syntax is an error.
 package http1
 
 import "bytes"
 
-// A Header is one header line. As a replacement it takes the place of all lines of that
-// name, in any letter case; an empty Value only removes them.
+// A Header is one header line. As a replacement it replaces all lines with that name, ignoring
+// case; an empty Value removes them.
 type Header struct{ Name, Value string }
 
-// CutLine splits the first line off block, without its line end.
-// ok is false when block holds no whole line.
+// CutLine splits the first line off block, without its line end. ok is false if block contains no
+// complete line.
 func CutLine(block []byte) (line, rest []byte, ok bool) {
 	i := bytes.IndexByte(block, '\n')
 	if i < 0 {
@@ -22,7 +22,7 @@ func CutLine(block []byte) (line, rest []byte, ok bool) {
 	return line, rest, true
 }
 
-// CutField splits a head line at its colon; the value is trimmed of OWS.
+// CutField splits a header line at its colon and trims blanks around the value.
 func CutField(line []byte) (name, value []byte, ok bool) {
 	i := bytes.IndexByte(line, ':')
 	if i <= 0 {
@@ -31,8 +31,8 @@ func CutField(line []byte) (name, value []byte, ok bool) {
 	return line[:i], trimBlanks(line[i+1:]), true
 }
 
-// trimBlanks trims blanks and tabs. Head lines need it so often that bytes.Trim costs a
-// microsecond a request.
+// trimBlanks trims spaces and tabs. It is called so often that bytes.Trim would cost a microsecond
+// per request.
 func trimBlanks(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -43,7 +43,7 @@ func trimBlanks(b []byte) []byte {
 	return b
 }
 
-// Is reports whether name is want, in any letter case. want is lower case.
+// Is reports whether name equals want, ignoring case. want must be lower case.
 func Is(name []byte, want string) bool {
 	if len(name) != len(want) {
 		return false
@@ -60,9 +60,9 @@ func Is(name []byte, want string) bool {
 	return true
 }
 
-// startsLike reports whether name begins with prefix, in any letter case and with "_"
-// for "-". Servers of the CGI family take both spellings for the same name, so a header
-// that must not pass must be stopped in both.
+// startsLike reports whether name begins with prefix, ignoring case and with "_" equal to "-".
+// CGI-style servers treat both spellings as the same name, so a header that must not pass is
+// stopped in both.
 func startsLike(name []byte, prefix string) bool {
 	if len(name) < len(prefix) {
 		return false
@@ -88,7 +88,7 @@ func fold(c byte) byte {
 // A Connection holds the options of a head's Connection lines.
 type Connection struct {
 	Close, KeepAlive, Upgrade bool
-	named                     [][]byte // headers that must not be relayed; mostly nil
+	named                     [][]byte // headers that must not be relayed; usually nil
 }
 
 // Add adds the value of one Connection line.
@@ -111,7 +111,7 @@ func (l *Connection) Add(value []byte) {
 	}
 }
 
-// Names reports whether Connection names a header, which is not relayed then.
+// Names reports whether Connection names a header, which is then not relayed.
 func (l *Connection) Names(name []byte) bool {
 	for _, n := range l.named {
 		if len(n) == len(name) && bytes.EqualFold(n, name) {
@@ -131,7 +131,7 @@ func Replaced(list []Header, name []byte) int {
 	return -1
 }
 
-// AppendLine appends a head line.
+// AppendLine appends a header line.
 func AppendLine(dst []byte, name, value string) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)
@@ -139,10 +139,10 @@ func AppendLine(dst []byte, name, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// ValidText reports whether b holds no control characters other than tabs.
+// ValidText reports whether b has no control characters other than tabs.
 func ValidText(b []byte) bool { return untilControl(b) == len(b) }
 
-// ValidToken reports whether name is a token of RFC 9110 §5.6.2.
+// ValidToken reports whether name is a token (RFC 9110 §5.6.2).
 func ValidToken(name []byte) bool {
 	for _, c := range name {
 		if !tokenByte(c) {

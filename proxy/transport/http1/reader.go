@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// minPerWait is how much of a body must arrive in each wait of ReadBody, in bytes. 256
-// KiB in a minute is a twentieth of what a slow line carries.
+// minPerWait is how many bytes of a body must arrive within each wait of ReadBody. 256 KiB in a
+// minute is a twentieth of what a slow line carries.
 const minPerWait = 256 << 10
 
-// uncountedBytes is how much of a body is kept without asking Room for memory.
+// uncountedBytes is how much of a body is kept without reserving memory from Room.
 const uncountedBytes = 64<<10 + 1
 
-// A Room bounds the memory for bodies.
+// A Room limits the memory for bodies.
 type Room interface {
-	// Take takes n bytes, all or none. The caller of ReadBody gives them back when the
-	// handler has returned, or once Answer.Sent is true.
+	// Take reserves n bytes and reports whether they were available. The caller of ReadBody gives
+	// them back when the handler has returned, or once Answer.Sent is true.
 	Take(n int) bool
 }
 
@@ -26,12 +26,12 @@ var ErrNoRoom = errors.New("no room for a request's body")
 type BodyReader struct {
 	Stream           io.Reader
 	Limit, Announced int
-	Room             Room         // nil: no bound
-	Timed            func() error // sets the deadline: called before each minPerWait bytes; nil: the deadline is set elsewhere
+	Room             Room         // nil: no limit
+	Timed            func() error // sets the deadline; called before each minPerWait bytes; nil: the deadline is set elsewhere
 }
 
-// Read appends the body to dst, which is empty, until the body ends or dst is longer
-// than limit. Memory grows with what has arrived, not with what was announced.
+// Read appends the body to dst, which must be empty, until the body ends or dst is longer than
+// Limit. Memory grows with what has arrived, not with Announced.
 func (in *BodyReader) Read(dst []byte) (_ []byte, err error) {
 	if counted(cap(dst)) > 0 && !in.take(counted(cap(dst))) {
 		dst = nil
@@ -61,11 +61,11 @@ func (in *BodyReader) Read(dst []byte) (_ []byte, err error) {
 	return dst, nil
 }
 
-// grow returns dst with a larger capacity, but no larger than the body can get.
+// grow returns dst with a larger capacity, up to the maximal size of the body.
 func (in *BodyReader) grow(dst []byte) ([]byte, error) {
 	most := in.Limit + 1
 	if in.Announced > 0 {
-		most = min(in.Announced, in.Limit) + 1 // one more, for the Read that finds the end
+		most = min(in.Announced, in.Limit) + 1 // plus one byte for the Read that finds the end
 	}
 	size := max(min(2*cap(dst), most), cap(dst)+1)
 	if !in.take(counted(size) - counted(cap(dst))) {
@@ -76,8 +76,8 @@ func (in *BodyReader) grow(dst []byte) ([]byte, error) {
 
 func (in *BodyReader) take(n int) bool { return in.Room == nil || in.Room.Take(n) }
 
-// counted returns how many of n bytes must be taken from Room.
+// counted returns how many of n bytes must be reserved from Room.
 func counted(n int) int { return max(0, n-uncountedBytes) }
 
-// firstSize returns the capacity to begin with.
+// firstSize returns the initial capacity.
 func firstSize(announced int) int { return min(max(announced, 512), uncountedBytes-1) + 1 }

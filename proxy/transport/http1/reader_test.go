@@ -8,7 +8,7 @@ import (
 	"sidenote/proxy/transport/http1"
 )
 
-// Whatever length is announced, memory grows in steps, with what has arrived.
+// Whatever length is announced, memory grows in steps with what has arrived.
 func TestAnnouncedLengths(t *testing.T) {
 	for _, announced := range []int{-1, 100, 300_000, 1 << 50, math.MaxInt - 1, math.MaxInt} {
 		size := 100_000

@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// maxHead is the size of the largest head, with the interim answers before it.
+// maxHead is the size limit of a head, including the interim answers before it.
 const maxHead = 64 << 10
 
-// ErrFraming is wrapped by every error about what an upstream sent.
+// ErrFraming is wrapped by all errors about what an upstream sent.
 var ErrFraming = errors.New("Malformed answer")
 
 // Malformed returns an error that wraps ErrFraming.
@@ -19,14 +19,14 @@ func Malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrFraming}, args...)...)
 }
 
-// An AnswerHead is a parsed head. Its slices point into the text it was read from.
+// An AnswerHead is the parsed head of an answer. Its slices point into the text it was read from.
 type AnswerHead struct {
 	Status    int
 	http10    bool
 	reason    []byte
 	lines     []byte // all header lines, each with its line end
 	Kind      BodyKind
-	Length    int64 // of a fixed body
+	Length    int64 // for BodyFixed
 	connected Connection
 
 	encoded, sized bool  // there is a Transfer-Encoding, a Content-Length
@@ -43,9 +43,8 @@ const (
 	BodyUntilClose
 )
 
-// Read reads the next final head from br into text and parses it. interim, unless it is
-// nil, is called for each interim answer (1xx) before it. isHead tells that the request's
-// method was HEAD.
+// Read reads the next final head from br into text and parses it. interim, if not nil, is called
+// for each interim answer (1xx) before it. isHead reports that the request's method was HEAD.
 func (h *AnswerHead) Read(br *bufio.Reader, text []byte, isHead bool, interim func(*AnswerHead)) (_ []byte, err error) {
 	budget := maxHead
 	for {
@@ -75,7 +74,7 @@ func readBlock(br *bufio.Reader, text []byte, budget *int) ([]byte, error) {
 		_, err := br.Discard(len(block))
 		return text, err
 	}
-	start := len(text) // of the current line
+	start := len(text) // offset of the current line
 	for {
 		piece, err := br.ReadSlice('\n')
 		if *budget -= len(piece); *budget < 0 {
@@ -95,8 +94,8 @@ func readBlock(br *bufio.Reader, text []byte, budget *int) ([]byte, error) {
 	}
 }
 
-// wholeBlock returns the lines up to and including the next empty one if they have
-// arrived, nil if not. They stay in br.
+// wholeBlock returns the lines up to and including the next empty one if they have arrived,
+// otherwise nil. They stay in br.
 func wholeBlock(br *bufio.Reader) []byte {
 	arrived, _ := br.Peek(br.Buffered()) // cannot fail
 	for at := 0; ; {
@@ -112,8 +111,7 @@ func wholeBlock(br *bufio.Reader) []byte {
 	}
 }
 
-// parse checks a block of lines. A line that two readers could read differently is an
-// error.
+// parse parses a block of lines. An ambiguous line is an error.
 func (h *AnswerHead) parse(text []byte) error {
 	*h = AnswerHead{}
 	first, lines, _ := CutLine(text)
@@ -135,7 +133,7 @@ func (h *AnswerHead) parse(text []byte) error {
 	}
 }
 
-// note notes a line about the length of the body or the use of the connection.
+// note records a line about the length of the body or the use of the connection.
 func (h *AnswerHead) note(name, value []byte) {
 	switch KindOf(name) {
 	case ConnectionName:
@@ -154,8 +152,8 @@ func (h *AnswerHead) note(name, value []byte) {
 	}
 }
 
-// parseStatus reads "HTTP/1.1 200 OK"; the reason may be missing, with or
-// without the space before it.
+// parseStatus parses "HTTP/1.1 200 OK"; the reason may be missing, with or without the space before
+// it.
 func (h *AnswerHead) parseStatus(line []byte) error {
 	const code = len("HTTP/1.1 ")
 	if len(line) < code+3 || line[code-1] != ' ' {
@@ -186,8 +184,7 @@ func (h *AnswerHead) parseStatus(line []byte) error {
 	return nil
 }
 
-// frame decides how the body ends (RFC 9112 §6.3). It refuses every head for which two
-// readers could differ about that.
+// frame decides how the body ends (RFC 9112 §6.3). It refuses heads that are ambiguous about that.
 func (h *AnswerHead) frame(isHead bool) error {
 	switch {
 	case h.unframed != nil:
@@ -221,7 +218,7 @@ func contentLength(value []byte) (int64, error) {
 	return n, nil
 }
 
-// Reusable reports whether the upstream keeps the connection after the body.
+// Reusable reports whether the upstream keeps the connection open after the body.
 func (h *AnswerHead) Reusable() bool {
 	if h.Kind == BodyUntilClose || h.Status == 101 || h.connected.Close {
 		return false
@@ -229,7 +226,7 @@ func (h *AnswerHead) Reusable() bool {
 	return !h.http10 || h.connected.KeepAlive
 }
 
-// Field returns the value of the first line called name.
+// Field returns the value of the first line with that name, or nil.
 func (h *AnswerHead) Field(name []byte) []byte {
 	for line, rest, ok := CutLine(h.lines); ok; line, rest, ok = CutLine(rest) {
 		if n, value, _ := CutField(line); len(n) == len(name) && bytes.EqualFold(n, name) {
@@ -239,9 +236,9 @@ func (h *AnswerHead) Field(name []byte) []byte {
 	return nil
 }
 
-// Append writes the reason and the lines that are relayed to a client, verbatim and in
-// order. A replacement stands at the place of the first line that it replaces. No line
-// end follows the last line.
+// Append writes the reason and the lines that are relayed to a client, verbatim and in order. A
+// replacement takes the place of the first line that it replaces. No line end follows the last
+// line.
 func (h *AnswerHead) Append(dst []byte, replace []Header) []byte {
 	dst = append(dst, h.reason...)
 	var written uint64 // bit i: replace[i] has been written
@@ -260,9 +257,8 @@ func (h *AnswerHead) Append(dst []byte, replace []Header) []byte {
 	return dst
 }
 
-// announces reports whether the value of a Trailer line names a header that is Replaced
-// or does not pass in a trailer. Such a line is left out, which does no harm: it only
-// says what may follow.
+// announces reports whether a Trailer line names a header that is replaced or not relayed in a
+// trailer. Such a line can be left out safely, because it only says what may follow.
 func announces(value []byte, replace []Header) bool {
 	for more := true; more; {
 		var name []byte
@@ -285,8 +281,8 @@ func appendAnswerLine(dst []byte, replace []Header, i int, written *uint64) []by
 	return dst
 }
 
-// passes reports whether a line is relayed to the client. Content-Length is, if there is
-// no body that it would frame (HEAD, 304), and Trailer is only before chunks.
+// passes reports whether a line is relayed to the client. Content-Length is if there is no body
+// (HEAD, 304), and Trailer only before chunks.
 func (h *AnswerHead) passes(name []byte) bool {
 	switch kind := KindOf(name); {
 	case kind == TrailerName:

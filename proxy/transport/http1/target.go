@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// AppendTarget puts the upstream's base path before a raw request target. If both have
-// "/v1" it is written once. Of an absolute-form target only path and query are used:
-// its host does not choose the upstream. A deployment, if there is one, takes the place of that in
-// "/deployments/NAME/", by which Azure chooses the model. ok is false for a target without a path.
+// AppendTarget appends the upstream's base path and a raw request target. If both have "/v1" it is
+// written once. Of an absolute-form target only path and query are used: its host does not choose
+// the upstream. deployment, if not "", replaces NAME in "/deployments/NAME/", which selects the
+// model on Azure. ok is false for a target without a path.
 func AppendTarget(dst []byte, base string, raw []byte, deployment string) (_ []byte, ok bool) {
 	switch {
 	case len(raw) == 1 && raw[0] == '*':
@@ -42,7 +42,7 @@ func AppendTarget(dst []byte, base string, raw []byte, deployment string) (_ []b
 	return dst, true
 }
 
-// inDeployment puts a name, escaped, in place of the deployment in the path of dst[start:].
+// inDeployment replaces the deployment in the path of dst[start:] by name, escaped.
 func inDeployment(dst []byte, start int, name string) []byte {
 	const marker = "/deployments/"
 	path, _, _ := bytes.Cut(dst[start:], []byte("?"))

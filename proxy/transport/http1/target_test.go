@@ -6,7 +6,7 @@ import (
 	"sidenote/proxy/transport/http1"
 )
 
-// A deployment is named in the path only, once, and by one segment whatever its name.
+// A deployment is replaced only in the path, only once, and by a single segment whatever its name.
 func TestAppendTargetInDeployment(t *testing.T) {
 	for target, want := range map[string]string{
 		"/openai/deployments/gpt-4o/chat/completions?api-version=1": "/openai/deployments/my%20mini%2F2/chat/completions?api-version=1",

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// forbiddenTrailer reports whether a line of that name must not stand in a trailer, though
-// it may in a head (RFC 9110 §6.5.1).
+// forbiddenTrailer reports whether a line of that name is allowed in a head but not in a trailer
+// (RFC 9110 §6.5.1).
 func forbiddenTrailer(name []byte) bool { return Is(name, "date") || Is(name, "set-cookie") }
 
-// trailer returns the lines of the upstream's trailer that are relayed: those that may
-// stand in one and are not Replaced. Lines of the same name are joined.
+// RelayedTrailer returns the lines of the upstream's trailer that are relayed: those allowed in a
+// trailer and not replaced. Lines with the same name are joined.
 func (b *Body) RelayedTrailer(replace []Header) (lines []byte) {
 	type field struct{ name, values []byte }
 	var fields []field

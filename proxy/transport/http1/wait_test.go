@@ -28,9 +28,8 @@ func (p *packets) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Between two pieces of a stream wait waits, not Read: Read needs a buffer, and an idle
-// stream must not hold one. However chunks and their ends are split, each piece is relayed
-// as it arrives.
+// Between two pieces of a stream, Wait waits and not Read: Read needs a buffer, and an idle stream
+// must not hold one. However chunks and their ends are split, each piece is relayed as it arrives.
 func TestWaitWaits(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for name, arriving := range map[string][]string{

@@ -2,5 +2,5 @@
 
 package tcp
 
-// unacknowledged cannot be known on this system.
+// unacknowledged is not supported on this system.
 func unacknowledged(uintptr) (n int, known bool) { return 0, false }

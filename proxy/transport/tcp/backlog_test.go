@@ -14,8 +14,8 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// A backlogged connection takes some bytes of each Write, and reports how many have not
-// arrived yet, as a script says.
+// A backlogged connection accepts some bytes of each Write, and reports how many have not arrived
+// yet, according to a script.
 type backlogged struct {
 	told
 	script  []step
@@ -39,7 +39,7 @@ func (c *backlogged) Write(p []byte) (int, error) {
 
 func (c *backlogged) Backlog() (int, bool) { return c.backlog, !c.unknown }
 
-// A Write goes on after what was written, as long as bytes arrive between two deadlines.
+// WriteWithin continues as long as bytes arrive between two deadlines.
 func TestWriteWithin(t *testing.T) {
 	const text = "0123456789"
 	late, broken := os.ErrDeadlineExceeded, errors.New("broken")
@@ -71,8 +71,8 @@ func TestWriteWithin(t *testing.T) {
 	}
 }
 
-// A slow connection has a peer that reads only before each wait but the first. It reads
-// until the system reports that more has arrived, which it does in large steps.
+// A slow connection has a peer that reads only before each wait except the first. It reads until
+// the system reports that more has arrived, which it does in large steps.
 type slow struct {
 	net.Conn
 	peer  io.Reader
@@ -95,7 +95,7 @@ func (c *slow) SetWriteDeadline(at time.Time) error {
 	return c.Conn.SetWriteDeadline(at)
 }
 
-// The kernel reports what a slow peer has read long before a Write can go on.
+// The kernel reports what a slow peer has read long before a Write can continue.
 func TestSlowReader(t *testing.T) {
 	server, peer := pair(t)
 	_ = server.(*net.TCPConn).SetWriteBuffer(128 << 10)

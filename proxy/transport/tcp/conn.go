@@ -1,5 +1,5 @@
-// Package tcp has connections, of TCP or of unix sockets, that cost little: their reads and writes, their
-// deadlines, and how the end of a peer is noticed without reading.
+// Package tcp provides fast connections over TCP or unix sockets: reads and writes, deadlines, and
+// ways to notice without reading that a peer has closed.
 package tcp
 
 import (
@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// A Conn is a TCP connection, or one of a unix socket, of a client or to the upstream.
+// A Conn is a TCP or unix socket connection to a client or to the upstream.
 //
-// On Linux its reads and writes are raw system calls, of which Go's scheduler is not
-// told. The descriptor does not block, so each call ends soon. But a write on loopback
-// does the receiver's work, too, and so often lasts 20 µs, after which the runtime takes
-// the processor from a system call that it knows of. Giving the processor to another
-// thread, waking that and checking for more such calls every 20 µs cost a tenth of a
-// relayed request. The build tag sidenote_plain makes them usual ones.
+// On Linux its reads and writes are raw system calls that Go's scheduler does not know of. The
+// descriptor is non-blocking, so each call ends soon. But a write on loopback also does the
+// receiver's work and often lasts 20 µs, after which the runtime takes the processor away from a
+// system call that it knows of. Handing the processor to another thread, waking that and checking
+// for more such calls every 20 µs cost a tenth of a relayed request. The build tag sidenote_plain
+// selects ordinary system calls.
 type Conn struct {
 	stream
-	Raw syscall.RawConn // what reads and writes go through
+	Raw syscall.RawConn // reads and writes go through it
 	calls
 }
 
@@ -30,12 +30,12 @@ type stream interface {
 	SetWriteBuffer(bytes int) error
 }
 
-// An Opener returns the raw connection that reads and writes go through, as
-// (*net.TCPConn).SyscallConn does. Tests use it to make reads and writes fail.
+// An Opener returns the raw connection that reads and writes go through, like
+// (*net.TCPConn).SyscallConn. Tests use it to make reads and writes fail.
 type Opener func(*net.TCPConn) (syscall.RawConn, error)
 
-// New returns c, which must be a TCP connection or one of a unix socket, as a Conn. A nil
-// open is (*net.TCPConn).SyscallConn.
+// New returns c, a TCP or unix socket connection, as a Conn. A nil open means
+// (*net.TCPConn).SyscallConn.
 func New(c net.Conn, open Opener) (t *Conn, err error) {
 	t = new(Conn)
 	switch c := c.(type) {
@@ -70,8 +70,8 @@ func (t *Conn) HungUp() (gone bool) {
 	return gone || err != nil
 }
 
-// WriteSome writes as much of pieces, one after another, as the kernel takes without
-// waiting. If that fails n is 0, and the next write returns the error.
+// WriteSome writes as much of pieces, in order, as the kernel takes without waiting. If that fails
+// it returns 0, and the next write returns the error.
 func (t *Conn) WriteSome(pieces [][]byte) (n int) {
 	_ = t.Raw.Write(func(fd uintptr) bool {
 		n, _, _ = writeNow(fd, pieces)
@@ -80,8 +80,7 @@ func (t *Conn) WriteSome(pieces [][]byte) (n int) {
 	return n
 }
 
-// Of returns the Conn of conn, which is below its TLS if it has that. It looks
-// into every Timed.
+// Of returns the Conn underlying conn, also below TLS and Timed.
 func Of(conn net.Conn) (tcp *Conn, ok bool) {
 	for {
 		switch c := conn.(type) {
@@ -97,8 +96,8 @@ func Of(conn net.Conn) (tcp *Conn, ok bool) {
 	}
 }
 
-// Reset closes the connection of conn so that its peer sees a reset and, with TLS, no end of
-// the stream: clients may take either for the end of an answer. A unix socket has no reset.
+// Reset closes the connection of conn so that its peer sees a reset and, with TLS, no close
+// message: clients may take a normal close for the end of an answer. A unix socket has no reset.
 func Reset(conn net.Conn) {
 	if plain, ok := Of(conn); ok {
 		if tcp, ok := plain.stream.(*net.TCPConn); ok {
@@ -108,7 +107,7 @@ func Reset(conn net.Conn) {
 	}
 }
 
-// Skip returns pieces without their first n bytes. It changes pieces.
+// Skip returns pieces without their first n bytes. It modifies pieces.
 func Skip(pieces [][]byte, n int) [][]byte {
 	for len(pieces) > 0 && n >= len(pieces[0]) {
 		n -= len(pieces[0])

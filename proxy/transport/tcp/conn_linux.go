@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// calls holds the state of the read and of the write that are under way.
+// calls holds the state of the read and the write in progress.
 type calls struct {
 	reading struct {
 		sync.Mutex
@@ -16,7 +16,7 @@ type calls struct {
 	}
 	writing struct {
 		sync.Mutex
-		one  [1][]byte // the memory behind left, for a single piece
+		one  [1][]byte // backing array of left for a single piece
 		left [][]byte
 		n    int
 		err  error
@@ -64,7 +64,7 @@ func (t *Conn) Write(p []byte) (int, error) {
 	return t.write(c.one[:])
 }
 
-// WriteAll writes pieces one after another and clears the list.
+// WriteAll writes pieces in order and clears the list.
 func (t *Conn) WriteAll(pieces [][]byte) (int, error) {
 	c := &t.writing
 	c.Lock()

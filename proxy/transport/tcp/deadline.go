@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// slack: a wait may last up to one slack-th longer than was asked for. So a deadline
-// that was set a moment ago can be used for the next piece as well, which saves setting
-// one: that costs more than reading the Clock.
+// slack is the inverse of how much longer a wait may last than requested: up to 1/16. So a deadline
+// set a moment ago can serve for the next piece, which saves setting one: that costs more than
+// reading the Clock.
 const slack = 16
 
 // epoch is the time that Clock counts from.
 var epoch = time.Now()
 
-// Clock returns the time since epoch. It reads one of the system's clocks, time.Now
-// reads two.
+// Clock returns the time since epoch. It reads one of the system's clocks, where time.Now reads
+// two.
 func Clock() time.Duration { return time.Since(epoch) }
 
-// A deadline is the one that was last set for one direction of a connection.
-type deadline struct{ at atomic.Int64 } // a reading of Clock; 0: not known
+// A deadline is the one last set for one direction of a connection.
+type deadline struct{ at atomic.Int64 } // a reading of Clock; 0: unknown
 
-// serves reports whether d can stay for an operation that begins now and may take wait:
-// it must end the operation after wait, or up to a sixteenth later.
+// serves reports whether d can stay for an operation that begins now and may take wait: it must end
+// the operation between wait and a sixteenth later.
 func (d *deadline) serves(now, wait time.Duration) bool {
 	left := time.Duration(d.at.Load()) - now
 	return !plain && left >= wait && left <= wait+wait/slack
 }
 
-// extend returns the deadline to set for an operation that may take wait. ok is false
-// if the current deadline serves.
+// extend returns the deadline to set for an operation that may take wait. ok is false if the
+// current deadline serves.
 func (d *deadline) extend(wait time.Duration) (at time.Time, ok bool) {
 	now := Clock()
 	if d.serves(now, wait) {
@@ -43,8 +43,8 @@ func (d *deadline) extend(wait time.Duration) (at time.Time, ok bool) {
 	return epoch.Add(until), true
 }
 
-// A Timed is a connection that sets a deadline only if the current one does not serve.
-// One goroutine may read while another one writes.
+// A Timed is a connection that sets a deadline only if the current one does not serve. It supports
+// one reader and one writer at a time.
 type Timed struct {
 	net.Conn
 	read, write deadline
@@ -53,7 +53,7 @@ type Timed struct {
 // inner is for Of.
 func (t *Timed) inner() net.Conn { return t.Conn }
 
-// WaitRead lets the next Read take that long, see slack.
+// WaitRead gives the next Read that much time, see slack.
 func (t *Timed) WaitRead(wait time.Duration) error {
 	if at, ok := t.read.extend(wait); ok {
 		return t.Conn.SetReadDeadline(at)
@@ -61,7 +61,7 @@ func (t *Timed) WaitRead(wait time.Duration) error {
 	return nil
 }
 
-// WaitWrite lets the next Write take that long, see slack.
+// WaitWrite gives the next Write that much time, see slack.
 func (t *Timed) WaitWrite(wait time.Duration) error {
 	if at, ok := t.write.extend(wait); ok {
 		return t.Conn.SetWriteDeadline(at)
@@ -69,17 +69,17 @@ func (t *Timed) WaitWrite(wait time.Duration) error {
 	return nil
 }
 
-// A backlog tells how many of the written bytes have not arrived at the peer yet. known
-// is false if the system does not say.
+// A backlog reports how many written bytes have not arrived at the peer yet. known is false if the
+// system cannot tell.
 type backlog interface {
 	Backlog() (unarrived int, known bool)
 }
 
-// WriteWithin writes p. It fails if the peer takes nothing during a wait. The kernel
-// frees its buffer in steps of up to a megabyte, so a Write may make no progress for
-// long although a slow peer reads what was written before. Therefore the kernel is
-// asked at each deadline how much has arrived. At the first deadline there is nothing
-// to compare with, so a peer that takes nothing is given two waits.
+// WriteWithin writes p. It fails if the peer accepts nothing during a wait. The kernel frees its
+// buffer in steps of up to a megabyte, so a Write may make no progress for long although a slow
+// peer reads earlier data. Therefore the kernel is asked at each deadline how much has arrived. At
+// the first deadline there is nothing to compare with, so a peer that accepts nothing gets two
+// waits.
 func (t *Timed) WriteWithin(p []byte, wait time.Duration) (n int, err error) {
 	if waitBelow(t.Conn, wait) {
 		return t.Conn.Write(p)
@@ -109,8 +109,8 @@ func arriving(conn net.Conn) (int, bool) {
 	return 0, false
 }
 
-// WaitBoth lets the next Write and the Read after it take that long together, from now
-// on. now is a reading of Clock.
+// WaitBoth gives the next Write and the Read after it that much time together. now is a reading of
+// Clock.
 func (t *Timed) WaitBoth(now, wait time.Duration) error {
 	if t.read.serves(now, wait) && t.write.serves(now, wait) {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy/transport/tcp"
 )
 
-// A told connection records the deadlines that were set.
+// A told connection records the deadlines that are set.
 type told struct {
 	net.Conn
 	read, write time.Time
@@ -21,7 +21,7 @@ func (c *told) SetReadDeadline(t time.Time) error  { c.read = t; c.times++; retu
 func (c *told) SetWriteDeadline(t time.Time) error { c.write = t; c.times++; return nil }
 func (c *told) SetDeadline(t time.Time) error      { c.read, c.write = t, t; c.times++; return nil }
 
-// Whatever deadline was set before, a wait ends not before its time and at most a sixteenth
+// Whatever deadline was set before, a wait ends no earlier than requested and at most a sixteenth
 // later.
 func TestDeadlinesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -61,7 +61,7 @@ func TestDeadlinesHold(t *testing.T) {
 	})
 }
 
-// A deadline that serves is not set again, which is what timed is for.
+// A deadline that serves is not set again, which is the purpose of Timed.
 func TestDeadlinesAreSetOnce(t *testing.T) {
 	c := new(told)
 	_, read, write, both := timed(c)

@@ -4,5 +4,5 @@ package tcp
 
 import "math"
 
-// DescriptorLimit is how many files and connections this process may have open.
+// DescriptorLimit returns how many files and connections this process may have open.
 func DescriptorLimit() int { return math.MaxInt32 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DescriptorLimit is how many files and connections this process may have open.
+// DescriptorLimit returns how many files and connections this process may have open.
 func DescriptorLimit() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

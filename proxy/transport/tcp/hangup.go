@@ -9,10 +9,10 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// WatchHangup calls onGone once, from a goroutine of its own, when the peer of conn
-// closes its side (also if it only half-closes) or the connection breaks. During the
-// watch the connection has no read deadline, and nobody else may watch it or read from
-// it. hungUp asks the system, as HungUp does. stop ends the watch and waits until onGone cannot run any more.
+// WatchHangup calls onGone once, from its own goroutine, when the peer of conn closes its side
+// (even if it only half-closes) or the connection breaks. During the watch the connection has no
+// read deadline, and nobody else may watch it or read from it. hungUp checks the connection, like
+// HungUp. stop ends the watch and waits until onGone cannot run any more.
 //
 // Only plain TCP connections on Unix can be watched; for others onGone is never called.
 func WatchHangup(conn net.Conn, hungUp func(fd uintptr) bool, panicked panics.Handler, onGone func()) (stop func()) {

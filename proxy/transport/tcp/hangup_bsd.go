@@ -4,7 +4,7 @@ package tcp
 
 import "syscall"
 
-// CanWatch tells that hang-ups can be noticed on this system.
+// CanWatch reports whether hang-ups can be noticed on this system.
 const CanWatch = true
 
 // HungUp reports whether the peer of a socket has closed its side.

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CanWatch tells that hang-ups can be noticed on this system.
+// CanWatch reports whether hang-ups can be noticed on this system.
 const CanWatch = true
 
-// HungUp reports whether the peer of fd has closed its side. Unlike PeekHungUp it sees
-// a FIN behind unread bytes.
+// HungUp reports whether the peer of fd has closed its side. Unlike PeekHungUp it sees a FIN behind
+// unread bytes.
 func HungUp(fd uintptr) bool {
 	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}} //nolint:gosec // a file descriptor is an int
 	for {
@@ -22,8 +22,8 @@ func HungUp(fd uintptr) bool {
 	}
 }
 
-// Reusable reports whether an idle connection can be used again: it is open and the
-// upstream has sent nothing on it. It may read one byte of what was sent.
+// Reusable reports whether an idle connection can be reused: it is open and the upstream has sent
+// nothing on it. It may read one byte if something was sent.
 func Reusable(raw syscall.RawConn) bool {
 	var silent bool
 	err := raw.Control(func(fd uintptr) {

@@ -4,13 +4,13 @@ package tcp
 
 import "syscall"
 
-// On these systems we know no way to check a socket without reading from it. So a
-// client that left is noticed at the next write to it, and idle connections are not
-// used again: a request that is sent on a closed one would be lost.
+// CanWatch is false because these systems have no known way to check a socket without reading from
+// it. So a client that left is noticed at the next write, and idle connections are not reused: a
+// request sent on a closed one would be lost.
 const CanWatch = false
 
-// HungUp cannot be known on this system.
+// HungUp is not supported on this system.
 func HungUp(uintptr) bool { return false }
 
-// Reusable cannot be known on this system, so no connection is.
+// Reusable returns false, because this system cannot check connections.
 func Reusable(syscall.RawConn) bool { return false }

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeekHungUp reports whether the peer of fd has closed its side, by calls that every
-// Unix has. It sees a reset at once, but a FIN behind unread bytes only when they have
-// been read.
+// PeekHungUp reports whether the peer of fd has closed its side, using calls that every Unix has.
+// It sees a reset at once, but a FIN behind unread bytes only when they have been read.
 func PeekHungUp(fd uintptr) bool {
 	n, err := peek(fd)
 	if err != nil || n == 0 {
@@ -21,8 +20,8 @@ func PeekHungUp(fd uintptr) bool {
 	return err != nil || broken != 0
 }
 
-// PeekReusable reports whether an idle connection can be used again: it is open and the
-// upstream has sent nothing on it.
+// PeekReusable reports whether an idle connection can be reused: it is open and the upstream has
+// sent nothing on it.
 func PeekReusable(raw syscall.RawConn) bool {
 	var silent bool
 	err := raw.Control(func(fd uintptr) {

@@ -12,21 +12,20 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// A HangupWatcher calls a function when a client hangs up. Each connection of a
-// server is in its epoll set from the start. The set reports hang-ups only, each once,
-// and one goroutine waits for it as for any other descriptor. So a request pays only
-// for reading a flag; a goroutine for each connection would keep a stack for as long as
-// a stream is open. The goroutine starts with the first connection.
+// A HangupWatcher calls a function when a client hangs up. Each connection of a server is in its
+// epoll set from the start. The set reports only hang-ups, each once, and a single goroutine waits
+// for it. So a request pays only for reading a flag; a goroutine per connection would keep a stack
+// as long as a stream is open. The goroutine starts with the first connection.
 type HangupWatcher struct {
-	Panicked panics.Handler // takes panics of these functions
+	Panicked panics.Handler // called for panics of the callbacks
 	begin    sync.Once
-	set      *os.File // the epoll set; nil if the system gave none
+	set      *os.File // the epoll set; nil if it could not be created
 	raw      syscall.RawConn
 	ended    chan struct{}
 
 	mu      sync.Mutex
 	last    uint64
-	clients map[uint64]func() // what is called for a client, by token. When an event is read its descriptor may belong to another connection already
+	clients map[uint64]func() // callbacks by token, because when an event is read its descriptor may already belong to another connection
 }
 
 func (l *HangupWatcher) start() {
@@ -48,17 +47,17 @@ func (l *HangupWatcher) start() {
 	panics.Go(l.Panicked, l.run, func() { close(l.ended) })
 }
 
-// Close ends the hangup watcher and waits for it.
+// Close stops the watcher and waits for it.
 func (l *HangupWatcher) Close() {
-	l.begin.Do(func() {}) // a later add does not start it any more
+	l.begin.Do(func() {}) // a later Add does not start it
 	if l.set != nil {
 		_ = l.set.Close()
 		<-l.ended
 	}
 }
 
-// Add watches conn until Forget is called: onGone is called once, when the peer closes its
-// side. It returns a token for the watch, 0 if the connection cannot be watched.
+// Add watches conn until Forget is called: onGone is called once, when the peer closes its side. It
+// returns a token for the watch, 0 if the connection cannot be watched.
 func (l *HangupWatcher) Add(conn *Conn, onGone func()) (token uint64) {
 	if l.begin.Do(l.start); l.set == nil {
 		return 0
@@ -76,8 +75,7 @@ func (l *HangupWatcher) Add(conn *Conn, onGone func()) (token uint64) {
 	return token
 }
 
-// Forget is called when a connection closes. Closing takes its descriptor out of the
-// set.
+// Forget stops a watch when its connection closes, which removes the descriptor from the set.
 func (l *HangupWatcher) Forget(token uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +108,7 @@ func (l *HangupWatcher) run() {
 	}
 }
 
-// notify tells of the hang-up of the connection with this token, unless it has closed.
+// notify calls the callback of the connection with this token, unless it has closed.
 func (l *HangupWatcher) notify(token uint64) {
 	defer panics.Recover(l.Panicked, nil) // the other connections stay watched
 	if onGone := l.find(token); onGone != nil {
@@ -118,14 +116,14 @@ func (l *HangupWatcher) notify(token uint64) {
 	}
 }
 
-// find returns what to call for the connection with this token, nil if it has closed.
+// find returns the callback of the connection with this token, nil if it has closed.
 func (l *HangupWatcher) find(token uint64) func() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.clients[token]
 }
 
-// ready reads the events that there are, without waiting, and returns their number.
+// ready returns the number of pending events, read without waiting.
 func ready(set int, events []unix.EpollEvent) int {
 	for {
 		n, err := unix.EpollWait(set, events, 0)

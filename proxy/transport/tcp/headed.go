@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// headedBuffer is how much is read at first, in bytes. A header that is longer is read on.
+// headedBuffer is the size of the first read in bytes; longer headers take more reads.
 const headedBuffer = 512
 
-// A Headed is a connection that begins with a header, which the first Read reads before
-// anything else. It says where the peer is.
+// A Headed is a connection that begins with a header, which the first Read consumes. The header
+// gives the peer's address.
 type Headed struct {
 	*Conn
 	header func(*bufio.Reader) (net.Addr, error)
 	once   sync.Once
-	read   *bufio.Reader // what was read with the header; nil: nothing is left
-	peer   net.Addr      // as the header says; nil: as the connection does
+	read   *bufio.Reader // what was read after the header; nil if nothing is left
+	peer   net.Addr      // address from the header; nil: that of the connection
 	failed error
 }
 
-// NewHeaded returns conn. header reads the header and nothing behind it, and returns the
-// address of the peer, or nil for that of conn. If it fails the connection is at its end: who
-// sends no header must not be answered.
+// NewHeaded returns conn with a header. header reads the header and nothing after it, and returns
+// the address of the peer, or nil for that of conn. If it fails, Read returns io.EOF, since a peer
+// without a header must not get an answer.
 func NewHeaded(conn *Conn, header func(*bufio.Reader) (net.Addr, error)) *Headed {
 	return &Headed{Conn: conn, header: header}
 }
@@ -55,7 +55,7 @@ func (h *Headed) Read(p []byte) (int, error) {
 	return h.read.Read(p[:min(len(p), h.read.Buffered())])
 }
 
-// RemoteAddr implements net.Conn. It may be called after the first Read.
+// RemoteAddr implements net.Conn. Call it only after the first Read.
 func (h *Headed) RemoteAddr() net.Addr {
 	if h.peer != nil {
 		return h.peer

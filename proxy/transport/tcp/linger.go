@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// lingerTime is how long a connection that closes after an answer is still read from.
-// If it were closed at once, the kernel would answer bytes that the client still sends
-// with a reset, and the reset can overtake the answer.
+// lingerTime is how long a connection is still read after the answer that ends it. If it were
+// closed at once, the kernel would reset it when the client sends more, and the reset can overtake
+// the answer.
 const lingerTime = 2 * time.Second
 
-// Linger ends our side of conn and reads what the peer still sends.
+// Linger closes the write side of conn and reads what the peer still sends.
 func Linger(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // an error means that the peer has gone
@@ -19,7 +19,7 @@ func Linger(conn net.Conn) {
 	Drain(conn, lingerTime)
 }
 
-// Drain reads and drops what the peer of conn sends within wait.
+// Drain reads and discards what the peer of conn sends within wait.
 func Drain(conn net.Conn, wait time.Duration) {
 	if conn.SetReadDeadline(time.Now().Add(wait)) == nil {
 		_, _ = io.Copy(io.Discard, conn)

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CanReadNow tells that ReadNow works on this system.
+// CanReadNow reports whether ReadNow works on this system.
 const CanReadNow = true
 
-// ReadNow reads what has arrived, without waiting. wouldBlock tells that nothing has.
+// ReadNow reads what has arrived, without waiting. wouldBlock reports that nothing has.
 func ReadNow(fd uintptr, p []byte) (n int, wouldBlock bool, err error) {
 	n, wouldBlock, err = call(unix.SYS_RECVFROM, fd, unsafe.Pointer(unsafe.SliceData(p)), len(p), 0) //nolint:gosec // the kernel's way to name memory
 	raceRead(fd, p[:n])
 	return n, wouldBlock, err
 }
 
-// maxIovecs is how many pieces one system call takes: mostly all of a request, of which each source
-// is one.
+// maxIovecs is the number of pieces per system call, usually enough for a whole request, in which
+// each source is one piece.
 const maxIovecs = 32
 
-// writeNow writes as much of pieces, one after another, as the kernel takes without
-// waiting. wouldBlock tells that it takes nothing.
+// writeNow writes as much of pieces, in order, as the kernel takes without waiting. wouldBlock
+// reports that it takes nothing.
 func writeNow(fd uintptr, pieces [][]byte) (n int, wouldBlock bool, err error) {
 	raceWrite(fd, pieces)
 	if len(pieces) == 1 {
@@ -41,8 +41,8 @@ func writeNow(fd uintptr, pieces [][]byte) (n int, wouldBlock bool, err error) {
 	return call(unix.SYS_WRITEV, fd, unsafe.Pointer(&list), len(pieces), 0) //nolint:gosec // as above
 }
 
-// call reads from or writes to a non-blocking socket. System calls for sockets do less
-// work in the kernel than those for all kinds of files.
+// call reads from or writes to a non-blocking socket. System calls for sockets do less work in the
+// kernel than those for all kinds of files.
 func call(trap, fd uintptr, memory unsafe.Pointer, size, flags int) (n int, wouldBlock bool, err error) {
 	for {
 		r, _, errno := syscall.RawSyscall6(trap, fd, uintptr(memory), uintptr(size), uintptr(flags), 0, 0) //nolint:gosec // sizes are not negative

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// writeNow writes as much of the first of pieces as the kernel takes without waiting.
-// wouldBlock tells that it takes nothing.
+// writeNow writes as much of the first piece as the kernel takes without waiting. wouldBlock
+// reports that it takes nothing.
 func writeNow(fd uintptr, pieces [][]byte) (n int, wouldBlock bool, err error) {
 	for {
 		n, err = syscall.Write(int(fd), pieces[0])

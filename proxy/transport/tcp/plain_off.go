@@ -2,5 +2,5 @@
 
 package tcp
 
-// plain turns off what only makes connections faster.
+// plain disables optimizations of connections.
 const plain = false

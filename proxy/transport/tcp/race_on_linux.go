@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// raceRead tells the race detector of a read that it cannot see: p was written to, and
-// what came before the peer's write happens before what follows. The second is what a
-// usual system call tells it, here one that reads nothing.
+// raceRead tells the race detector about a read that it cannot see: p was written, and everything
+// before the peer's write happens before what follows. The second effect comes from an ordinary
+// system call, here one that reads nothing.
 func raceRead(fd uintptr, p []byte) {
 	if len(p) > 0 {
 		runtime.RaceWriteRange(unsafe.Pointer(unsafe.SliceData(p)), len(p)) //nolint:gosec // the detector's way to name memory
@@ -18,8 +18,8 @@ func raceRead(fd uintptr, p []byte) {
 	}
 }
 
-// raceWrite tells it of a write: pieces are read, and what came before happens before what
-// follows the peer's read.
+// raceWrite tells the race detector about a write: pieces are read, and everything before happens
+// before what follows the peer's read.
 func raceWrite(fd uintptr, pieces [][]byte) {
 	for _, p := range pieces {
 		if len(p) > 0 {

@@ -2,7 +2,7 @@
 
 package tcp
 
-// CanReadNow tells that ReadNow does not work on this system.
+// CanReadNow reports whether ReadNow works on this system.
 const CanReadNow = false
 
 // ReadNow reads nothing.

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// CanReadNow tells that ReadNow works on this system.
+// CanReadNow reports whether ReadNow works on this system.
 const CanReadNow = true
 
-// ReadNow reads what has arrived, without waiting. wouldBlock tells that nothing has.
+// ReadNow reads what has arrived, without waiting. wouldBlock reports that nothing has.
 func ReadNow(fd uintptr, p []byte) (n int, wouldBlock bool, err error) {
 	for {
 		n, err = syscall.Read(int(fd), p)

@@ -7,15 +7,14 @@ import (
 	"os"
 )
 
-// A TLSInput is the connection that TLS reads from. It can be told not to wait, and it
-// tracks where TLS records end: crypto/tls does not tell what it has read of the next
-// one.
+// A TLSInput is the connection that TLS reads from. It can be told not to wait, and it tracks where
+// TLS records end, because crypto/tls does not reveal how much of the next one it has read.
 type TLSInput struct {
 	*Conn
 	now    bool // Read must not wait
 	header [5]byte
-	have   int // bytes of header that have been read, if it is not complete
-	left   int // bytes of the record that are still to be read
+	have   int // bytes of an incomplete header
+	left   int // bytes of the record still to be read
 }
 
 // Read implements net.Conn.
@@ -46,9 +45,8 @@ func (in *TLSInput) trackRecords(p []byte) {
 	}
 }
 
-// Silent reports whether secure, which is idle, is open and the peer has sent nothing on
-// it but messages of TLS itself, such as tickets. It may read a byte of what else was
-// sent.
+// Silent reports whether the idle connection secure is open and the peer has sent nothing but TLS's
+// own messages, such as tickets. It may read a byte if something else was sent.
 func (in *TLSInput) Silent(secure *tls.Conn) bool {
 	in.now = true
 	defer func() { in.now = false }()
@@ -57,8 +55,8 @@ func (in *TLSInput) Silent(secure *tls.Conn) bool {
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && in.have == 0 && in.left == 0
 }
 
-// readArrived reads what has arrived, without waiting. If that is nothing it returns the
-// error of a deadline, after which crypto/tls can be read from again.
+// readArrived reads what has arrived, without waiting. If that is nothing it returns a deadline
+// error, after which crypto/tls can still be read.
 func (t *Conn) readArrived(p []byte) (n int, err error) {
 	wouldBlock := false
 	failed := t.Raw.Control(func(fd uintptr) { n, wouldBlock, err = ReadNow(fd, p) })

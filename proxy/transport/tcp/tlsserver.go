@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// A tlsOutput is the connection that TLS of a server reads from and writes to. The patience
-// of WriteWithin is here, below TLS: a TLS connection cannot be used any more after a Write
-// of it has met a deadline.
+// A tlsOutput is the connection below a server's TLS. WriteWithin is applied here because a TLS
+// connection is unusable after a Write has hit a deadline.
 type tlsOutput struct {
 	Timed
-	wait atomic.Int64 // that a Write may take without progress of the peer
+	wait atomic.Int64 // how long a Write may take without progress of the peer
 }
 
 // Write implements net.Conn.
@@ -20,16 +19,16 @@ func (o *tlsOutput) Write(p []byte) (int, error) {
 	return o.WriteWithin(p, time.Duration(o.wait.Load()))
 }
 
-// closeWait is how long the message of TLS that ends a connection may take to be written.
+// closeWait is how long writing TLS's close message may take.
 const closeWait = 100 * time.Millisecond
 
-// Close closes conn. A peer that takes nothing does not hold that up.
+// Close closes conn. A peer that accepts nothing does not delay it.
 func Close(conn net.Conn) error {
 	waitBelow(conn, closeWait)
 	return conn.Close()
 }
 
-// CloseWrite ends our side of conn.
+// CloseWrite closes the write side of conn.
 func CloseWrite(conn net.Conn) error {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -37,15 +36,15 @@ func CloseWrite(conn net.Conn) error {
 	return net.ErrClosed
 }
 
-// ServeTLS returns a TLS connection to the client of plain, a *Conn or a *Headed. The handshake is made by the
-// first Read or Write; a piece of it may take wait to be written.
+// ServeTLS returns a TLS connection to the client of plain, a *Conn or a *Headed. The first Read or
+// Write makes the handshake; each write of it may take wait.
 func ServeTLS(plain net.Conn, settings *tls.Config, wait time.Duration) *tls.Conn {
 	below := &tlsOutput{Timed: Timed{Conn: plain}}
 	below.wait.Store(int64(wait))
 	return tls.Server(below, settings)
 }
 
-// TLSOf returns the TLS connection of conn, nil if it has none. It looks into every Timed.
+// TLSOf returns the TLS connection of conn, nil if there is none. It looks into a Timed.
 func TLSOf(conn net.Conn) *tls.Conn {
 	if c, timed := conn.(interface{ inner() net.Conn }); timed {
 		conn = c.inner()
@@ -54,8 +53,8 @@ func TLSOf(conn net.Conn) *tls.Conn {
 	return secure
 }
 
-// waitBelow lets each Write of conn wait that long below its TLS, and reports whether it is
-// a connection of ServeTLS, which does so.
+// waitBelow sets how long each Write below conn's TLS may take, and reports whether conn is a
+// connection of ServeTLS.
 func waitBelow(conn net.Conn, wait time.Duration) bool {
 	secure, ok := conn.(*tls.Conn)
 	if !ok {

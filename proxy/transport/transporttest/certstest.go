@@ -23,7 +23,7 @@ type Authority struct {
 	serial atomic.Int64
 }
 
-// NewAuthority returns an authority that nobody trusts yet.
+// NewAuthority returns a new certificate authority.
 func NewAuthority() *Authority {
 	key := newKey()
 	der := sign(&x509.Certificate{
@@ -59,7 +59,7 @@ func (a *Authority) Issue(end time.Time, names ...string) Pair {
 	}
 }
 
-// TLS returns the pair as crypto/tls wants it.
+// TLS returns the pair for crypto/tls.
 func (p Pair) TLS() tls.Certificate {
 	c, err := tls.X509KeyPair(p.Cert, p.Key)
 	must(err)
@@ -72,7 +72,7 @@ func newKey() *ecdsa.PrivateKey {
 	return key
 }
 
-// sign makes a certificate; without a parent it signs itself.
+// sign creates a certificate; if parent is nil it is self-signed.
 func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) []byte {
 	if parent == nil {
 		parent = template

@@ -1,4 +1,4 @@
-// Package transporttest makes one read or write of a connection fail, for tests.
+// Package transporttest injects faults into connections and issues certificates, for tests.
 package transporttest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// A Kind says how the chosen I/O fails.
+// A Kind says how the chosen I/O operation fails.
 type Kind int
 
 // The kinds.
@@ -20,21 +20,21 @@ const (
 // String returns the name of the kind.
 func (k Kind) String() string { return [...]string{"fails", "breaks", "panics"}[k] }
 
-// A Fault happens at one I/O of the connections that Open is called for: at a read, a write
-// or a check without either. Open is a transport.Raw.
+// A Fault affects one I/O operation of the connections that Open is called for: a read, a write, or
+// a check that does neither. Open is a transport.Raw.
 type Fault struct {
 	Kind Kind
 
-	left atomic.Int64 // how many I/Os there are before the fault
+	left atomic.Int64 // I/O operations left, including the one that fails
 }
 
-// Set makes the I/O number at fail, counted from 0 beginning with the next one.
+// Set makes the I/O operation number at fail, counted from 0 for the next one.
 func (f *Fault) Set(at int64) { f.left.Store(at + 1) }
 
 // Reached reports whether the fault has happened.
 func (f *Fault) Reached() bool { return f.left.Load() <= 0 }
 
-// Open returns c's raw connection, on which the fault may happen.
+// Open returns the raw connection of c, with the fault.
 func (f *Fault) Open(c *net.TCPConn) (syscall.RawConn, error) {
 	raw, err := c.SyscallConn()
 	return &faulty{raw: raw, conn: c, fault: f}, err
@@ -45,7 +45,7 @@ type faulty struct {
 	raw    syscall.RawConn
 	conn   *net.TCPConn
 	fault  *Fault
-	within atomic.Int32 // how many I/Os are under way
+	within atomic.Int32 // I/O operations in progress
 }
 
 // Read implements syscall.RawConn.
@@ -80,7 +80,7 @@ func (r *faulty) at(do func() error) error {
 	return syscall.ECONNRESET
 }
 
-// reset resets the connection for both sides. Its errors mean that it is broken already.
+// reset resets the connection for both sides. Errors mean that it is already broken.
 func (r *faulty) reset() {
 	_ = r.conn.SetLinger(0)
 	if r.within.Load() == 0 {

@@ -2,5 +2,5 @@
 
 package transporttest
 
-// A handle is what the system knows a socket by.
+// A handle is the system's identifier of a socket.
 type handle = int
