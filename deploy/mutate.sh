@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 # decide nothing here.
 rooms() {
   cat <<'EOF'
-proxy;        headers.go; Credential|HeaderOptions|MergeTakes|M31; ^$
+proxy;        headers.go; Credential|HeaderOptions|MergeTakes|LowerOfTwo; ^$
 proxy/route;  route.go; .; ^$
 retrieval;    select.go answer.go answertexts.go; .; ^$
 retrieval; fallen.go pack.go unpack.go; .; ^$
@@ -26,7 +26,7 @@ rewrite;      plan.go element.go sources.go place.go; .; RewriteHolds|Assemblies
 rewrite; block.go rules.go safe.go; .; ^$
 rewrite/chat; request.go; .; Inside|LongQuestion|ParserKeeps
 rewrite/tags; ended.go fold.go neutralise.go reference.go render.go skip.go tags.go; .; ^$
-cache;        key.go keys.go codec.go envelope.go; Key|CodecStore|Value|Zero|M31; Concurrent|Lies|OfAnything
+cache;        key.go keys.go codec.go envelope.go; Key|CodecStore|Value|Zero; Concurrent|Lies|OfAnything
 EOF
 }
 

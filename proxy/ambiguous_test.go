@@ -11,7 +11,7 @@ import (
 
 // A body that cannot be rewritten is sent without the field "sidenote", whose options
 // apply all the same.
-func TestM10FieldOfABodyThatPasses(t *testing.T) {
+func TestFieldOfABodyThatPasses(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	lenient := open(t, u, nil)
 	const user = `{"role":"user","content":"How long?"}`
@@ -56,7 +56,7 @@ func TestM10FieldOfABodyThatPasses(t *testing.T) {
 // Strict policies refuse such a body, and so do others if the request has filters of its
 // own, which make them strict. The error names the place. Ambiguities in parts that
 // Sidenote does not read are not refused.
-func TestM10StrictPolicies(t *testing.T) {
+func TestStrictPolicies(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	strict := open(t, u, func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure = true })
 	lenient := open(t, u, nil)
@@ -105,7 +105,7 @@ func TestM10StrictPolicies(t *testing.T) {
 }
 
 // In the modes that add nothing, messages are not read.
-func TestM10ModesThatReadNothing(t *testing.T) {
+func TestModesThatReadNothing(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	for mode, want := range map[rewrite.Mode]string{rewrite.Off: "untouched; reason=off", rewrite.Shadow: "shadow"} {
 		g := open(t, u, func(p *tenant.Policy) { p.Rewrite.Mode, p.Rewrite.RefuseOnFailure = mode, true })

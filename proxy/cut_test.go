@@ -20,7 +20,7 @@ import (
 const getStream = "GET /v1/stream HTTP/1.%d\r\nHost: x\r\n\r\n"
 
 // An answer that the upstream breaks off is not reported as completed.
-func TestM15CutByUpstream(t *testing.T) {
+func TestCutByUpstream(t *testing.T) {
 	const chunks = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
 	for name, c := range map[string]struct {
 		answer string
@@ -72,7 +72,7 @@ func readUntil(t *testing.T, r io.Reader, end string) {
 
 // Nor is an answer that a shutdown breaks off, whatever it waits for: its line is written
 // before the process ends.
-func TestM15CutByShutdown(t *testing.T) {
+func TestCutByShutdown(t *testing.T) {
 	const chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
 	f := func(name, request, answer, first string, read bool) {
 		t.Helper()
@@ -123,7 +123,7 @@ func TestM15CutByShutdown(t *testing.T) {
 
 // A request that Shutdown cuts before its whole body has come is not reported as one that
 // its client left.
-func TestM15CutBeforeItsBody(t *testing.T) {
+func TestCutBeforeItsBody(t *testing.T) {
 	for range 20 {
 		g := open(t, newUpstream(t, nil), nil)
 		io.WriteString(g.dial(t), "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 19000\r\n\r\n"+strings.Repeat(" ", 9000))

@@ -233,7 +233,7 @@ func eachIO(t *testing.T, with talk, kind transporttest.Kind, side string, after
 
 // A panic in any read or write of an upstream's connection ends the request that met it as
 // an internal error. It is logged and counted once, and nothing stays taken.
-func TestM28EveryIOPanics(t *testing.T) {
+func TestEveryIOPanics(t *testing.T) {
 	for name, with := range talks() {
 		t.Run(name, func(t *testing.T) {
 			eachIO(t, with, transporttest.Panics, "upstream", func(g *rig, at int64) {
@@ -262,7 +262,7 @@ func TestM28EveryIOPanics(t *testing.T) {
 
 // Whichever read or write of any connection fails, everything is given back: slots,
 // streams, memory, connections, goroutines.
-func TestM24EveryIOFails(t *testing.T) {
+func TestEveryIOFails(t *testing.T) {
 	for name, with := range talks() {
 		for _, side := range []string{"client", "upstream"} {
 			for _, kind := range []transporttest.Kind{transporttest.Fails, transporttest.Breaks} {

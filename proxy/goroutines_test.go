@@ -24,7 +24,7 @@ import (
 // Goroutines and timers of this package and those below it must be started by package
 // panics: a panic in any other would end the process. The test parses files without
 // types, so it checks everything that is called Go or AfterFunc.
-func TestM28NoBareGoroutine(t *testing.T) {
+func TestNoBareGoroutine(t *testing.T) {
 	seen, used := 0, 0
 	err := fs.WalkDir(os.DirFS("."), ".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") ||
@@ -70,7 +70,7 @@ func startsGoroutine(n ast.Node) (starts, ours bool) {
 }
 
 // Shadow work that panics does not harm the answer, and is reported as failed.
-func TestM28Shadow(t *testing.T) {
+func TestShadow(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
@@ -82,7 +82,7 @@ func TestM28Shadow(t *testing.T) {
 	if r := g.reports.next(t); r.Outcome != rewrite.Shadowed || r.Reason != report.ReasonInternal || r.Model() != "test" {
 		t.Errorf("report %s, %s, model %s", r.Outcome, r.Reason, r.Model())
 	}
-	if said := g.log.take(); !strings.Contains(said, "BUG: panic") || !strings.Contains(said, "TestM28Shadow") || strings.Contains(said, "parental") {
+	if said := g.log.take(); !strings.Contains(said, "BUG: panic") || !strings.Contains(said, "TestShadow") || strings.Contains(said, "parental") {
 		t.Errorf("log: %s", said)
 	}
 	if n := reporttest.Count(t, g.metrics, "sidenote_panics_total", ""); n != 1 {
@@ -91,7 +91,7 @@ func TestM28Shadow(t *testing.T) {
 }
 
 // An answer is relayed on if reading its usage panics.
-func TestM28Tap(t *testing.T) {
+func TestTap(t *testing.T) {
 	var heard []any
 	tap := proxy.BrokenTap(func(value any, _ []byte) { heard = append(heard, value) })
 	tap([]byte("one"))
@@ -113,7 +113,7 @@ func (b *breakingLog) Write(p []byte) (int, error) {
 }
 
 // A log that panics loses the lines of that write, but not those that follow.
-func TestM28AsyncWriter(t *testing.T) {
+func TestAsyncWriter(t *testing.T) {
 	var to breakingLog
 	w := report.NewAsyncWriter(&to)
 	_, _ = w.Write([]byte("first\n"))

@@ -15,7 +15,7 @@ import (
 
 // A caller that the upstream refuses is told nothing about the sources that were found:
 // an answer other than 2xx carries the id of the request only.
-func TestM03OnlySuccessTellsOfSources(t *testing.T) {
+func TestOnlySuccessTellsOfSources(t *testing.T) {
 	for _, status := range []string{"200 OK", "201 Made", "299 Odd", "304 Same", "307 Elsewhere", "400 No", "401 Unauthorized", "403 No", "404 No", "429 Slow Down", "500 Oh", "503 Busy", "529 Full"} {
 		u := newUpstream(t, func(_ seen, w io.Writer) {
 			fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Type: text/event-stream\r\nSidenote-Status: injected; sources=9\r\nSidenote-Sources: \"9\"\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\nSidenote-Sources: \"9\"\r\n\r\n", status)
@@ -41,7 +41,7 @@ func TestM03OnlySuccessTellsOfSources(t *testing.T) {
 }
 
 // The same holds for an error of Sidenote's own, whatever was tried before it.
-func TestM03OurErrorsTellNothingOfSources(t *testing.T) {
+func TestOurErrorsTellNothingOfSources(t *testing.T) {
 	const tooLong = `{"error":{"message":"This model's maximum context length is 100000 tokens. However, your messages resulted in 100400 tokens."}}`
 	var asked atomic.Int32
 	u := newUpstream(t, func(_ seen, w io.Writer) {

@@ -116,7 +116,7 @@ func readMetric(name string) uint64 {
 
 // Memory that was live at the last garbage collection, and is garbage now, causes no
 // refusal.
-func TestM27FreedMemoryIsUsedAtOnce(t *testing.T) {
+func TestFreedMemoryIsUsedAtOnce(t *testing.T) {
 	const limit, size = 256 << 20, 30 << 20 // bodies may take 64 MiB of the limit, and half of what is free
 	before := debug.SetMemoryLimit(limit)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
@@ -132,7 +132,7 @@ func TestM27FreedMemoryIsUsedAtOnce(t *testing.T) {
 
 // While memory is short, requests are refused and garbage is collected once a second.
 // When there is memory again, requests are served again.
-func TestM27CollectsWhileTight(t *testing.T) {
+func TestCollectsWhileTight(t *testing.T) {
 	const size, lasts = 100 << 20, 1500 * time.Millisecond
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)

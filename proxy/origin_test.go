@@ -81,7 +81,7 @@ func (g *rig) want(t *testing.T, u *stubUpstream, name, request string, status i
 
 // A page in somebody's browser may not send requests as a program on this machine may, on
 // any route.
-func TestM26PagesOfOtherSites(t *testing.T) {
+func TestPagesOfOtherSites(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := startKeyless(t, u)
 	for _, c := range []struct {
@@ -150,7 +150,7 @@ func TestM26PagesOfOtherSites(t *testing.T) {
 
 // On a loopback address, Sidenote must not be called by a name that a page can make
 // resolve to this machine (DNS rebinding).
-func TestM26NamesOnLoopback(t *testing.T) {
+func TestNamesOnLoopback(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := startKeyless(t, u)
 	away := g.elsewhere(t)
@@ -217,7 +217,7 @@ func TestM26NamesOnLoopback(t *testing.T) {
 }
 
 // A preflight has no key. It is refused only if the request after it would need none.
-func TestM26Preflights(t *testing.T) {
+func TestPreflights(t *testing.T) {
 	u := newUpstream(t, func(_ seen, w io.Writer) {
 		_, _ = io.WriteString(w, "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\r\n")
 	})

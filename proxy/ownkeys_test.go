@@ -12,7 +12,7 @@ import (
 
 // A key made by `sidenote key new` is for Sidenote only: no upstream gets it, whether it is
 // known, expired or another Sidenote's, on any route and in any header line.
-func TestM06TenantsKeysStayHere(t *testing.T) {
+func TestTenantsKeysStayHere(t *testing.T) {
 	const (
 		known, expired, foreign = "sk-sidenote-canary-known", "sk-sidenote-canary-old", "sk-sidenote-canary-foreign"
 		theirs                  = "sk-theirs"

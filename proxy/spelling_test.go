@@ -10,7 +10,7 @@ import (
 
 // The spellings of the path that the page lists count as chat requests, are relayed as
 // they came, and are refused by a strict policy.
-func TestM21SpellingsOfChat(t *testing.T) {
+func TestSpellingsOfChat(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

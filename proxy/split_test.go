@@ -13,7 +13,7 @@ import (
 
 // In mode inject the rules of placement split are sent with every turn, and the answer says
 // why there are no sources. In lower modes nothing is added.
-func TestM17RulesGoUpInModeInjectOnly(t *testing.T) {
+func TestRulesGoUpInModeInjectOnly(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	for mode, want := range map[rewrite.Mode]string{
 		rewrite.Inject: "injected; reason=no-match; sources=0; tokens=", rewrite.Shadow: "shadow", rewrite.Off: "untouched; reason=off",

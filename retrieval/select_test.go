@@ -219,7 +219,7 @@ out b/w.md#0 top_k: after the best 1
 
 // Each base appears among the sources or the excluded candidates, however many were excluded
 // before; excluded candidates have no text.
-func TestM31EveryBaseIsToldOf(t *testing.T) {
+func TestEveryBaseIsToldOf(t *testing.T) {
 	full := func(doc string, score float64, text string) retrieval.Source {
 		s := chunk(doc, 0, score, text)
 		s.Before, s.After, s.Tokens, s.Name = "before", "after", 3, "Name"

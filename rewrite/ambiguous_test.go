@@ -36,7 +36,7 @@ func placed(t *testing.T, p rewrite.Placement) rewrite.Policy {
 
 // Ambiguities in parts that are neither read nor changed do not prevent a rewrite, and reach the
 // upstream unchanged.
-func TestM10AmbiguityElsewhere(t *testing.T) {
+func TestAmbiguityElsewhere(t *testing.T) {
 	const head, tail = `{"model":"m","messages":[{"role":"system","content":"Be brief."},`, `{"role":"user","content":"How long?"}]`
 	bodies := []string{
 		head + `{"role":"assistant","content":"a","content":"b"},` + tail + `}`,
@@ -79,7 +79,7 @@ func TestM10AmbiguityElsewhere(t *testing.T) {
 
 // Text that is searched or extended must be unambiguous. Otherwise, under a strict policy, the
 // request is refused with a message that names the place.
-func TestM10AmbiguityWhereItIsRead(t *testing.T) {
+func TestAmbiguityWhereItIsRead(t *testing.T) {
 	const system, user = `{"role":"system","content":"Be brief."}`, `{"role":"user","content":"How long?"}`
 	type place = rewrite.Placement
 	all := []place{rewrite.PlaceSystem, rewrite.PlaceSplit, rewrite.PlaceLastUser, rewrite.PlaceMarker}
@@ -134,7 +134,7 @@ func TestM10AmbiguityWhereItIsRead(t *testing.T) {
 }
 
 // The roles of messages and the body's own members are checked in every request.
-func TestM10AmbiguityOfRolesAndMembers(t *testing.T) {
+func TestAmbiguityOfRolesAndMembers(t *testing.T) {
 	const user = `{"role":"user","content":"How long?"}`
 	f := func(body, param string) {
 		t.Helper()
@@ -172,7 +172,7 @@ func TestM10AmbiguityOfRolesAndMembers(t *testing.T) {
 }
 
 // The previous user message is part of the search for a follow-up question, if it is unambiguous.
-func TestM10PreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
+func TestPreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 	const rest = `,{"role":"assistant","content":"x"},{"role":"user","content":"And then?"}`
 	for content, want := range map[string]string{`"content":"first"`: "first", `"content":"a","content":"b"`: "", `"content":"\ud800"`: "", "\"content\":\"\xff\"": ""} {
 		var got retrieval.Query
@@ -192,7 +192,7 @@ func TestM10PreviousQuestionIsSearchedIfItIsClear(t *testing.T) {
 }
 
 // In any JSON object the field "sidenote" is read and can be removed, whatever else is wrong.
-func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
+func TestFieldOfABodyThatIsNotRewritten(t *testing.T) {
 	const field = `"sidenote":{"mode":"off"}`
 	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
 	objects := strings.Repeat(`{"a":[{},"x",{"b" :`, 40) + "1" + strings.Repeat("}]}", 40)
@@ -233,7 +233,7 @@ func TestM10FieldOfABodyThatIsNotRewritten(t *testing.T) {
 }
 
 // An ambiguity in the options is the client's mistake, because only Sidenote reads them.
-func TestM10AmbiguousOptions(t *testing.T) {
+func TestAmbiguousOptions(t *testing.T) {
 	const chat = `"messages":[{"role":"user","content":"How long?"}]`
 	fields := []string{`"sidenote":{"mode":"off"},"sidenote":{"mode":"inject"}`, `"sidenote":{"mode":"off"},"sidenote":null`, `"sidenote":{"mode":"off","mode":"inject"}`}
 	for _, text := range garbledTexts {
@@ -254,7 +254,7 @@ func TestM10AmbiguousOptions(t *testing.T) {
 
 // Counting includes everything that some parser might read, so a duplicate can only make a
 // request longer; and no count is exact then.
-func TestM10CountsTakeEachReading(t *testing.T) {
+func TestCountsTakeEachReading(t *testing.T) {
 	const head, tail = `{"messages":[{"role":"assistant",`, `},{"role":"user","content":"one two"}]}`
 	const rest = 3 + 4 + 2 + 4
 	for messages, want := range map[string]int{

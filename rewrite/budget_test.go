@@ -21,7 +21,7 @@ func (u unsure) Count(text string) (int, bool) {
 
 // If any count is only an upper bound, of an element added or left out, first or last, so is the
 // ledger's sum.
-func TestM31BoundOfWhatIsOut(t *testing.T) {
+func TestBoundOfWhatIsOut(t *testing.T) {
 	sure, bound := "one two three", "one perhaps three"
 	for _, c := range []struct {
 		sources, components []string
@@ -54,7 +54,7 @@ func TestM31BoundOfWhatIsOut(t *testing.T) {
 
 // In an element of more than 4,000 tokens the rules are repeated, and that line counts towards
 // the budget.
-func TestM31ClosingLineCounts(t *testing.T) {
+func TestClosingLineCounts(t *testing.T) {
 	const closing, message = 10, 4 // words of the line, tokens of a new message
 	element := func(size, budget int) (rewrite.Ledger, bool) {
 		p := testPolicy(t, nil)
@@ -82,7 +82,7 @@ func TestM31ClosingLineCounts(t *testing.T) {
 }
 
 // With each encoding a text is cut to the last token that fits, and never exceeds the budget.
-func TestM31CutFillsTheBudget(t *testing.T) {
+func TestCutFillsTheBudget(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	text := strings.Repeat("Häuser & <Gärten>: 12345 m², i<source.length; «ja»\n\n", 30)
 	p := testPolicy(t, nil)
@@ -102,7 +102,7 @@ func TestM31CutFillsTheBudget(t *testing.T) {
 
 // The application's text before the block changes the count only as far as tokens span the seam:
 // the sum in the ledger equals the count of the whole.
-func TestM31SeamsToTheApplicationsText(t *testing.T) {
+func TestSeamsToTheApplicationsText(t *testing.T) {
 	e := encoding(t, "o200k_base")
 	count := func(texts ...string) int {
 		n, _ := e.Count(strings.Join(texts, ""))

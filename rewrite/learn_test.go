@@ -11,7 +11,7 @@ import (
 
 // Bills for one tenant do not narrow another tenant's window, and never narrow a window by more
 // than a quarter.
-func TestM20WhatIsLearntIsBounded(t *testing.T) {
+func TestWhatIsLearntIsBounded(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"one two three"}]}`
 	rw := &rewrite.Rewriter{Models: models{rewrite.Model{Row: "test", Window: 8000, Counter: words{}}}, Calibration: model.NewTracker()}
 	request := func(tenant string) int {

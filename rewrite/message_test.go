@@ -9,7 +9,7 @@ import (
 )
 
 // SDKs write null for a missing field.
-func TestM18PartsWithNull(t *testing.T) {
+func TestPartsWithNull(t *testing.T) {
 	for _, parts := range []string{
 		`{"type":"text","text":null}`, `{"type":"image_url","text":null,"image_url":{"url":"data:,"}}`, `{"type":null,"text":"a"}`, `{"type":null,"text":null}`,
 	} {

@@ -31,7 +31,7 @@ func times(n int, element string) string {
 }
 
 // Options that are accepted, up to their limits.
-func TestM31OptionsThatAreTaken(t *testing.T) {
+func TestOptionsThatAreTaken(t *testing.T) {
 	number := func(n int) *int { return &n }
 	mode := rewrite.Shadow
 	component := func(c rewrite.Component) rewrite.Options {
@@ -79,7 +79,7 @@ func TestM31OptionsThatAreTaken(t *testing.T) {
 }
 
 // Options that are refused, and the error: the first mistake, with its field and value.
-func TestM31OptionsThatAreRefused(t *testing.T) {
+func TestOptionsThatAreRefused(t *testing.T) {
 	const component, names = "sidenote.components[0]", "1 to 64 of a-z, 0-9, '_' and '-', not \"sources\""
 	for _, c := range []struct{ field, want string }{
 		{`7`, `sidenote: a number, not an object`},
@@ -131,7 +131,7 @@ func TestM31OptionsThatAreRefused(t *testing.T) {
 }
 
 // Names consist of 1 to 64 characters out of 38.
-func TestM31Names(t *testing.T) {
+func TestNames(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789_-"
 	for b := range 256 {
 		for _, name := range []string{string([]byte{byte(b)}), "a" + string([]byte{byte(b)}), string([]byte{byte(b)}) + "z"} {

@@ -9,7 +9,7 @@ import (
 
 // A model that refuses system messages gets nothing if there is no user message; the
 // application's own system message would be refused anyway.
-func TestM09NoPlaceForTheBlock(t *testing.T) {
+func TestNoPlaceForTheBlock(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Components = []rewrite.Component{{Name: "rules", Text: "Be kind."}}
 	body := `{"messages":[{"role":"system","content":"A."},{"role":"assistant","content":"How can I help?"}],"sidenote":{"query":"How long?"}}`
@@ -34,7 +34,7 @@ func TestM09NoPlaceForTheBlock(t *testing.T) {
 
 // A model that refuses system messages gets the block in the user message, even if that is the
 // first message.
-func TestM31NoSystemMessage(t *testing.T) {
+func TestNoSystemMessage(t *testing.T) {
 	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit, rewrite.PlaceMarker} {
 		p := testPolicy(t, nil)
 		p.Placement = placement
@@ -47,7 +47,7 @@ func TestM31NoSystemMessage(t *testing.T) {
 
 // Under PlaceMarker every system and developer message is searched for markers and checked for
 // ambiguity, even if the model requires another placement.
-func TestM31AmbiguityUnderAMarker(t *testing.T) {
+func TestAmbiguityUnderAMarker(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"a"},{"role":"system","content":"b","content":"c"},{"role":"user","content":"How long?"}]}`
 	for _, c := range []struct {
 		placement rewrite.Placement
@@ -70,7 +70,7 @@ func TestM31AmbiguityUnderAMarker(t *testing.T) {
 
 // A policy that adds nothing reads nothing, so nothing is ambiguous; one that adds a component
 // reads the message to which it is added.
-func TestM31AmbiguityWhereNothingIsAdded(t *testing.T) {
+func TestAmbiguityWhereNothingIsAdded(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"b","content":"c"},{"role":"user","content":"How long?"}]}`
 	texts := []rewrite.Component{{Name: "house", Text: "Be kind."}}
 	for _, c := range []struct {
@@ -88,7 +88,7 @@ func TestM31AmbiguityWhereNothingIsAdded(t *testing.T) {
 
 // Without a user message the block is added at the end of the system message; a marker there is
 // ignored under these placements.
-func TestM31BeforeTheUsersFirstMessage(t *testing.T) {
+func TestBeforeTheUsersFirstMessage(t *testing.T) {
 	const body = `{"messages":[{"role":"system","content":"A {{sidenote}} b."},{"role":"assistant","content":"How can I help?"}]}`
 	for _, placement := range []rewrite.Placement{rewrite.PlaceSystem, rewrite.PlaceLastUser, rewrite.PlaceSplit} {
 		req, err := rewrite.Parse([]byte(body))

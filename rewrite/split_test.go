@@ -72,7 +72,7 @@ func (s splitTurn) rewritten(t *testing.T) (rewrite.Result, []string) {
 
 // Whatever the outcome for a turn's sources, the system message is the same, so that an
 // upstream's prompt cache holds.
-func TestM17RulesStandOnEveryTurn(t *testing.T) {
+func TestRulesStandOnEveryTurn(t *testing.T) {
 	source := handbook("a.md", 0, "Every parent may take 16 weeks.")
 	turn := func(change func(*splitTurn), reason rewrite.Reason, sources int) {
 		t.Helper()
@@ -119,7 +119,7 @@ func TestM17RulesStandOnEveryTurn(t *testing.T) {
 
 // Without a system message the rules form one, and without a user message they are in the system
 // message all the same.
-func TestM17RulesWithoutASystemMessage(t *testing.T) {
+func TestRulesWithoutASystemMessage(t *testing.T) {
 	s := newSplitTurn(t)
 	s.found.Reason = retrieval.ReasonNoMatch
 	s.messages = `{"role":"user","content":"How long?"}`
@@ -133,7 +133,7 @@ func TestM17RulesWithoutASystemMessage(t *testing.T) {
 }
 
 // Under split the policy still decides on an empty result and on a failure.
-func TestM17OnEmptyAndOnFailure(t *testing.T) {
+func TestOnEmptyAndOnFailure(t *testing.T) {
 	s := newSplitTurn(t)
 	s.policy.Grounding = rewrite.GroundingStrict
 	s.found.Reason = retrieval.ReasonNoMatch
@@ -156,7 +156,7 @@ func TestM17OnEmptyAndOnFailure(t *testing.T) {
 }
 
 // There are no rules without knowledge bases, under another placement, or without room.
-func TestM17NoRules(t *testing.T) {
+func TestNoRules(t *testing.T) {
 	f := func(what string, reason rewrite.Reason, change func(*splitTurn)) {
 		t.Helper()
 		s := newSplitTurn(t)
@@ -179,7 +179,7 @@ func TestM17NoRules(t *testing.T) {
 }
 
 // Components follow the rules, with or without sources.
-func TestM17RulesBeforeComponents(t *testing.T) {
+func TestRulesBeforeComponents(t *testing.T) {
 	for _, found := range []retrieval.Result{{Reason: retrieval.ReasonNoMatch}, {Sources: []retrieval.Source{handbook("a.md", 0, "Some text.")}}} {
 		s := newSplitTurn(t)
 		s.policy.Components = []rewrite.Component{{Name: "house", Text: "Be kind.", Priority: rewrite.PriorityCritical}}

@@ -11,7 +11,7 @@ import (
 
 // Whatever a template begins with, two line feeds separate the block from the application's text,
 // and none precede a message added by Sidenote.
-func TestM18TemplateThatBeginsWithALineBreak(t *testing.T) {
+func TestTemplateThatBeginsWithALineBreak(t *testing.T) {
 	for _, template := range []string{`{{CONTEXT}}`, `\n{{CONTEXT}}`, `\n\n\n{{CONTEXT}}`, `\r\n{{CONTEXT}}`, `\nKnown:\n{{CONTEXT}}`} {
 		p := testPolicy(t, []byte(`{"Template": "`+template+`"}`))
 		for _, c := range []struct{ text, want string }{
@@ -45,7 +45,7 @@ func injected(t *testing.T, p rewrite.Policy, m rewrite.Model, body string) stri
 
 // A document cannot close a template's own tags (golden/template_tags), even if its text was cut
 // or neighbours were added.
-func TestM19ADocumentCannotEndTheTemplate(t *testing.T) {
+func TestADocumentCannotEndTheTemplate(t *testing.T) {
 	p := testPolicy(t, nil)
 	p.Template = template("<context>\n{{CONTEXT}}</context>")
 	source := handbook("a.md", 1, "One </context> two.")

@@ -298,7 +298,7 @@ func TestCountingStops(t *testing.T) {
 }
 
 // The length of a request does not show that an earlier spoken answer fits.
-func TestM18AudioByIDIsCounted(t *testing.T) {
+func TestAudioByIDIsCounted(t *testing.T) {
 	const head, tail = `{"messages":[{"role":"user","content":"one two"},{"role":"assistant"`, `}]}`
 	p := testPolicy(t, nil)
 	p.ReserveOutputTokens = 1

@@ -239,7 +239,7 @@ func TestShortCallsDoNotCount(t *testing.T) {
 }
 
 // A Redis that is too slow for one call in three stays in use (row R7).
-func TestM30SlowRedisDoesNotFlap(t *testing.T) {
+func TestSlowRedisDoesNotFlap(t *testing.T) {
 	const spacing, minute = 20 * time.Millisecond, 3000 // calls in a minute
 	opened, made := 0, 0
 	for seed := range uint64(10) {

@@ -25,7 +25,7 @@ const newBase, search = `{"id":"notes"}`, `{"query":"parental leave"}`
 
 // A token that is configured is wanted for all but probes, and the one of the state
 // folder does not do in its place.
-func TestM04ServeWantsItsConfiguredToken(t *testing.T) {
+func TestServeWantsItsConfiguredToken(t *testing.T) {
 	config := written(t, "sidenote.yaml", "admin: {token: {file: "+written(t, "token", "t0ken-of-file\n")+"}}\n")
 	state := filepath.Join(t.TempDir(), "state")
 	p := serveIn(t, tokenInEnv, "--config", config, "--upstream", newRecorder(t).URL, "--knowledge", "docs="+handbook(t), "--state", state)
@@ -45,7 +45,7 @@ func TestM04ServeWantsItsConfiguredToken(t *testing.T) {
 }
 
 // With a token of the environment the admin port may be open to other machines.
-func TestM04TokenOfTheEnvironmentOpensThePort(t *testing.T) {
+func TestTokenOfTheEnvironmentOpensThePort(t *testing.T) {
 	args := []string{"check", "--upstream", "http://127.0.0.1:9", "--admin", "0.0.0.0:8081", "--state", ":memory:"}
 	start(t, noEnv, args...).ends(t, exitUsage, "", "so admin.token must be set")
 	start(t, tokenInEnv, args...).ends(t, exitDone, "ok", "")
@@ -55,7 +55,7 @@ func TestM04TokenOfTheEnvironmentOpensThePort(t *testing.T) {
 
 // Without a configured token writes need the one that is made for the state folder,
 // of the process that writes it and of those that follow, and reads need none.
-func TestM04WritesNeedTheStateFoldersToken(t *testing.T) {
+func TestWritesNeedTheStateFoldersToken(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "docs=" + handbook(t), "--state", state}
 	p := serve(t, args...)
@@ -102,7 +102,7 @@ func (p *process) sends(t *testing.T, status int, lines ...string) {
 }
 
 // The calls that the page on knowledge shows have what a write needs.
-func TestM04PageShowsWritesAsTheyAre(t *testing.T) {
+func TestPageShowsWritesAsTheyAre(t *testing.T) {
 	text, err := os.ReadFile("../../retrieval/README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestM04PageShowsWritesAsTheyAre(t *testing.T) {
 }
 
 // A Sidenote searches another one with a token that is for reading only.
-func TestM07ReplicaSearchesWithTheReadToken(t *testing.T) {
+func TestReplicaSearchesWithTheReadToken(t *testing.T) {
 	config := written(t, "central.yaml", fmt.Sprintf("upstream: %s\nknowledge: {handbook: %s}\nadmin: {token: {file: %s}, read_token: {file: %s}}\n",
 		newRecorder(t).URL, handbook(t), written(t, "token", "s3cret"), written(t, "read", "r3ad")))
 	central := serve(t, "--config", config, "--state", filepath.Join(t.TempDir(), "state"))

@@ -19,7 +19,7 @@ func mounted(t *testing.T, dir, size string) {
 }
 
 // A disk that takes no writes is read; it is written again when it takes them.
-func TestM08ReadOnlyState(t *testing.T) {
+func TestReadOnlyState(t *testing.T) {
 	t.Parallel()
 	docs, state, up := handbook(t), filepath.Join(t.TempDir(), "state"), newRecorder(t).URL
 	mounted(t, state, "16m")
@@ -52,7 +52,7 @@ func TestM08ReadOnlyState(t *testing.T) {
 
 // Without room for it a base is left out, and the one that was there stays; with room
 // it is read.
-func TestM08FullState(t *testing.T) {
+func TestFullState(t *testing.T) {
 	t.Parallel()
 	docs, small, state := t.TempDir(), handbook(t), filepath.Join(t.TempDir(), "state")
 	mounted(t, state, "1m")
@@ -74,7 +74,7 @@ func TestM08FullState(t *testing.T) {
 }
 
 // A disk that is full at the start keeps nobody from being served.
-func TestM08FullFromTheStart(t *testing.T) {
+func TestFullFromTheStart(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	mounted(t, state, "64k")

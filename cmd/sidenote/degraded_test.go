@@ -56,7 +56,7 @@ func hurt(t *testing.T, state, statement string) {
 
 // Whatever is wrong with the state folder at the start, requests are served, it is said,
 // and all is well when it is.
-func TestM08StateCannotBeUsed(t *testing.T) {
+func TestStateCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	whole, err := os.ReadFile(filepath.Join(keptState(t, "kb="+handbook(t)), "knowledge.db"))
 	must(t, err)
@@ -108,7 +108,7 @@ func TestM08StateCannotBeUsed(t *testing.T) {
 
 // A base that is damaged where no check looks is named where that is read, and the others
 // answer; all is well when the state folder is moved away, as is advised.
-func TestM08DamagedBase(t *testing.T) {
+func TestDamagedBase(t *testing.T) {
 	t.Parallel()
 	docs := handbook(t)
 	names := []string{"row", "gone", "source", "text", "sound"}
@@ -154,7 +154,7 @@ func TestM08DamagedBase(t *testing.T) {
 // A second process on a state folder answers from it at once, says so in one line, and
 // keeps it when the first has ended. What is not in it as the second is configured is not
 // answered from until then.
-func TestM08SecondFollows(t *testing.T) {
+func TestSecondFollows(t *testing.T) {
 	t.Parallel()
 	docs, other, dir, up := handbook(t), t.TempDir(), t.TempDir(), newRecorder(t).URL
 	write(t, other, "cars.md", "# Cars\n\nCabriolets are to be parked outside.\n")
@@ -190,7 +190,7 @@ func TestM08SecondFollows(t *testing.T) {
 }
 
 // Of two processes that start at once one writes and one follows.
-func TestM08TwoAtOnce(t *testing.T) {
+func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
@@ -209,7 +209,7 @@ func TestM08TwoAtOnce(t *testing.T) {
 }
 
 // A writer that is killed is followed until then, and succeeded.
-func TestM08WriterIsKilled(t *testing.T) {
+func TestWriterIsKilled(t *testing.T) {
 	t.Parallel()
 	docs, state, up := handbook(t), filepath.Join(t.TempDir(), "state"), newRecorder(t).URL
 	address, err := freeAddress()
@@ -236,7 +236,7 @@ func TestM08WriterIsKilled(t *testing.T) {
 
 // A folder that is missing at the first start is a mistake, and one that was read before
 // is only away: what was read of it is answered from.
-func TestM08MissingFolder(t *testing.T) {
+func TestMissingFolder(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
@@ -262,7 +262,7 @@ func TestM08MissingFolder(t *testing.T) {
 }
 
 // A follower that is there first waits for the writer.
-func TestM08FollowerFirst(t *testing.T) {
+func TestFollowerFirst(t *testing.T) {
 	t.Parallel()
 	docs, state, up := handbook(t), filepath.Join(t.TempDir(), "state"), newRecorder(t).URL
 	follower := serve(t, "--upstream", up, "--knowledge", "kb", "--state", state, "--follow")

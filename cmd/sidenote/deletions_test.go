@@ -38,7 +38,7 @@ func unmounted(t *testing.T, dir string) (back func()) {
 
 // A volume that is not mounted takes no document away: not while it is watched, not
 // after a restart, not from those who ingest; and all goes on when it is back.
-func TestM14UnmountedVolume(t *testing.T) {
+func TestUnmountedVolume(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
@@ -66,7 +66,7 @@ func TestM14UnmountedVolume(t *testing.T) {
 }
 
 // Who says that files are meant to be gone is believed, with a serve and without.
-func TestM14AcceptDeletions(t *testing.T) {
+func TestAcceptDeletions(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	args := []string{"--upstream", newRecorder(t).URL, "--knowledge", "kb=" + docs, "--state", state}
@@ -85,7 +85,7 @@ func TestM14AcceptDeletions(t *testing.T) {
 }
 
 // A base may say that its folder is emptied now and then, which makes no other base of it.
-func TestM14ConfiguredDeletions(t *testing.T) {
+func TestConfiguredDeletions(t *testing.T) {
 	docs := handbook(t)
 	for deletions, accept := range map[string]bool{"{path: %s}": false, "{path: %s, deletions: keep}": false, "{path: %s, deletions: accept}": true} {
 		path := written(t, "sidenote.yaml", fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {kb: "+deletions+"}\n", docs))
@@ -98,7 +98,7 @@ func TestM14ConfiguredDeletions(t *testing.T) {
 }
 
 // A folder that is emptied file by file is emptied all the same, also over a restart.
-func TestM14FileByFile(t *testing.T) {
+func TestFileByFile(t *testing.T) {
 	t.Parallel()
 	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	name := func(i int) string { return fmt.Sprintf("f%02d.md", i) }

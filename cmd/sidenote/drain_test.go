@@ -42,7 +42,7 @@ func (p *process) readiness(t *testing.T) (status int, reasons []string) {
 
 // A process that is asked to stop says first that it is not ready, serves for a while so that
 // nobody is sent to a closed port, and then closes it.
-func TestM15NotReadyFirst(t *testing.T) {
+func TestNotReadyFirst(t *testing.T) {
 	const delay = time.Second
 	p := serve(t, "--upstream", newRecorder(t).URL, "--knowledge", handbook(t), "--state", ":memory:", "--shutdown-delay", delay.String())
 	ask := func(client *http.Client) *http.Response {
@@ -85,7 +85,7 @@ func TestM15NotReadyFirst(t *testing.T) {
 }
 
 // shutdown_delay is a part of shutdown_grace, and the image has one.
-func TestM15ShutdownDelay(t *testing.T) {
+func TestShutdownDelay(t *testing.T) {
 	load := func(flag, text string) (*config.Config, error) {
 		return config.Load(config.Source{
 			Path: "c.yaml", Read: func(string) ([]byte, error) { return []byte("upstream: http://u.test\n" + text), nil }, Flags: config.Flags{ShutdownDelay: flag},
@@ -121,7 +121,7 @@ func TestM15ShutdownDelay(t *testing.T) {
 }
 
 // An answer that the end of the grace cuts is logged as cut.
-func TestM15CutIsLogged(t *testing.T) {
+func TestCutIsLogged(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -168,7 +168,7 @@ func TestM15CutIsLogged(t *testing.T) {
 }
 
 // SIGHUP does not stop the process. The configuration is read again.
-func TestM15Hangup(t *testing.T) {
+func TestHangup(t *testing.T) {
 	data, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +209,7 @@ func TestM15Hangup(t *testing.T) {
 
 // Upstreams are probed at once and in the background: one that does not answer delays
 // neither the others nor the reading of the bases.
-func TestM15UpstreamsAreProbedBeside(t *testing.T) {
+func TestUpstreamsAreProbedBeside(t *testing.T) {
 	cfg, err := config.Load(config.Source{Path: "c.yaml", Read: func(string) ([]byte, error) {
 		return []byte("upstreams: {a: http://a.test, b: http://b.test, c: http://c.test}\npolicies: {default: {upstream: a}}"), nil
 	}})

@@ -216,7 +216,7 @@ func refusedAtStart(t *testing.T, s *stage) {
 }
 
 // A Redis that is slow, and now and then too slow, stays in use. How often its breaker
-// opens is tested in fake time, by TestM30SlowRedisDoesNotFlap of cache/redis. All times are
+// opens is tested in fake time, by TestSlowRedisDoesNotFlap of cache/redis. All times are
 // four times the row's, so that delays of the machine do not matter.
 func latency(t *testing.T, s *stage) {
 	r := s.rig(t, "pool_size: 40, timeout: 200ms")

@@ -14,7 +14,7 @@ import (
 )
 
 // A remove that removed nothing prints nothing.
-func TestM23RemoveOfNothing(t *testing.T) {
+func TestRemoveOfNothing(t *testing.T) {
 	t.Parallel()
 	state := filepath.Join(t.TempDir(), "state")
 	start(t, noEnv, "knowledge", "create", "notes", "--state", state).ends(t, exitDone, "notes", "opened")
@@ -29,7 +29,7 @@ func TestM23RemoveOfNothing(t *testing.T) {
 
 // Documents cannot be put into a base that is read from a folder, neither with a serve nor
 // without one.
-func TestM23PutIntoAFoldersBase(t *testing.T) {
+func TestPutIntoAFoldersBase(t *testing.T) {
 	t.Parallel()
 	docs, state := handbook(t), filepath.Join(t.TempDir(), "state")
 	note := written(t, "own.md", "# Zebras\n\nZebras graze.\n")
@@ -68,7 +68,7 @@ func cutShort(t *testing.T, state, id, docs string) {
 }
 
 // A base whose folder was not read to its end is shown as that everywhere, until it was.
-func TestM23ReadInPart(t *testing.T) {
+func TestReadInPart(t *testing.T) {
 	t.Parallel()
 	docs, state := t.TempDir(), filepath.Join(t.TempDir(), "state")
 	for i := range 300 {

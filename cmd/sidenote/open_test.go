@@ -10,7 +10,7 @@ import (
 
 // T10: the image listens on every interface, and does not start open by itself: its user
 // says so, or gives tenants keys. What we tell people to run says so in sight.
-func TestM02ImageDoesNotStartOpen(t *testing.T) {
+func TestImageDoesNotStartOpen(t *testing.T) {
 	file, img := readCompose(t)
 	if img.env["SIDENOTE_LISTEN"] != "0.0.0.0:8080" || img.env["SIDENOTE_OPEN"] != "" {
 		t.Errorf("the image sets %v", img.env)

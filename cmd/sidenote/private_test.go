@@ -14,7 +14,7 @@ import (
 
 // The image has its state folder for its user alone: what the Dockerfile makes for it
 // is copied with its mode, as it is below what is copied.
-func TestM07StateFolderOfTheImageIsPrivate(t *testing.T) {
+func TestStateFolderOfTheImageIsPrivate(t *testing.T) {
 	text, err := os.ReadFile("../../Dockerfile")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // A vector store that fails is left alone after five searches: that is measured and
 // said, requests go on without it, and it is used again when it is back.
-func TestM12StoreThatFails(t *testing.T) {
+func TestStoreThatFails(t *testing.T) {
 	up, a := newRecorder(t), newArchive(t, false)
 	var down atomic.Bool
 	var searches atomic.Int64

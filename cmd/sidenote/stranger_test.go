@@ -30,7 +30,7 @@ func lockNames(t *testing.T, state, address string) {
 }
 
 // After the writer of a state folder died, nothing is sent to its address.
-func TestM05DeadWriterIsNotAsked(t *testing.T) {
+func TestDeadWriterIsNotAsked(t *testing.T) {
 	s := clienttest.NewStranger(t, clienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
 	state := filepath.Join(t.TempDir(), "state")
 	dead, err := store.Open(t.Context(), state, store.Options{})
@@ -46,7 +46,7 @@ func TestM05DeadWriterIsNotAsked(t *testing.T) {
 }
 
 // Commands that write refuse to ask a stranger, and send it neither a token nor documents.
-func TestM05CommandsSendAStrangerNothing(t *testing.T) {
+func TestCommandsSendAStrangerNothing(t *testing.T) {
 	s := clienttest.NewStranger(t, clienttest.Answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
 	state, _ := clienttest.Held(t, s.Addr().String())
 	file, docs := written(t, "token", "t0ken-of-file"), handbook(t)

@@ -78,7 +78,7 @@ func startWith(t *testing.T, token, readToken, state string) string {
 }
 
 // T06, T14: each token allows its purpose: reading and writing, or reading only.
-func TestM04WritesNeedTheToken(t *testing.T) {
+func TestWritesNeedTheToken(t *testing.T) {
 	f := func(url, bearer string, read, write int, why string) {
 		t.Helper()
 		lines := []string{"Content-Type: application/json"}
@@ -117,7 +117,7 @@ func TestM04WritesNeedTheToken(t *testing.T) {
 }
 
 // The read token allows only reading, whatever other tokens are configured.
-func TestM07ReadTokenOnlyReads(t *testing.T) {
+func TestReadTokenOnlyReads(t *testing.T) {
 	for _, token := range []string{"tok", ""} {
 		url := startWith(t, token, "read", "state")
 		for _, r := range reads() {
@@ -141,7 +141,7 @@ func TestM07ReadTokenOnlyReads(t *testing.T) {
 }
 
 // A write must be a request that no page can send: with a JSON body and without an origin.
-func TestM04WritesAreJSON(t *testing.T) {
+func TestWritesAreJSON(t *testing.T) {
 	url := startWith(t, "", "", "state")
 	f := func(r request, status int, lines ...string) {
 		t.Helper()
@@ -171,7 +171,7 @@ func TestM04WritesAreJSON(t *testing.T) {
 }
 
 // A body needs a content type in either framing; a request without a body needs none.
-func TestM04WritesInOtherWords(t *testing.T) {
+func TestWritesInOtherWords(t *testing.T) {
 	url := startWith(t, "", "", "state")
 	f := func(lines, body, want string) {
 		t.Helper()
@@ -195,7 +195,7 @@ func TestM04WritesInOtherWords(t *testing.T) {
 
 // Requests from pages of other origins are refused, including those of this machine; a caller with
 // a token may use any host name.
-func TestM04ForeignPagesAreRefused(t *testing.T) {
+func TestForeignPagesAreRefused(t *testing.T) {
 	url := startWith(t, "", "read", "state")
 	host := strings.TrimPrefix(url, "http://")
 	read, write := reads()[4], writes()[0]
@@ -224,7 +224,7 @@ func TestM04ForeignPagesAreRefused(t *testing.T) {
 }
 
 // Callers who may read are told what is wrong with the state folder's token.
-func TestM04StateTokenThatCannotBeRead(t *testing.T) {
+func TestStateTokenThatCannotBeRead(t *testing.T) {
 	h := handler(func(h *admin.Handler) {
 		h.Manager = &fakeManager{}
 		h.StateToken = func() (string, error) {

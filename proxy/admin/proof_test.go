@@ -14,7 +14,7 @@ import (
 
 // A listener proves to any caller that it knows the token of its state folder, and reveals nothing
 // else about the token. The proof is for the listener's address, whatever name it was called by.
-func TestM05ListenerProvesItself(t *testing.T) {
+func TestListenerProvesItself(t *testing.T) {
 	const path = "/v1/proof?challenge="
 	ask := strings.Repeat("0123456789abcdef", 4)
 	url := startProving(t, func() (string, error) { return "state", nil })

@@ -12,7 +12,7 @@ import (
 )
 
 // A panic is passed to the handler with its stack; the clean-up runs afterwards.
-func TestM28Recovered(t *testing.T) {
+func TestRecovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard []string
 		h := panics.Handler(func(value any, stack []byte) {
@@ -39,7 +39,7 @@ func TestM28Recovered(t *testing.T) {
 }
 
 // A Handler may be nil, and without a panic nothing is called.
-func TestM28NobodyListens(t *testing.T) {
+func TestNobodyListens(t *testing.T) {
 	over := make(chan struct{})
 	panics.Go(nil, func() { panic("unheard") }, func() { close(over) })
 	<-over

@@ -98,7 +98,7 @@ func answered(t *testing.T, c *client, handled <-chan string) {
 
 // A head with a bare line feed is refused as soon as that arrives, in any pieces and whatever would
 // follow, and the connection is closed.
-func TestM21BareLineFeeds(t *testing.T) {
+func TestBareLineFeeds(t *testing.T) {
 	for _, pieces := range []int{1, 3, 30, 10_000} {
 		addr, handled := trickledTo(t, pieces, time.Hour)
 		for _, sent := range bareLines {
@@ -125,7 +125,7 @@ func TestM21BareLineFeeds(t *testing.T) {
 // A head with a bare line feed that arrives together with the previous request is refused, at the
 // latest when its time is over. In the first line a bare line feed is harmless, because that line
 // is written anew.
-func TestM21PipelinedBareLineFeeds(t *testing.T) {
+func TestPipelinedBareLineFeeds(t *testing.T) {
 	for _, pieces := range []int{3, 10_000} {
 		addr, handled := trickledTo(t, pieces, 100*time.Millisecond)
 		for _, sent := range bareLines {
@@ -148,7 +148,7 @@ func TestM21PipelinedBareLineFeeds(t *testing.T) {
 }
 
 // Bare line feeds outside of head lines are allowed, and heads may come in any pieces.
-func TestM21OtherLineFeedsPass(t *testing.T) {
+func TestOtherLineFeedsPass(t *testing.T) {
 	body := strings.Repeat("a\nb\n", 30) + "\r\n"
 	requests := []string{
 		"\n\r\n\nGET /after-empty-lines HTTP/1.1\r\nHost: h\r\n\r\n",

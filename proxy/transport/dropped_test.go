@@ -66,7 +66,7 @@ func hijacking(t *testing.T, answer string, breaks func(*fasthttp.RequestCtx)) (
 
 // If a client sends two requests at once and leaves after the head of the first answer, the second
 // one ends, however its answer would be written.
-func TestM24PipelinedThenReset(t *testing.T) {
+func TestPipelinedThenReset(t *testing.T) {
 	for name, second := range hijacked {
 		t.Run(name, func(t *testing.T) {
 			reached := make(chan struct{})
@@ -94,7 +94,7 @@ func TestM24PipelinedThenReset(t *testing.T) {
 
 // If the connection breaks after the handler and before its answer is written, fasthttp never calls
 // the hijack handler that would end the upstreamCall. It must end anyway.
-func TestM24HijackDropped(t *testing.T) {
+func TestHijackDropped(t *testing.T) {
 	for name, second := range hijacked {
 		t.Run(name, func(t *testing.T) {
 			f, ended := hijacking(t, second.answer, func(ctx *fasthttp.RequestCtx) { _ = ctx.Conn().Close() })

@@ -35,7 +35,7 @@ func (c *client) fill() {
 
 // If a client resets its connection while the upstream does not read its body, the request ends at
 // once, and not only when the wait for the upstream ends.
-func TestM29ResetDuringStuckUpload(t *testing.T) {
+func TestResetDuringStuckUpload(t *testing.T) {
 	for way, look := range looks() {
 		t.Run(way, func(t *testing.T) {
 			over := make(chan struct{})
@@ -58,7 +58,7 @@ func TestM29ResetDuringStuckUpload(t *testing.T) {
 }
 
 // A connection counts until it ends, whether it is written by fasthttp or by this package.
-func TestM29HijackedConnectionsCount(t *testing.T) {
+func TestHijackedConnectionsCount(t *testing.T) {
 	for name, second := range hijacked {
 		t.Run(name, func(t *testing.T) {
 			o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
@@ -98,7 +98,7 @@ func TestM29HijackedConnectionsCount(t *testing.T) {
 // If an upstream answers and then breaks the connection during a body, its answer is relayed. The
 // rest of the client's body is read and dropped, and the client's connection is closed after the
 // answer.
-func TestM29EarlyAnswerLingers(t *testing.T) {
+func TestEarlyAnswerLingers(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		if _, err := http.ReadRequest(br); err == nil {
 			_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 7\r\n\r\ntoo big")
@@ -135,7 +135,7 @@ func TestM29EarlyAnswerLingers(t *testing.T) {
 
 // An answer reaches the client as soon as it is available, whatever follows its request on the
 // connection.
-func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
+func TestPipelinedAnswerIsFlushed(t *testing.T) {
 	for name, first := range map[string]string{
 		"fixed":       "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
 		"fixed, long": "HTTP/1.1 200 OK\r\nContent-Length: 90000\r\n\r\n" + strings.Repeat("x", 90_000),
@@ -183,7 +183,7 @@ func TestM29PipelinedAnswerIsFlushed(t *testing.T) {
 
 // While Shutdown waits, and after it has given up, the stream of a client that leaves ends.
 // Shutdown waits for all streams, whether they are written by fasthttp or by this package.
-func TestM29ShutdownWatchesStreams(t *testing.T) {
+func TestShutdownWatchesStreams(t *testing.T) {
 	for name, c := range map[string]struct {
 		version string
 		patient bool

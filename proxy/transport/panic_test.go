@@ -16,7 +16,7 @@ import (
 
 // A panic while an answer is written cuts that answer, whether it is written by fasthttp, which
 // hides panics, or by this package, as for an HTTP/1.0 client.
-func TestM28BodyStreamWriter(t *testing.T) {
+func TestBodyStreamWriter(t *testing.T) {
 	o := answering(t, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n")
 	u := newUpstream(t, o.config(""))
 	bugs, outcomes := make(chan any, 1), make(chan transport.Outcome, 1)
@@ -68,7 +68,7 @@ func TestM28BodyStreamWriter(t *testing.T) {
 }
 
 // A panic in the hang-up callback is recovered.
-func TestM28Watch(t *testing.T) {
+func TestWatchPanics(t *testing.T) {
 	for name := range looks() {
 		t.Run(name, func(t *testing.T) {
 			server, peer := pair(t)
@@ -86,7 +86,7 @@ func TestM28Watch(t *testing.T) {
 
 // If a handler panics between the upstream's answer and its relay, and recovers that itself, the
 // connection is returned.
-func TestM28PanicBeforeRelay(t *testing.T) {
+func TestPanicBeforeRelay(t *testing.T) {
 	o := newOrigin(t, func(c net.Conn, br *bufio.Reader) {
 		_, _, _ = readMessage(br)
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")

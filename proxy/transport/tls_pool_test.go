@@ -71,7 +71,7 @@ func (h *held) let(but int) { _, _ = h.Conn.Write(h.out.Next(h.out.Len() - but))
 // U15 over TLS: bytes that an upstream sends beyond its Content-Length are dropped. The next client
 // gets its own answer, wherever these bytes are: in the answer's last record, after it, only partly
 // received, or sent later than the answer.
-func TestM25ForeignBytesOverTLS(t *testing.T) {
+func TestForeignBytesOverTLS(t *testing.T) {
 	const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 	certificate, roots := authority(t)
 	for name, c := range map[string]struct {
@@ -144,7 +144,7 @@ func TestM25ForeignBytesOverTLS(t *testing.T) {
 
 // A connection is reused even though TLS itself sends messages on it: servers send session tickets
 // after the handshake, some of them later.
-func TestM25TicketsKeepConnections(t *testing.T) {
+func TestTicketsKeepConnections(t *testing.T) {
 	certificate, roots := authority(t)
 	for name, c := range map[string]*tls.Config{
 		"1.2":                  {MaxVersion: tls.VersionTLS12},

@@ -13,7 +13,7 @@ import (
 const asking = `"messages":[{"role":"user","content":"How long?"}]`
 
 // The body's own members are read, whatever else the body contains.
-func TestM31Members(t *testing.T) {
+func TestMembers(t *testing.T) {
 	for _, c := range []struct {
 		members, model string
 		stream         bool
@@ -42,7 +42,7 @@ func TestM31Members(t *testing.T) {
 }
 
 // A body that ends too early, at any byte, is not JSON and has no Request.
-func TestM31BodyThatEndsEarly(t *testing.T) {
+func TestBodyThatEndsEarly(t *testing.T) {
 	const body = `{"model":"m\u0065\ud83d\ude00","stream":true,"n":1.5e+1,"response_format":{"type":"json_schema","json_schema":{"a":[1,{}]}},"tools":[{"type":"x"}],
 "messages":[{"role":"system","content":"Be brief."},{"role":"us\u0065r","content":[{"type":"text","text":"é\n"},{"type":"image_url"}],"name":null}],"sidenote":{"query":"a"},"sidenote\u0000":false}`
 	for end := range len(body) {
@@ -66,7 +66,7 @@ func TestM31BodyThatEndsEarly(t *testing.T) {
 }
 
 // The field name is case-sensitive.
-func TestM31FieldOfAnotherCase(t *testing.T) {
+func TestFieldOfAnotherCase(t *testing.T) {
 	for _, field := range []string{`"Sidenote":{"mode":"off"}`, `"SIDENOTE":7`, `"\u017fidenote":{"mode":"off"}`} {
 		req, err := chat.Parse([]byte(`{` + field + `,` + asking + `}`))
 		var bad *chat.Error
@@ -80,7 +80,7 @@ func TestM31FieldOfAnotherCase(t *testing.T) {
 }
 
 // The error names the first member of a wrong type.
-func TestM31MembersOfTheWrongType(t *testing.T) {
+func TestMembersOfTheWrongType(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`{"messages":{}}`, "messages: an object, not an array"},
 		{`{"messages":null,"model":7}`, "messages: null, not an array"},
@@ -116,7 +116,7 @@ func ambiguity(body string) (bad *chat.Error) {
 }
 
 // The error describes the first ambiguity.
-func TestM31AmbiguityIsTold(t *testing.T) {
+func TestAmbiguityIsTold(t *testing.T) {
 	const user = `{"role":"user","content":"How long?"}`
 	for _, c := range []struct{ body, want string }{
 		{`{"x":1,"x":2,"y":1,"y":2,` + asking + `}`, `x: key "x" stands twice in one object`},
@@ -143,7 +143,7 @@ func TestM31AmbiguityIsTold(t *testing.T) {
 
 // A duplicate key is found in an object of any size, whether the first or the last, and keys of
 // one object do not count in the next.
-func TestM31KeysOfLargeObjects(t *testing.T) {
+func TestKeysOfLargeObjects(t *testing.T) {
 	object := func(n int, again string) string {
 		var b strings.Builder
 		for i := range n {
@@ -178,7 +178,7 @@ func TestM31KeysOfLargeObjects(t *testing.T) {
 }
 
 // A Parser retains nothing of a body for the next one, not even its model.
-func TestM31ParserReadsEachBodyAnew(t *testing.T) {
+func TestParserReadsEachBodyAnew(t *testing.T) {
 	var p chat.Parser
 	for _, c := range []struct{ body, model string }{
 		{`{"model":"a\\u0062",` + asking + `}`, `a\u0062`},
@@ -202,7 +202,7 @@ func TestM31ParserReadsEachBodyAnew(t *testing.T) {
 }
 
 // An answer is text unless its format says otherwise; only a schema is counted.
-func TestM31ResponseFormat(t *testing.T) {
+func TestResponseFormat(t *testing.T) {
 	for _, c := range []struct {
 		format string
 		isText bool
@@ -230,7 +230,7 @@ func TestM31ResponseFormat(t *testing.T) {
 }
 
 // Each escape is decoded like in the standard library, or refused; a lone surrogate is ambiguous.
-func TestM31Escapes(t *testing.T) {
+func TestEscapes(t *testing.T) {
 	f := func(text string, clear bool) {
 		t.Helper()
 		body := `{"model":"` + text + `",` + asking + `}`

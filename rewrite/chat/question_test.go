@@ -31,7 +31,7 @@ func TestLongQuestion(t *testing.T) {
 }
 
 // Whatever bodies it has read, a Parser retains little memory.
-func TestM20AParserKeepsLittle(t *testing.T) {
+func TestAParserKeepsLittle(t *testing.T) {
 	body := func(more string) []byte {
 		return []byte(`{"messages":[{"role":"user","content":"hi"}` + more + `}`)
 	}

@@ -145,7 +145,7 @@ func TestCostOfManyPartsIsLinear(t *testing.T) {
 
 // Only arrays in these members are tools: arrays elsewhere cost nothing, nor do other types in
 // these members.
-func TestM31Tools(t *testing.T) {
+func TestTools(t *testing.T) {
 	const tool = `{"type":"function","function":{"name":"a","description":"one two three"}}`
 	for members, want := range map[string]bool{
 		`"tools":[` + tool + `]`: true, `"functions":[{"name":"a","description":"one two three"}]`: true,
@@ -159,7 +159,7 @@ func TestM31Tools(t *testing.T) {
 
 // An earlier spoken answer is given by an id that does not reveal its length: it is counted as a
 // reserve, and the count is not exact.
-func TestM18AudioByID(t *testing.T) {
+func TestAudioByID(t *testing.T) {
 	const head, tail = `{"messages":[{"role":"user","content":"one two"},{"role":"assistant"`, `}]}`
 	const rest = 3 + 4 + 2 + 4
 	for _, c := range []struct {

@@ -25,7 +25,7 @@ func everyRune(f func(rune)) {
 }
 
 // Which characters are read as which part of a tag, and which are not.
-func TestM31CharactersOfATag(t *testing.T) {
+func TestCharactersOfATag(t *testing.T) {
 	const (
 		openers = "<＜﹤‹❮❬❰〈\u2329⟨⧼˂ᐸᚲ𝈶≺⋖"
 		slashes = "/\\／⁄∕⧸╱⟋〳＼﹨∖⧵⧹╲"
@@ -56,7 +56,7 @@ func TestM31CharactersOfATag(t *testing.T) {
 
 // The characters removed from texts: controls, those that change the direction of text, and
 // invisible ones.
-func TestM31CharactersThatGo(t *testing.T) {
+func TestCharactersThatGo(t *testing.T) {
 	everyRune(func(r rune) {
 		want := "a" + string(r) + "b"
 		switch {
@@ -73,7 +73,7 @@ func TestM31CharactersThatGo(t *testing.T) {
 }
 
 // Each character that follows a variable in code, with and without white space before it.
-func TestM31OperatorsBehindAName(t *testing.T) {
+func TestOperatorsBehindAName(t *testing.T) {
 	stays := func(s string) {
 		t.Helper()
 		if out, n := own.Neutralise(s, false); out != s || n != 0 {
@@ -97,7 +97,7 @@ func TestM31OperatorsBehindAName(t *testing.T) {
 }
 
 // Text after a name and a stray operator, as in a tag and as in code.
-func TestM31AttributesBehindAnOperator(t *testing.T) {
+func TestAttributesBehindAnOperator(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for _, s := range []string{
 		"<source,>", "<source;/>", "<source; / >", "<source;id=1/>", "<source; id = 1 >", "<source. id=''>",
@@ -116,7 +116,7 @@ func TestM31AttributesBehindAnOperator(t *testing.T) {
 }
 
 // At the end of a text a name is taken for a tag even if it might be code.
-func TestM31TagsAtTheEndOfAText(t *testing.T) {
+func TestTagsAtTheEndOfAText(t *testing.T) {
 	for _, s := range []string{"< source", "< source ", "<\tsource \t", "<source;/>", "< source id"} {
 		found(t, own, s)
 	}
@@ -128,7 +128,7 @@ func TestM31TagsAtTheEndOfAText(t *testing.T) {
 }
 
 // References are read as in HTML, and nothing else is a reference.
-func TestM31References(t *testing.T) {
+func TestReferences(t *testing.T) {
 	for _, s := range []string{
 		"<&emsp13;source>", "<&zwnj;source>", "<&ZeroWidthSpace;source>", "<sourc&eacute>", "<s&oslashurce>", "<&NegativeVeryThinSpace;source>",
 		"&#\u200b60;source", "&#\u200bx3c;source", "&\u200b#60;source", "<&#x200b;source>", "<&#xa0;source>", "<&#xAD;source>", "<co&#x6d;po&#x6e;e&#x6E;t>", "<&#9;source>", "<&#83;ource>", "&#8249;source",
@@ -147,7 +147,7 @@ func TestM31References(t *testing.T) {
 
 // A template's tag name may be of any script and begin or end with any letter; only what reads
 // like it is found.
-func TestM31NamesOfAnyLetters(t *testing.T) {
+func TestNamesOfAnyLetters(t *testing.T) {
 	v := tags.NewVocabulary("alpha", "zoo", "контекст", "a`{b", "h1", "kontext-é")
 	for _, s := range []string{
 		"<\u0430lpha>", "<ALPHA>", "<\u01b6oo>", "<Zoo>", "<контекст>", "</КОНТЕКСТ>", "<контекст id=1>", "<a`{b>", "<kontext-e>", "<sourcё>", "<sоurсe>", "<alph\u0251>",
@@ -162,7 +162,7 @@ func TestM31NamesOfAnyLetters(t *testing.T) {
 }
 
 // Only the bracket of a look-alike is replaced.
-func TestM31WhatIsReplaced(t *testing.T) {
+func TestWhatIsReplaced(t *testing.T) {
 	for _, c := range []struct{ text, span, want string }{
 		{"a </source> b", "</source", "a [/source> b"},
 		{"&#60\u200bsource>", "&#60\u200bsource", "[\u200bsource>"},
@@ -182,7 +182,7 @@ func TestM31WhatIsReplaced(t *testing.T) {
 }
 
 // With all, each '<' is escaped, also at the start of a text; a text without '<' is not copied.
-func TestM31EveryBracketGoes(t *testing.T) {
+func TestEveryBracketGoes(t *testing.T) {
 	for text, want := range map[string]string{"<div>": "&lt;div>", "a<": "a&lt;", "<<": "&lt;&lt;", "<source><": "[source>&lt;", "a > b": "a > b"} {
 		if got, _ := own.Neutralise(text, true); got != want {
 			t.Errorf("Neutralise(%q, all) = %q, want %q", text, got, want)
@@ -195,7 +195,7 @@ func TestM31EveryBracketGoes(t *testing.T) {
 }
 
 // Attributes are on one line, cut by characters, and as safe as a body.
-func TestM31AttributesOnOneLine(t *testing.T) {
+func TestAttributesOnOneLine(t *testing.T) {
 	for _, c := range []struct{ value, want string }{
 		{"a\x00b", "a b"}, {"a\u0085\u2028b", "a b"}, {"a \u202e b", "a b"}, {"\u200ea\u200f", "a"}, {"~!", "~!"}, {"a\x7fb", "a b"},
 		{strings.Repeat("中", 200), strings.Repeat("中", 200)}, {strings.Repeat("中", 199) + " \u200f", strings.Repeat("中", 199)},

@@ -59,7 +59,7 @@ func found(t *testing.T, v tags.Vocabulary, s string) {
 
 // Look-alikes are found with anything invisible inside a reference, with references anywhere in a
 // tag, and with look-alike letters.
-func TestM19LookAlikes(t *testing.T) {
+func TestLookAlikes(t *testing.T) {
 	for _, s := range []string{
 		"&lt\u200b;source>", "&l\u200bt;/source>", "&\u200blt;source", "&#6\u20600;source", "&#x3c\u200b;source", "&#139;source&#155;", "&amp\u200b;lt;source",
 		"<s\u0275urce>", "<componen\u0167>", "<\U0001f162ource>", "<\U0001f182\U0001f17e\U0001f184\U0001f181\U0001f172\U0001f174>", "<\U0001f1f8ource>", "<s\u00f8urce>", "<\u24aeource>", "<\u0219\u0151\u0171\u0159\u010d\u0115>",
@@ -72,7 +72,7 @@ func TestM19LookAlikes(t *testing.T) {
 }
 
 // A template's own tags are protected like <source>.
-func TestM19TagsOfATemplate(t *testing.T) {
+func TestTagsOfATemplate(t *testing.T) {
 	v := tags.NewVocabulary("Context", "h1", "my-docs", "kontextü")
 	for _, s := range []string{
 		"</context>", "</CONTEXT >", "<context id=\"1\">", "&lt;/context&gt;", "<\u0441ontext>", "</h1>", "<my-docs>", "</kontextÜ>", "</source>",

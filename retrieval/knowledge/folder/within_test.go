@@ -11,7 +11,7 @@ import (
 
 // A folder that must lie within another is not read once it is a link that leads
 // out of there, whatever it was when the configuration was checked.
-func TestM07FolderStaysWithin(t *testing.T) {
+func TestFolderStaysWithin(t *testing.T) {
 	dir := t.TempDir()
 	team := filepath.Join(dir, "team")
 	for name, text := range map[string]string{"team/docs/deep/a.md": "# Ours\n", "hr/a.md": "# Theirs\n", "hr/deep/a.md": "# Theirs\n"} {

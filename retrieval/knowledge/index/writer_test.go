@@ -24,7 +24,7 @@ func wordy(documents, n int) map[int64][]string {
 // Where the words of documents are more than one index takes, there are more of them;
 // each document stands in one. A document with too many words of its own is refused
 // by name, and nothing panics.
-func TestM20SegmentsHoldOrRefuse(t *testing.T) {
+func TestSegmentsHoldOrRefuse(t *testing.T) {
 	const limit = 16 << 10
 	images, err := index.WriteWithin(limit, wordy(50, 100))
 	if err != nil || len(images) < 5 {

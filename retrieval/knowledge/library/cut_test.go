@@ -18,7 +18,7 @@ import (
 
 // A segment that is cut while it is searched, listed, changed or followed ends nothing:
 // it is named, and made again.
-func TestM08CutSegment(t *testing.T) {
+func TestCutSegment(t *testing.T) {
 	for what, read := range map[string]func(w, r *library.Library) error{
 		"searched": func(w, _ *library.Library) error {
 			_, err := retrieval.Whole{Next: w.Base("kb")}.Retrieve(t.Context(), retrieval.Query{Text: "parental leave", Settings: retrieval.DefaultSettings()})

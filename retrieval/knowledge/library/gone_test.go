@@ -50,7 +50,7 @@ func (f *testFolder) tooMany(_ folder.Report, err error) (gone int) {
 
 // The base stays as it was where all of two or more files are gone, or more than half
 // and at least twenty, and only there.
-func TestM14Rule(t *testing.T) {
+func TestRule(t *testing.T) {
 	for _, c := range []struct {
 		files, gone int
 		stays       bool
@@ -79,7 +79,7 @@ func TestM14Rule(t *testing.T) {
 }
 
 // What rules exclude is not gone: it goes at once, and is not missed later.
-func TestM14ExcludedIsNotGone(t *testing.T) {
+func TestExcludedIsNotGone(t *testing.T) {
 	f, l := numbered(t, 60), opened(t, store.Memory, library.Options{})
 	f.sync(l)
 	f.write(".sidenoteignore", "/d0\n/d1\n")
@@ -98,7 +98,7 @@ func TestM14ExcludedIsNotGone(t *testing.T) {
 }
 
 // Files that come and go between two looks at all of the folder are not missed.
-func TestM14ComingAndGoing(t *testing.T) {
+func TestComingAndGoing(t *testing.T) {
 	f, l := numbered(t, 3), opened(t, store.Memory, library.Options{})
 	f.sync(l)
 	for i := 10; i < 40; i++ {
@@ -116,7 +116,7 @@ func TestM14ComingAndGoing(t *testing.T) {
 
 // What is gone is measured against the last look at all of the folder, also by the
 // process that comes after, until it is back or an hour has passed.
-func TestM14SinceTheLastWalk(t *testing.T) {
+func TestSinceTheLastWalk(t *testing.T) {
 	dir, f := t.TempDir(), numbered(t, 40)
 	l := opened(t, dir, library.Options{})
 	f.sync(l)
@@ -160,7 +160,7 @@ func TestM14SinceTheLastWalk(t *testing.T) {
 
 // Nobody loses a folder for having changed its rules while it is away, and a base that
 // moves to another folder does not wait for the files of the one before.
-func TestM14OtherRulesAndFolders(t *testing.T) {
+func TestOtherRulesAndFolders(t *testing.T) {
 	f, l := numbered(t, 30), opened(t, store.Memory, library.Options{})
 	f.sync(l)
 	away := f.path + ".away"
@@ -186,7 +186,7 @@ func TestM14OtherRulesAndFolders(t *testing.T) {
 }
 
 // Deletions that are accepted are what the next are measured against.
-func TestM14Accepted(t *testing.T) {
+func TestAccepted(t *testing.T) {
 	f, l := numbered(t, 40), opened(t, store.Memory, library.Options{})
 	f.sync(l)
 	f.remove(0, 30)

@@ -29,7 +29,7 @@ func (f *testFolder) cutShort(l *library.Library) {
 
 // A base whose folder was not read to the end answers from what there is of it, to
 // whoever opens it, and says that it is not all.
-func TestM23ReadInPart(t *testing.T) {
+func TestReadInPart(t *testing.T) {
 	dir, f := t.TempDir(), numbered(t, 600)
 	l := opened(t, dir, library.Options{})
 	f.cutShort(l)

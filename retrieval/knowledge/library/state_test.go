@@ -15,7 +15,7 @@ import (
 
 // A library follows while another one writes, and writes when that one has ended; its
 // bases are the same all the time.
-func TestM08FollowerBecomesWriter(t *testing.T) {
+func TestFollowerBecomesWriter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	l, err := library.New(t.Context(), dir, deps(), library.Options{Trouble: func(x library.Trouble) { t.Errorf("%+v", x) }})
 	if err != nil {
@@ -64,7 +64,7 @@ func TestM08FollowerBecomesWriter(t *testing.T) {
 
 // Of a base that is damaged it is known until the folder is opened anew; the others
 // answer.
-func TestM08WrongBase(t *testing.T) {
+func TestWrongBase(t *testing.T) {
 	dir := t.TempDir()
 	l := opened(t, dir, library.Options{})
 	newFolder(t, knowledgetest.Handbook()).sync(l)
@@ -105,7 +105,7 @@ func TestM08WrongBase(t *testing.T) {
 }
 
 // Bases that are not wanted do not answer, to a follower either.
-func TestM08Unwanted(t *testing.T) {
+func TestUnwanted(t *testing.T) {
 	dir := t.TempDir()
 	w := opened(t, dir, library.Options{})
 	f := newFolder(t, knowledgetest.Handbook())

@@ -12,7 +12,7 @@ import (
 
 // What a quick check of the database does not see is found by whoever reads it, and the
 // other bases are none the worse.
-func TestM08DamageIsFoundWhereItIsRead(t *testing.T) {
+func TestDamageIsFoundWhereItIsRead(t *testing.T) {
 	known := func(s *store.Store) error {
 		for _, err := range s.Known(t.Context(), "hurt") {
 			if err != nil {
@@ -79,7 +79,7 @@ func TestM08DamageIsFoundWhereItIsRead(t *testing.T) {
 }
 
 // An empty store holds nothing and takes nothing.
-func TestM08Empty(t *testing.T) {
+func TestEmpty(t *testing.T) {
 	s, err := store.Empty(t.Context())
 	if err != nil {
 		t.Fatal(err)

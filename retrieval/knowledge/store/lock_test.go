@@ -14,7 +14,7 @@ import (
 )
 
 // A writer that was killed stays in the lock file, but nobody is told that it writes.
-func TestM05WriterThatDiedIsNoWriter(t *testing.T) {
+func TestWriterThatDiedIsNoWriter(t *testing.T) {
 	dir := t.TempDir()
 	cmd := knowledgetest.Child(t, "hold", "DIR="+dir)
 	_, out := pipes(t, cmd)
@@ -37,7 +37,7 @@ func TestM05WriterThatDiedIsNoWriter(t *testing.T) {
 }
 
 // Whoever looks for the writer keeps nobody from becoming it.
-func TestM05LookingForTheWriterIsNotInTheWay(t *testing.T) {
+func TestLookingForTheWriterIsNotInTheWay(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, opened(t, dir))
 	done := make(chan struct{})

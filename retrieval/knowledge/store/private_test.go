@@ -59,7 +59,7 @@ func loosen(t *testing.T, dir string) {
 
 // No file of the folder can be read by others, at no step of the writer's, whatever
 // the umask, and those that a follower makes neither.
-func TestM07StateFolderIsPrivate(t *testing.T) {
+func TestStateFolderIsPrivate(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "deeper", "state")
 	steps := 0
@@ -94,7 +94,7 @@ func TestM07StateFolderIsPrivate(t *testing.T) {
 }
 
 // What an older release made is closed to others by whoever opens it next.
-func TestM07OlderStateFolderIsTightened(t *testing.T) {
+func TestOlderStateFolderIsTightened(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s := opened(t, dir)
 	create(t, s, "kb")
@@ -125,7 +125,7 @@ func TestM07OlderStateFolderIsTightened(t *testing.T) {
 
 // A folder that holds something else, too, may be meant for others: it stays as it
 // is, and what is in it of this package is closed.
-func TestM07SharedFolderStaysOpen(t *testing.T) {
+func TestSharedFolderStaysOpen(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestM07SharedFolderStaysOpen(t *testing.T) {
 
 // The first writer of a folder makes its token, which stays: later writers and
 // followers have the same, and another folder has another.
-func TestM04StateTokenIsMadeOnce(t *testing.T) {
+func TestStateTokenIsMadeOnce(t *testing.T) {
 	dir, other := filepath.Join(t.TempDir(), "state"), t.TempDir()
 	if token, err := store.AdminToken(dir); token != "" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("before there is a folder: %q, %v", token, err)
@@ -164,7 +164,7 @@ func TestM04StateTokenIsMadeOnce(t *testing.T) {
 
 // A token that is none, or that others could have read, is replaced by the next
 // writer; until then it is none.
-func TestM04StateTokenIsReplaced(t *testing.T) {
+func TestStateTokenIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "admin-token")
 	closeStore(t, opened(t, dir))

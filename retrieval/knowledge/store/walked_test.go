@@ -12,7 +12,7 @@ import (
 )
 
 // The note of a walk is kept with its base, and goes with it.
-func TestM14Walk(t *testing.T) {
+func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, store.Options{})
 	create(t, s, "kb")
@@ -48,7 +48,7 @@ func TestM14Walk(t *testing.T) {
 }
 
 // Origins say what they were made of.
-func TestM23Origins(t *testing.T) {
+func TestOrigins(t *testing.T) {
 	const folder = "/docs and more 0123456789abcdef"
 	for origin, want := range map[string]struct {
 		folder         string

@@ -18,7 +18,7 @@ import (
 
 // A listener at the address in a lock is sent nothing but a challenge until it has proved
 // that it is the writer.
-func TestM05StrangerGetsNothing(t *testing.T) {
+func TestStrangerGetsNothing(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 	proof := `{"object":"proof","proof":"` + strings.Repeat("0", 64) + `"}`
 	for name, answer := range map[string]func(net.Conn){
@@ -51,7 +51,7 @@ func TestM05StrangerGetsNothing(t *testing.T) {
 
 // A stranger that passes the challenge on to the writer gets no token either: the
 // proof is of the address that was asked. On each connection it is asked for anew.
-func TestM05ProofCannotBePassedOn(t *testing.T) {
+func TestProofCannotBePassedOn(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 // The admin token of the flag wins over that of the environment, and that over the
 // file's, which is not even read then.
-func TestM04AdminTokenOfFlagEnvironmentAndFile(t *testing.T) {
+func TestAdminTokenOfFlagEnvironmentAndFile(t *testing.T) {
 	files := disk{"c.yaml": "upstream: https://u.test\nadmin: {token: {file: own}}\n", "own": "of-file\n", "flag": "of-flag\n"}
 	f := func(flag, variable, want, problem string) {
 		t.Helper()
@@ -35,7 +35,7 @@ func TestM04AdminTokenOfFlagEnvironmentAndFile(t *testing.T) {
 }
 
 // A token for reading opens the port to other machines, and is not the one to write.
-func TestM07ReadToken(t *testing.T) {
+func TestReadToken(t *testing.T) {
 	files := disk{"c.yaml": "upstream: https://u.test\nadmin: {listen: 0.0.0.0:8081, read_token: {file: read}}\n", "read": "r3ad\n", "same": "r3ad"}
 	c, err := config.Load(files.source("c.yaml"))
 	if err != nil || c.Admin.ReadToken.Value.Reveal() != "r3ad" || c.Admin.Token.Value.Reveal() != "" {

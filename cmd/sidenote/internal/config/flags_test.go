@@ -9,7 +9,7 @@ import (
 
 // A command line is there for all users of a machine to read; the environment of
 // a process is not.
-func TestM07RedisPasswordOnTheCommandLine(t *testing.T) {
+func TestRedisPasswordOnTheCommandLine(t *testing.T) {
 	const refused = "--redis: holds a password, and others can read it in the list of processes; " +
 		"set SIDENOTE_REDIS in its place, or write redis: {url: {env: NAME}} or {file: PATH} in a configuration"
 	for _, c := range []struct {

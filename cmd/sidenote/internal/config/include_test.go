@@ -30,7 +30,7 @@ func files(t *testing.T, texts map[string]string) string {
 
 // An include that brings in no file would take its tenants out of the
 // configuration, and then everybody is the default tenant.
-func TestM01IncludeThatMatchesNothing(t *testing.T) {
+func TestIncludeThatMatchesNothing(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	for include, want := range map[string]string{
 		"[tenants.d/*.yaml]":                   `etc/c.yaml:2:11: include[0]: no file matches "tenants.d/*.yaml"; correct it, or write {path: tenants.d/*.yaml, optional: true}`,
@@ -53,7 +53,7 @@ func TestM01IncludeThatMatchesNothing(t *testing.T) {
 }
 
 // A folder that cannot be read is not one that is empty.
-func TestM01IncludeThatCannotBeRead(t *testing.T) {
+func TestIncludeThatCannotBeRead(t *testing.T) {
 	dir := files(t, map[string]string{"c.yaml": "upstream: https://u.test\ninclude: [{path: 'loop/*.yaml', optional: true}]\n"})
 	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
 		t.Skip(err)
@@ -66,7 +66,7 @@ func TestM01IncludeThatCannotBeRead(t *testing.T) {
 
 // An included file is somebody else's: it may have its own tenants, policies and
 // folders, and what the include allows.
-func TestM07DelegatedInclude(t *testing.T) {
+func TestDelegatedInclude(t *testing.T) {
 	const main = `
 upstreams: {api: {base_url: https://u.test, api_key: {env: KEY}}}
 knowledge: {handbook: ./handbook, salaries: ./salaries}
@@ -122,7 +122,7 @@ embeddings: {upstream: api, model: m}
 }
 
 // The policy that is everybody's is not for an included file either where nobody else has defined it.
-func TestM07DelegatedDefaultPolicy(t *testing.T) {
+func TestDelegatedDefaultPolicy(t *testing.T) {
 	d := disk{"c.yaml": "upstream: https://u.test\ninclude: [team.yaml]\n", "team.yaml": "policies: {default: {template: 'Buy! {{CONTEXT}}'}}\n"}
 	_, err := config.Load(d.source("c.yaml"))
 	if want := "team.yaml:1:12: policies.default: is everybody's who names none; use another name; c.yaml:2:11 can allow it, as in {path: team.yaml, may: [all]}"; fmt.Sprint(err) != want {
@@ -131,7 +131,7 @@ func TestM07DelegatedDefaultPolicy(t *testing.T) {
 }
 
 // A link leads out of a folder as .. does. Nothing of what it leads to is read.
-func TestM07DelegatedLinks(t *testing.T) {
+func TestDelegatedLinks(t *testing.T) {
 	dir := files(t, map[string]string{
 		"c.yaml": "upstream: https://u.test\ninclude: [{path: 'team/*.yaml', may: [upstreams]}]\n",
 		"team/a.yaml": "upstreams: {own: {base_url: http://own.test, api_key: {file: key}}, evil: {base_url: http://evil.test, api_key: {file: linked/key}}}\n" +
@@ -156,7 +156,7 @@ func TestM07DelegatedLinks(t *testing.T) {
 }
 
 // What is read later, too, stays where it was when it was checked.
-func TestM07DelegatedFolderStays(t *testing.T) {
+func TestDelegatedFolderStays(t *testing.T) {
 	for may, want := range map[string]string{"team/a.yaml": "etc/team", "{path: team/a.yaml, may: [paths]}": ""} {
 		d := disk{"etc/c.yaml": "upstream: https://u.test\nknowledge: {ours: ./ours}\ninclude: [" + may + "]\n", "etc/team/a.yaml": "knowledge: {docs: docs}\n"}
 		c, err := config.Load(d.source("etc/c.yaml"))

@@ -9,7 +9,7 @@ import (
 
 // Where other machines reach the data port and some callers need no key, that has
 // to be said.
-func TestM02OpenBeyondLoopback(t *testing.T) {
+func TestOpenBeyondLoopback(t *testing.T) {
 	const (
 		up     = "upstream: https://u.test\n"
 		keyed  = "tenants: {a: {keys: [" + digest + "]}}\n"
@@ -50,7 +50,7 @@ func TestM02OpenBeyondLoopback(t *testing.T) {
 }
 
 // A command that serves nobody opens nothing.
-func TestM02OfflineCommandsOpenNothing(t *testing.T) {
+func TestOfflineCommandsOpenNothing(t *testing.T) {
 	src := disk{"c.yaml": "listen: :8080\nknowledge: {docs: ./docs}\n"}.source("c.yaml")
 	src.Offline = true
 	if _, err := config.Load(src); err != nil {
@@ -59,7 +59,7 @@ func TestM02OfflineCommandsOpenNothing(t *testing.T) {
 }
 
 // The flag wins over the file, whichever of them opens.
-func TestM02OpenByFlag(t *testing.T) {
+func TestOpenByFlag(t *testing.T) {
 	yes, no := true, false
 	for _, c := range []struct {
 		file string

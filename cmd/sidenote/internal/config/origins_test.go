@@ -9,7 +9,7 @@ import (
 )
 
 // Which pages may ask without a key, and by which names, is checked and reaches the proxy.
-func TestM26OriginsAndHosts(t *testing.T) {
+func TestOriginsAndHosts(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	c, err := config.Load(disk{"c.yaml": up + `identity:
   origins: ["https://app.example", "HTTPS://*.dev.example:8443", "http://[fd00::1]:3000", "https://app.test/", "chrome-extension://abc", "moz-extension:"]

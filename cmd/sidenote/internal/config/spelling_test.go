@@ -11,7 +11,7 @@ import (
 )
 
 // Editors of Windows write a byte order mark; it belongs to no key.
-func TestM23ByteOrderMark(t *testing.T) {
+func TestByteOrderMark(t *testing.T) {
 	const mark = "\ufeff"
 	d := disk{
 		"c.yaml": mark + "upstream: {base_url: https://u.test, api_key: {file: key}}\nlisten: x\ninclude: [more.yaml]\n",
@@ -39,7 +39,7 @@ func TestM23ByteOrderMark(t *testing.T) {
 
 // ~ is the user's home wherever a path stands. Shells do not expand it behind "=",
 // and never in a file.
-func TestM23Home(t *testing.T) {
+func TestHome(t *testing.T) {
 	home := files(t, map[string]string{
 		"key": "sk-canary\n", "ca.pem": authority, "docs/a.md": "# A\n", "etc/t/a.yaml": "models: [{match: x, window: 1k}]\n",
 		"etc/c.yaml": `
@@ -83,7 +83,7 @@ include: ["~/etc/t/*.yaml"]
 }
 
 // What people write of numbers and addresses has a clear answer, where it stands.
-func TestM23Spellings(t *testing.T) {
+func TestSpellings(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	for file, want := range map[string]string{
 		up + "concurrency: 2,000":                                       `c.yaml:2:14: concurrency: "2,000" is not a whole number; write 2000`,
@@ -124,7 +124,7 @@ func TestM23Spellings(t *testing.T) {
 }
 
 // A key whose last day has passed lets nobody in, which somebody should hear.
-func TestM23ExpiredKeys(t *testing.T) {
+func TestExpiredKeys(t *testing.T) {
 	c := load(t, `
 upstream: https://u.test
 tenants:
@@ -151,7 +151,7 @@ tenants:
 
 // A folder's name may have a comma. Where one does not exist that has, several were
 // meant, perhaps.
-func TestM23CommaInAFolder(t *testing.T) {
+func TestCommaInAFolder(t *testing.T) {
 	dir := files(t, map[string]string{"a,b/c.md": "# C\n"})
 	load := func(path string) error {
 		c, err := config.Load(config.Source{Flags: config.Flags{Upstream: "https://u.test", Knowledge: []string{path}}})

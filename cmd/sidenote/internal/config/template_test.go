@@ -9,7 +9,7 @@ import (
 )
 
 // A template that would not be filled as it reads is refused where it is written.
-func TestM16TemplateIsPlainOrRefused(t *testing.T) {
+func TestTemplateIsPlainOrRefused(t *testing.T) {
 	const head = "upstream: http://u.test\npolicies: {default: {template: '"
 	refused := func(template, want string) {
 		t.Helper()
@@ -45,7 +45,7 @@ func TestM16TemplateIsPlainOrRefused(t *testing.T) {
 	refused("{{CONTEXT}}\n{{CONTEXT}}", fmt.Sprintf(once, 2))
 }
 
-func TestM16TemplateProblemNamesItsLine(t *testing.T) {
+func TestTemplateProblemNamesItsLine(t *testing.T) {
 	file := "upstream: http://u.test\npolicies:\n  default:\n    template: |\n      Sources:\n      {{ CONTEXT }}\n"
 	_, err := config.Load(disk{"c.yaml": file}.source("c.yaml"))
 	want := `c.yaml:4:15: policies.default.template: line 2: "{{ CONTEXT }}" is no placeholder; there are {{CONTEXT}}, {{RULES}} and {{QUERY}}`
@@ -56,7 +56,7 @@ func TestM16TemplateProblemNamesItsLine(t *testing.T) {
 
 // Braces that cannot be taken for a placeholder are text, and a template is shown as
 // it was written.
-func TestM16TemplateMayHoldJSON(t *testing.T) {
+func TestTemplateMayHoldJSON(t *testing.T) {
 	const template = `Answer as {"answer": {"text": "…"}}, to {{QUERY}} by {{CONTEXT}}, {{QUERY}}`
 	c, err := config.Load(disk{"c.yaml": "upstream: http://u.test\npolicies: {default: {template: '" + template + "'}}"}.source("c.yaml"))
 	if err != nil {

@@ -100,7 +100,7 @@ func TestValueFromEnvironmentRefused(t *testing.T) {
 }
 
 // An include that allows secrets allows variables.
-func TestM07DelegatedVariables(t *testing.T) {
+func TestDelegatedVariables(t *testing.T) {
 	src := disk{
 		"c.yaml":    "upstream: https://u.test\ninclude: [{path: team.yaml, may: [secrets]}]\npolicies: {default: {mode: inject}}\n",
 		"team.yaml": "policies: {mine: {context_tokens: {env: SIZE, default: 5}}}\n",

@@ -44,7 +44,7 @@ func TestSourcesAreCounted(t *testing.T) {
 
 // A request gets its sources with what the engine counted of them in the encoding of
 // its model, from the engine as from the cache; in another encoding none.
-func TestM18StoredCountsReachTheRequest(t *testing.T) {
+func TestStoredCountsReachTheRequest(t *testing.T) {
 	s := keptBase(t)("")
 	policy, _ := s.Config.Tenant("default")
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // A process is ready while its bases are still to be indexed; it says which are.
-func TestM08ReadyWhileIndexing(t *testing.T) {
+func TestReadyWhileIndexing(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(config.Source{Flags: config.Flags{Upstream: "http://127.0.0.1:9", Knowledge: []string{"handbook=" + t.TempDir()}}})
 	if err != nil {

@@ -25,7 +25,7 @@ func (s sentMessages) roles() (roles []string) {
 
 // A model that refuses the system role gets no such message of ours: the block stands in
 // the last user message, whatever the placement.
-func TestM09ModelsThatTakeNoSystemMessage(t *testing.T) {
+func TestModelsThatTakeNoSystemMessage(t *testing.T) {
 	s := demoStack(t)
 	policy, _ := s.Config.Tenant("default")
 	rewritten := func(model string, placement rewrite.Placement, messages string) (sent sentMessages, res rewrite.Result) {

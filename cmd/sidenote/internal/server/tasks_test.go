@@ -12,7 +12,7 @@ import (
 )
 
 // A panic in the background is told and counted, and the process goes on serving.
-func TestM28Background(t *testing.T) {
+func TestBackground(t *testing.T) {
 	var said []string
 	path := filepath.Join(t.TempDir(), "sidenote.yaml")
 	if err := os.WriteFile(path, []byte("upstream: http://127.0.0.1:9\n"), 0o600); err != nil {

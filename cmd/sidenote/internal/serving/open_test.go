@@ -34,7 +34,7 @@ func TestAddressInUseNamesTheFlag(t *testing.T) {
 }
 
 // Who opens a port says at whose cost.
-func TestM02OpenLine(t *testing.T) {
+func TestOpenLine(t *testing.T) {
 	l := addressed{at: net.TCPAddr{IP: net.IPv6unspecified, Port: 8080}}
 	for file, want := range map[string]string{
 		"upstream: http://u.test\n":                                  "open: anyone who reaches [::]:8080 may ask, without a key",
@@ -62,7 +62,7 @@ type addressed struct {
 func (a addressed) Addr() net.Addr { return &a.at }
 
 // T10: a name may lead elsewhere than it looks: the address that was taken counts.
-func TestM02RealAddressCounts(t *testing.T) {
+func TestRealAddressCounts(t *testing.T) {
 	load := func(listen string, open bool) *config.Config {
 		cfg, err := config.Load(config.Source{Flags: config.Flags{Upstream: "http://u.test", Listen: listen, Open: &open}})
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // A line is told once, and once a minute how often it came; lines that no longer
 // come are not remembered.
-func TestM20LinesThatNoLongerComeAreForgotten(t *testing.T) {
+func TestLinesThatNoLongerComeAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		o := NewOutput(&log, config.Log{Format: "text"})
@@ -45,7 +45,7 @@ func TestM20LinesThatNoLongerComeAreForgotten(t *testing.T) {
 func tail(s string) string { return s[max(0, len(s)-400):] }
 
 // The text log shows a cut answer too, also where only errors are logged.
-func TestM15CutIsShown(t *testing.T) {
+func TestCutIsShown(t *testing.T) {
 	for _, end := range []report.ClientEnd{report.ClientCutUpstream, report.ClientCutShutdown, report.ClientCompleted} {
 		var text strings.Builder
 		(&lines{w: &text, requests: report.LogErrors}).Record(&report.Report{Status: 200, Outcome: report.Relayed, Client: end})

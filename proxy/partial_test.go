@@ -33,7 +33,7 @@ func twoBases(found func(context.Context, retrieval.Query) (retrieval.Result, er
 // If one base has sources and another one is late, the request gets those sources and a
 // reason, and is refused only if the policy says so. Without any source retrieval has
 // failed.
-func TestM11PartialResults(t *testing.T) {
+func TestPartialResults(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	f := func(r retrieval.Retriever, refuseFailed, refusePartial bool, status int, says string) {
 		t.Helper()
@@ -72,7 +72,7 @@ func TestM11PartialResults(t *testing.T) {
 
 // A base that was not searched does not count as empty: the answer must not say that the
 // documents do not cover the question.
-func TestM11NotSearchedIsNotEmpty(t *testing.T) {
+func TestNotSearchedIsNotEmpty(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	const image = `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`
 	for _, empty := range []rewrite.OnEmpty{rewrite.EmptyRefuse, rewrite.EmptyNotice} {

@@ -8,7 +8,7 @@ import (
 
 // The normalised path is what the most lenient server reads, and a request is ambiguous if it
 // differs from what was sent.
-func TestM31NormalForm(t *testing.T) {
+func TestNormalForm(t *testing.T) {
 	for raw, want := range map[string]string{
 		// segments
 		"/":             "/",
@@ -100,7 +100,7 @@ func TestM31NormalForm(t *testing.T) {
 }
 
 // Classify must not read beyond the target: that memory belongs to another request.
-func TestM31EscapeAtTheEnd(t *testing.T) {
+func TestEscapeAtTheEnd(t *testing.T) {
 	buffer := []byte("/a%2f")
 	for n, want := range []string{"/", "/", "/a", "/a%", "/a%2", "/a"} {
 		if got := route.Classify([]byte("GET"), buffer[:n]); got.Path != want {
@@ -110,7 +110,7 @@ func TestM31EscapeAtTheEnd(t *testing.T) {
 }
 
 // Each route is identified by the end of the path and by its methods.
-func TestM31Routes(t *testing.T) {
+func TestRoutes(t *testing.T) {
 	for _, c := range []struct {
 		method, target string
 		want           route.Kind
@@ -152,7 +152,7 @@ func TestM31Routes(t *testing.T) {
 }
 
 // With Sidenote's own key, only usual ends of base URLs may precede a route.
-func TestM31PrefixesOfAllowedRoutes(t *testing.T) {
+func TestPrefixesOfAllowedRoutes(t *testing.T) {
 	for prefix, want := range map[string]bool{
 		"": true, "/v1": true, "/v0": true, "/v9": true, "/v10beta": true, "/v1/v2": true, "/api": true, "/openai": true, "/openai/v1": true,
 		"/openai/deployments/a": true, "/deployments/a": true, "/v1/deployments/vx": true,

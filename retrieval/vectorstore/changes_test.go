@@ -36,7 +36,7 @@ func (l *lister) generation(t *testing.T, b *Base) string {
 
 // Replacing a document by one of equal size, or changing attributes, changes the generation, so
 // that cached results are not used again.
-func TestM12ChangesOfEqualSizeShow(t *testing.T) {
+func TestChangesOfEqualSizeShow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const whole = `{"data":[%s],"has_more":false,"first_id":"a"}`
 		file := func(id string, created int, attributes string) string {
@@ -83,7 +83,7 @@ func TestM12ChangesOfEqualSizeShow(t *testing.T) {
 }
 
 // All pages of the list are read.
-func TestM12ListIsReadToItsEnd(t *testing.T) {
+func TestListIsReadToItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pages := map[string]string{
 			"":  `{"data":[{"id":"a"},{"id":"b"}],"has_more":true}`,
@@ -110,7 +110,7 @@ func TestM12ListIsReadToItsEnd(t *testing.T) {
 
 // For a store that does not list all of its files, cached results expire within half a minute;
 // changes that it does report take effect at once.
-func TestM12WhatIsNotListedAges(t *testing.T) {
+func TestWhatIsNotListedAges(t *testing.T) {
 	f := func(what string, total, most int, list func(string) string) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {

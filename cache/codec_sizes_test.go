@@ -12,7 +12,7 @@ import (
 )
 
 // A text is compressed by a factor of at most exactly 256, and unpacking accepts the same.
-func TestM31CodecStoreInflation(t *testing.T) {
+func TestCodecStoreInflation(t *testing.T) {
 	const most, end = 256, 64 << 10
 	b := newBench(nil)
 	same := func(size int) []byte { return bytes.Repeat([]byte("a"), size) }
@@ -46,7 +46,7 @@ func TestM31CodecStoreInflation(t *testing.T) {
 }
 
 // A text is stored compressed if that saves at least an eighth.
-func TestM31CodecStoreSaving(t *testing.T) {
+func TestCodecStoreSaving(t *testing.T) {
 	b, text := newBench(nil), noise(1000)
 	for len(text) < 2000 {
 		stored := b.pack(t, cache.Seal(codecKey, text))
@@ -63,7 +63,7 @@ func TestM31CodecStoreSaving(t *testing.T) {
 }
 
 // Values of the maximum size, and of one byte more.
-func TestM31CodecStoreSizes(t *testing.T) {
+func TestCodecStoreSizes(t *testing.T) {
 	const maxPlain, maxStored = 8 << 20, 8<<20 + 128
 	b := newBench(nil)
 	for size, want := range map[int]error{maxStored: cache.MismatchVersion, maxStored + 1: cache.MismatchSize} {
@@ -94,7 +94,7 @@ var errBoth = errors.New("half read")
 func (b *both) Get(context.Context, string) ([]byte, error) { return b.val, errBoth }
 
 // A value that comes with an error is not used.
-func TestM31CodecStoreValueWithAnError(t *testing.T) {
+func TestCodecStoreValueWithAnError(t *testing.T) {
 	store := &both{}
 	p := cache.NewCodecStore(store, nil)
 	if err := p.Set(t.Context(), "k", valueOf(10), time.Minute); err != nil {

@@ -22,7 +22,7 @@ func uniqueText(text, n int) string {
 
 // The memory of words has a bound, over any number of segments and within one: a full
 // segment says so, and the texts that it took are indexed as they would be otherwise.
-func TestM20TermsOfABuilderAreBounded(t *testing.T) {
+func TestTermsOfABuilderAreBounded(t *testing.T) {
 	const limit = 16 << 10
 	builder := &bm25.Builder{Limit: limit}
 	var taken []string

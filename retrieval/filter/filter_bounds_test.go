@@ -12,7 +12,7 @@ import (
 )
 
 // Orders at their boundary, and values without an order.
-func TestM31FilterOrders(t *testing.T) {
+func TestFilterOrders(t *testing.T) {
 	attributes := map[string]any{"year": 2024.0, "date": "2024-05-01", "draft": false, "text": "abc"}
 	for kind, want := range map[filter.Type][3]bool{ // results for less, equal, greater
 		filter.Gt:  {true, false, false},
@@ -53,7 +53,7 @@ func TestM31FilterOrders(t *testing.T) {
 }
 
 // Numbers and texts of Go equal those of JSON, also at the ends of their ranges.
-func TestM31FilterValuesAtTheirEnds(t *testing.T) {
+func TestFilterValuesAtTheirEnds(t *testing.T) {
 	const none = "null"
 	for _, c := range []struct {
 		value any
@@ -93,7 +93,7 @@ func TestM31FilterValuesAtTheirEnds(t *testing.T) {
 }
 
 // Every byte of a text is encoded as by encoding/json, alone and among others.
-func TestM31FilterTextOfEveryByte(t *testing.T) {
+func TestFilterTextOfEveryByte(t *testing.T) {
 	for c := range 256 {
 		for _, text := range []string{string([]byte{byte(c)}), string([]byte{byte(c), byte(c)}), string([]byte{'a', byte(c), 'b'})} {
 			written, err := json.Marshal(text)
@@ -111,7 +111,7 @@ func TestM31FilterTextOfEveryByte(t *testing.T) {
 }
 
 // AllOf combines three filters in one "and"; Keys yields all keys until yield returns false.
-func TestM31FilterJoined(t *testing.T) {
+func TestFilterJoined(t *testing.T) {
 	a, b, c := parse(t, `{"type":"eq","key":"a","value":1}`), parse(t, `{"type":"eq","key":"b","value":1}`), parse(t, `{"type":"eq","key":"c","value":1}`)
 	all := filter.AllOf(nil, a, b, nil, c)
 	if want := `{"type":"and","filters":[` + a.String() + "," + b.String() + "," + c.String() + `]}`; all.String() != want {
@@ -130,7 +130,7 @@ func TestM31FilterJoined(t *testing.T) {
 }
 
 // A filter may be as large as the limits, and no larger.
-func TestM31FilterLimits(t *testing.T) {
+func TestFilterLimits(t *testing.T) {
 	const one = `{"type":"eq","key":"a","value":1}`
 	and := func(filters ...string) string { return `{"type":"and","filters":[` + strings.Join(filters, ",") + `]}` }
 	many := func(n int) string { return and(slices.Repeat([]string{one}, n)...) }

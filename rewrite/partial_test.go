@@ -10,7 +10,7 @@ import (
 
 // "Searched and found nothing", "not searched" and "search failed" are distinguished, and so is a
 // result that lacks some sources.
-func TestM11WhatASearchCameTo(t *testing.T) {
+func TestWhatASearchCameTo(t *testing.T) {
 	source := []retrieval.Source{handbook("a.md", 0, "Sixteen weeks.")}
 	blank := []retrieval.Source{handbook("a.md", 0, " \n")}
 	present := []retrieval.Source{handbook("a.md", 0, "How long?")} // the text of the request's own message

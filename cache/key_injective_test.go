@@ -12,7 +12,7 @@ import (
 
 // Lists that differ in any element have different keys, and so have a list and the text that it
 // prints as, whatever the type of the list.
-func TestM13KeyIsInjectiveInFilterValues(t *testing.T) {
+func TestKeyIsInjectiveInFilterValues(t *testing.T) {
 	element := rapid.SampledFrom([]string{"", " ", "a", "b", "a b", "b a", "[a", "b]", `a","b`, "a,b"})
 	list := rapid.SliceOfN(element, 0, 4)
 	key := func(values any) cache.Key {

@@ -14,7 +14,7 @@ import (
 
 // Keys are the same in all processes of a release, which share a store. Any change of their input
 // must change the schema, and this test.
-func TestM31KeysStayTheSame(t *testing.T) {
+func TestKeysStayTheSame(t *testing.T) {
 	q := question("how long")
 	q.Settings = retrieval.Settings{TopK: 5, NumCandidates: 50, MaxPerDocument: 2, ScoreThreshold: -1, Deadline: time.Second}
 	for want, key := range map[string]cache.Key{
@@ -30,7 +30,7 @@ func TestM31KeysStayTheSame(t *testing.T) {
 
 // A key shows at most 64 bytes of a tenant's name, and only characters that cannot be mistaken for
 // its structure.
-func TestM31KeyShowsPlainNames(t *testing.T) {
+func TestKeyShowsPlainNames(t *testing.T) {
 	const plain = "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 	for c := range 256 {
 		want := "v7:k:{_}:"
@@ -56,7 +56,7 @@ func TestM31KeyShowsPlainNames(t *testing.T) {
 }
 
 // A value whose parts do not add up is a Mismatch, wherever it ends.
-func TestM31ValuesOfAnyShape(t *testing.T) {
+func TestValuesOfAnyShape(t *testing.T) {
 	whole := cache.Seal(codecKey, nil)
 	head := whole[:tenantAt-1] // up to the tenant
 	sum := func(parts ...[]byte) []byte { return cache.Resum(append(bytes.Join(parts, nil), 0, 0, 0, 0)) }

@@ -15,7 +15,7 @@ import (
 
 // Changes of attributes and deletions take effect in caches, too: the same query with the same
 // filter does not find the document or a deleted text again.
-func TestM12CachesFollowTheStore(t *testing.T) {
+func TestCachesFollowTheStore(t *testing.T) {
 	var mu sync.Mutex
 	docs := stub{
 		{ID: "bonus", Text: "The bonus is large.", Attributes: map[string]any{"audience": "public"}},

@@ -11,7 +11,7 @@ import (
 )
 
 // A stop word in capitals is a name, unless everything around it is in capitals too.
-func TestM22StopWordsInCapitals(t *testing.T) {
+func TestStopWordsInCapitals(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
 		if diff := cmp.Diff(want, strings.Join(analysis.Terms(text), " ")); diff != "" {
@@ -54,7 +54,7 @@ func TestM22StopWordsInCapitals(t *testing.T) {
 }
 
 // The index and the question have the same terms, whatever is in capitals.
-func TestM22IndexAndQuestionAgree(t *testing.T) {
+func TestIndexAndQuestionAgree(t *testing.T) {
 	word := rapid.SampledFrom([]string{"IT", "it", "It", "WHO", "WHO's", "US", "us", "NOT", "cat", "CAT", "iPhone", "部門", ".", "?", "\n", "3", "A_B", "getIT"})
 	rapid.Check(t, func(t *rapid.T) {
 		var v analysis.Vocabulary
@@ -76,7 +76,7 @@ func TestM22IndexAndQuestionAgree(t *testing.T) {
 }
 
 // Each sentence is examined once, so that time is linear in the length of the text.
-func TestM22LongSentencesAreRead(t *testing.T) {
+func TestLongSentencesAreRead(t *testing.T) {
 	text := strings.Repeat("IT ", 200_000) // one sentence of candidates only
 	if got := analysis.Terms(text); got != nil {
 		t.Errorf("%d terms of a text in capitals", len(got))

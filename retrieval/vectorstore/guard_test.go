@@ -100,7 +100,7 @@ func hangAll(*http.Request) bool { return true }
 
 // Whatever the rate of questions, a store that hangs gets a limited number of calls; after a
 // second nobody waits for it, and it is used again within two seconds of its recovery.
-func TestM12HangingStore(t *testing.T) {
+func TestHangingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, f := asking(t)
 		if _, err := search(b); err != nil {
@@ -176,7 +176,7 @@ func TestM12HangingStore(t *testing.T) {
 }
 
 // A store that reports its state but does not answer searches gets one trial search at a time.
-func TestM12StoreThatDoesNotSearch(t *testing.T) {
+func TestStoreThatDoesNotSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, f := asking(t)
 		f.set(func() { f.hangs = func(r *http.Request) bool { return r.Method == http.MethodPost } })
@@ -203,7 +203,7 @@ func TestM12StoreThatDoesNotSearch(t *testing.T) {
 
 // Five failures in a row open the breaker, and so do three over a second; fewer failures, and
 // other outcomes, do not.
-func TestM12WhatOpensTheBreaker(t *testing.T) {
+func TestWhatOpensTheBreaker(t *testing.T) {
 	f := func(what string, opens bool, run func(b *Base, f *fake)) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestM12WhatOpensTheBreaker(t *testing.T) {
 }
 
 // A store that is slow but answers is used: late answers are cached for the next request.
-func TestM12SlowStoreIsUsed(t *testing.T) {
+func TestSlowStoreIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, f := asking(t)
 		f.set(func() { f.takes = 2 * time.Second })
@@ -293,7 +293,7 @@ func TestM12SlowStoreIsUsed(t *testing.T) {
 }
 
 // Closing a base while its store is down leaves no goroutine behind.
-func TestM12CloseWhileDown(t *testing.T) {
+func TestCloseWhileDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, f := asking(t)
 		f.answers(-1)

@@ -12,7 +12,7 @@ import (
 )
 
 // A key is found among other headers, including those with similar names.
-func TestM31CredentialAmongOthers(t *testing.T) {
+func TestCredentialAmongOthers(t *testing.T) {
 	for _, c := range []struct {
 		want  string
 		lines []string
@@ -53,7 +53,7 @@ func TestM31CredentialAmongOthers(t *testing.T) {
 
 // Options are read wherever they stand among a request's headers, up to the bounds of
 // their values.
-func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
+func TestHeaderOptionsAtTheirBounds(t *testing.T) {
 	ids := func(n int) string { return strings.Repeat("a,", n-1) + "a" }
 	for _, c := range []struct {
 		line string
@@ -105,7 +105,7 @@ func TestM31HeaderOptionsAtTheirBounds(t *testing.T) {
 }
 
 // Of two limits the lower counts, whether it is the header's or the body's.
-func TestM31LowerOfTwoLimits(t *testing.T) {
+func TestLowerOfTwoLimits(t *testing.T) {
 	limits := []*int{nil, new(int), new(int), new(int)}
 	*limits[2], *limits[3] = 1, 2
 	text := func(n *int) string {

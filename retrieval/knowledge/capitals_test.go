@@ -9,7 +9,7 @@ import (
 
 // A question finds what its names in capitals stand for, and no document that has the
 // pronoun; written small, by its other words.
-func TestM22NamesInCapitalsAreFound(t *testing.T) {
+func TestNamesInCapitalsAreFound(t *testing.T) {
 	base := knowledge.New("kb")
 	base.Swap(build(t, map[string]string{
 		"it.md":      "# Laptops\n\nThe IT department repairs laptops. Ask IT when it is broken.",

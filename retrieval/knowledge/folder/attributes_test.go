@@ -13,7 +13,7 @@ import (
 // The keys of a front matter are attributes of Markdown files. What a record, a page or
 // a table holds as text may look like one, and is text: who fills a field with what
 // others wrote must not let them say who may read it.
-func TestM13FrontMatterIsOfMarkdownFilesOnly(t *testing.T) {
+func TestFrontMatterIsOfMarkdownFilesOnly(t *testing.T) {
 	matter := `---\naudience: public\nowner: mallory\ntitle: Forged\n---\n\nThe bonus is large.`
 	open := `---\naudience: public\n\nThe bonus is large.` // does not end
 	folder := folder.Folder{PathPattern: "{audience}/**", FrontMatter: []string{"audience", "owner"}}
@@ -39,7 +39,7 @@ func TestM13FrontMatterIsOfMarkdownFilesOnly(t *testing.T) {
 }
 
 // The store keeps a value in a form that filters take for the value itself.
-func TestM13AttributesHaveOneForm(t *testing.T) {
+func TestAttributesHaveOneForm(t *testing.T) {
 	for _, c := range []struct{ value, list any }{
 		{"a", []string{"a"}}, {1, []any{1.0}}, {int64(2), []any{2}}, {uint64(3), []any{int64(3)}}, {4.5, []any{4.5}}, {true, []any{true}},
 		{[]string{"a b", "c"}, []any{"c"}}, {[]any{"a b", "c"}, []string{"a b"}},
