@@ -13,11 +13,11 @@ import (
 // sendFixedAnswer answers with the policy's fixed text, in the shape that the
 // request asked for. No upstream is called.
 func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
-	answerItself(x, fixedAnswer(x, req, req.Stream, text), req.Stream)
+	x.answerItself(x.fixedAnswer(req, req.Stream, text), req.Stream)
 }
 
 // fixedAnswer returns the body of an answer for which no model runs, a stream of events or not.
-func fixedAnswer(x *exchange, req *rewrite.Request, stream bool, text string) []byte {
+func (x *exchange) fixedAnswer(req *rewrite.Request, stream bool, text string) []byte {
 	if x.server.bodies != nil {
 		x.said = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
 	}
@@ -25,7 +25,7 @@ func fixedAnswer(x *exchange, req *rewrite.Request, stream bool, text string) []
 }
 
 // answerItself answers with a body that no upstream sent, a stream of events or not.
-func answerItself(x *exchange, body []byte, stream bool) {
+func (x *exchange) answerItself(body []byte, stream bool) {
 	r, h := &x.report, &x.ctx.Response.Header
 	r.Status = fasthttp.StatusOK
 	h.Set(report.HeaderID, r.ID)

@@ -14,12 +14,12 @@ import (
 
 // reserve reserves what the request takes of its tenant's budget, if that is limited. If there
 // is no room cheaper is asked on the rungs of the policy's ladder.
-func reserve(x *exchange, of Demand, cheaper func(budget.Rung) (Demand, bool)) error {
-	return reserveKind(x, "", of, cheaper)
+func (x *exchange) reserve(of Demand, cheaper func(budget.Rung) (Demand, bool)) error {
+	return x.reserveKind("", of, cheaper)
 }
 
 // reserveKind reserves for a call of that kind, "" for that of the route.
-func reserveKind(x *exchange, kind budget.Kind, of Demand, cheaper func(budget.Rung) (Demand, bool)) error {
+func (x *exchange) reserveKind(kind budget.Kind, of Demand, cheaper func(budget.Rung) (Demand, bool)) error {
 	terms := &x.policy.Budget
 	if !terms.Limited() {
 		return nil
@@ -60,12 +60,12 @@ func budgetError(life context.Context, err error) error {
 }
 
 // reserveRewritten reserves for a chat that was rewritten. On a rung it is rewritten again.
-func reserveRewritten(x *exchange, a *attempt) error {
-	return reserve(x, demandOf(x, &a.policy, a.req), cheaperRewrite(x, a))
+func (x *exchange) reserveRewritten(a *attempt) error {
+	return x.reserve(x.demandOf(&a.policy, a.req), x.cheaperRewrite(a))
 }
 
 // cheaperRewrite rewrites a chat again on a rung.
-func cheaperRewrite(x *exchange, a *attempt) func(budget.Rung) (Demand, bool) {
+func (x *exchange) cheaperRewrite(a *attempt) func(budget.Rung) (Demand, bool) {
 	res := &x.report.Rewrite
 	added := res.Outcome == rewrite.Injected
 	return func(r budget.Rung) (Demand, bool) {
@@ -77,12 +77,12 @@ func cheaperRewrite(x *exchange, a *attempt) func(budget.Rung) (Demand, bool) {
 			res.Reason = report.ReasonLimit
 		}
 		x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
-		return demandOf(x, &a.policy, a.req), res.Outcome == rewrite.Injected || res.Outcome == rewrite.Untouched
+		return x.demandOf(&a.policy, a.req), res.Outcome == rewrite.Injected || res.Outcome == rewrite.Untouched
 	}
 }
 
 // demandOf is what a rewritten request takes.
-func demandOf(x *exchange, p *rewrite.Policy, req *rewrite.Request) Demand {
+func (x *exchange) demandOf(p *rewrite.Policy, req *rewrite.Request) Demand {
 	res := &x.report.Rewrite
 	whole := int64(res.Ledger.Window.Request)
 	if whole == 0 && x.metered != nil {
@@ -96,28 +96,28 @@ func demandOf(x *exchange, p *rewrite.Policy, req *rewrite.Request) Demand {
 	if x.tools != nil && x.metered != nil {
 		of.Prompt += x.tools.Tokens(res.Model.Counter)
 	}
-	fitAnswer(x, of.Prompt)
+	x.fitAnswer(of.Prompt)
 	return of
 }
 
 // reserveAsItIs reserves for a chat that goes up as it came.
-func reserveAsItIs(x *exchange, p *rewrite.Policy, req *rewrite.Request) error {
+func (x *exchange) reserveAsItIs(p *rewrite.Policy, req *rewrite.Request) error {
 	of := Demand{Refers: req.Attachments > 0}
 	if x.metered != nil {
 		of.Prompt = int64(x.setup.rewriter.Count(*p, req))
-		fitAnswer(x, of.Prompt)
+		x.fitAnswer(of.Prompt)
 	}
-	return reserve(x, of, asItIs)
+	return x.reserve(of, asItIs)
 }
 
 // reserveUnread reserves for a chat that cannot be read. Where tokens are limited it was refused.
-func reserveUnread(x *exchange) error { return reserve(x, Demand{}, asItIs) }
+func (x *exchange) reserveUnread() error { return x.reserve(Demand{}, asItIs) }
 
 // reserveAnswered reserves for a chat that no model answers: it is a request, as it was searched
 // for, and takes no tokens.
-func reserveAnswered(x *exchange) error {
+func (x *exchange) reserveAnswered() error {
 	x.metered = nil
-	err := reserve(x, Demand{}, asItIs)
+	err := x.reserve(Demand{}, asItIs)
 	x.spending.Answered()
 	return err
 }
@@ -125,7 +125,7 @@ func reserveAnswered(x *exchange) error {
 // reserveRelayed reserves for a request that is not rewritten. Where models write an answer all
 // of the body counts, as instructions, tools and suffixes are read as well; and a response may
 // continue another, and search by itself, as a message may.
-func reserveRelayed(x *exchange, body []byte) error {
+func (x *exchange) reserveRelayed(body []byte) error {
 	of := Demand{Refers: x.target.Route == route.Responses || x.target.Route == route.Messages}
 	if x.metered != nil {
 		if x.target.Route == route.Embeddings {
@@ -133,9 +133,9 @@ func reserveRelayed(x *exchange, body []byte) error {
 		}
 		n, _ := x.setup.rewriter.Models.Model(x.metered.ModelName()).Counter.Count(string(body))
 		of.Prompt = int64(n)
-		fitAnswer(x, of.Prompt)
+		x.fitAnswer(of.Prompt)
 	}
-	return reserve(x, of, asItIs)
+	return x.reserve(of, asItIs)
 }
 
 // checkBudgets refuses limits that nobody counts.

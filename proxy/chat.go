@@ -71,7 +71,7 @@ func (x *exchange) serveChat() error {
 	}
 	if reason != "" {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, reason
-		if err := reserveUnread(x); err != nil {
+		if err := x.reserveUnread(); err != nil {
 			return err
 		}
 		whole := x.compressed != nil // or the rest of the body is still unread
@@ -100,7 +100,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		}
 	}
 	if bodyErr == nil {
-		if err := chooseOverride(x, req); err != nil {
+		if err := x.chooseOverride(req); err != nil {
 			return err
 		}
 	}
@@ -120,30 +120,30 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		x.chunks.Tell(&x.report.Rewrite.Ledger)
 	}
 	if bodyErr == nil {
-		if err := measure(x, body); err != nil {
+		if err := x.measure(body); err != nil {
 			return err
 		}
 	}
 	x.report.Mode = a.policy.Mode.String()
 	if bodyErr != nil {
-		return chatAsItIs(x, a, bodyErr)
+		return x.chatAsItIs(a, bodyErr)
 	}
 	x.report.Stream, x.sampled = a.req.Stream, x.setup.rewriter.Sample()
 	x.model, x.tier = a.req.Model, a.req.ServiceTier
 	if x.metered == nil && a.req.Stream && x.server.budgets != nil && x.terms.Priced() { // streams often do not tell what they used
 		x.counter = x.setup.rewriter.Models.Model(a.req.Model).Counter
 	}
-	useHelpers(x, &a.policy, a.req)
+	x.useHelpers(&a.policy, a.req)
 
 	if a.policy.Mode == rewrite.Off || a.policy.Mode == rewrite.Shadow {
-		return relayChat(x, a)
+		return x.relayChat(a)
 	}
 	a.policy.CountWhole = a.policy.CountWhole || x.metered != nil
-	return injectSources(x, a)
+	return x.injectSources(a)
 }
 
 // chooseOverride replaces the policy of a chat by the override that matches, if any.
-func chooseOverride(x *exchange, req *rewrite.Request) error {
+func (x *exchange) chooseOverride(req *rewrite.Request) error {
 	if len(x.policy.Overrides) == 0 {
 		return nil
 	}
@@ -161,12 +161,12 @@ func chooseOverride(x *exchange, req *rewrite.Request) error {
 }
 
 // injectSources rewrites a chat whose policy injects, then sends or answers it.
-func injectSources(x *exchange, a *attempt) error {
+func (x *exchange) injectSources(a *attempt) error {
 	x.avoidSystem(a)
 	if a.policy.Mode == rewrite.Tools {
-		a.policy = offerTools(x, a.body, a.req, a.policy)
+		a.policy = x.offerTools(a.body, a.req, a.policy)
 	}
-	staged, err := fitStages(x, a.req, &a.policy)
+	staged, err := x.fitStages(a.req, &a.policy)
 	if err != nil {
 		return err
 	}
@@ -176,9 +176,9 @@ func injectSources(x *exchange, a *attempt) error {
 		return err
 	}
 	if staged != nil {
-		return answerInStages(x, staged, a)
+		return x.answerInStages(staged, a)
 	}
-	if err := reserveRewritten(x, a); err != nil {
+	if err := x.reserveRewritten(a); err != nil {
 		return err
 	}
 	x.again = res.Outcome == rewrite.Injected && x.policy.RetryTooLong
@@ -209,7 +209,7 @@ func (x *exchange) afterRewrite(a *attempt) (answered bool, err error) {
 		return false, noSources(res)
 	case rewrite.Answered:
 		if x.spending == nil { // it is no retry
-			if err := reserveAnswered(x); err != nil {
+			if err := x.reserveAnswered(); err != nil {
 				return false, err
 			}
 		}
@@ -246,8 +246,8 @@ func (a *attempt) takeChunks(rw *rewrite.Rewriter) (err error) {
 
 // relayChat sends a chat request without sources. In mode shadow it also computes which sources
 // would have been added.
-func relayChat(x *exchange, a *attempt) error {
-	if err := reserveAsItIs(x, &a.policy, a.req); err != nil {
+func (x *exchange) relayChat(a *attempt) error {
+	if err := x.reserveAsItIs(&a.policy, a.req); err != nil {
 		return err
 	}
 	x.report.Rewrite.Model = x.setup.rewriter.Models.Model(a.req.Model)
@@ -272,12 +272,12 @@ func noSources(res *rewrite.Result) *tenant.APIError {
 
 // chatAsItIs relays a chat request that cannot be rewritten, for the reason in err. It
 // still removes the field "sidenote" from a JSON body. A strict policy refuses the request.
-func chatAsItIs(x *exchange, a *attempt, err error) error {
+func (x *exchange) chatAsItIs(a *attempt, err error) error {
 	bodyErr, ok := errors.AsType[*rewrite.BodyError](err)
 	if !ok || a.policy.Strict() || x.policy.Strict() {
 		return err
 	}
-	if err := reserveUnread(x); err != nil {
+	if err := x.reserveUnread(); err != nil {
 		return err
 	}
 	x.report.Outcome, x.report.Reason = rewrite.Untouched, bodyErr.Reason
@@ -294,10 +294,10 @@ func chatAsItIs(x *exchange, a *attempt, err error) error {
 // compressed body without edits is forwarded as it came, still compressed.
 func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
 	x.edits, x.attempt.body = edits, body
-	edits = allEdits(x, edits)
+	edits = x.allEdits(edits)
 	x.outgoing = rewrite.EditPieces(x.outgoing[:0], body, edits)
 	x.keepBody(nil, x.outgoing)
-	r := transport.Call{Body: x.outgoing, Whole: true, Replace: plainStreams(x, x.replacements()), NoUpgrade: true}
+	r := transport.Call{Body: x.outgoing, Whole: true, Replace: x.plainStreams(x.replacements()), NoUpgrade: true}
 	r.Same = len(edits) == 0 && x.chunks == nil
 	switch {
 	case x.compressed == nil:

@@ -75,7 +75,7 @@ func (x *exchange) end() {
 	s := x.server
 	x.freeBody()
 	x.finish()
-	readAndRelease(x)
+	x.readAndRelease()
 	s.work.Done()
 }
 
@@ -124,15 +124,15 @@ func (x *exchange) relay() error {
 		x.report.Outcome, x.report.Reason = rewrite.Untouched, rewrite.ReasonRoute
 	}
 	if x.policy.Metered && meteredRouteOf(x.target.Route) != rewrite.MeteredOther {
-		return relayMetered(x)
+		return x.relayMetered()
 	}
 	call := transport.Call{Replace: x.replacements()}
 	if x.policy.Models != nil {
-		if err := checkRelayedModels(x, &call); err != nil {
+		if err := x.checkRelayedModels(&call); err != nil {
 			return err
 		}
 	}
-	if err := reserveRelayed(x, nil); err != nil {
+	if err := x.reserveRelayed(nil); err != nil {
 		return err
 	}
 	return x.forward(call)
@@ -160,15 +160,15 @@ func (x *exchange) forward(r transport.Call) error {
 		x.sample = x.server.samples.Take(x.outgoing)
 	}
 	if x.tools != nil && answer.Status() == fasthttp.StatusOK {
-		return converse(x, answer, r)
+		return x.converse(answer, r)
 	}
 	if x.staging != nil {
 		if body, ok := x.staging.Added(answer); ok {
-			relayInstead(x, answer, body)
+			x.relayInstead(answer, body)
 			return nil
 		}
 	}
-	how := howOf(x, answer)
+	how := x.howOf(answer)
 	if answer.Sent() { // free the body now: a stream may be open for minutes
 		x.freeBody()
 	}
@@ -180,7 +180,7 @@ func (x *exchange) forward(r transport.Call) error {
 }
 
 // howOf returns how to relay an answer to the client.
-func howOf(x *exchange, answer *transport.Answer) transport.Relay {
+func (x *exchange) howOf(answer *transport.Answer) transport.Relay {
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
 	if isStream(answer) {
 		x.beginStream()
@@ -189,17 +189,17 @@ func howOf(x *exchange, answer *transport.Answer) transport.Relay {
 	if x.reader != nil {
 		how.Tap = x.tapped
 	}
-	hideUsage(x, answer, &how)
+	x.hideUsage(answer, &how)
 	return how
 }
 
 // call makes one call to the upstream, now, and reports it.
 func (x *exchange) call(r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
-	return callOn(x.life, x, x.upstream, r, why, now)
+	return x.callOn(x.life, x.upstream, r, why, now)
 }
 
 // callOn makes one call to an upstream, now, and reports it.
-func callOn(ctx context.Context, x *exchange, to *backend, r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
+func (x *exchange) callOn(ctx context.Context, to *backend, r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
 	answer, err := to.client.Do(ctx, r)
 	c := report.Call{Upstream: to.name, Purpose: why, Took: time.Since(now)}
 	if err == nil {
@@ -223,14 +223,14 @@ func (x *exchange) refuse(e *tenant.APIError) {
 		return
 	}
 	r.Status = e.Status()
-	noteError(x, e)
+	x.noteError(e)
 	e.Write(ctx)
 	ctx.Response.Header.Set(report.HeaderID, r.ID)
 	ctx.Response.Header.SetBytesV(report.HeaderStatus, report.AppendStatus(nil, r))
 }
 
 // noteError records that the client gets e instead of an answer, and logs errors for operators.
-func noteError(x *exchange, e *tenant.APIError) {
+func (x *exchange) noteError(e *tenant.APIError) {
 	r := &x.report
 	r.Reason, r.Outcome = e.Reason, rewrite.Refused
 	switch e.Reason {

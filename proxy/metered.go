@@ -15,18 +15,18 @@ import (
 
 // measure makes a request ready to be metered, if its policy asks for that. body is whole, and
 // decompressed. If another server could read other limits in it, the error refuses it.
-func measure(x *exchange, body []byte) error {
+func (x *exchange) measure(body []byte) error {
 	if !x.policy.Metered {
 		return nil
 	}
 	if x.parser == nil { // on routes other than chat
 		x.parser = x.server.parsers.Get().(*rewrite.Parser)
 	}
-	return meterBody(x, &x.limits, x.parser, body, x.upstream)
+	return x.meterBody(&x.limits, x.parser, body, x.upstream)
 }
 
 // meterBody makes a body that goes to an upstream ready to be metered in r, which p reads.
-func meterBody(x *exchange, r *rewrite.MeteredRequest, p *rewrite.Parser, body []byte, to *backend) error {
+func (x *exchange) meterBody(r *rewrite.MeteredRequest, p *rewrite.Parser, body []byte, to *backend) error {
 	if err := r.ReadBy(p, meteredRouteOf(x.target.Route), body); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func meterBody(x *exchange, r *rewrite.MeteredRequest, p *rewrite.Parser, body [
 // fitAnswer keeps the limit of an answer that the request does not limit within what its prompt
 // leaves of the window: upstreams refuse a prompt and a limit that together do not fit. Where a
 // prompt leaves nothing, the upstream decides.
-func fitAnswer(x *exchange, prompt int64) {
+func (x *exchange) fitAnswer(prompt int64) {
 	if x.metered == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func fitAnswer(x *exchange, prompt int64) {
 
 // plainStreams replaces Accept-Encoding for a request whose answer is to be edited: what is
 // compressed cannot be.
-func plainStreams(x *exchange, lines []transport.Header) []transport.Header {
+func (x *exchange) plainStreams(lines []transport.Header) []transport.Header {
 	if x.tools == nil && x.checker == nil && (x.metered == nil || !x.metered.HidesUsage()) {
 		return lines
 	}
@@ -66,7 +66,7 @@ func plainStreams(x *exchange, lines []transport.Header) []transport.Header {
 
 // hideUsage hides from the client that its stream tells what it used, if it did not ask for
 // that.
-func hideUsage(x *exchange, ans *transport.Answer, how *transport.Relay) {
+func (x *exchange) hideUsage(ans *transport.Answer, how *transport.Relay) {
 	if x.metered == nil || !x.metered.HidesUsage() || !x.streaming || ans.Status() != fasthttp.StatusOK ||
 		!answer.PlainCoding(string(ans.Header(fasthttp.HeaderContentEncoding))) {
 		return
@@ -76,7 +76,7 @@ func hideUsage(x *exchange, ans *transport.Answer, how *transport.Relay) {
 
 // allEdits adds the edits of a metered request, and of one with tools, to those of its rewrite, and
 // to the ledger.
-func allEdits(x *exchange, edits []rewrite.Edit) []rewrite.Edit {
+func (x *exchange) allEdits(edits []rewrite.Edit) []rewrite.Edit {
 	if x.metered == nil && x.tools == nil {
 		return edits
 	}
@@ -94,7 +94,7 @@ func allEdits(x *exchange, edits []rewrite.Edit) []rewrite.Edit {
 }
 
 // relayMetered reads the body of a metered request that is not rewritten, and sends it.
-func relayMetered(x *exchange) error {
+func (x *exchange) relayMetered() error {
 	body, _, err := x.readBody()
 	if err != nil {
 		return err
@@ -102,10 +102,10 @@ func relayMetered(x *exchange) error {
 	if err := x.checkModels(body); err != nil {
 		return err
 	}
-	if err := measure(x, body); err != nil {
+	if err := x.measure(body); err != nil {
 		return err
 	}
-	if err := reserveRelayed(x, body); err != nil {
+	if err := x.reserveRelayed(body); err != nil {
 		return err
 	}
 	return x.send(body, nil)

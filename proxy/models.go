@@ -63,7 +63,7 @@ func bodyModels(h *fasthttp.RequestHeader, body []byte) ([]string, error) {
 
 // checkRelayedModels is checkModels for a request that Sidenote does not rewrite. It reads
 // the body, and puts it into the call as it came.
-func checkRelayedModels(x *exchange, call *transport.Call) error {
+func (x *exchange) checkRelayedModels(call *transport.Call) error {
 	if string(x.ctx.Method()) != fasthttp.MethodPost {
 		return nil
 	}

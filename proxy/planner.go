@@ -13,7 +13,7 @@ import (
 
 // useHelpers lets the planner, the reranker and the grader of p ask in the name of this request, if p
 // has them.
-func useHelpers(x *exchange, p *rewrite.Policy, req *rewrite.Request) {
+func (x *exchange) useHelpers(p *rewrite.Policy, req *rewrite.Request) {
 	if p.Planner.MaxQueries+p.Rerank.Documents == 0 && p.Grade.By == "" || p.Mode == rewrite.Off {
 		return
 	}
@@ -22,18 +22,18 @@ func useHelpers(x *exchange, p *rewrite.Policy, req *rewrite.Request) {
 		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI(), p.Planner.Model), Credentials: credentials(&x.request),
 	}
 	if p.Mode != rewrite.Shadow { // then it has been reserved
-		of.Bare = bare(x, p, req)
+		of.Bare = x.bare(p, req)
 	}
 	x.planner = x.setup.planners.Help(p, of)
 }
 
 // bare is what the request takes without sources.
-func bare(x *exchange, p *rewrite.Policy, req *rewrite.Request) budget.Amount {
+func (x *exchange) bare(p *rewrite.Policy, req *rewrite.Request) budget.Amount {
 	if x.metered == nil {
 		return budget.Amount{}
 	}
 	of := Demand{Prompt: int64(x.setup.rewriter.Count(*p, req)), Refers: req.Attachments > 0}
-	fitAnswer(x, of.Prompt)
+	x.fitAnswer(of.Prompt)
 	return estimateCall(&x.policy.Budget, SpendRequest{Route: x.target.Route, Body: x.metered, Row: x.row}, of)
 }
 

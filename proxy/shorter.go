@@ -29,9 +29,9 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 	if x.tools == nil {
 		x.report.Outcome = res.Outcome
 	}
-	x.outgoing = rewrite.EditPieces(x.outgoing[:0], x.attempt.body, allEdits(x, res.Edits))
+	x.outgoing = rewrite.EditPieces(x.outgoing[:0], x.attempt.body, x.allEdits(res.Edits))
 	x.keepBody(nil, x.outgoing)
-	x.spending.SentAgain(func() Demand { return demandOf(x, &x.attempt.policy, x.attempt.req) })
+	x.spending.SentAgain(func() Demand { return x.demandOf(&x.attempt.policy, x.attempt.req) })
 	r.Body, r.Same = x.outgoing, false
 	return x.call(r, report.ToRetryShorter, time.Now())
 }

@@ -15,7 +15,7 @@ import (
 
 // stageKey tells apart whom a stage is asked of: the upstream, the path on it, which may name a model, and
 // the credentials where they are the caller's own.
-func stageKey(x *exchange, upstream string) string {
+func (x *exchange) stageKey(upstream string) string {
 	to := x.upstream
 	if upstream != "" {
 		to = x.setup.upstreams[upstream]

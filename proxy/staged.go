@@ -36,7 +36,7 @@ func (g *staging) tellsUsage() bool { return g.req.Limits.IncludeUsage.N == 1 }
 
 // fitStages returns a chat as stages read it, nil if it is not answered in any. If it does not fit a chain
 // the report says why, and the error refuses it where its policy does.
-func fitStages(x *exchange, req *rewrite.Request, p *rewrite.Policy) (*staged.Request, error) {
+func (x *exchange) fitStages(req *rewrite.Request, p *rewrite.Policy) (*staged.Request, error) {
 	if p.Mode != rewrite.Staged {
 		return nil, nil
 	}
@@ -54,20 +54,20 @@ func fitStages(x *exchange, req *rewrite.Request, p *rewrite.Policy) (*staged.Re
 }
 
 // answerInStages answers a chat that was rewritten, and is to be answered in stages.
-func answerInStages(x *exchange, req *staged.Request, a *attempt) error {
+func (x *exchange) answerInStages(req *staged.Request, a *attempt) error {
 	res, of, p := &x.report.Rewrite, &x.policy.Stages, a.policy
 	g := &staging{body: a.body, req: req, policy: p, asked: a.asked, metered: x.metered}
 	x.staging, x.report.Outcome, x.report.Stages = g, report.Staged, new(report.Stages)
 	setup := StagesSetup{
 		Host: stageHost{x}, Policy: of, Request: req, Strip: rewrite.StripEdits(req.Request, p.Placement), Sources: res.Block, Models: x.setup.rewriter.Models.Model,
 		Key: func(upstream string, body []byte) string {
-			return cache.StageOutputKey(x.policy.Tenant, stageKey(x, upstream), body)
+			return cache.StageOutputKey(x.policy.Tenant, x.stageKey(upstream), body)
 		},
 		Outputs: x.setup.outputs, Memory: x, Keep: x.server.bodies != nil, Buffer: x.stageBody, Life: x.life, Report: x.report.Stages, Panicked: x.panicked,
 		Error: func(err error) []byte {
-			e := stageError(x, err)
+			e := x.stageError(err)
 			if !errors.Is(e, errClientGone) {
-				noteError(x, e)
+				x.noteError(e)
 			}
 			return e.JSON()
 		},
@@ -76,12 +76,12 @@ func answerInStages(x *exchange, req *staged.Request, a *attempt) error {
 				x.tap(piece)
 			}
 		},
-		Closing: func() string { return string(report.AppendClosing(nil, endStages(x))) },
+		Closing: func() string { return string(report.AppendClosing(nil, x.endStages())) },
 	}
 	if p.Empty() == rewrite.EmptyRefuse {
 		setup.Fixed = func() []byte {
 			x.report.Outcome, x.report.Reason = rewrite.Answered, rewrite.Reason(retrieval.ReasonIrrelevant)
-			return fixedAnswer(x, req.Request, false, p.EmptyAnswer)
+			return x.fixedAnswer(req.Request, false, p.EmptyAnswer)
 		}
 	}
 	x.checker = newCitationStage(x.policy.Citations, req.Request, &x.report, x.server.documents, x.panicked)
@@ -89,17 +89,17 @@ func answerInStages(x *exchange, req *staged.Request, a *attempt) error {
 	defer func() { x.stageBody = g.Buffer }()
 	end, over := g.Start()
 	if !over && req.Stream {
-		leadStages(x)
+		x.leadStages()
 		return nil
 	}
 	if !over {
 		end = g.Rest()
 	}
-	return endInStages(x, end)
+	return x.endInStages(end)
 }
 
 // endStages says what is known at the end of the stages.
-func endStages(x *exchange) *report.Report {
+func (x *exchange) endStages() *report.Report {
 	if x.report.Stages != nil {
 		x.report.Stages.Ended = true
 	}
@@ -107,7 +107,7 @@ func endStages(x *exchange) *report.Report {
 }
 
 // leadStages sends the head of a stream, whose first call was answered, and goes on with the stages.
-func leadStages(x *exchange) {
+func (x *exchange) leadStages() {
 	g := x.staging
 	x.beginStream()
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), fasthttp.StatusOK
@@ -133,45 +133,45 @@ func leadStages(x *exchange) {
 }
 
 // endInStages answers a client that has got nothing so far.
-func endInStages(x *exchange, end stageEnd) error {
+func (x *exchange) endInStages(end stageEnd) error {
 	g := x.staging
 	switch end {
 	case ByNobody:
 		return errClientGone
 	case ByError:
-		endStages(x)
-		return stageError(x, g.Err)
+		x.endStages()
+		return x.stageError(g.Err)
 	case ByInjected, ByBare:
-		return sendInstead(x, end == ByBare)
+		return x.sendInstead(end == ByBare)
 	case ByBody:
-		endStages(x)
+		x.endStages()
 		body := x.checker.Whole(g.Body)
 		if g.req.Stream {
 			body = stageEvents(body, g.tellsUsage(), string(report.AppendClosing(nil, &x.report)))
 		}
-		answerItself(x, body, g.req.Stream)
+		x.answerItself(body, g.req.Stream)
 		return nil
 	}
-	endStages(x)
-	relayInstead(x, g.Answer, g.Body)
+	x.endStages()
+	x.relayInstead(g.Answer, g.Body)
 	return nil
 }
 
 // relayInstead relays an answer with another body.
-func relayInstead(x *exchange, answer *transport.Answer, body []byte) {
+func (x *exchange) relayInstead(answer *transport.Answer, body []byte) {
 	body = x.checker.Whole(body)
-	how := howOf(x, answer)
+	how := x.howOf(answer)
 	how.Through = answerInstead(how.Through, body)
 	answer.Relay(x.ctx, how)
 }
 
 // sendInstead sends the request as mode inject does, to a client that has got nothing so far.
-func sendInstead(x *exchange, bare bool) error {
-	edits, err := instead(x, bare)
+func (x *exchange) sendInstead(bare bool) error {
+	edits, err := x.instead(bare)
 	if err != nil {
 		return err
 	}
-	endStages(x)
+	x.endStages()
 	x.attempt = attempt{x.staging.body, x.staging.req.Request, x.staging.policy, x.staging.asked}
 	x.again = x.report.Rewrite.Outcome == rewrite.Injected && x.policy.RetryTooLong
 	return x.send(x.staging.body, edits)
@@ -179,11 +179,11 @@ func sendInstead(x *exchange, bare bool) error {
 
 // instead makes the request ready as mode inject sends it, and reserves for it; bare leaves sources out,
 // as none help.
-func instead(x *exchange, bare bool) ([]rewrite.Edit, error) {
+func (x *exchange) instead(bare bool) ([]rewrite.Edit, error) {
 	g, res := x.staging, &x.report.Rewrite
-	settleStage(x)
+	x.settleStage()
 	if x.metered = g.metered; x.metered != nil && !g.lowered { // else its answer's limit is fitted already
-		if err := measure(x, g.body); err != nil {
+		if err := x.measure(g.body); err != nil {
 			return nil, err
 		}
 	}
@@ -197,14 +197,14 @@ func instead(x *exchange, bare bool) ([]rewrite.Edit, error) {
 	case g.lowered: // it is reserved
 		return res.Edits, nil
 	case g.made == 0: // it is the client's request, still
-		return res.Edits, reserve(x, demandOf(x, &g.policy, g.req.Request), asItIs)
+		return res.Edits, x.reserve(x.demandOf(&g.policy, g.req.Request), asItIs)
 	}
-	return res.Edits, reserveLater(x, budget.Chat, demandOf(x, &g.policy, g.req.Request))
+	return res.Edits, x.reserveLater(budget.Chat, x.demandOf(&g.policy, g.req.Request))
 }
 
 // settleStage settles the call before, of which the answer was read.
-func settleStage(x *exchange) {
+func (x *exchange) settleStage() {
 	if x.staging.made > 0 && !x.staging.lowered {
-		endRound(x)
+		x.endRound()
 	}
 }

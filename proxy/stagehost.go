@@ -23,17 +23,17 @@ type stageHost struct{ *exchange }
 func (x stageHost) Call(ctx context.Context, c *stageCall) (*transport.Answer, error) {
 	g, to, model := x.staging, x.upstream, ""
 	if c.Stage == nil {
-		edits, err := instead(x.exchange, c.Bare)
+		edits, err := x.instead(c.Bare)
 		if err != nil {
 			return nil, err
 		}
-		x.outgoing = rewrite.EditPieces(x.outgoing[:0], g.body, allEdits(x.exchange, edits))
+		x.outgoing = rewrite.EditPieces(x.outgoing[:0], g.body, x.allEdits(edits))
 	} else {
 		if c.Stage.Upstream != "" {
 			to = x.setup.upstreams[c.Stage.Upstream]
 		}
 		model = c.Stage.Model
-		if err := makeReady(x.exchange, c, to); err != nil {
+		if err := x.makeReady(c, to); err != nil {
 			return nil, err
 		}
 		var edits []rewrite.Edit
@@ -51,7 +51,7 @@ func (x stageHost) Call(ctx context.Context, c *stageCall) (*transport.Answer, e
 		x.report.Overhead = max(began.Sub(x.report.Time)-x.readTook, 1)
 	}
 	replace := headOfStage(&x.request, to, c.Stage != nil)
-	answer, err := callOn(ctx, x.exchange, to, transport.Call{Head: x.head, Without: tenant.KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, Deployment: model, NoUpgrade: true}, why, began)
+	answer, err := x.callOn(ctx, to, transport.Call{Head: x.head, Without: tenant.KeyPrefix, Body: x.outgoing, Whole: true, Replace: replace, Deployment: model, NoUpgrade: true}, why, began)
 	if err != nil {
 		x.spending.Failed(err)
 		return nil, err
@@ -61,27 +61,27 @@ func (x stageHost) Call(ctx context.Context, c *stageCall) (*transport.Answer, e
 }
 
 // makeReady settles the call before, and reserves for a stage.
-func makeReady(x *exchange, c *stageCall, to *backend) error {
+func (x *exchange) makeReady(c *stageCall, to *backend) error {
 	g := x.staging
 	if !c.Again {
-		settleStage(x)
+		x.settleStage()
 	}
 	if g.metered != nil {
 		r := new(rewrite.MeteredRequest)
-		if err := meterBody(x, r, new(rewrite.Parser), c.Body, to); err != nil {
+		if err := x.meterBody(r, new(rewrite.Parser), c.Body, to); err != nil {
 			return unmade(err)
 		}
 		r.OutputCaps.Completion = r.OutputCaps.Completion || c.Model.CompletionCap
 	}
 	if c.Again {
-		x.spending.SentAgain(func() Demand { return demandOfStage(x, c) })
+		x.spending.SentAgain(func() Demand { return x.demandOfStage(c) })
 		return nil
 	}
 	var err error
 	if g.made > 0 {
-		err = reserveLater(x, budget.Stage, demandOfStage(x, c))
+		err = x.reserveLater(budget.Stage, x.demandOfStage(c))
 	} else {
-		err = reserveKind(x, budget.Stage, demandOfStage(x, c), func(r budget.Rung) (Demand, bool) { return stageOnRung(x, c, to, r) })
+		err = x.reserveKind(budget.Stage, x.demandOfStage(c), func(r budget.Rung) (Demand, bool) { return x.stageOnRung(c, to, r) })
 	}
 	if err != nil {
 		g.lowered = false // no rung had room
@@ -95,12 +95,12 @@ func makeReady(x *exchange, c *stageCall, to *backend) error {
 }
 
 // stageOnRung makes the first stage's request cheaper, or leaves stages out.
-func stageOnRung(x *exchange, c *stageCall, to *backend, r budget.Rung) (Demand, bool) {
+func (x *exchange) stageOnRung(c *stageCall, to *backend, r budget.Rung) (Demand, bool) {
 	g, res := x.staging, &x.report.Rewrite
 	if r == budget.NoStages {
 		g.lowered, g.policy.Mode = true, rewrite.Inject
 		x.metered = g.metered
-		if x.metered != nil && measure(x, g.body) != nil {
+		if x.metered != nil && x.measure(g.body) != nil {
 			return Demand{}, false
 		}
 	} else {
@@ -114,19 +114,19 @@ func stageOnRung(x *exchange, c *stageCall, to *backend, r budget.Rung) (Demand,
 		x.report.Reason = res.Reason
 	}
 	if g.lowered {
-		of := demandOf(x, &g.policy, g.req.Request)
+		of := x.demandOf(&g.policy, g.req.Request)
 		of.Body, of.Row = x.metered, x.row
 		return of, true
 	}
 	c.Make(res.Block)
-	if x.metered != nil && meterBody(x, x.metered, new(rewrite.Parser), c.Body, to) != nil {
+	if x.metered != nil && x.meterBody(x.metered, new(rewrite.Parser), c.Body, to) != nil {
 		return Demand{}, false
 	}
-	return demandOfStage(x, c), true
+	return x.demandOfStage(c), true
 }
 
 // demandOfStage is what a stage takes.
-func demandOfStage(x *exchange, c *stageCall) Demand {
+func (x *exchange) demandOfStage(c *stageCall) Demand {
 	var of Demand
 	if x.metered == nil {
 		return of
@@ -137,7 +137,7 @@ func demandOfStage(x *exchange, c *stageCall) Demand {
 	}
 	of.Prompt = int64(x.setup.rewriter.Count(x.staging.policy, req))
 	of.Injected = min(int64(x.report.Rewrite.Ledger.Used), of.Prompt)
-	fitAnswer(x, of.Prompt)
+	x.fitAnswer(of.Prompt)
 	return of
 }
 
@@ -252,7 +252,7 @@ func carries(pieces [][]byte, name string) bool {
 }
 
 // stageError is what a client gets for a stage that failed, or for what took its place.
-func stageError(x *exchange, err error) *tenant.APIError {
+func (x *exchange) stageError(err error) *tenant.APIError {
 	if refusal, ok := errors.AsType[*tenant.APIError](err); ok {
 		return refusal
 	}

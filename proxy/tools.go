@@ -25,7 +25,7 @@ type tooling struct {
 
 // offerTools offers the model of a chat the tools of its policy, and returns the policy by which it
 // is rewritten. If they cannot be offered the report says why.
-func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
+func (x *exchange) offerTools(body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
 	m := x.setup.rewriter.Models.Model(req.Model)
 	m.NoSystem = m.NoSystem || p.NoSystem
 	o, refusal := OfferTools(req, &x.policy.Tools, m, p.Knowledge)
@@ -50,7 +50,7 @@ func offerTools(x *exchange, body []byte, req *rewrite.Request, p rewrite.Policy
 }
 
 // converse answers a chat in rounds, of which the first was answered.
-func converse(x *exchange, first *transport.Answer, call transport.Call) error {
+func (x *exchange) converse(first *transport.Answer, call transport.Call) error {
 	t, ledger := x.tools, &x.report.Rewrite.Ledger
 	t.call = call
 	caller := tools.NewCaller(&t.policy, x.report.Rewrite.Model)
@@ -74,7 +74,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 		},
 	})
 	if isStream(first) {
-		how := howOf(x, first)
+		how := x.howOf(first)
 		x.checker.Relay(first, &how, x)
 		how.Through, how.KeepBody = r.Through(how.Through), true
 		first.Relay(x.ctx, how)
@@ -82,7 +82,7 @@ func converse(x *exchange, first *transport.Answer, call transport.Call) error {
 	}
 	err := r.RelayWhole(x.ctx, first, func(answer *transport.Answer) transport.Relay {
 		x.report.Tools.Ended = true
-		return howOf(x, answer)
+		return x.howOf(answer)
 	})
 	if transport.ClassOf(err) != "" {
 		return x.server.transportError(err)
@@ -95,15 +95,15 @@ type toolHost struct{ *exchange }
 
 // Next implements roundsHost.
 func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer, error) {
-	endRound(x.exchange)
+	x.endRound()
 	t := x.tools
 	edits := t.Next(messages, last)
-	of := demandOf(x.exchange, &t.policy, t.req)
+	of := x.demandOf(&t.policy, t.req)
 	of.Injected += int64(x.report.Tools.Tokens)
-	if err := reserveRound(x.exchange, of); err != nil {
+	if err := x.reserveRound(of); err != nil {
 		return nil, err
 	}
-	x.outgoing = rewrite.EditPieces(nil, t.body, allEdits(x.exchange, edits))
+	x.outgoing = rewrite.EditPieces(nil, t.body, x.allEdits(edits))
 	x.keepBody(nil, x.outgoing)
 	call := t.call
 	call.Body, call.Whole, call.Same, call.Interim = x.outgoing, true, false, false
@@ -121,7 +121,7 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 }
 
 // reserveRound reserves for a further round.
-func reserveRound(x *exchange, of Demand) error { return reserveLater(x, budget.Tool, of) }
+func (x *exchange) reserveRound(of Demand) error { return x.reserveLater(budget.Tool, of) }
 
 // Error implements roundsHost.
 func (x toolHost) Error(err error) []byte {
@@ -132,7 +132,7 @@ func (x toolHost) Error(err error) []byte {
 }
 
 // endRound settles a round whose answer was read whole, as another follows.
-func endRound(x *exchange) {
+func (x *exchange) endRound() {
 	if x.reader != nil {
 		x.readUsage()
 		x.countText()
@@ -143,7 +143,7 @@ func endRound(x *exchange) {
 
 // reserveLater reserves for a call behind the first one of a request. It is the client's request if
 // those before did nothing.
-func reserveLater(x *exchange, kind budget.Kind, of Demand) error {
+func (x *exchange) reserveLater(kind budget.Kind, of Demand) error {
 	if x.metered == nil || !x.policy.Budget.Limited() {
 		return nil
 	}

@@ -214,13 +214,13 @@ func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (
 		if answered, err := x.rewriteWithout(leave); err != nil || answered {
 			return answered, err
 		}
-		of, cheaper = demandOf(x, &a.policy, a.req), cheaperRewrite(x, a)
+		of, cheaper = x.demandOf(&a.policy, a.req), x.cheaperRewrite(a)
 		x.edits = x.report.Rewrite.Edits
 	}
 	if x.spending != nil && !x.spending.SentAnew(x.metered, of) {
 		x.spending.Settle(&x.report) // it was refused
 		x.spending = nil
-		if err := reserve(x, of, cheaper); err != nil {
+		if err := x.reserve(of, cheaper); err != nil {
 			return false, err
 		}
 		if x.report.Budget.Rung != "" { // it was rewritten again
@@ -229,7 +229,7 @@ func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (
 	}
 	x.report.Rewrite.Ledger.Edits = x.edits
 	x.chunks.Tell(&x.report.Rewrite.Ledger)
-	x.outgoing = rewrite.EditPieces(x.outgoing[:0], a.body, allEdits(x, x.edits))
+	x.outgoing = rewrite.EditPieces(x.outgoing[:0], a.body, x.allEdits(x.edits))
 	x.keepBody(nil, x.outgoing)
 	return false, nil
 }
@@ -300,10 +300,10 @@ func (x *exchange) retryRound(resp *transport.Answer, call transport.Call) (*tra
 		x.spending.Settle(&x.report)
 		x.spending = nil
 	}
-	if err := reserveRound(x, demandOf(x, &a.policy, a.req)); err != nil {
+	if err := x.reserveRound(x.demandOf(&a.policy, a.req)); err != nil {
 		return nil, err
 	}
-	x.outgoing = rewrite.EditPieces(nil, a.body, allEdits(x, x.edits))
+	x.outgoing = rewrite.EditPieces(nil, a.body, x.allEdits(x.edits))
 	x.keepBody(nil, x.outgoing)
 	call.Body = x.outgoing
 	next, err := x.call(call, report.ToRetryEdits, time.Now())

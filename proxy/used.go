@@ -47,7 +47,7 @@ func (a *account) tap(piece []byte) {
 // that takes long it is done in a goroutine of its own, as the client may have sent its
 // next request. If maxDecoders of these run already a metered answer is read even so, while
 // its client waits, and others are not.
-func readAndRelease(x *exchange) {
+func (x *exchange) readAndRelease() {
 	quick := x.reader != nil && (x.unread || x.reader.Quick())
 	if quick {
 		x.readUsage()
