@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuOf is the CPU time, user and system, that the kernel has accounted to all
-// threads of a process so far. The kernel's clock of the process has it to the
-// nanosecond, where /proc/PID/stat counts in hundredths of a second.
+// cpuOf returns the CPU time, user and system, of all threads of a process so far. The kernel's
+// CPU clock of the process is exact to the nanosecond, whereas /proc/PID/stat counts in hundredths
+// of a second.
 func cpuOf(pid int) (time.Duration, error) {
 	const scheduled = 2                 // CPUCLOCK_SCHED
 	clock := int32(^pid<<3) | scheduled //nolint:gosec // pids have 22 bits
@@ -23,8 +23,8 @@ func cpuOf(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// memoryOf is the memory in bytes that only this process has: heap and stacks,
-// without the pages of its binary.
+// memoryOf returns the private memory of a process in bytes: heap and stacks, without the pages of
+// its binary.
 func memoryOf(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

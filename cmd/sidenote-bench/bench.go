@@ -12,7 +12,7 @@ import (
 	"sidenote/cmd/internal/terminal"
 )
 
-// A bench is the command line.
+// A bench holds the command line.
 type bench struct {
 	Sidenote    string        `placeholder:"FILE" help:"The program to measure (built from the source in the current folder)."`
 	Before      string        `placeholder:"FILE" help:"Another sidenote, such as that of the last release: what a request cost before."`
@@ -31,8 +31,8 @@ type bench struct {
 
 	Help helpFlag `short:"h" help:"Show help."`
 
-	progress *terminal.Progress // nil where there is no terminal
-	dir      string             // for files of a run
+	progress *terminal.Progress // nil without a terminal
+	dir      string             // for temporary files
 }
 
 func (b *bench) check() error {
@@ -47,7 +47,7 @@ func (b *bench) check() error {
 	return nil
 }
 
-// works are the chosen cases.
+// works returns the chosen cases.
 func (b *bench) works() []work {
 	if len(b.Case) == 0 {
 		return works()
@@ -65,8 +65,8 @@ func names(list []work) []string {
 	return all
 }
 
-// measure does what the command line asks for. With an error come the results
-// until then; nil where there are none.
+// measure makes the measurements of the command line. With an error it returns the results so far,
+// or nil.
 func (b *bench) measure(ctx context.Context) (_ *results, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -103,8 +103,8 @@ func (b *bench) measure(ctx context.Context) (_ *results, err error) {
 	return r, nil
 }
 
-// A rig is the processes of one measurement, fresh, so that what one measurement
-// leaves in a process does not weigh on the next.
+// A rig holds the processes of one measurement. They are new for each, so that measurements do not
+// affect each other.
 type rig struct {
 	upstream, relay, sidenote *server
 	before                    *server // nil without --before
@@ -143,7 +143,7 @@ func (r *rig) stop() error {
 	return errors.Join(errs...)
 }
 
-// with runs f on a fresh rig of p.
+// with runs f on a new rig of p.
 func (b *bench) with(ctx context.Context, p program, f func(*rig) error) error {
 	r, err := b.newRig(ctx, p)
 	if err != nil {

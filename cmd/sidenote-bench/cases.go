@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// A work is what is asked of each server.
+// A work is a case: the request that is sent to each server.
 type work struct {
 	name    string
 	request []byte
-	status  string  // Sidenote-Status begins so, of an answer of Sidenote
-	events  int     // in each answer
-	bar     float64 // the ratio to the relay that is aimed at; 0: none
-	fresh   bool    // each request asks something new, see newQuestion
-	rate    int     // requests a second, on all connections together; 0: as many as are answered
-	calls   int     // of the upstream for one request of Sidenote, to which as many relayed ones are compared; 0: one
-	relayed []byte  // what is relayed, to compare the cost with that; nil: request
+	status  string  // expected prefix of Sidenote-Status in Sidenote's answers
+	events  int     // expected in each answer
+	bar     float64 // target of the ratio to the relay; 0: none
+	fresh   bool    // each request has a new question, see newQuestion
+	rate    int     // requests per second on all connections together; 0: as fast as they are answered
+	calls   int     // upstream calls for one request of Sidenote, compared with as many relayed requests; 0: one
+	relayed []byte  // the relayed request to compare the cost with; nil: request
 	here    bool    // Sidenote itself relays that, in mode off
 }
 
 const (
 	kib             = 1 << 10
 	mainSources     = 6  // of about 1 KB each
-	mainConnections = 32 // of the growth table
+	mainConnections = 32 // in the growth table
 
 	stages      = 4                   // of the preset medical
-	stageSize   = 10 * kib            // of the request of one, about, of which the sources are two thirds
-	stagedModel = "gpt-4o-2024-08-06" // whose chats it answers
+	stageSize   = 10 * kib            // approximate size of a stage's request, of which the sources are two thirds
+	stagedModel = "gpt-4o-2024-08-06" // model whose chats are answered in stages
 )
 
 var injected = fmt.Sprintf("injected; sources=%d;", mainSources)
 
-// works are the cases of the table.
+// works returns the cases of the table.
 func works() []work {
 	const off = "Sidenote-Mode: off"
 	chat := func(name string, size int, bar float64) work {
@@ -77,14 +77,14 @@ type growth struct {
 	documents   int // all of them become sources
 }
 
-// growths are the rows of the growth table, by what grows.
+// growths returns the rows of the growth table, by what grows.
 func growths() []growth {
 	var rows []growth
 	add := func(what string, value any, body []byte, connections, documents int) {
 		rows = append(rows, growth{what, fmt.Sprint(value), chatRequest(body, answerWhole), connections, documents})
 	}
 	chat := func(kb int) []byte { return chatOf(kb*kib, answerWhole) }
-	for _, kb := range []int{1, 5, 20, 50, 200, 450} { // more is beyond the window of 128k tokens
+	for _, kb := range []int{1, 5, 20, 50, 200, 450} { // more exceeds the window of 128k tokens
 		add("body", fmt.Sprintf("%d KB", kb), chat(kb), mainConnections, mainSources)
 	}
 	for _, n := range []int{3, 10, 50, 200, 1000} {

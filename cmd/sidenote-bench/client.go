@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// A client is one connection that reads answers as cheaply as can be, so that the
-// machine's time is left to what is measured.
+// A client is one connection. It reads answers as cheaply as possible, to leave the machine's time
+// to what is measured.
 type client struct {
 	conn   net.Conn
 	br     *bufio.Reader
-	status string // Sidenote-Status of the last answer, "" without one
-	events int    // of the last answer
-	last   byte   // of what has come of its body
-	buffer []byte // for what comes in chunks
+	status string // Sidenote-Status of the last answer, or ""
+	events int    // in the last answer
+	last   byte   // last byte of its body so far
+	buffer []byte // for chunked bodies
 
-	request []byte // of fresh
+	request []byte // reused by fresh
 }
 
-// patience is how long anything may take.
+// patience limits each step.
 const patience = time.Minute
 
 func dial(addr string) (*client, error) {
@@ -38,7 +38,7 @@ func dial(addr string) (*client, error) {
 
 func (c *client) close() { _ = c.conn.Close() }
 
-// send sends a request. Its answer has to come while patience lasts.
+// send sends a request. Its answer must arrive within patience.
 func (c *client) send(request []byte) error {
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (c *client) fresh(request []byte, n int64) []byte {
 	return c.request
 }
 
-// exchange sends a request and reads its answer to the end.
+// exchange sends a request and reads the whole answer.
 func (c *client) exchange(request []byte) error {
 	if err := c.send(request); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (c *client) exchange(request []byte) error {
 	return c.answer()
 }
 
-// answer reads an answer to its end. What is not a 200 is an error.
+// answer reads a whole answer. A status other than 200 is an error.
 func (c *client) answer() error {
 	length, err := c.head()
 	if err != nil {
@@ -84,8 +84,7 @@ func (c *client) answer() error {
 	return err
 }
 
-// head reads the head of an answer and returns the length of its body, or -1 where
-// that comes in chunks.
+// head reads the head of an answer and returns the length of its body, or -1 if it is chunked.
 func (c *client) head() (length int, err error) {
 	line, err := c.br.ReadSlice('\n')
 	if err != nil {
@@ -133,7 +132,7 @@ func (c *client) take(piece []byte) {
 	c.last = piece[len(piece)-1]
 }
 
-// firstChunk reads an answer's head and the beginning of its body, and leaves the rest.
+// firstChunk reads the head and the beginning of the body of an answer, and leaves the rest.
 func (c *client) firstChunk(request []byte) error {
 	if err := c.send(request); err != nil {
 		return err

@@ -4,8 +4,8 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// raiseDescriptors lets this process have more open files than the hard limit, where that is
-// allowed. Up to that limit Go has raised it already.
+// raiseDescriptors raises the limit of open files beyond the hard limit, if that is allowed. Go
+// has already raised it to the hard limit.
 func raiseDescriptors() {
 	const want = 64 << 10
 	var limit unix.Rlimit
@@ -14,7 +14,7 @@ func raiseDescriptors() {
 	}
 }
 
-// descriptors is how many files this process may have open.
+// descriptors returns how many files this process may have open.
 func descriptors() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

@@ -14,11 +14,11 @@ import (
 type load struct {
 	server  *server
 	request []byte
-	want    string // Sidenote-Status begins so; "" where any will do
-	events  int    // of each answer; 0 where nobody counts
-	rate    int    // requests a second; 0: as many as are answered
+	want    string // expected prefix of Sidenote-Status; "" for any
+	events  int    // expected in each answer; 0: not checked
+	rate    int    // requests per second; 0: as fast as they are answered
 	clients []*client
-	asked   *atomic.Int64 // questions, where each request asks a new one
+	asked   *atomic.Int64 // number of questions, if each request has a new one
 }
 
 func newLoad(s *server, w work, connections int) (*load, error) {
@@ -46,7 +46,7 @@ func (l *load) close() {
 	}
 }
 
-// A round is what one round of load came to.
+// A round is the result of one round of load.
 type round struct {
 	requests int
 	cpu      time.Duration // of the server's process
@@ -55,8 +55,8 @@ type round struct {
 
 func (r round) perRequest() float64 { return float64(r.cpu.Nanoseconds()) / 1e3 / float64(r.requests) }
 
-// run sends requests, on each connection one after the other, for so long: as many as are answered,
-// or as the rate says.
+// run sends requests for the given time, sequentially on each connection: as fast as they are
+// answered, or at the rate.
 func (l *load) run(ctx context.Context, long time.Duration) (round, error) {
 	before, err := cpuOf(l.server.pid())
 	if err != nil {
@@ -111,8 +111,8 @@ func (l *load) one(c *client) error {
 	return nil
 }
 
-// latencies sends n requests on the first connection and appends how many microseconds each
-// took.
+// latencies sends n requests on the first connection and appends the duration of each in
+// microseconds.
 func (l *load) latencies(dst []float64, n int) ([]float64, error) {
 	for range n {
 		start := time.Now()

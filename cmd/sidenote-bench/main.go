@@ -1,8 +1,8 @@
-// Command sidenote-bench measures what Sidenote costs beside a bare relay: CPU of
-// the process per request, added latency, memory per open stream.
+// Command sidenote-bench measures the cost of Sidenote compared with a bare relay: CPU of the
+// process per request, added latency, memory per open stream.
 //
-// Relay, Sidenote and upstream are processes of their own, so that each one's CPU
-// is what the kernel accounts to it; this process makes the load.
+// Relay, Sidenote and upstream are separate processes, so that the kernel accounts for the CPU of
+// each; this process generates the load.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 
 func main() { os.Exit(mainCode()) }
 
-// mainCode exists so that deferred calls run before the process ends.
+// mainCode runs the program and returns its exit code, so that deferred calls run before os.Exit.
 func mainCode() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -33,14 +33,14 @@ func mainCode() int {
 	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
-// Exit codes, as those of sidenote.
+// Exit codes, the same as sidenote's.
 const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// errHelp ends the parsing of a command line whose help was shown.
+// errHelp stops parsing after the help was shown.
 var errHelp = errors.New("help was shown")
 
 type helpFlag bool
@@ -68,7 +68,7 @@ Both run in turns, in short rounds of one run, against the same upstream. Shown 
 
 Without --sidenote the program is built from the source in the current folder.`
 
-// run is the whole program but for its roles: it returns the exit code.
+// run runs the command line and returns the exit code. Roles are handled in mainCode.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var b bench
 	parser, err := kong.New(&b,

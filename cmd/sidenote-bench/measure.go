@@ -9,7 +9,7 @@ import (
 	"sidenote/cmd/internal/terminal"
 )
 
-// measureCPU compares the CPU of both relays, case by case. Staged cases have a rig of their own.
+// measureCPU compares the CPU of both servers, case by case. Staged cases have their own rig.
 func (b *bench) measureCPU(ctx context.Context, out *results) error {
 	works := b.works()
 	for len(works) > 0 {
@@ -38,7 +38,7 @@ func (b *bench) compareAll(ctx context.Context, r *rig, works []work, out *resul
 	return nil
 }
 
-// compare lets the relays take turns at one piece of work, in each round in another order.
+// compare runs one case on the servers in turns, in a random order in each round.
 func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds int) (result cpuResult, err error) {
 	servers := []*server{r.relay, r.sidenote}
 	if r.before != nil {
@@ -69,7 +69,7 @@ func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds
 			if err != nil {
 				return result, err
 			}
-			if n > 0 { // the first is to warm up
+			if n > 0 { // the first round is a warm-up
 				each := round.perRequest()
 				if i == 0 {
 					each *= asked
@@ -88,7 +88,7 @@ func (b *bench) compare(ctx context.Context, r *rig, w work, connections, rounds
 	return result, nil
 }
 
-// ratios returns the median and the quartiles of the ratios of neighbours.
+// ratios returns the median and the quartiles of the pairwise ratios.
 func ratios(of, to []float64) (mid, low, high float64) {
 	all := make([]float64, len(of))
 	for i := range of {
@@ -97,8 +97,8 @@ func ratios(of, to []float64) (mid, low, high float64) {
 	return median(all), quantile(all, 0.25), quantile(all, 0.75)
 }
 
-// measureLatency compares how long single requests take, with nothing else under
-// way: without a relay, through the floor, through Sidenote.
+// measureLatency compares the latency of single requests on an idle machine: directly to the
+// upstream, through the relay, and through Sidenote.
 func (b *bench) measureLatency(ctx context.Context, out *results) error {
 	return b.with(ctx, program{documents: mainSources}, func(r *rig) error {
 		for _, w := range works() {
@@ -124,7 +124,7 @@ func (b *bench) latency(ctx context.Context, r *rig, w work) (result latencyResu
 			return result, err
 		}
 		defer loads[i].close()
-		if _, err := loads[i].latencies(nil, min(b.Latencies, 200)); err != nil { // to warm up
+		if _, err := loads[i].latencies(nil, min(b.Latencies, 200)); err != nil { // warm-up
 			return result, err
 		}
 	}
@@ -146,9 +146,9 @@ func (b *bench) latency(ctx context.Context, r *rig, w work) (result latencyResu
 	return result, nil
 }
 
-// measureMemory opens streams that say one event and then nothing.
+// measureMemory opens streams that stay idle after one event.
 func (b *bench) measureMemory(ctx context.Context, out *results) error {
-	streams := min(b.Streams, (descriptors()-200)/2) // a relay has two for each
+	streams := min(b.Streams, (descriptors()-200)/2) // a relay needs two for each
 	return b.with(ctx, program{documents: mainSources}, func(r *rig) error {
 		result := memoryResult{Streams: streams, Asked: b.Streams}
 		var err error
@@ -163,7 +163,7 @@ func (b *bench) measureMemory(ctx context.Context, out *results) error {
 	})
 }
 
-// memory is what each of n open streams costs a server, in bytes.
+// memory returns the memory of each of n open streams on a server, in bytes.
 func (b *bench) memory(ctx context.Context, r *rig, s *server, n int) (each float64, err error) {
 	request := chatRequest(chatOf(1*kib, answerOpen), answerOpen)
 	before, err := memoryOf(s.pid())
@@ -195,7 +195,7 @@ func (b *bench) memory(ctx context.Context, r *rig, s *server, n int) (each floa
 	return float64(after-before) / float64(n), err
 }
 
-// measureGrowth fills the growth table. Rows with as many documents share a rig.
+// measureGrowth fills the growth table. Rows with the same number of documents share a rig.
 func (b *bench) measureGrowth(ctx context.Context, out *results) error {
 	rows := growths()
 	for len(rows) > 0 {

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	pageRate = 1000 // requests a second
-	pages    = 16   // as many as may follow, so that what one costs can be told from noise
-	pageBar  = 1.0  // microseconds that a request may cost more
-	// pageRounds is how many rounds of other measurements one is long: pages are told of requests once
-	// a second where there are many.
+	pageRate = 1000 // requests per second
+	pages    = 16   // the maximum, so that the cost of one exceeds the noise
+	pageBar  = 1.0  // additional microseconds that a request may cost
+	// pageRounds is the length of one round in rounds of other measurements: at high rates, pages
+	// get updates once a second.
 	pageRounds = 8
 )
 
-// measurePage compares what a request costs while pages of the inspector follow all requests with
-// what it costs without: in one process, in turns.
+// measurePage compares the cost of a request with and without inspector pages that follow all
+// requests, in one process, in turns.
 func (b *bench) measurePage(ctx context.Context, out *results) (err error) {
 	r := &rig{}
 	defer func() { err = errors.Join(err, r.stop()) }()
@@ -41,7 +41,7 @@ func (b *bench) measurePage(ctx context.Context, out *results) (err error) {
 		return err
 	}
 	defer l.close()
-	var cost [2][]float64 // without pages and with them
+	var cost [2][]float64 // without and with pages
 	for n := range b.Rounds + 1 {
 		b.progress.Show(terminal.Work{Name: "page", Done: n, Total: b.Rounds + 1})
 		for _, open := range rand.Perm(2) {
@@ -49,7 +49,7 @@ func (b *bench) measurePage(ctx context.Context, out *results) (err error) {
 			if err != nil {
 				return fmt.Errorf("with %d pages: %w", open*pages, err)
 			}
-			if n > 0 { // the first is to warm up
+			if n > 0 { // the first round is a warm-up
 				cost[open] = append(cost[open], each)
 			}
 		}
@@ -64,7 +64,7 @@ func (b *bench) measurePage(ctx context.Context, out *results) (err error) {
 	return nil
 }
 
-// paced sends requests at pageRate while so many pages follow, and returns what each cost.
+// paced sends requests at pageRate while so many pages follow, and returns the cost of each.
 func (b *bench) paced(ctx context.Context, l *load, admin string, pages int) (each float64, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -88,8 +88,8 @@ func (b *bench) paced(ctx context.Context, l *load, admin string, pages int) (ea
 	return r.perRequest(), nil
 }
 
-// follow opens the events of requests, as soon as there is a place: the pages of the round before leave
-// theirs a moment after they are closed.
+// follow opens the event stream of requests as soon as a slot is free: closed pages of the
+// previous round release theirs with a delay.
 func follow(ctx context.Context, admin string) (events io.ReadCloser, err error) {
 	for {
 		req, err := http.NewRequestWithContext(ctx, "GET", "http://"+admin+"/requests/events", nil)
@@ -115,7 +115,7 @@ func follow(ctx context.Context, admin string) (events io.ReadCloser, err error)
 	}
 }
 
-// pace sends pageRate requests a second on the first connection for so long.
+// pace sends pageRate requests per second on the first connection for the given time.
 func (l *load) pace(ctx context.Context, long time.Duration) (r round, err error) {
 	before, err := cpuOf(l.server.pid())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A server is a process that answers on addr.
+// A server is a process that serves on addr.
 type server struct {
 	name string
 	addr string
@@ -33,7 +33,7 @@ func startRole(ctx context.Context, name string, args ...string) (*server, error
 	}
 	s := &server{name: name, cmd: exec.CommandContext(ctx, self, append([]string{name}, args...)...)}
 	s.cmd.Stderr = os.Stderr
-	if _, err = s.cmd.StdinPipe(); err != nil { // it ends when this process does
+	if _, err = s.cmd.StdinPipe(); err != nil { // the role ends with this process
 		return nil, err
 	}
 	out, err := s.cmd.StdoutPipe()
@@ -64,7 +64,7 @@ func (s *server) start() error {
 
 func (s *server) wait() {
 	defer close(s.done)
-	_ = s.cmd.Wait() // that it ended too early shows in what is asked of it
+	_ = s.cmd.Wait() // requests show if it ended too early
 }
 
 // stop ends the process.
@@ -76,7 +76,7 @@ func (s *server) stop() error {
 	return err
 }
 
-// buildSidenote builds the program from the source in the current folder.
+// buildSidenote builds sidenote from the source in the current folder.
 func buildSidenote(ctx context.Context, dir string) (path string, err error) {
 	path = filepath.Join(dir, "sidenote")
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "sidenote/cmd/sidenote").CombinedOutput()
@@ -86,16 +86,16 @@ func buildSidenote(ctx context.Context, dir string) (path string, err error) {
 	return path, nil
 }
 
-// A program says how to start one.
+// A program says how to start sidenote.
 type program struct {
 	upstream  string
 	documents int    // each a source of about 1 KB
-	staged    bool   // it answers chats of stagedModel in stages; older builds do not know them and are not started so
-	admin     string // address of its admin port; "": it has none
+	staged    bool   // answers chats of stagedModel in stages; older builds lack stages and are not started with it
+	admin     string // address of its admin port; "": none
 }
 
-// startSidenote starts a real program on a folder of documents, and waits until requests get
-// all of them as sources.
+// startSidenote starts sidenote with a folder of documents, and waits until requests get all of
+// them as sources.
 func (b *bench) startSidenote(ctx context.Context, file string, p program) (*server, error) {
 	dir, err := os.MkdirTemp(b.dir, fmt.Sprintf("with-%d-", p.documents))
 	if err != nil {
@@ -165,10 +165,10 @@ func askStatus(addr string) (string, error) {
 	return c.status, nil
 }
 
-// others is the number of documents that answer something else.
+// others is the number of documents that do not answer the question.
 const others = 60
 
-// writeConfig writes a program's configuration, with its documents.
+// writeConfig writes the configuration of a program, and its documents.
 func (b *bench) writeConfig(dir string, p program) (path string, err error) {
 	docs := filepath.Join(dir, "handbook")
 	if err := os.MkdirAll(docs, 0o700); err != nil {
@@ -201,7 +201,7 @@ concurrency: 32k
 	return path, os.WriteFile(path, []byte(yaml), 0o600)
 }
 
-// freeAddress is an address that nobody listens on just now.
+// freeAddress returns an address that is not in use at the moment.
 func freeAddress() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -210,7 +210,7 @@ func freeAddress() (string, error) {
 	return ln.Addr().String(), ln.Close()
 }
 
-// releaseStreams lets the upstream end the streams that it holds open.
+// releaseStreams makes the upstream end the streams that it holds open.
 func releaseStreams(addr string) error {
 	c, err := dial(addr)
 	if err != nil {

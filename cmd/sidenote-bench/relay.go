@@ -6,10 +6,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// relayRole is the floor: the relay that a competent person writes with fasthttp
-// alone. Connections are kept alive on both sides, bodies flow as they arrive,
-// what arrives is flushed, hop-by-hop lines stay behind. It looks into nothing,
-// never notices that a client left, and shows a cut stream as a whole one.
+// relayRole is the baseline: the relay that a competent person writes with fasthttp alone. It
+// keeps connections alive on both sides, streams and flushes bodies, and removes hop-by-hop
+// headers. It inspects nothing, does not notice that a client left, and passes off a truncated
+// stream as complete.
 func relayRole(args []string) *fasthttp.Server {
 	client := &fasthttp.HostClient{
 		Addr:                          args[0],
@@ -33,8 +33,7 @@ func relayRole(args []string) *fasthttp.Server {
 	}
 }
 
-// relayBuffer holds the head of a request with a bearer token of 16 KB, as that
-// of Sidenote does.
+// relayBuffer holds the head of a request with a bearer token of 16 KB, as in Sidenote.
 const relayBuffer = 32 << 10
 
 func relay(ctx *fasthttp.RequestCtx, client *fasthttp.HostClient) {

@@ -8,14 +8,13 @@ import (
 const (
 	model    = "gpt-4o"
 	question = "How many weeks of parental leave do I get?"
-	// newQuestion has another number in each request.
+	// newQuestion has a different number in each request.
 	newQuestion = "How many weeks of parental leave do I get in case " + newDigits + "?"
 	newDigits   = "0000000000"
 )
 
-// chatOf is a chat request of about n bytes: a system prompt, short questions and
-// longer answers in turn, a last question. It asks for a stream unless the answer
-// is to come whole.
+// chatOf returns a chat request of about n bytes: a system prompt, alternating short questions and
+// longer answers, and a last question. It asks for a stream unless answer is answerWhole.
 func chatOf(n int, answer string) []byte {
 	const line = `We have talked about the weather for a while, and about \"what comes next\", and went on to lunch.\n`
 	var s strings.Builder
@@ -30,7 +29,7 @@ func chatOf(n int, answer string) []byte {
 	return closeChat(&s, answer)
 }
 
-// chatOfMessages is a chat request of n messages, 3 or more, and about size bytes.
+// chatOfMessages returns a chat request of n messages, 3 or more, and about size bytes.
 func chatOfMessages(n, size int) []byte {
 	var s strings.Builder
 	openChat(&s)
@@ -58,8 +57,8 @@ func closeChat(s *strings.Builder, answer string) []byte {
 	return []byte(s.String())
 }
 
-// document is the i-th document: one source of about 1 KB that answers the question,
-// in words of its own, for what repeats another one is left out.
+// document returns the i-th document: one source of about 1 KB that answers the question. Each has
+// its own wording, because near-duplicates are excluded.
 func document(i int) []byte {
 	topics := [...]string{"adoption", "twins", "part-time work", "probation", "holidays", "insurance", "pensions", "travel", "returning", "notice", "fathers", "students"}
 	topic := topics[i%len(topics)]
@@ -71,8 +70,8 @@ func document(i int) []byte {
 	return []byte(s.String() + "\n")
 }
 
-// other is the i-th of the documents that mention what is asked and answer something else, so
-// that there are more candidates than sources.
+// other returns the i-th document that mentions the question's topic but answers something else,
+// so that there are more candidates than sources.
 func other(i int) []byte {
 	var s strings.Builder
 	fmt.Fprintf(&s, "# Office %d\n\nWhom to ask about parental leave in office %d. ", i, i)
@@ -82,14 +81,13 @@ func other(i int) []byte {
 	return []byte(s.String() + "\n")
 }
 
-// head lines that a client of OpenAI's sends.
+// clientLines are header lines of an OpenAI client.
 const clientLines = "Accept: application/json\r\nAccept-Encoding: gzip, deflate\r\nConnection: keep-alive\r\nUser-Agent: OpenAI/Python 1.99.1\r\n" +
 	"Authorization: Bearer sk-0123456789012345678901234567890123456789\r\nContent-Type: application/json\r\n" +
 	"X-Stainless-Lang: python\r\nX-Stainless-Package-Version: 1.99.1\r\nX-Stainless-OS: Linux\r\nX-Stainless-Arch: x64\r\n" +
 	"X-Stainless-Runtime: CPython\r\nX-Stainless-Retry-Count: 0\r\n"
 
-// chatRequest is a whole request as it stands on the wire. lines are more head
-// lines, each without its end.
+// chatRequest returns a whole HTTP request. lines are more header lines, without line breaks.
 func chatRequest(body []byte, answer string, lines ...string) []byte {
 	return request("/v1/chat/completions", body, answer, lines...)
 }

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// results are what a run came to. Times are in microseconds, memory in bytes.
+// results are the results of a run. Times are in microseconds, memory in bytes.
 type results struct {
 	Machine machine         `json:"machine"`
 	Load    settings        `json:"load"`
@@ -34,7 +34,7 @@ type settings struct {
 	Log         string `json:"log"`
 }
 
-// A cpuResult compares the CPU of both processes for each request.
+// A cpuResult compares the CPU of both processes per request.
 type cpuResult struct {
 	Name     string  `json:"name"`
 	Relay    float64 `json:"relay_us"`
@@ -42,19 +42,19 @@ type cpuResult struct {
 	Ratio    float64 `json:"ratio"`         // median of the rounds
 	Low      float64 `json:"ratio_low"`     // their lower quartile
 	High     float64 `json:"ratio_high"`    // and the upper one
-	Bar      float64 `json:"bar,omitempty"` // what is aimed at
+	Bar      float64 `json:"bar,omitempty"` // target
 	Change   *change `json:"change,omitempty"`
 }
 
-// A change compares with another Sidenote.
+// A change compares with another build of Sidenote.
 type change struct {
 	Before float64 `json:"before_us"`
-	Ratio  float64 `json:"ratio"` // of what it costs now to what it did; median of the rounds
+	Ratio  float64 `json:"ratio"` // of the cost now to the cost before; median of the rounds
 	Low    float64 `json:"ratio_low"`
 	High   float64 `json:"ratio_high"`
 }
 
-// A latencyResult is how long one request took where it was the only one.
+// A latencyResult holds the latency of a request with no other in progress.
 type latencyResult struct {
 	Name     string      `json:"name"`
 	Direct   percentiles `json:"direct"` // without a relay
@@ -69,7 +69,7 @@ type percentiles struct {
 
 type memoryResult struct {
 	Streams  int     `json:"streams"`
-	Asked    int     `json:"streams_asked"` // more than Streams where the limit of open files is lower
+	Asked    int     `json:"streams_asked"` // greater than Streams if the limit of open files is lower
 	Relay    float64 `json:"relay_bytes_each"`
 	Sidenote float64 `json:"sidenote_bytes_each"`
 }
@@ -88,16 +88,16 @@ type growthResult struct {
 	cpuResult
 }
 
-// A pageResult is what a request costs while nobody follows, and while pages do.
+// A pageResult compares the cost of a request without and with open pages.
 type pageResult struct {
 	Rate    int     `json:"requests_per_second"`
 	Pages   int     `json:"pages"`
 	Without float64 `json:"without_us"`
 	With    float64 `json:"with_us"`
-	More    float64 `json:"more_us"`      // for each page, median of the rounds
+	More    float64 `json:"more_us"`      // per page, median of the rounds
 	Low     float64 `json:"more_low_us"`  // their lower quartile
 	High    float64 `json:"more_high_us"` // and the upper one
-	Bar     float64 `json:"bar_us"`       // what is aimed at
+	Bar     float64 `json:"bar_us"`       // target
 }
 
 func newResults(b *bench) *results {

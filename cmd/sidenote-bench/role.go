@@ -9,8 +9,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A role is what this program is when it is started by itself: a server on a free
-// port, until its standard input ends.
+// A role is what this program does when it starts itself: serve on a free port until its standard
+// input ends.
 type role func(args []string) *fasthttp.Server
 
 // roles is never changed.
@@ -19,7 +19,7 @@ var roles = map[string]role{
 	"role-upstream": upstreamRole,
 }
 
-// playRole serves and says on stdout where.
+// playRole serves and prints its address on stdout.
 func playRole(r role, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	raiseDescriptors()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,7 +28,7 @@ func playRole(r role, args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return exitFailed
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, stdin) // whoever started this is gone when it ends
+		_, _ = io.Copy(io.Discard, stdin) // ends when the parent process ends
 		os.Exit(exitDone)
 	}()
 	fmt.Fprintln(stdout, ln.Addr())

@@ -4,8 +4,8 @@ import "slices"
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// quantile is the q-quantile of values, between neighbours by their distance; 0 of
-// none. values stay as they are.
+// quantile returns the q-quantile of values with linear interpolation, or 0 for none. It does not
+// change values.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0

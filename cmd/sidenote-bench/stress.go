@@ -11,8 +11,8 @@ import (
 
 const stressConnections = 64
 
-// measureStress streams chats as fast as the upstream writes them. A chat is lost
-// when its answer is no 200, has not all of its events, or breaks off.
+// measureStress streams chats as fast as the upstream writes them. A chat is lost if its status is
+// not 200, if events are missing, or if it breaks off.
 func (b *bench) measureStress(ctx context.Context, out *results) error {
 	return b.with(ctx, program{documents: mainSources}, func(r *rig) error {
 		w := work{request: chatRequest(chatOf(1*kib, answerBurst), answerBurst), status: injected, events: streamEvents}
@@ -35,7 +35,7 @@ func (b *bench) measureStress(ctx context.Context, out *results) error {
 	})
 }
 
-// stress counts what is lost; first is one of the reasons.
+// stress counts the lost chats; first is one of the reasons.
 func (b *bench) stress(ctx context.Context, s *server, w work) (lost int, first, err error) {
 	l, err := newLoad(s, w, stressConnections)
 	if err != nil {
@@ -62,7 +62,7 @@ func (b *bench) stress(ctx context.Context, s *server, w work) (lost int, first,
 	return lost, first, ctx.Err()
 }
 
-// again connects the i-th client anew.
+// again reconnects the i-th client.
 func (l *load) again(ctx context.Context, i int) {
 	l.clients[i].close()
 	for ctx.Err() == nil {

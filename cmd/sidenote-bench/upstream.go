@@ -9,14 +9,14 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// What the upstream answers stands in a request header, which both relays pass on.
+// A request header, which both relays pass on, selects the upstream's answer.
 const (
 	answerHeader = "X-Bench-Answer"
 
 	answerWhole = "whole" // one JSON body of 1 KB
-	answerBurst = "burst" // streamEvents events, each written for itself, as fast as can be
-	answerPaced = "paced" // the same with pace before each but the first
-	answerOpen  = "open"  // one event, and the rest when somebody asks for releasePath
+	answerBurst = "burst" // streamEvents events, each written separately, as fast as possible
+	answerPaced = "paced" // the same with a pause of pace before each but the first
+	answerOpen  = "open"  // one event, and the rest after a request of releasePath
 )
 
 const (
@@ -25,12 +25,12 @@ const (
 	releasePath  = "/release"
 )
 
-// An upstream answers whatever it is asked, as cheaply as can be.
+// An upstream answers every request as cheaply as possible.
 type upstream struct {
 	whole, event, last []byte
 
 	mu       sync.Mutex
-	released chan struct{} // closed for the streams that are open now
+	released chan struct{} // closed to release the streams that are open now
 }
 
 func upstreamRole([]string) *fasthttp.Server {
@@ -65,7 +65,7 @@ func (u *upstream) handle(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyStream(s, -1)
 }
 
-// events is a stream: each Read is one event, which fasthttp flushes.
+// events is a stream: each Read returns one event, which fasthttp flushes.
 type events struct {
 	upstream *upstream
 	kind     string

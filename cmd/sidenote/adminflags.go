@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// adminFlags choose the running Sidenote that a command asks.
+// adminFlags choose the running Sidenote that a command calls.
 type adminFlags struct {
 	Config         string `placeholder:"FILE" help:"Configuration, YAML."`
 	Admin          string `placeholder:"HOST:PORT" help:"Admin port to ask (that of the process that writes the state folder, or else the configuration's)."`
@@ -22,21 +22,21 @@ type adminFlags struct {
 	shownFlags
 }
 
-// shownFlags give the certificate that a command shows to an admin port.
+// shownFlags name the client certificate that a command presents to an admin port.
 type shownFlags struct {
 	AdminCert string `placeholder:"FILE" help:"Certificate to show to an admin port that asks for one, PEM (that of admin.tls)."`
 	AdminKey  string `placeholder:"FILE" help:"Its key, PEM."`
 }
 
-// certificate is the one that the flags give, or that of the configuration.
+// certificate returns the certificate of the flags, or else that of the configuration.
 func (f shownFlags) certificate(cfg *config.Config) *client.Certificate {
 	own := cfg.Admin.TLS
 	return &client.Certificate{Cert: f.AdminCert, Key: f.AdminKey, OwnCert: own.Cert, OwnKey: own.Key}
 }
 
-// client returns a client of the admin port that --admin names, or else of the process that
-// writes the state folder, or else of the port of the configuration. That last one may be
-// another program's by now and proves nothing, so no token is sent to it.
+// client returns a client of the admin port of --admin, or else of the process that writes the
+// state folder, or else of the configuration. Another program may listen on the configured port by
+// now and nothing proves who it is, so no token is sent there.
 func (f adminFlags) client(a *app) (*client.Admin, error) {
 	flags := configFlags{Config: f.Config, Flags: config.Flags{Admin: f.Admin, State: f.State, AdminTokenFile: f.AdminTokenFile}}
 	cfg, err := config.AdminPort(flags.source(a))
@@ -65,9 +65,9 @@ func (f adminFlags) client(a *app) (*client.Admin, error) {
 	return client.AdminAt(at, token, own, "admin.tls.cert", f.certificate(cfg))
 }
 
-// sameAdmin returns an error if the configuration names another admin port than the address of
-// the process that writes the state folder: several may share that, and a kill switch for one
-// must not be turned in another.
+// sameAdmin returns an error if the configuration names another admin port than the process that
+// writes the state folder has at address. Several instances may share a folder, and a kill switch
+// meant for one must not be set in another.
 func sameAdmin(cfg *config.Config, address string) error {
 	at, _, written := config.Written(cfg, "admin.listen")
 	_, port, _ := net.SplitHostPort(string(cfg.Admin.Listen))

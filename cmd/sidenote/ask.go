@@ -36,7 +36,7 @@ func (askCmd) Help() string {
 		"sidenote ask \"How many weeks of parental leave?\" --policy careful --knowledge ./docs --upstream https://api.openai.com --model gpt-5-mini"
 }
 
-// Run asks once.
+// Run asks the question once.
 func (c *askCmd) Run(a *app) error {
 	cfg, policy, err := c.chosen(a)
 	if err != nil {
@@ -67,13 +67,13 @@ func (c *askCmd) Run(a *app) error {
 	return errors.Join(err, closing())
 }
 
-// chosen reads the configuration and finds the policy.
+// chosen reads the configuration and returns the policy that the flags choose.
 func (c *askCmd) chosen(a *app) (*config.Config, tenant.Policy, error) {
 	if c.Policy != "" && c.Tenant != "" {
 		return nil, tenant.Policy{}, usageError{errors.New("--policy and --tenant both choose the policy; give one of them")}
 	}
 	flags := config.Flags{Knowledge: c.Knowledge, State: c.State, Upstream: c.Upstream}
-	if c.Config == "" { // the usual ports are another process's, which may be the one to ask
+	if c.Config == "" { // the default ports may be in use by the very process that is asked
 		flags.Listen, flags.Admin = "127.0.0.1:0", config.Off
 	}
 	cfg, err := configFlags{Config: c.Config, Flags: flags}.load(a, false)
@@ -92,7 +92,7 @@ func (c *askCmd) chosen(a *app) (*config.Config, tenant.Policy, error) {
 	return cfg, policy, err
 }
 
-// ask asks the upstream by a policy, and shows the answer.
+// ask sends the question to the upstream under a policy and prints the answer.
 func (c *askCmd) ask(a *app, cl *client.Chat, up *client.Upstream, policy *tenant.Policy) (client.Answer, error) {
 	if c.Model == "" {
 		var err error

@@ -72,8 +72,8 @@ func (c *checkCmd) Run(a *app) error {
 	return nil
 }
 
-// checked returns the configuration, or a config.Problems with what is wrong with it or
-// with the folders of its bases.
+// checked returns the configuration, or a config.Problems listing what is wrong with it or with
+// the folders of its bases.
 func (c *checkCmd) checked(a *app) (*config.Config, error) {
 	src := c.source(a)
 	src.NoSecrets = c.Offline
@@ -94,8 +94,8 @@ func (c *checkCmd) checked(a *app) (*config.Config, error) {
 	return cfg, nil
 }
 
-// changes compares the configuration with the one of --diff. Where that stands in another
-// folder, its relative paths mean the same as those of the new one.
+// changes compares the configuration with that of --diff. Relative paths of the old file are
+// resolved as if it stood in the new file's folder.
 func (c *checkCmd) changes(a *app, cfg *config.Config) (*config.Changes, error) {
 	src := c.source(a)
 	src.NoSecrets, src.Path = c.Offline, c.Diff
@@ -109,7 +109,7 @@ func (c *checkCmd) changes(a *app, cfg *config.Config) (*config.Changes, error) 
 	return &changes, nil
 }
 
-// moved is a path below one folder as it would be below another.
+// moved maps a path below one folder to the same path below another.
 func moved(path, from, to string) string {
 	if rel, err := filepath.Rel(from, path); err == nil && path != "" && path != config.StateMemory && filepath.IsLocal(rel) {
 		return filepath.Join(to, rel)
@@ -117,7 +117,7 @@ func moved(path, from, to string) string {
 	return path
 }
 
-// warnings lists what is no mistake for certain.
+// warnings lists what is likely, but not certainly, a mistake.
 func (c *checkCmd) warnings(a *app, cfg *config.Config) strictyaml.Problems {
 	if c.Tenant != "" {
 		return nil

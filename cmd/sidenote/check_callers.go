@@ -15,10 +15,10 @@ type listenerReport struct {
 	For     string `json:"for"`     // requests, admin, telemetry, mcp
 	Address string `json:"address"` // host:port, or unix: and a path
 	TLS     bool   `json:"tls,omitempty"`
-	Tenant  string `json:"tenant,omitempty"` // of all requests that come here
+	Tenant  string `json:"tenant,omitempty"` // of all requests on this port
 }
 
-// listeners lists those that are not off.
+// listeners lists the listeners that are not off.
 func listeners(cfg *config.Config) []listenerReport {
 	var all []listenerReport
 	for _, l := range cfg.Listen {
@@ -29,13 +29,13 @@ func listeners(cfg *config.Config) []listenerReport {
 	return slices.DeleteFunc(all, func(l listenerReport) bool { return l.Address == config.Off })
 }
 
-// An issuerReport is whose tokens name tenants.
+// An Issuer is an issuer of tokens that name tenants.
 type issuerReport struct {
 	Name       string   `json:"name"`
 	Issuer     string   `json:"issuer"`
 	Audience   string   `json:"audience"`
 	Algorithms []string `json:"algorithms"`
-	Keys       string   `json:"keys"` // the URL or file that they come from; check fetches none
+	Keys       string   `json:"keys"` // the URL or file of its keys; check fetches none
 }
 
 func issuers(cfg *config.Config) []issuerReport {
@@ -51,7 +51,7 @@ func issuers(cfg *config.Config) []issuerReport {
 	return all
 }
 
-// trusted lists whose header Sidenote-Tenant is believed.
+// trusted lists the peers that may send Sidenote-Tenant.
 func trusted(cfg *config.Config) []string {
 	all := []string{}
 	for _, n := range cfg.Identity.Header.Trusted {
@@ -63,8 +63,8 @@ func trusted(cfg *config.Config) []string {
 	return all
 }
 
-// unusedClaims lists tenants whose filters ask for claims although no token names them:
-// every chat of theirs would be refused.
+// ClaimsOfNobody lists tenants whose filters need claims although no token names them: every chat
+// of theirs would be refused.
 func unusedClaims(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		t := cfg.Tenants[name]
@@ -79,8 +79,7 @@ func unusedClaims(cfg *config.Config) (list strictyaml.Problems) {
 	return list
 }
 
-// claimText is the first claim that the filters of a tenant ask for, under an override too; ""
-// if there is none.
+// claimed returns the first claim that the filters of a tenant or its overrides need, or "".
 func claimText(cfg *config.Config, tenant config.Name) string {
 	p, _ := cfg.Tenant(tenant)
 	for one := range p.All {
@@ -91,7 +90,7 @@ func claimText(cfg *config.Config, tenant config.Name) string {
 	return ""
 }
 
-// someOf lists names, of many only the first and how many more there are.
+// Some joins names; of a long list it takes the first and counts the rest.
 func someOf(names []string) string {
 	const most = 20
 	if len(names) <= most {

@@ -22,7 +22,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// hangingServices is a configuration whose services are all there, and never answer.
+// hangingServices is a configuration whose services accept connections and never answer.
 const hangingServices = `upstreams:
   default: {base_url: "http://silent.test"}
   silent: {base_url: "http://silent.test", api_key: {env: KEY}}
@@ -45,7 +45,7 @@ func silent(context.Context, string, string) (net.Conn, error) {
 	return ours, nil
 }
 
-// A hung store waits for as long as it may, as Redis does that accepts and never answers.
+// A hung store waits until its deadline, like a Redis that accepts connections and never answers.
 type hung struct{}
 
 func (hung) Get(ctx context.Context, _ string) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }
@@ -76,10 +76,10 @@ type countless struct{}
 
 func (countless) Count(string) (int, bool) { return 10, true }
 
-// With planner, Redis, embeddings, a base elsewhere, a reranker of any dialect and a grader that all
-// hang, each of many requests at once waits for as long as check prints at most, and one of them for just so
-// long. The clock is that of a bubble: nothing of the machine is measured. What the words have found
-// is used.
+// With a planner, Redis, embeddings, a remote base, a reranker of any dialect and a grader that
+// all hang, no concurrent request waits longer than check prints, and one waits exactly that long.
+// The clock is that of a synctest bubble, so the machine does not matter. What the word search has
+// found is used.
 //
 // Row K2 of deploy/CONTRIBUTING.md.
 func TestHangingServicesCostWhatCheckPrints(t *testing.T) {
@@ -124,7 +124,7 @@ func TestHangingServicesCostWhatCheckPrints(t *testing.T) {
 	}
 }
 
-// A silentStack is what stands between a request and its sources, with services that never answer.
+// A silentStack is everything between a request and its sources, with services that never answer.
 type silentStack struct {
 	policy   rewrite.Policy
 	planners *proxy.Planners
@@ -153,7 +153,7 @@ func newSilentStack(t *testing.T, cfg *config.Config, dialect services.RerankDia
 		s.planners.Scorers[proxy.RerankService{Upstream: "silent", Dialect: dialect}] = scores
 	}
 	t.Cleanup(func() {
-		time.Sleep(time.Minute) // of the bubble: what is late ends by itself
+		time.Sleep(time.Minute) // in the bubble: late calls end by themselves
 		for _, one := range stop {
 			one()
 		}
@@ -173,7 +173,8 @@ func newSilentStack(t *testing.T, cfg *config.Config, dialect services.RerankDia
 	return s
 }
 
-// embedding is a base that asks for the vector of each question, and answers without it in time.
+// embedding returns a base that requests the vector of each question, and answers without it in
+// time.
 func embedding(vectors retrieval.Embedder) retrieval.Func {
 	return func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		by, _ := retrieval.AnswerBy(ctx)
@@ -194,7 +195,7 @@ func searchElsewhere(ctx context.Context, q retrieval.Query) (retrieval.Result, 
 	return retrieval.Result{Bases: q.Bases}, ctx.Err()
 }
 
-// ask searches for a question as a request does, and returns how long that took.
+// ask searches for a question as a request does, and returns the time it took.
 func (s *silentStack) ask(t *testing.T, text string) time.Duration {
 	policy, of := s.policy, proxy.PlanDryRun(&s.policy, "m", nil)
 	s.planners.Help(&policy, of)

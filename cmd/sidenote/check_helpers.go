@@ -10,18 +10,18 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// helperWarnings warns of planners, rerankers and embeddings that would be of no use.
+// Helpers warns of planner, reranker and embedding settings that are probably mistakes.
 func helperWarnings(cfg *config.Config) strictyaml.Problems {
 	return slices.Concat(idlePlanners(cfg), keylessHelpers(cfg), thresholdsOfWords(cfg))
 }
 
-// policyProblem is one about a setting of a tenant's policy.
+// policyProblem returns a problem of a setting in a tenant's policy.
 func policyProblem(cfg *config.Config, p *tenant.Policy, setting, format string, args ...any) strictyaml.Problem {
 	key := "policies." + p.Name + "." + setting
 	return strictyaml.Problem{Place: cfg.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)}
 }
 
-// distinctProblems leaves out what is said of several tenants with one policy.
+// once removes duplicates, as several tenants may have one policy.
 func distinctProblems(list strictyaml.Problems) strictyaml.Problems {
 	var different strictyaml.Problems
 	for _, one := range list {
@@ -48,8 +48,8 @@ func idlePlanners(cfg *config.Config) (list strictyaml.Problems) {
 	return distinctProblems(list)
 }
 
-// keylessHelpers lists named upstreams of helpers that would be asked without a key, although
-// others can reach them.
+// keylessHelpers lists named upstreams of helpers on other machines that would be called without a
+// key.
 func keylessHelpers(cfg *config.Config) (list strictyaml.Problems) {
 	upstreams := config.ProxyUpstreams(cfg)
 	keyless := func(name string) bool {
@@ -78,11 +78,11 @@ func keylessHelpers(cfg *config.Config) (list strictyaml.Problems) {
 	return distinctProblems(list)
 }
 
-// mostFused is a score that words and vectors together hardly reach: of a hundred candidates none
-// scores more than 2.2, and nearly all less than 1.
+// mostFused is a score that combined word and vector scores hardly reach: of a hundred candidates
+// none scores more than 2.2, and nearly all less than 1.
 const mostFused = 1.5
 
-// thresholdsOfWords lists thresholds that can only be of words, of policies with bases that embed.
+// thresholdsOfWords lists thresholds that only suit word scores, in policies with embedded bases.
 func thresholdsOfWords(cfg *config.Config) (list strictyaml.Problems) {
 	embedded := config.Texts(config.Embedded(cfg))
 	for _, name := range cfg.TenantNames() {

@@ -6,8 +6,8 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// unusedPrices lists tenants whose money is limited although no model has a price: each
-// request of theirs that uses tokens would be refused.
+// PricesOfNothing lists tenants with a money limit although no model has a price: each of their
+// requests that uses tokens would be refused.
 func unusedPrices(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
@@ -24,8 +24,8 @@ func unusedPrices(cfg *config.Config) (list strictyaml.Problems) {
 	return list
 }
 
-// unpricedHelpers lists tenants whose money is limited and whose planner's, reranker's or grader's
-// chat model has no price, so that it would never be asked.
+// HelpersWithoutPrice lists tenants with a money limit whose planner, reranker or grader uses a
+// chat model without a price, so that it would never be called.
 func unpricedHelpers(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)

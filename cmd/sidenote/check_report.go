@@ -8,33 +8,32 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// A checkReport is what `sidenote check --json` prints, whether the configuration is
-// right or not.
+// A Report is what `sidenote check --json` prints, whether the configuration is valid or not.
 type checkReport struct {
 	Object   string          `json:"object"` // "check"
 	OK       bool            `json:"ok"`
 	Problems []problemReport `json:"problems"`
 	Warnings []problemReport `json:"warnings"`
-	Tenants  []tenantReport  `json:"tenants"` // of a configuration that is right, as all that follows
+	Tenants  []tenantReport  `json:"tenants"` // these and the following are empty if there are problems
 
 	Listeners []listenerReport `json:"listeners,omitempty"`
 	Issuers   []issuerReport   `json:"issuers,omitempty"`
-	Trusted   []string         `json:"trusted,omitempty"` // networks whose header Sidenote-Tenant is believed
+	Trusted   []string         `json:"trusted,omitempty"` // peers that may send Sidenote-Tenant
 
 	Changes *config.Changes  `json:"changes,omitempty"` // with --diff
 	Policy  []config.Setting `json:"policy,omitempty"`  // with --tenant: what its requests get
 }
 
-// A problemReport is one thing that is wrong, or may be.
+// A Problem is a mistake, or a possible one.
 type problemReport struct {
-	File    string `json:"file"` // or a flag such as --upstream; "" where it has no place
-	Line    int    `json:"line"` // from 1; 0 of a flag or of a whole file
+	File    string `json:"file"` // or a flag such as --upstream; "" without a position
+	Line    int    `json:"line"` // from 1; 0 for a flag or a whole file
 	Column  int    `json:"column"`
 	Key     string `json:"key"`
 	Message string `json:"message"`
 }
 
-// A tenantReport is what a tenant's requests get, in short.
+// A TenantReport summarizes what a tenant's requests get.
 type tenantReport struct {
 	Name          string          `json:"name"`
 	Policy        string          `json:"policy"`
@@ -43,10 +42,10 @@ type tenantReport struct {
 	Upstream      string          `json:"upstream"`
 	Knowledge     []string        `json:"knowledge"`
 	ContextTokens int             `json:"context_tokens"`
-	Filter        json.RawMessage `json:"filter,omitempty"` // of its documents; none: it sees all
+	Filter        json.RawMessage `json:"filter,omitempty"` // on documents; absent: it sees all
 }
 
-// newCheckReport returns the report of a configuration, or of the problems that it has instead.
+// NewReport returns the report of a configuration, or of the problems in err.
 func newCheckReport(cfg *config.Config, err error, warnings strictyaml.Problems) checkReport {
 	problems, _ := errors.AsType[strictyaml.Problems](err)
 	r := checkReport{Object: "check", OK: err == nil, Problems: problemReports(problems), Warnings: problemReports(warnings), Tenants: []tenantReport{}}

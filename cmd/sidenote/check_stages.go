@@ -13,12 +13,12 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// stageWarnings warns of stages that no chat has, and of sources that no stage reads.
+// Stages warns of stages that no chat uses, and of sources that no stage reads.
 func stageWarnings(cfg *config.Config) strictyaml.Problems {
 	return slices.Concat(idleSettings(cfg, "stages", rewrite.Staged), unreadSources(cfg))
 }
 
-// unreadSources lists chains that ask models without what was found for them.
+// unreadSources lists chains whose prompts leave out the sources.
 func unreadSources(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		p, _ := cfg.Tenant(name)
@@ -35,7 +35,7 @@ func unreadSources(cfg *config.Config) (list strictyaml.Problems) {
 	return distinctProblems(list)
 }
 
-// printStages prints the chain of a policy, and whom else it asks than the policy's upstream.
+// stages prints the chain of a policy, with models and upstreams other than the policy's.
 func printStages(w io.Writer, of *staged.Policy) {
 	if len(of.Stages) == 0 {
 		return

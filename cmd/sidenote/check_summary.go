@@ -1,3 +1,5 @@
+// Package review reports on a configuration that has been loaded: a summary, what a tenant gets,
+// probable mistakes, and all of it as JSON.
 package main
 
 import (
@@ -17,8 +19,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// printTenant prints what a tenant's requests get, with all that is inherited, and where
-// each value is from.
+// Tenant prints what a tenant's requests get, including inherited settings, and where each value
+// was set.
 func printTenant(w io.Writer, cfg *config.Config, name config.Name) {
 	p, _ := cfg.Tenant(name)
 	fmt.Fprintf(w, "# tenant %s, policy %s, hash %s\n", name, p.Name, p.Hash)
@@ -28,7 +30,7 @@ func printTenant(w io.Writer, cfg *config.Config, name config.Name) {
 	fmt.Fprintf(w, "# upstream %s\n%s", upstreamText(cfg, p.Upstream), config.OriginYAML(config.PolicyOrigins(cfg, name)))
 }
 
-// upstreamText shows an upstreamText without its secret.
+// upstream describes an upstream without its secret.
 func upstreamText(cfg *config.Config, name string) string {
 	u := cfg.Proxy().Upstreams[name]
 	text := fmt.Sprintf("%s → %s", name, u.BaseURL)
@@ -44,7 +46,7 @@ func upstreamText(cfg *config.Config, name string) string {
 	return text
 }
 
-// anyKey tells whether an upstream is asked with a key of its own.
+// hasKey reports whether an upstream has an API key of its own.
 func anyKey(cfg *config.Config, upstream string) bool {
 	secret := cfg.Upstreams[config.Name(upstream)].APIKey
 	if upstream == "default" && cfg.Upstream.BaseURL.URL != nil {
@@ -53,12 +55,12 @@ func anyKey(cfg *config.Config, upstream string) bool {
 	return secret.Shown() != ""
 }
 
-// upstreamHasKey tells whether requests with keys of ours go to an upstream.
+// keyed reports whether requests with Sidenote keys go to an upstream.
 func upstreamHasKey(cfg *config.Config, upstream string) bool {
 	return slices.ContainsFunc(cfg.Proxy().Tenants.Keys, func(k tenant.Key) bool { return k.Policy.Upstream == upstream })
 }
 
-// printSummary prints a configuration that is right, in short.
+// Summary prints a summary of a valid configuration.
 func printSummary(w io.Writer, cfg *config.Config) {
 	fmt.Fprintln(w, "ok")
 	fmt.Fprintf(w, "listen     %s, admin %s, telemetry %s\n", cfg.Listen, cfg.Admin.Listen, cfg.Telemetry.Listen)
@@ -130,7 +132,7 @@ func printSummary(w io.Writer, cfg *config.Config) {
 	fmt.Fprintf(w, "retrieval  at most %s a request%s\n", cfg.WorstRetrieval().Round(time.Millisecond), retrievalWaits(cfg))
 }
 
-// printHelpers prints which services a tenant's requests ask, and what these read.
+// helpers prints which services a tenant's requests call, and what these read.
 func printHelpers(w io.Writer, p tenant.Policy) {
 	if s := p.Rewrite.Planner; s.MaxQueries > 0 {
 		fmt.Fprintf(w, "           planner %s on %s reads questions and %s before them: %d queries at most, %s\n",
@@ -160,7 +162,7 @@ func printHelpers(w io.Writer, p tenant.Policy) {
 	}
 }
 
-// retrievalWaits says what a request may wait for, one after the other; "" where it is the search alone.
+// waits lists what a request may wait for, in order; "" if that is only the search.
 func retrievalWaits(cfg *config.Config) string {
 	list := []string{"the search"}
 	if cfg.Redis.Used() {
@@ -185,7 +187,7 @@ func retrievalWaits(cfg *config.Config) string {
 	return sum
 }
 
-// limitsText are those of a tenant in words; "" if it has none.
+// limits describes the limits of a tenant, or returns "".
 func limitsText(t *budget.Terms) string {
 	var parts []string
 	for w, limit := range t.Limits {

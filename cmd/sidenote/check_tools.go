@@ -12,12 +12,12 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// toolWarnings warns of tools that no chat has, and of models that cannot call any.
+// Tools warns of tools that no chat uses, and of models that cannot call any.
 func toolWarnings(cfg *config.Config) strictyaml.Problems {
 	return slices.Concat(idleSettings(cfg, "tools", rewrite.Tools), modelsWithoutFunctions(cfg))
 }
 
-// idleSettings lists what policies say under a key that only chats of a mode have, and none of theirs does.
+// idle lists the settings under a key of policies that never use the mode which needs it.
 func idleSettings(cfg *config.Config, key string, mode rewrite.Mode) (list strictyaml.Problems) {
 	reason := "has no effect: only chats under mode: " + mode.String() + " have them"
 	for _, name := range cfg.TenantNames() {
@@ -41,8 +41,8 @@ func idleSettings(cfg *config.Config, key string, mode rewrite.Mode) (list stric
 	return distinctProblems(list)
 }
 
-// modelsWithoutFunctions lists models of policies with tools that are not offered any, as the model
-// table says that they refuse them.
+// modelsWithoutFunctions lists models, in policies with tools, that are not offered tools because
+// the model table says that they reject them.
 func modelsWithoutFunctions(cfg *config.Config) (list strictyaml.Problems) {
 	table := cfg.ModelTable()
 	for _, name := range cfg.TenantNames() {
@@ -62,7 +62,7 @@ func modelsWithoutFunctions(cfg *config.Config) (list strictyaml.Problems) {
 	return distinctProblems(list)
 }
 
-// refusesTools tells whether all models of a pattern do.
+// refusesTools reports whether all models of a pattern reject tools.
 func refusesTools(table []tokens.Model, pattern string) bool {
 	name, many := strings.CutSuffix(pattern, "*")
 	row, _ := tokens.Lookup(table, name)

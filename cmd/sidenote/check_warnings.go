@@ -10,8 +10,8 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// partialFailureWarnings lists tenants for whom a request is refused when some bases fail, and
-// passed when all do.
+// PartialFailures lists tenants whose requests are refused if some bases fail but relayed if all
+// do.
 func partialFailureWarnings(cfg *config.Config) (list strictyaml.Problems) {
 	for _, name := range cfg.TenantNames() {
 		if p, _ := cfg.Tenant(name); p.Rewrite.RefuseOnPartial && !p.Rewrite.RefuseOnFailure {
@@ -21,7 +21,7 @@ func partialFailureWarnings(cfg *config.Config) (list strictyaml.Problems) {
 	return list
 }
 
-// embeddingWarnings warns of a service for embeddings that no base uses, and of vectors that are paid for
+// Embeddings warns of an embedding service that no base uses, and of embeddings that are paid for
 // at each start.
 func embeddingWarnings(cfg *config.Config) (list strictyaml.Problems) {
 	_, there := config.EmbeddingsUpstream(cfg)
@@ -37,8 +37,8 @@ func embeddingWarnings(cfg *config.Config) (list strictyaml.Problems) {
 	return list
 }
 
-// unknownAttributes lists attributes in filters that no document has. It reads the
-// documents where there are filters.
+// UnknownAttributes lists attributes in filters that no document has. It reads the documents if
+// there are filters.
 func unknownAttributes(ctx context.Context, cfg *config.Config) (list strictyaml.Problems) {
 	if !hasFilters(cfg) {
 		return nil
@@ -62,7 +62,7 @@ func unknownAttributes(ctx context.Context, cfg *config.Config) (list strictyaml
 	return list
 }
 
-// hasFilters tells whether any tenant has hasFilters.
+// filters reports whether any tenant has filters.
 func hasFilters(cfg *config.Config) bool {
 	return slices.ContainsFunc(cfg.TenantNames(), func(name config.Name) bool {
 		p, _ := cfg.Tenant(name)

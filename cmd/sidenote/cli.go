@@ -21,21 +21,21 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2 // wrong usage or configuration
-	exitPart   = 3 // done in part
+	exitPart   = 3 // partly done
 )
 
-// An app has everything outside the process that a command uses.
+// An app holds the environment that a command runs in.
 type app struct {
 	ctx            context.Context // ends when the process is asked to stop
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(name string) (string, bool)
-	reports        report.Recorder // gets the report of each request that serve answers; nil: nobody does
+	reports        report.Recorder // records each request that serve answers; nil for none
 
-	redisShown bool // --redis was given on the command line, and does not come from the environment
+	redisShown bool // --redis was given on the command line rather than in the environment
 }
 
-// panicked is a panics.Handler for the servers that some commands start.
+// panicked is the panics.Handler of the servers that some commands start.
 func (a *app) panicked(value any, stack []byte) {
 	fmt.Fprintf(a.stderr, "BUG: panic: %s\n%s", panics.Shown(value), stack)
 }
@@ -69,12 +69,12 @@ type cli struct {
 	ShowVersion versionFlag `name:"version" help:"Show version, commit and encodings."`
 }
 
-// errHelp ends the parsing of a command line that was answered by help or the version.
+// errHelp stops parsing after the help or the version was printed.
 var errHelp = errors.New("help was shown")
 
 type helpFlag bool
 
-// BeforeReset shows the help of the command before anything is checked.
+// BeforeReset prints the help of the command before anything is checked.
 func (helpFlag) BeforeReset(ctx *kong.Context) error {
 	if err := ctx.PrintUsage(false); err != nil {
 		return err
@@ -92,18 +92,18 @@ func (versionFlag) BeforeReset(ctx *kong.Context) error {
 	return errHelp
 }
 
-// A usageError is the user's mistake.
+// A usageError is a mistake of the user.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// A partError says that something was left undone.
+// A partError says that a command did only part of its work.
 type partError struct{ error }
 
 func (e partError) Unwrap() error { return e.error }
 
-// Run is the whole program: it runs args and returns the exit code. It reads no
-// other environment than env.
+// Run runs the command line args and returns the exit code. It reads the environment only through
+// env.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(name string) (string, bool)) int {
 	a := &app{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, env: env}
 	err := a.run(args)
@@ -143,7 +143,7 @@ func (a *app) run(args []string) error {
 	return command.Run(a)
 }
 
-// environment resolves a flag that is not given from SIDENOTE_<FLAG>.
+// environment takes flags that are not given from SIDENOTE_<FLAG>.
 func (a *app) environment() kong.Resolver {
 	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 		if flag.Name == "help" || flag.Name == "version" {
@@ -153,7 +153,7 @@ func (a *app) environment() kong.Resolver {
 		if !ok || value == "" {
 			return nil, nil
 		}
-		if flag.Name == "knowledge" { // on the command line a flag is repeated, and a comma part of a name
+		if flag.Name == "knowledge" { // on the command line the flag is repeated, and a comma is part of a name
 			var list []any
 			for _, part := range kong.SplitEscaped(value, ',') {
 				list = append(list, part)
@@ -177,8 +177,8 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// message is the text of an error for a person. Problems of a configuration have a line
-// each, which begins with a place that editors can open; other errors are one line.
+// message formats an error for people. Configuration problems take one line each, starting with a
+// position that editors can open; other errors are one line.
 func message(err error) string {
 	if _, ok := errors.AsType[strictyaml.Problems](err); ok {
 		return err.Error()
@@ -186,27 +186,27 @@ func message(err error) string {
 	return "sidenote: " + strings.Join(strings.Fields(err.Error()), " ")
 }
 
-// configFlags are the flags of every command that runs on a configuration.
+// configFlags are the flags of every command that loads a configuration.
 type configFlags struct {
 	Config string `placeholder:"FILE" help:"Configuration, YAML."`
 	config.Flags
 }
 
-// load reads the configuration. offline commands need no upstream.
+// load reads the configuration. An offline command needs no upstream.
 func (f configFlags) load(a *app, offline bool) (*config.Config, error) {
 	src := f.source(a)
 	src.Offline = offline
 	return config.Load(src)
 }
 
-// source is where the flags say that the configuration is.
+// source returns the source of the configuration that the flags choose.
 func (f configFlags) source(a *app) config.Source {
 	f.RedisShown = a.redisShown
 	return config.Source{Path: f.Config, Env: a.env, Flags: f.Flags}
 }
 
-// listeners reads only where a configuration listens, because a probe has none of the
-// secrets.
+// listeners reads only the listen addresses of the configuration, as a health probe has none of
+// the secrets.
 func (f configFlags) listeners(a *app) (*config.Config, error) {
 	return config.Listeners(config.Source{Path: f.Config, Env: a.env, Flags: f.Flags})
 }

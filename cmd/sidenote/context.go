@@ -24,7 +24,7 @@ func (contextCmd) Help() string {
 		"sidenote context state.json --model gpt-4o"
 }
 
-// Run builds the messages. It searches nothing and calls nobody.
+// Run builds the messages locally: it searches no base and calls no upstream.
 func (c *contextCmd) Run(a *app) error {
 	state, err := (&rewriteCmd{File: c.File}).read(a)
 	if err != nil {

@@ -26,25 +26,24 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// maxPicture is how many bytes a picture of README.md may have.
+// maxPicture limits the size of a picture of README.md, in bytes.
 const maxPicture = 150_000
 
-// pictures are those of README.md: of pages of the inspector, as high as they tell
-// something.
+// pictures are those of README.md: inspector pages, as high as their content.
 var pictures = []struct {
 	name   string
-	open   string // on /requests: what is clicked, "" for nothing
+	open   string // link to click on /requests, or ""
 	height int64
 }{
 	{"requests", "", 620},
 	{"request", `a[href="%s"]`, 1000},
 }
 
-// schemes are how browsers may want to be shown pages.
+// schemes are the colour schemes that browsers may prefer.
 var schemes = []string{"light", "dark"}
 
-// TestMakePictures makes the pictures of README.md, for deploy/screenshots.sh, which alone builds it: of
-// the demo, after some questions.
+// TestMakePictures makes the pictures of README.md from the demo, after some questions. Only
+// deploy/screenshots.sh builds it.
 func TestMakePictures(t *testing.T) {
 	dir := os.Getenv("SIDENOTE_PICTURES")
 	if dir == "" {
@@ -66,7 +65,7 @@ func TestMakePictures(t *testing.T) {
 	data, pages := addresses(t, story)
 	id := ask(t, data)
 
-	browser, end := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)...) // as root there is none
+	browser, end := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)...) // there is no sandbox for root
 	defer end()
 	tab, closeTab := chromedp.NewContext(browser)
 	defer closeTab()
@@ -96,7 +95,7 @@ func TestMakePictures(t *testing.T) {
 	}
 }
 
-// prefer lets the browser ask for a scheme.
+// prefer makes the browser prefer a colour scheme.
 func prefer(scheme string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -106,7 +105,7 @@ func prefer(scheme string) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// addresses reads what the demo says until it says where it is.
+// addresses reads the demo's output until it has printed its addresses.
 func addresses(t *testing.T, story io.Reader) (data, pages string) {
 	t.Helper()
 	address := regexp.MustCompile(`http://127\.0\.0\.1:[0-9]+`)
@@ -122,7 +121,7 @@ func addresses(t *testing.T, story io.Reader) (data, pages string) {
 	return "", ""
 }
 
-// ask asks questions of all kinds, and returns the id of one that shows much.
+// ask sends questions of all kinds, and returns the id of one with much to show.
 func ask(t *testing.T, data string) (id string) {
 	t.Helper()
 	for _, q := range []struct{ text, option string }{
@@ -158,7 +157,7 @@ func ask(t *testing.T, data string) (id string) {
 	return id
 }
 
-// withPalette writes a picture with the 256 colours that it has most; pages have few more.
+// withPalette writes a picture with its 256 most frequent colours; pages have few more.
 func withPalette(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	from, err := png.Decode(bytes.NewReader(picture))

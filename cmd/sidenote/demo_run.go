@@ -21,11 +21,11 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// A demoRun is what to show.
+// A Demo is a configured run of the demo.
 type demoRun struct {
 	Question string // "": demo.Question
-	Staged   bool   // the answer is made in stages
-	Serve    bool   // go on serving
+	Staged   bool   // answer in stages
+	Serve    bool   // keep serving
 	JSON     bool
 	Look     demo.Look
 
@@ -33,15 +33,15 @@ type demoRun struct {
 	Panicked       panics.Handler
 }
 
-// demoPreset has the stages of a staged demo.
+// Preset is the stages preset of a staged demo.
 const demoPreset = "medical"
 
-// A demoStory is a demo that was run.
+// A told is the result of the demo.
 type demoStory struct {
 	id     string // of the request
 	screen func(demo.Look) string
 	json   func() ([]byte, error)
-	wrong  error // nil: all arrived
+	wrong  error // nil: everything reached the model
 }
 
 // Run sends one question through Sidenote to a stub upstream and shows what happened.
@@ -80,7 +80,7 @@ func (d *demoRun) Run(ctx context.Context) error {
 			BaseURL: "http://" + address + "/v1", Reports: client.NewReports(),
 		},
 	}
-	var failed error // not returned by begin: the server below ends without an error when it is stopped
+	var failed error // begin does not return it: serving ends without an error when it is stopped
 	parts := serving.Parts{Engine: e, Ports: ls, Output: out, Reports: asker.client.Reports}
 	served := serving.Serve(ctx, parts, func(ctx context.Context) error {
 		story, err := asker.tell(ctx)
@@ -98,8 +98,7 @@ func (d *demoRun) Run(ctx context.Context) error {
 	return errors.Join(failed, served)
 }
 
-// engine wires the demo on the default ports, or, with a message, on free ones where those
-// are taken.
+// engine wires the demo on the default ports or, if they are in use, on free ones with a message.
 func (d *demoRun) engine(ctx context.Context, upstream string) (*server.Engine, serving.Listeners, error) {
 	flags := config.Flags{Upstream: "http://" + upstream, Knowledge: []string{"demo=corpus"}}
 	load := func(listen, admin string) (*config.Config, error) {
@@ -144,12 +143,12 @@ func (d *demoRun) show(story demoStory) error {
 	return story.wrong
 }
 
-// An demoAsker asks what the demo shows.
+// An asker asks the question of the demo.
 type demoAsker struct {
 	*demoRun
 	engine  *server.Engine
 	stub    *demo.Stub
-	address string // where apps would ask
+	address string // where apps would send requests
 	client  *client.Chat
 }
 
@@ -196,7 +195,7 @@ func (a *demoAsker) tell(ctx context.Context) (demoStory, error) {
 	return demoStory{answer.Report.ID, func(look demo.Look) string { return demo.Render(story, look) }, story.JSON, wrong}, nil
 }
 
-// staged is the story of an answer in stages, as the stub saw it.
+// staged returns the story of an answer in stages, as the stub saw it.
 func (a *demoAsker) staged(answer *client.Answer) *demo.StagedStory {
 	story := &demo.StagedStory{
 		Question: a.Question, Preset: demoPreset, Address: a.address, Sources: answer.Sources(), Cited: client.Cited(answer.Text),

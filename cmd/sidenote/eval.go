@@ -38,10 +38,10 @@ func (evalCmd) Help() string {
 		"Vectors of a collection's own documents are kept in the folder of --state, else until the command ends."
 }
 
-// mostChanged is how many questions that changed are shown.
+// mostChanged limits the changed questions that are shown.
 const mostChanged = 10
 
-// Run measures how well the queries of a collection are answered.
+// Run measures how well the questions of a collection are answered.
 func (c *evalCmd) Run(a *app) error {
 	if err := c.check(); err != nil {
 		return usageError{err}
@@ -78,7 +78,7 @@ func (c *evalCmd) Run(a *app) error {
 	return undone(e.Undone())
 }
 
-// check refuses flags that mean nothing together.
+// check refuses combinations of flags that make no sense.
 func (c *evalCmd) check() error {
 	switch {
 	case c.Queries < 0 || c.Worst < 0:
@@ -99,12 +99,13 @@ func (c *evalCmd) check() error {
 	return nil
 }
 
-// collected tells whether a collection's own documents are asked by a configuration.
+// collected reports whether a collection's own documents are searched with a configuration.
 func (c *evalCmd) collected() bool {
 	return (c.Config != "" || c.Compare) && len(c.Knowledge) == 0 && !c.isTable()
 }
 
-// evaluate asks the questions under one configuration; nil where a plan was wanted, and printed.
+// evaluate asks the questions under one configuration. It returns nil if only a plan was wanted;
+// that is then printed.
 func (c *evalCmd) evaluate(a *app, messages []eval.Message, show *terminal.Progress) (*evaluation, error) {
 	e := &evaluation{Messages: messages}
 	end, err := c.prepare(a, e, show)
@@ -163,8 +164,8 @@ func (c *evalCmd) compare(a *app, messages []eval.Message, show *terminal.Progre
 	return undone(compared.Undone())
 }
 
-// keepVectors lets vectors of a collection's documents be kept until remove is called, unless
-// --state says where.
+// keepVectors keeps the vectors of a collection's documents in a temporary folder until remove is
+// called, unless --state names a folder.
 func (c *evalCmd) keepVectors() (remove func(), err error) {
 	if c.State != "" || !c.collected() {
 		return func() {}, nil
@@ -175,7 +176,7 @@ func (c *evalCmd) keepVectors() (remove func(), err error) {
 	return func() { _ = os.RemoveAll(c.State) }, nil
 }
 
-// writeRun writes rankings into a file.
+// writeRun writes the rankings into a file.
 func writeRun(path string, e *evaluation) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -188,13 +189,13 @@ func writeRun(path string, e *evaluation) error {
 	return f.Close()
 }
 
-// colored tells whether a person reads what is printed, and likes colours.
+// colored reports whether the output is a terminal and NO_COLOR is not set.
 func colored(a *app) bool {
 	noColor, _ := a.env("NO_COLOR")
 	return noColor == "" && terminal.IsTerminal(a.stdout)
 }
 
-// undone is an error that says what was left undone.
+// undone wraps err, which says what was left undone, into a partError; nil stays nil.
 func undone(err error) error {
 	if err == nil {
 		return nil
@@ -202,8 +203,7 @@ func undone(err error) error {
 	return partError{err}
 }
 
-// ofData makes the error of data that are not there, or of a model that nobody named, a mistake
-// of usage.
+// ofData turns the errors of missing data, or of a model that was not named, into usage errors.
 func ofData(err error) error {
 	if errors.Is(err, eval.ErrNoCollection) || errors.Is(err, errNoPlannerModel) {
 		return usageError{err}
@@ -211,8 +211,8 @@ func ofData(err error) error {
 	return err
 }
 
-// prepare reads the questions, and makes ready what they are asked of until end is called. A plan
-// is printed, and leaves no subject.
+// prepare reads the questions and opens what they are asked of; end closes it. For a plan it
+// prints that and leaves e.Subject nil.
 func (c *evalCmd) prepare(a *app, e *evaluation, show *terminal.Progress) (end func(), err error) {
 	e.Name = c.name()
 	show.Show(terminal.Work{Name: "reading " + c.Data})

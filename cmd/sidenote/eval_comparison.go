@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// A evalComparison has the evaluations of two policies on the same questions.
+// A Comparison holds two evaluations of the same questions under different configurations.
 type evalComparison struct {
 	Name  string
 	Sides [2]evalSide
@@ -29,13 +29,13 @@ type evalSide struct {
 type comparisonAnswer struct {
 	Object   string         `json:"object"` // "eval.compare"
 	Data     string         `json:"data"`
-	Queries  int            `json:"queries"` // that both were asked
+	Queries  int            `json:"queries"` // answered on both sides
 	A        sideAnswer     `json:"a"`
 	B        sideAnswer     `json:"b"`
 	Measures []difference   `json:"measures"`
 	Better   int            `json:"queries_better"` // with a larger nDCG in b
 	Worse    int            `json:"queries_worse"`
-	Changed  []changedQuery `json:"changed"` // most first
+	Changed  []changedQuery `json:"changed"` // largest change first
 	More     int            `json:"changed_not_shown,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type sideAnswer struct {
 	evaluationAnswer
 }
 
-// A difference is one measure on both sides.
+// A difference compares one measure on both sides.
 type difference struct {
 	Name string  `json:"measure"`
 	A    float64 `json:"a"`
@@ -53,7 +53,7 @@ type difference struct {
 	P    float64 `json:"p"`          // of a paired randomization test, two-sided
 }
 
-// A changedQuery is one that the two answer differently.
+// A changedQuery is a query with different results on the two sides.
 type changedQuery struct {
 	ID   string         `json:"query_id"`
 	Text string         `json:"text"`
@@ -67,7 +67,7 @@ type changedOutcome struct {
 	Right bool    `json:"request_gets_relevant"`
 }
 
-// Asked says why there is nothing to compare; nil where there is.
+// Asked returns an error if there is nothing to compare.
 func (c *evalComparison) Asked() error {
 	if len(c.pairs()) == 0 {
 		return errors.New("no question was answered on both sides")
@@ -79,7 +79,7 @@ func (c *evalComparison) pairs() []eval.Pair {
 	return eval.Pairs(c.Sides[0].Outcomes, c.Sides[1].Outcomes)
 }
 
-// Undone says what the numbers leave out on either side; nil if nothing.
+// Undone returns an error that says what the numbers leave out on either side, or nil.
 func (c *evalComparison) Undone() error {
 	var errs []string
 	for _, s := range c.Sides {
@@ -93,7 +93,7 @@ func (c *evalComparison) Undone() error {
 	return errors.New(strings.Join(errs, "; "))
 }
 
-// differences are the measures of pairs, and of off-topic messages where both sides were asked.
+// differences compares the measures of pairs, and of off-topic messages if both sides were asked.
 func (c *evalComparison) differences(pairs []eval.Pair) (list []difference) {
 	add := func(name string, d eval.Difference) {
 		list = append(list, difference{name, roundedScore(d.A), roundedScore(d.B), roundedScore(d.B - d.A), roundedScore(d.P)})
@@ -120,7 +120,7 @@ func (c *evalComparison) differences(pairs []eval.Pair) (list []difference) {
 	return list
 }
 
-// injectedPairs pairs what became of the same messages.
+// injectedPairs pairs the results of the same messages.
 func injectedPairs(a, b []eval.OffTopic) (pairs []eval.Pair) {
 	outcome := func(o eval.OffTopic) (out eval.Outcome) {
 		for _, s := range o.Sources {
@@ -134,7 +134,7 @@ func injectedPairs(a, b []eval.OffTopic) (pairs []eval.Pair) {
 	return pairs
 }
 
-// Answer is the comparison for programs, with the n questions that changed most.
+// Answer returns the comparison for JSON, with the n questions that changed most.
 func (c *evalComparison) Answer(n int) any {
 	pairs := c.pairs()
 	a := comparisonAnswer{
@@ -158,14 +158,14 @@ func (c *evalComparison) Answer(n int) any {
 	return a
 }
 
-// outcome is that of a question on a side.
+// outcome returns the outcome of a question on one side.
 func (c *evalComparison) outcome(side int, o eval.Outcome) changedOutcome {
 	grades := c.Sides[side].Data.Grades[o.Query.ID]
 	rank := slices.IndexFunc(o.Ranking, func(id string) bool { return grades[id] > 0 })
 	return changedOutcome{roundedScore(o.NDCG), rank + 1, o.Hit}
 }
 
-// Print writes the comparison for a person, with the n questions that changed most.
+// Print writes the comparison for people, with the n questions that changed most.
 func (c *evalComparison) Print(w io.Writer, n int, color bool) {
 	p := painter{w, color}
 	a := c.Answer(n).(comparisonAnswer)
@@ -225,10 +225,10 @@ func (c *evalComparison) Print(w io.Writer, n int, color bool) {
 	}
 }
 
-// significance is up to which p a difference is called one.
+// alpha is the largest p at which a difference counts as significant.
 const significance = .05
 
-// shownP is a p value for people.
+// shownP formats a p value.
 func shownP(p float64) string {
 	if p < .0001 {
 		return "<0.0001"

@@ -10,7 +10,7 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// A evalStage is what one evalStage of a search contributes: the measures of its own ranking.
+// A stage holds the measures of the ranking of one search stage.
 type evalStage struct {
 	Name       string  `json:"stage"`
 	NDCG       float64 `json:"ndcg_at_10"`
@@ -19,19 +19,19 @@ type evalStage struct {
 	MRR        float64 `json:"mrr_at_10"`
 }
 
-// evalTokens are what an evaluation takes of services.
+// tokens are the tokens that an evaluation sends to services.
 type evalTokens struct {
-	Chunks    int   `json:"embeddings_chunks"`    // of all chunks, about; those whose vectors were kept are not sent again
+	Chunks    int   `json:"embeddings_chunks"`    // of all chunks, approximately; chunks with a stored vector are not sent again
 	Questions int64 `json:"embeddings_questions"` // sent
 	Planner   int64 `json:"planner"`              // prompts and answers
-	Reranker  int64 `json:"rerank,omitempty"`     // likewise, of a chat model
+	Reranker  int64 `json:"rerank,omitempty"`     // likewise, for a chat model
 	Grader    int64 `json:"grade,omitempty"`      // likewise
 }
 
-// staged tells whether more than words answer.
+// staged reports whether there is more than the lexical stage.
 func (e *evaluation) staged() bool { return len(e.Subject.Stages) > 1 }
 
-// policy is that whose stages answer; "" where there is one stage only.
+// policy returns the policy whose stages answer, or "" with a single stage.
 func (e *evaluation) policy() string {
 	if e.staged() {
 		return e.Subject.Policy
@@ -39,8 +39,8 @@ func (e *evaluation) policy() string {
 	return ""
 }
 
-// stages are the measures of all stages, the last of which is the whole; nil where it is the only
-// one.
+// stages returns the measures of all stages, the last of which is the whole search; nil if there
+// is only one.
 func (e *evaluation) stages(s eval.Summary) (list []evalStage) {
 	if !e.staged() {
 		return nil
@@ -51,7 +51,7 @@ func (e *evaluation) stages(s eval.Summary) (list []evalStage) {
 	return list
 }
 
-// tokens are nil where only words answer.
+// tokens returns the tokens used, or nil if only words are searched.
 func (e *evaluation) tokens() *evalTokens {
 	if !e.staged() && e.Subject.grading == nil {
 		return nil
@@ -59,7 +59,8 @@ func (e *evaluation) tokens() *evalTokens {
 	return &evalTokens{Chunks: e.Subject.Tokens, Questions: e.Subject.Used.questions.Load(), Planner: e.Subject.Used.planner.Load(), Reranker: e.Subject.Used.reranker.Load(), Grader: e.Subject.Used.grader.Load()}
 }
 
-// printStages prints what the policy's stages contribute and take; nothing where only words answer.
+// printStages prints the contributions and costs of the policy's stages, if there is more than
+// one.
 func (e *evaluation) printStages(p painter, s eval.Summary) {
 	if !e.staged() {
 		return
@@ -75,7 +76,7 @@ func (e *evaluation) printStages(p painter, s eval.Summary) {
 	}
 }
 
-// weights lists what vectors weigh in bases.
+// weights lists the weights of vectors in the bases.
 func (s *evalSubject) weights() string {
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(s.Weights)) {
@@ -88,7 +89,7 @@ func (s *evalSubject) weights() string {
 	return strings.Join(parts, ", ")
 }
 
-// String is what is taken, for people.
+// String formats the tokens for people.
 func (t *evalTokens) String() string {
 	var parts []string
 	add := func(format string, n int) {

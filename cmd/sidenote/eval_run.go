@@ -15,19 +15,19 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// An evaluation has a collection and the outcomes of its queries, and of messages that no
-// document answers where there are any.
+// An Evaluation holds a collection and the outcomes of its queries, and of off-topic messages if
+// there are any.
 type evaluation struct {
 	Name      string
-	Subject   *evalSubject // what is asked
+	Subject   *evalSubject // what is searched
 	Data      *eval.Collection
-	Unmatched []eval.Row // of a CSV: those whose documents there are not
+	Unmatched []eval.Row // rows of a CSV whose documents do not exist
 	Outcomes  []eval.Outcome
 	Messages  []eval.Message
-	OffTopic  []eval.OffTopic // of those of Messages that were asked
+	OffTopic  []eval.OffTopic // of the Messages that were asked
 }
 
-// Run asks the queries of Data, then Messages. Where ctx ends it keeps what it has.
+// Run asks the queries of Data, then Messages. If ctx ends it keeps the results so far.
 func (e *evaluation) Run(ctx context.Context, show *terminal.Progress) (err error) {
 	queries, messages := len(e.Data.Queries), len(e.Messages)
 	if e.Outcomes, err = e.Subject.Trial(show, queries, "queries").Run(ctx, e.Data); err != nil {
@@ -37,7 +37,7 @@ func (e *evaluation) Run(ctx context.Context, show *terminal.Progress) (err erro
 	return err
 }
 
-// Undone returns an error that says what the numbers leave out; nil if nothing.
+// Undone returns an error that says what the numbers leave out, or nil.
 func (e *evaluation) Undone() error {
 	var parts []string
 	if asked, all := len(e.Outcomes), len(e.Data.Queries); asked < all {
@@ -64,7 +64,7 @@ func (e *evaluation) Undone() error {
 	return errors.New("partly done: " + strings.Join(parts, "; "))
 }
 
-// without says what stages did not do their part.
+// without says which stages failed for which queries.
 func (e *evaluation) without() (lines []string) {
 	if s := e.Subject; s.Embeds && s.Vectors < s.Chunks {
 		lines = append(lines, fmt.Sprintf("%s of %s have a vector, the others were found by words alone", terminal.Thousands(s.Vectors), terminal.Plural(s.Chunks, "chunk")))
@@ -99,7 +99,7 @@ func (e *evaluation) without() (lines []string) {
 	return lines
 }
 
-// were is "1 query was" or "2 queries were".
+// were returns "1 query was" or "2 queries were".
 func were(queries int) string {
 	if queries == 1 {
 		return "1 query was"
@@ -107,13 +107,13 @@ func were(queries int) string {
 	return terminal.Thousands(queries) + " queries were"
 }
 
-// WriteRun writes the rankings as a run of TREC.
+// WriteRun writes the rankings as a TREC run.
 func (e *evaluation) WriteRun(w io.Writer) error { return eval.WriteRun(w, e.Outcomes, "sidenote") }
 
-// mostUnmatched is how many rows without a document Undone names.
+// mostUnmatched limits the unmatched rows that Undone names.
 const mostUnmatched = 5
 
-// unmatched says which rows of a CSV name documents that there are not.
+// unmatched lists the rows of a CSV that name documents which do not exist.
 func (e *evaluation) unmatched() (lines []string) {
 	if len(e.Unmatched) == 0 {
 		return nil
@@ -134,7 +134,7 @@ func (e *evaluation) unmatched() (lines []string) {
 	return lines
 }
 
-// injected returns the share of the off-topic messages that get sources; 0 of none.
+// injected returns the share of the off-topic messages that get sources; 0 without messages.
 func (e *evaluation) injected() float64 {
 	if len(e.OffTopic) == 0 {
 		return 0

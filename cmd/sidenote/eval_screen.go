@@ -17,15 +17,15 @@ import (
 type evaluationAnswer struct {
 	Object    string   `json:"object"` // "eval"
 	Data      string   `json:"data"`
-	Judgments string   `json:"qrels"`               // file of the grades: of a CSV the same as Data
-	Knowledge []string `json:"knowledge,omitempty"` // bases that were asked; absent where the collection's own documents were
+	Judgments string   `json:"qrels"`               // file with the grades: for a CSV the same as Data
+	Knowledge []string `json:"knowledge,omitempty"` // bases that were searched; absent if the collection's own documents were
 	Documents int      `json:"documents"`
 	Chunks    int      `json:"chunks"`
 
 	Queries          int `json:"queries"`
 	LeftOut          int `json:"queries_left_out"` // without relevant documents
 	UnknownQueries   int `json:"unknown_queries"`
-	UnknownDocuments int `json:"unknown_documents"` // of a CSV: rows whose documents there are not
+	UnknownDocuments int `json:"unknown_documents"` // for a CSV: rows whose documents do not exist
 
 	NDCG       float64 `json:"ndcg_at_10"`
 	RecallNear float64 `json:"recall_at_10"`
@@ -33,27 +33,27 @@ type evaluationAnswer struct {
 	MRR        float64 `json:"mrr_at_10"`
 
 	TopK  int     `json:"top_k"`
-	First float64 `json:"right_at_1"`     // share of the queries whose first source is right
-	Right float64 `json:"right_at_top_k"` // … whose request gets one that is
-	Hit   float64 `json:"hit_at_top_k"`   // Right, as scripts know it that are older than that
+	First float64 `json:"right_at_1"`     // share of the queries whose first source is relevant
+	Right float64 `json:"right_at_top_k"` // … whose request gets a relevant source
+	Hit   float64 `json:"hit_at_top_k"`   // same as Right, for older scripts
 	Empty int     `json:"queries_without_sources"`
-	Lost  float64 `json:"lost"` // share of the queries with a relevant source that lose one to the least score
+	Lost  float64 `json:"lost"` // share of the queries with a relevant source that lose one to the minimum score
 
-	OffTopic *offTopicAnswer `json:"off_topic,omitempty"` // absent where no messages were asked
+	OffTopic *offTopicAnswer `json:"off_topic,omitempty"` // absent if no messages were asked
 
 	IndexMS float64   `json:"index_ms"`
 	Latency latencies `json:"latency_ms"`
 
-	Policy string      `json:"policy,omitempty"` // these are absent where words alone answer, by default
+	Policy string      `json:"policy,omitempty"` // these are absent if only words are searched, by default
 	Stages []evalStage `json:"stages,omitempty"` // the last is what requests get
 	Tokens *evalTokens `json:"tokens,omitempty"`
 
-	DenseWeights map[string]float64 `json:"dense_weights,omitempty"` // what vectors weigh, by base that has some
+	DenseWeights map[string]float64 `json:"dense_weights,omitempty"` // weights of vectors, by base that has some
 
 	Worst []worstQuery `json:"worst,omitempty"`
 }
 
-// latencies are of the wall time of searches, in milliseconds.
+// latencies are the wall times of searches, in milliseconds.
 type latencies struct {
 	Clock string  `json:"clock"` // "wall"
 	P50   float64 `json:"p50"`
@@ -61,21 +61,21 @@ type latencies struct {
 	P99   float64 `json:"p99"`
 }
 
-// An offTopicAnswer tells of the messages that no document answers.
+// An offTopic reports on messages that no document answers.
 type offTopicAnswer struct {
 	Messages int             `json:"messages"`
 	Injected float64         `json:"injected"` // share that gets sources
 	Worst    []worstOffTopic `json:"worst,omitempty"`
 }
 
-// A worstOffTopic is a message that gets sources and should not.
+// A worstOffTopic is a message that gets sources but should not.
 type worstOffTopic struct {
 	ID      string   `json:"message_id"`
 	Text    string   `json:"text"`
 	Sources []string `json:"documents_in_request"`
 }
 
-// A worstQuery shows why a query went badly.
+// A worstQuery shows why a query did badly.
 type worstQuery struct {
 	ID       string         `json:"query_id"`
 	Text     string         `json:"text"`
@@ -83,7 +83,7 @@ type worstQuery struct {
 	Hit      bool           `json:"hit"`
 	Sources  int            `json:"documents_in_request"`
 	Found    []evalDocument `json:"found"`    // the best ten
-	Expected []evalDocument `json:"expected"` // all that are relevant, best found first
+	Expected []evalDocument `json:"expected"` // all relevant ones, best rank first
 }
 
 // An evalDocument was found for a query, or is relevant to it.
@@ -94,7 +94,7 @@ type evalDocument struct {
 	Grade int    `json:"grade"`
 }
 
-// Answer is the evaluation for programs, with the worst n queries.
+// Answer returns the evaluation for JSON, with the worst n queries.
 func (e *evaluation) Answer(n int) evaluationAnswer {
 	s := eval.Summarise(e.Outcomes)
 	return evaluationAnswer{
@@ -110,8 +110,8 @@ func (e *evaluation) Answer(n int) evaluationAnswer {
 	}
 }
 
-// offTopic is the account of the off-topic messages, with the first n that get sources; nil
-// where none were asked.
+// offTopic returns the report on off-topic messages, with the first n that get sources; nil if
+// none were asked.
 func (e *evaluation) offTopic(n int) *offTopicAnswer {
 	if len(e.OffTopic) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (e *evaluation) offTopic(n int) *offTopicAnswer {
 // roundedScore keeps six decimals; further ones depend on the order of additions.
 func roundedScore(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
-// mostFound is how many of the documents found a worstQuery names.
+// mostFound limits the found documents of a worstQuery.
 const mostFound = 10
 
 // worst explains the n worst queries.
@@ -163,7 +163,7 @@ func (e *evaluation) worst(n int) []worstQuery {
 	return list
 }
 
-// Print writes the evaluation for a person, with the n worst queries.
+// Print writes the evaluation for people, with the n worst queries.
 func (e *evaluation) Print(w io.Writer, n int, color bool) {
 	p := painter{w, color}
 	s, data := eval.Summarise(e.Outcomes), e.Data
@@ -214,7 +214,7 @@ func (e *evaluation) Print(w io.Writer, n int, color bool) {
 	}
 }
 
-// A painter writes lines for a person.
+// A painter writes lines for people.
 type painter struct {
 	w     io.Writer
 	color bool
@@ -236,8 +236,8 @@ func (p painter) paint(code, text string) string {
 }
 
 const (
-	maxWidth  = 79 // columns of a line at most, about
-	mostShown = 5  // documents of a kind that a worst query is shown with
+	maxWidth  = 79 // columns of a line, approximately
+	mostShown = 5  // documents of a kind shown for a worst query
 )
 
 func (p painter) query(n int, q worstQuery) {

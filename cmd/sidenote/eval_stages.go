@@ -27,14 +27,14 @@ const (
 	lexical  = "lexical"  // words alone
 	dense    = "dense"    // vectors alone
 	fused    = "fused"    // both
-	planned  = "planned"  // and the queries of a plan
-	reranked = "reranked" // all of that in the order of a reranker
+	planned  = "planned"  // with the queries of a plan
+	reranked = "reranked" // all of that, reranked
 )
 
-// evalUsage are the tokens that services were sent for an evaluation. It is safe for concurrent use.
+// Used counts the tokens sent to services for an evaluation. It is safe for concurrent use.
 type evalUsage struct{ passages, questions, planner, reranker, grader atomic.Int64 }
 
-// Count is a server.Options.Used.
+// Count implements server.Options.Used.
 func (u *evalUsage) Count(use server.Use, tokens int64) {
 	switch use {
 	case server.Passages:
@@ -50,7 +50,8 @@ func (u *evalUsage) Count(use server.Use, tokens int64) {
 	}
 }
 
-// A collectedRun is the base of the documents of a collection in an engine, and what it is asked by.
+// A Collected is a collection's documents, indexed as a base of an engine, and the policy to
+// search it with.
 type collectedRun struct {
 	engine    *server.Engine
 	policy    tenant.Policy
@@ -67,7 +68,8 @@ func collectRun(ctx context.Context, e *server.Engine, policy tenant.Policy, doc
 	return c, err
 }
 
-// Estimate says what it would take to embed the base; false if it is not to be embedded.
+// Estimate returns what embedding the base would take; embeds is false if it is not to be
+// embedded.
 func (c *collectedRun) Estimate(ctx context.Context) (_ server.EmbeddingEstimate, embeds bool, err error) {
 	if !isEmbedded(c.engine, scratchBase) {
 		return server.EmbeddingEstimate{}, false, nil
@@ -78,9 +80,9 @@ func (c *collectedRun) Estimate(ctx context.Context) (_ server.EmbeddingEstimate
 	return estimate, true, err
 }
 
-// Subject embeds the base where the configuration says so, and returns what is asked of it: as
-// requests of the policy do, but for the policy's filters and the thresholds of its bases, which
-// are about other documents.
+// Subject embeds the base if the configuration says so, and returns the subject of an evaluation.
+// It is searched as by requests of the policy, but without the policy's filters and the thresholds
+// of its bases, which apply to other documents.
 func (c *collectedRun) Subject(ctx context.Context, model string, used *evalUsage, show *terminal.Progress) (*evalSubject, error) {
 	p := c.policy.Rewrite
 	p.Search.Thresholds = nil
@@ -90,7 +92,7 @@ func (c *collectedRun) Subject(ctx context.Context, model string, used *evalUsag
 			return nil, err
 		}
 	}
-	used.questions.Store(0) // those were of the base, not of whoever asks
+	used.questions.Store(0) // those were for the base, not for queries
 	c.engine.Bases.Swap(scratchBase, c.content, folder.Report{})
 	if err := s.count(ctx, c.engine, scratchBase, c.content); err != nil {
 		return nil, err
@@ -100,7 +102,7 @@ func (c *collectedRun) Subject(ctx context.Context, model string, used *evalUsag
 	return s, s.stage(c.engine, p, model)
 }
 
-// embed makes the vectors that are not kept, and lets the base have them all.
+// embed makes the missing vectors, and adds all vectors to the base.
 func (c *collectedRun) embed(ctx context.Context, show *terminal.Progress) error {
 	client, kept := server.Vectors(c.engine)
 	maker := server.NewVectorMaker(client, kept, int(c.engine.Config.Embeddings.TokensPerDay))
@@ -117,7 +119,7 @@ func (c *collectedRun) embed(ctx context.Context, show *terminal.Progress) error
 	return err
 }
 
-// isEmbedded tells whether the chunks of a base are to be isEmbedded.
+// embedded reports whether the chunks of a base are to be embedded.
 func isEmbedded(e *server.Engine, base string) bool {
 	for _, name := range config.Embedded(e.Config) {
 		if string(name) == base {
@@ -127,7 +129,7 @@ func isEmbedded(e *server.Engine, base string) bool {
 	return false
 }
 
-// count counts the chunks of a base.
+// count adds the numbers of a base to the subject.
 func (s *evalSubject) count(ctx context.Context, e *server.Engine, id string, c *knowledge.Content) error {
 	s.Chunks += c.Chunks()
 	if !isEmbedded(e, id) {
@@ -147,10 +149,10 @@ func (s *evalSubject) count(ctx context.Context, e *server.Engine, id string, c 
 	return err
 }
 
-// errNoPlannerModel says that nobody can tell which model plans.
+// ErrNoModel means that the planner's model cannot be determined.
 var errNoPlannerModel = errors.New("the policy's planner is auto, the model of the request; name one by --model")
 
-// stage makes what ranks, and answers, as requests of a policy do.
+// stage sets the retrievers that rank and answer as for requests of a policy.
 func (s *evalSubject) stage(e *server.Engine, p rewrite.Policy, model string) error {
 	ranking, ordered, request := server.Uncached(e)
 	words, vectors := server.Arms(e)
@@ -195,26 +197,26 @@ func (s *evalSubject) stage(e *server.Engine, p rewrite.Policy, model string) er
 	return nil
 }
 
-// An orderedRanking ranks all candidates in the order in which requests have them.
+// An orderedRanking ranks all candidates in the order that requests get.
 type orderedRanking struct{ ordered retrieval.Retriever }
 
-// Retrieve returns at least as many chunks as the query has candidates, where there are so many.
+// Retrieve returns at least as many chunks as the query's candidates, if there are so many.
 func (r orderedRanking) Retrieve(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 	q.Settings.ScoreThreshold = 0
 	res, err := r.ordered.Retrieve(ctx, q)
 	for i := range res.Sources {
 		switch s := &res.Sources[i]; {
-		case res.Reranked != nil && res.Reranked.Reason == retrieval.RerankOK: // the scores of most others are of another kind
+		case res.Reranked != nil && res.Reranked.Reason == retrieval.RerankOK: // most other scores are on another scale
 			s.Score = float64(len(res.Sources) - i)
-		case res.Planned != nil: // those of different queries do not compare
+		case res.Planned != nil: // scores of different queries do not compare
 			s.Score = s.Relevance
 		}
 	}
 	return res, err
 }
 
-// A scorer has a reranker score each document once for one question, which is asked several times:
-// as requests are, and to rank all that is found. Once it has failed it is not asked again.
+// A scorer caches the scores of a reranker for one question, which is asked twice: as by requests,
+// and to rank all candidates. After a failure it does not call the reranker again.
 type scorer struct {
 	next   retrieval.Reranker
 	scores map[string]float64 // by document
@@ -237,7 +239,7 @@ func (s *scorer) Rerank(ctx context.Context, query string, documents []string) (
 	return scores, nil
 }
 
-// ask asks for the scores of documents.
+// ask requests the scores of documents.
 func (s *scorer) ask(ctx context.Context, query string, documents []string) error {
 	scores, err := s.next.Rerank(ctx, query, documents)
 	if err == nil && len(scores) != len(documents) {

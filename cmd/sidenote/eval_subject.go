@@ -20,38 +20,38 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// searchDeadline is longer than any search takes, so that none is cut short.
+// deadline exceeds the duration of any search, so that none is cut short.
 const searchDeadline = time.Minute
 
-// A evalSubject is what the queries are asked of, without caches.
+// A Subject is what the queries search, without caches.
 type evalSubject struct {
-	Bases     []string // empty: the documents of the collection alone
+	Bases     []string // empty: only the documents of the collection
 	Documents []eval.Document
 	Chunks    int
-	Index     time.Duration // that it took to index them; 0 where they were not
+	Index     time.Duration // time to index them; 0 if they were not indexed
 	Settings  retrieval.Settings
 
-	Policy  string             // whose stages answer; "" are the defaults
+	Policy  string             // whose stages answer; "" for the defaults
 	Vectors int                // chunks that have one
-	Embeds  bool               // whether they all should
-	Tokens  int                // of the chunks, about, if they are embedded
-	Weights map[string]float64 // what vectors weigh, by base that has some
+	Embeds  bool               // whether all chunks should have one
+	Tokens  int                // of all chunks, approximately, if they are embedded
+	Weights map[string]float64 // weights of vectors, by base that has some
 	Stages  []string
 	Used    *evalUsage // nil without a policy
 
 	query            retrieval.Query
 	ranking, request retrieval.Retriever
-	alone            []eval.Stage // all Stages but the last, which ranking is
+	alone            []eval.Stage // all Stages but the last, which is ranking
 	planning         func(said []string) *retrieval.Planning
 	reranking        func() *retrieval.Reranking
 	grading          func() *retrieval.Grading
 }
 
-// scratchBase is the id of the base of the documents of a collection.
+// ScratchBase is the id of the base of a collection's documents.
 const scratchBase = "eval"
 
-// scratchSubject indexes the documents of a collection in memory, as serve does those of a folder.
-// They are searched as requests of the default policy do.
+// Scratch indexes the documents of a collection in memory, as serve indexes a folder. They are
+// searched as by requests of the default policy.
 func scratchSubject(ctx context.Context, documents []eval.Document, show *terminal.Progress) (*evalSubject, error) {
 	start := time.Now()
 	reader, err := server.NewReader("")
@@ -96,9 +96,9 @@ func indexDocuments(ctx context.Context, documents []eval.Document, reader *serv
 	return content, err
 }
 
-// subjectOfBases are the bases of a policy as e has them. They are searched as its requests do, for a
-// model where the policy's planner asks that of the request. Those in vector stores cannot be,
-// for their documents are not listed.
+// OfBases returns the bases of a policy in e as a subject. They are searched as by the policy's
+// requests; model stands for the request's model if the planner uses that. Bases in vector stores
+// are an error, because their documents are not listed.
 func subjectOfBases(ctx context.Context, e *server.Engine, policy tenant.Policy, model string, used *evalUsage) (*evalSubject, error) {
 	p := policy.Rewrite
 	s := &evalSubject{Bases: p.Knowledge, Settings: p.Search, Policy: policy.Name, Used: used}
@@ -121,10 +121,10 @@ func subjectOfBases(ctx context.Context, e *server.Engine, policy tenant.Policy,
 	return s, s.stage(e, p, model)
 }
 
-// Several tells whether documents are of several bases: their ids begin with the base then.
+// Several reports whether there are several bases; document ids then begin with the base.
 func (s *evalSubject) Several() bool { return len(s.Bases) > 1 }
 
-// named is the id of a document among those of all bases.
+// named returns the id of a document among those of all bases.
 func (s *evalSubject) named(base, doc string) string {
 	if s.Several() {
 		return base + "/" + doc
@@ -132,7 +132,7 @@ func (s *evalSubject) named(base, doc string) string {
 	return doc
 }
 
-// naming names the documents that are found as those of Documents.
+// naming wraps a retriever so that its document ids are those of Documents.
 func (s *evalSubject) naming(next retrieval.Retriever) retrieval.Retriever {
 	if !s.Several() {
 		return next
@@ -140,7 +140,7 @@ func (s *evalSubject) naming(next retrieval.Retriever) retrieval.Retriever {
 	return retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		res, err := next.Retrieve(ctx, q)
 		found := res.Sources
-		res.Sources = make([]retrieval.Source, len(found)) // others may read those that were found
+		res.Sources = make([]retrieval.Source, len(found)) // the found slice may be in use elsewhere
 		for i, src := range found {
 			src.Doc = s.named(src.Knowledge, src.Doc)
 			res.Sources[i] = src
@@ -149,14 +149,15 @@ func (s *evalSubject) naming(next retrieval.Retriever) retrieval.Retriever {
 	})
 }
 
-// ask makes q the query that is asked with each text.
+// ask makes q the template of all queries.
 func (s *evalSubject) ask(q retrieval.Query) {
 	q.Encoding, q.Settings = server.ChunkEncoding, s.Settings
 	q.Settings.Deadline = searchDeadline
 	s.query = q
 }
 
-// Trial asks the queries of a collection. It shows how many of all it has asked, of what.
+// Trial returns a trial that asks the queries of a collection. It shows how many of all queries
+// were asked; of is their unit.
 func (s *evalSubject) Trial(show *terminal.Progress, all int, of string) eval.Trial {
 	return eval.Trial{
 		Engine: s.ranking, Request: s.request, Query: s.query, Stages: s.alone, Planning: s.planning, Reranking: s.reranking, Grading: s.grading,
@@ -166,5 +167,5 @@ func (s *evalSubject) Trial(show *terminal.Progress, all int, of string) eval.Tr
 	}
 }
 
-// String names the subject.
+// String lists the bases.
 func (s *evalSubject) String() string { return strings.Join(s.Bases, ", ") }

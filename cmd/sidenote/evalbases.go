@@ -15,7 +15,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// chosen reads the configuration, and finds the policy whose stages answer.
+// chosen reads the configuration and returns the policy whose stages answer.
 func (c *evalCmd) chosen(a *app) (*config.Config, tenant.Policy, error) {
 	cfg, err := c.load(a)
 	if err == nil && c.Policy != "" {
@@ -30,8 +30,8 @@ func (c *evalCmd) chosen(a *app) (*config.Config, tenant.Policy, error) {
 	return cfg, policy, err
 }
 
-// ofCollection makes a base of the documents of a collection, that is searched as the policy says,
-// or prints what it would take to embed it.
+// ofCollection indexes the documents of a collection in a base that is searched under the policy,
+// or prints what embedding them would take.
 func (c *evalCmd) ofCollection(a *app, e *evaluation, show *terminal.Progress) (end func(), err error) {
 	cfg, policy, err := c.chosen(a)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *evalCmd) ofCollection(a *app, e *evaluation, show *terminal.Progress) (
 	return closing, err
 }
 
-// plan prints what it would take to embed a collection.
+// plan prints what embedding a collection would take.
 func (c *evalCmd) plan(a *app, cfg *config.Config, collected *collectedRun) error {
 	estimate, embeds, err := collected.Estimate(a.ctx)
 	if err != nil {
@@ -86,8 +86,8 @@ func (c *evalCmd) plan(a *app, cfg *config.Config, collected *collectedRun) erro
 	return nil
 }
 
-// ofBases opens the bases that the flags choose and reads the questions, which is told what
-// documents there are.
+// ofBases opens the bases that the flags choose and calls read, which reads the questions for the
+// documents of those bases.
 func (c *evalCmd) ofBases(a *app, e *evaluation, show *terminal.Progress, read func(*evalSubject) error) (end func(), err error) {
 	show.Clear()
 	cfg, policy, err := c.chosen(a)
@@ -116,7 +116,7 @@ func (c *evalCmd) ofBases(a *app, e *evaluation, show *terminal.Progress, read f
 	return end, nil
 }
 
-// isTable tells whether the questions are a file, or would be one by its name.
+// isTable reports whether the questions are in a file; if nothing is there, the name decides.
 func (c *evalCmd) isTable() bool {
 	info, err := os.Stat(c.Data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +125,7 @@ func (c *evalCmd) isTable() bool {
 	return err == nil && !info.IsDir()
 }
 
-// name is that of the folder or file.
+// name returns the base name of the folder or file.
 func (c *evalCmd) name() string {
 	if path, err := filepath.Abs(c.Data); err == nil {
 		return filepath.Base(path)

@@ -22,7 +22,7 @@ func (explainCmd) Help() string {
 		"sidenote explain 01M7Y9S0G540QS2PPDJ5EB1HAP"
 }
 
-// Run shows what is known of one request.
+// Run prints what is recorded of one request.
 func (c *explainCmd) Run(a *app) error {
 	if _, err := ulid.ParseStrict(c.ID); err != nil {
 		return usageError{fmt.Errorf("%q is no id of a request, which the header Sidenote-Id of its answer has", c.ID)}

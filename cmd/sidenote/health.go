@@ -33,7 +33,7 @@ func (healthCmd) Help() string {
 	return "Exits with 0 if /healthz answers 200, else with 1.\n\nsidenote health\n\nsidenote health --url http://127.0.0.1:9464/readyz"
 }
 
-// Run asks once.
+// Run sends one probe.
 func (c *healthCmd) Run(a *app) error {
 	cl := probeClient()
 	shown := &client.Certificate{Cert: c.Cert, Key: c.Key}
@@ -62,8 +62,8 @@ func (c *healthCmd) Run(a *app) error {
 	return nil
 }
 
-// probeClient returns a client that asks one address only: it uses no proxy of the
-// environment and follows no redirect.
+// probeClient returns a client that calls one address only: it uses no proxy of the environment
+// and follows no redirect.
 func probeClient() *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
@@ -71,7 +71,7 @@ func probeClient() *http.Client {
 	}
 }
 
-// reachable tells whether an upstream answers at all; any answer will do.
+// reachable returns an error unless the upstream answers; any status will do.
 func reachable(ctx context.Context, u proxy.Upstream) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -88,9 +88,9 @@ func reachable(ctx context.Context, u proxy.Upstream) error {
 	return resp.Body.Close()
 }
 
-// target is the URL to ask. Of a listener of the configuration it makes transport trust the
-// certificate that stands there, which need not name a loopback address, and show the one
-// given, or the listener's own where its client_ca has issued that too.
+// target returns the URL to probe. For a TLS listener of the configuration, transport trusts only
+// its certificate, which need not name a loopback address. It presents the given client
+// certificate, or the listener's own if client_ca issued that too.
 func (c *healthCmd) target(a *app, transport *http.Transport, shown *client.Certificate) (string, error) {
 	var err error
 	if transport.TLSClientConfig, err = shown.Settings(); err != nil {

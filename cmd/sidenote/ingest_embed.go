@@ -14,16 +14,16 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// An embeddedBase is a base whose chunks were embedded.
+// An Embedded is the result of embedding a base.
 type embeddedBase struct {
 	ID     string  `json:"id"`
 	Model  string  `json:"model"`
 	TookMS float64 `json:"took_ms"`
 	server.EmbeddingReport
-	Error string `json:"error,omitempty"` // why not all of them were
+	Error string `json:"error,omitempty"` // why some are missing
 }
 
-// newIngestEmbedder returns that of the service for embeddings; nil if no base is embedded.
+// newClient returns the embedding client, or nil if no base is embedded.
 func newIngestEmbedder(r *ingestion) (*services.Embedder, error) {
 	if len(config.Embedded(r.Config)) == 0 {
 		return nil, nil
@@ -38,8 +38,8 @@ func newIngestEmbedder(r *ingestion) (*services.Embedder, error) {
 	}), nil
 }
 
-// embedAll embeds what the bases lack that were read, and those without a folder. Where the
-// service fails, the bases after are left too.
+// embedAll makes the missing vectors of the bases that were read and of those without a folder. If
+// the service fails, it skips the remaining bases.
 func embedAll(ctx context.Context, r *ingestion, client *services.Embedder, kept *library.Library) error {
 	maker := server.NewVectorMaker(client, kept, int(r.Config.Embeddings.TokensPerDay))
 	for _, name := range config.Embedded(r.Config) {
@@ -52,7 +52,7 @@ func embedAll(ctx context.Context, r *ingestion, client *services.Embedder, kept
 				return err
 			}
 			if kept.Base(id).Content() == nil {
-				continue // nobody has put anything into it
+				continue // nothing has been put into it
 			}
 		}
 		report, err := maker.Embed(ctx, id, func(p server.EmbeddingProgress) {
@@ -79,7 +79,7 @@ func embedAll(ctx context.Context, r *ingestion, client *services.Embedder, kept
 	return maker.Forget(ctx, config.Texts(config.Embedded(r.Config)))
 }
 
-// printEmbedded prints what was embedded of a base.
+// printEmbedded prints the result for a base.
 func printEmbedded(w io.Writer, e embeddedBase) {
 	fmt.Fprintf(w, "%s: %s of %s embedded by %s; %s now, %s (%.1f s)\n", e.ID, terminal.Thousands(e.Chunks-e.Missing()), terminal.Plural(e.Chunks, "chunk"),
 		terminal.Clean(e.Model), terminal.Thousands(e.Made), terminal.Plural(e.Tokens, "token"), e.TookMS/1e3)

@@ -17,8 +17,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// handOver asks the process that writes the state folder to read the pending folders that it
-// has too, and says why it does not read the others.
+// handOver asks the process that writes the state folder to read those pending folders that it
+// also has, and returns why it does not read the others.
 func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot string, err error) {
 	cl, err := client.AdminOfWriter(ctx, to, r.Config.Admin.Token.Value.Reveal(), r.Shown)
 	if err != nil {
@@ -34,11 +34,11 @@ func (r *ingestion) handOver(ctx context.Context, to *store.LockedError) (whyNot
 	return whyNot, nil
 }
 
-// pollEvery is how often the progress of the other process is asked for.
+// pollEvery is the interval at which the progress of the other process is polled.
 const pollEvery = 150 * time.Millisecond
 
-// handOverOne hands one base over, or says why not. A process that does not answer may just
-// be ending, so that is a reason to wait and not an error.
+// handOverOne hands one base over, or returns why not. A process that does not answer may be
+// shutting down, so that is a reason to wait and not an error.
 func (r *ingestion) handOverOne(ctx context.Context, cl *client.Admin, address string, folder folder.Folder) (whyNot string, err error) {
 	b, err := cl.Base(ctx, folder.ID)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *ingestion) handOverOne(ctx context.Context, cl *client.Admin, address s
 	}
 }
 
-// baseDifference says how the folder of a base of the other process baseDifference from the one here.
+// differs returns how the other process reads a base differently from here, or "".
 func baseDifference(b explain.Base, folder folder.Folder) string {
 	switch path, rules := server.SplitOrigin(folder.Origin()); {
 	case b.Ingest == nil:

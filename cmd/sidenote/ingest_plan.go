@@ -24,7 +24,7 @@ type embeddingPlan struct {
 	Upstream string        `json:"upstream"`
 	Bases    []plannedBase `json:"knowledge"`
 	server.EmbeddingEstimate
-	USD string `json:"usd,omitempty"` // "" where the model has no price
+	USD string `json:"usd,omitempty"` // "" if the model has no price
 }
 
 // A plannedBase is one base of a Plan.
@@ -33,11 +33,11 @@ type plannedBase struct {
 	server.EmbeddingEstimate
 }
 
-// errNotEmbedded says that there is nothing to plan.
+// ErrNotEmbedded means that there is nothing to plan.
 var errNotEmbedded = errors.New("--plan: no base is embedded; write embeddings, and embed: true in a base")
 
-// Plan reads the folders of the bases that are embedded, and says what embedding them would
-// take. It writes nothing and asks no service.
+// Plan reads the folders of the embedded bases and estimates what embedding them would take. It
+// writes nothing and calls no service.
 func (r *ingestion) Plan(ctx context.Context) (p embeddingPlan, err error) {
 	client, err := newIngestEmbedder(r)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *ingestion) Plan(ctx context.Context) (p embeddingPlan, err error) {
 		defer func() { err = errors.Join(err, kept.Close()) }()
 		vectors := library.VectorsOf(kept)
 		planner.Kept = &vectors
-	case !errors.Is(err, fs.ErrNotExist): // nothing has been written yet
+	case !errors.Is(err, fs.ErrNotExist): // the folder does not exist yet
 		return embeddingPlan{}, fmt.Errorf("state: %w", err)
 	}
 	var bases []plannedBase
@@ -79,7 +79,7 @@ func (r *ingestion) Plan(ctx context.Context) (p embeddingPlan, err error) {
 	return newEmbeddingPlan(r.Config, bases...), nil
 }
 
-// newEmbeddingPlan is the plan of some bases whose estimates are known.
+// PlanOf returns the plan for bases with known estimates.
 func newEmbeddingPlan(cfg *config.Config, bases ...plannedBase) embeddingPlan {
 	p := embeddingPlan{Object: "ingest.plan", Bases: bases}
 	p.Model = retrieval.Space{Model: cfg.Embeddings.Model, Dimensions: int(cfg.Embeddings.Dimensions)}.String()
@@ -91,7 +91,7 @@ func newEmbeddingPlan(cfg *config.Config, bases ...plannedBase) embeddingPlan {
 	return p
 }
 
-// contentOf is what a base holds: what its folder does, or what was put into it; nil for nothing.
+// contentOf returns the content of a base, from its folder or from the state folder; nil for none.
 func contentOf(ctx context.Context, r *ingestion, reader *server.Reader, kept *library.Library, name config.Name) (*knowledge.Content, error) {
 	if r.Config.Knowledge[name].Path == "" {
 		if kept == nil {
@@ -107,7 +107,7 @@ func contentOf(ctx context.Context, r *ingestion, reader *server.Reader, kept *l
 	return c, err
 }
 
-// embeddingCost is what tokens of the model embeddingCost, in dollars; "" where it has no price.
+// cost returns the cost of tokens of the model, in dollars; "" if it has no price.
 func embeddingCost(cfg *config.Config, tokens int) string {
 	model := config.PriceTable(cfg.Prices)
 	prices, ok := model.Find(cfg.Embeddings.Model)
@@ -121,7 +121,7 @@ func embeddingCost(cfg *config.Config, tokens int) string {
 	return roundedUSD(usd)
 }
 
-// roundedUSD is an amount in dollars and hundredths of a cent, roundedUSD up: it is an estimate.
+// rounded formats an amount in dollars, rounded up to hundredths of a cent, as it is an estimate.
 func roundedUSD(usd budget.PicoDollars) string {
 	const unit = budget.Dollar / 10_000
 	return fmt.Sprintf("%.4f", float64((usd+unit-1)/unit)/10_000)

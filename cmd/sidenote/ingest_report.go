@@ -10,23 +10,23 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// An ingestAnswer is what --json prints.
+// An answer is what --json prints.
 type ingestAnswer struct {
 	Object    string         `json:"object"` // "ingest"
 	State     string         `json:"state"`
 	Knowledge []ingestedBase `json:"knowledge"`
-	Unread    int            `json:"unread"` // files that should have been read and could not be
+	Unread    int            `json:"unread"` // files that should have been read but could not be
 	Embedded  []embeddedBase `json:"embedded,omitempty"`
 }
 
-// Answer is the report of all bases for scripts.
+// Answer returns the report of all bases for JSON.
 func (r *ingestion) Answer() any {
 	return ingestAnswer{Object: "ingest", State: r.Config.State.Path, Knowledge: append([]ingestedBase{}, r.Done...), Unread: r.unread(), Embedded: r.Embedded}
 }
 
 // Print prints the report of all bases.
 func (r *ingestion) Print(w io.Writer) {
-	most := 0 // a report that goes to a file is whole
+	most := 0 // a report into a file is complete
 	if terminal.IsTerminal(w) {
 		most = screen.MaxUnread
 	}
@@ -38,7 +38,7 @@ func (r *ingestion) Print(w io.Writer) {
 	}
 }
 
-// unread counts the files that should have been read and could not be.
+// unread counts the files that should have been read but could not be.
 func (r *ingestion) unread() (n int) {
 	for _, done := range r.Done {
 		for _, skip := range done.Skipped {

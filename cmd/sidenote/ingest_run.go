@@ -28,27 +28,27 @@ import (
 // A ingestion is one run of ingest.
 type ingestion struct {
 	Config *config.Config
-	Shown  *client.Certificate // to the process that writes the state folder
+	Shown  *client.Certificate // presented to the process that writes the state folder
 	Show   *terminal.Progress
 	Stderr io.Writer
 
-	Done     []ingestedBase // what was read
-	Embedded []embeddedBase // what was embedded
+	Done     []ingestedBase // bases that were read
+	Embedded []embeddedBase // bases that were embedded
 
 	pending    []folder.Folder  // still to be read
-	failed     map[string]error // why others could not be, by base
-	unembedded error            // why not all chunks have a vector
-	where      string           // how far it has come, for the message when it is stopped
-	reader     string           // address of the process that reads now; "" is this process
+	failed     map[string]error // why others could not be read, by base
+	unembedded error            // why some chunks have no vector
+	where      string           // the progress, for the message when it is stopped
+	reader     string           // address of the process that is reading; "" is this process
 
-	mu    sync.Mutex                // guards the lists while bases are read side by side; held while a message is printed
-	under map[string]ingestProgress // by base, of those that are being read
+	mu    sync.Mutex                // guards the lists while bases are read concurrently; held while printing
+	under map[string]ingestProgress // of the bases being read, by id
 }
 
-// A ingestProgress says how far the reading of a base has come.
+// A progress is the progress of reading a base.
 type ingestProgress struct{ done, files, chunks int }
 
-// An ingestedBase is a base whose folder was read.
+// An Ingested is the result of reading the folder of a base.
 type ingestedBase struct {
 	ID         string  `json:"id"`
 	Path       string  `json:"path"`
@@ -57,7 +57,7 @@ type ingestedBase struct {
 	explain.IngestReport
 }
 
-// Choose finds the folders to read. Its errors are the user's mistakes.
+// Choose finds the folders to read. Its errors are usage errors.
 func (r *ingestion) Choose(acceptDeletions bool) error {
 	for _, name := range r.Config.KnowledgeNames() {
 		k := r.Config.Knowledge[name]
@@ -79,8 +79,8 @@ func (r *ingestion) Choose(acceptDeletions bool) error {
 	return r.Config.CheckFolders(nil)
 }
 
-// Do reads the pending folders as soon as this process can write the state folder, or hands
-// them over to the process that writes it. Where it is stopped, the error says what was done.
+// Do reads the pending folders once this process can write the state folder, or hands them over to
+// the process that writes it. If it is stopped, the error says what was done.
 func (r *ingestion) Do(ctx context.Context) error {
 	r.where = "before it began"
 	err := r.do(ctx)
@@ -113,7 +113,7 @@ func (r *ingestion) do(ctx context.Context) error {
 		case !errors.As(err, &locked):
 			return fmt.Errorf("state: %w", err)
 		}
-		if *locked != asked && locked.PID != 0 { // else it was asked already, or is just starting
+		if *locked != asked && locked.PID != 0 { // otherwise it was asked already, or is starting up
 			asked = *locked
 			whyNot, err := r.handOver(ctx, locked)
 			if err != nil || len(r.pending) == 0 {
@@ -136,7 +136,7 @@ func (r *ingestion) say(format string, args ...any) {
 	fmt.Fprintf(r.Stderr, format+"\n", args...)
 }
 
-// fill reads the pending folders in this process, and embeds what is to be.
+// fill reads the pending folders in this process, and embeds their bases if configured.
 func (r *ingestion) fill(ctx context.Context, client *services.Embedder, kept *library.Library) (err error) {
 	defer func() { err = cmp.Or(err, kept.Close()) }()
 	if err := r.readAll(ctx, kept); err != nil || client == nil {
@@ -145,7 +145,7 @@ func (r *ingestion) fill(ctx context.Context, client *services.Embedder, kept *l
 	return embedAll(ctx, r, client, kept)
 }
 
-// readAll reads the pending folders, side by side.
+// readAll reads the pending folders concurrently.
 func (r *ingestion) readAll(ctx context.Context, kept *library.Library) error {
 	r.where = "before " + r.pending[0].ID + " was read"
 	var work errgroup.Group
@@ -177,7 +177,7 @@ func (r *ingestion) readAll(ctx context.Context, kept *library.Library) error {
 	return err
 }
 
-// progress shows how far all bases that are being read have come together.
+// progress shows the total progress of all bases being read.
 func (r *ingestion) progress(id string, done, files, chunks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,7 +193,7 @@ func (r *ingestion) progress(id string, done, files, chunks int) {
 	r.Show.Show(terminal.Work{Name: strings.Join(slices.Sorted(maps.Keys(r.under)), ", "), Done: all.done, Total: all.files, Unit: "files", Note: terminal.Plural(all.chunks, "chunk")})
 }
 
-// finish notes that a base is read.
+// finish records that a base was read.
 func (r *ingestion) finish(done ingestedBase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,7 +202,7 @@ func (r *ingestion) finish(done ingestedBase) {
 	r.forget(done.ID)
 }
 
-// fail notes that a base could not be read; the others are read nevertheless.
+// fail records that a base could not be read; the others are read nevertheless.
 func (r *ingestion) fail(unread folder.Folder, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,14 +213,14 @@ func (r *ingestion) fail(unread folder.Folder, err error) {
 	r.forget(unread.ID)
 }
 
-// forget notes that a base is not read any more.
+// forget records that a base is no longer being read.
 func (r *ingestion) forget(id string) {
 	delete(r.under, id)
 	r.pending = slices.DeleteFunc(r.pending, func(f folder.Folder) bool { return f.ID == id })
 }
 
-// Failure returns an error that says what could not be read, nil if nothing; part tells whether
-// something was.
+// Failure returns an error that names what could not be read, or nil; part reports whether
+// something was read.
 func (r *ingestion) Failure() (err error, part bool) {
 	for _, name := range r.Config.KnowledgeNames() {
 		failed := r.failed[string(name)]

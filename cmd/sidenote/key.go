@@ -26,8 +26,8 @@ type keyNewCmd struct {
 	Tenant string `required:"" placeholder:"NAME" help:"The tenant that the key is for."`
 }
 
-// Run prints a key of 256 random bits. It is stored nowhere; the configuration has its
-// digest only.
+// Run prints a new key of 256 random bits. It is not stored anywhere; the configuration holds only
+// its digest.
 func (c *keyNewCmd) Run(a *app) error {
 	var name config.Name
 	if err := name.UnmarshalText([]byte(c.Tenant)); err != nil {
@@ -46,10 +46,10 @@ type keyHashCmd struct{}
 // Help shows how hash is used.
 func (keyHashCmd) Help() string { return "printenv KEY | sidenote key hash" }
 
-// maxKey is longer than any key or token that a header can carry.
+// maxKey exceeds any key or token that fits into a header, in bytes.
 const maxKey = 64 << 10
 
-// Run prints the digest that a configuration wants.
+// Run prints the digest of the key on stdin, for the configuration.
 func (keyHashCmd) Run(a *app) error {
 	text, err := io.ReadAll(io.LimitReader(a.stdin, maxKey+1))
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// knowledgeCmd has the commands that manage bases.
+// knowledgeCmd holds the commands that manage bases.
 type knowledgeCmd struct {
 	List      basesCmd     `cmd:"" help:"List the bases."`
 	Show      showCmd      `cmd:"" help:"Show a base."`
@@ -77,7 +77,7 @@ type showCmd struct {
 	baseFlags
 }
 
-// Run shows a base.
+// Run prints a base.
 func (c *showCmd) Run(a *app) error {
 	return c.manage(a, false, func(at *client.Admin) error {
 		b, err := at.Base(a.ctx, c.ID)
@@ -117,7 +117,7 @@ type createCmd struct {
 	baseFlags
 }
 
-// Run makes a base.
+// Run creates an empty base.
 func (c *createCmd) Run(a *app) error {
 	return c.manage(a, true, func(at *client.Admin) error {
 		var b explain.Base
@@ -144,7 +144,7 @@ func (c *deleteCmd) Run(a *app) error {
 	})
 }
 
-// print prints an answer as JSON, or lets show write it for a person.
+// print writes answer as JSON, or calls show for a person.
 func (f baseFlags) print(a *app, answer any, show func(io.Writer)) error {
 	if f.JSON {
 		return printJSON(a.stdout, answer)
@@ -158,7 +158,7 @@ type documentsCmd struct {
 	baseFlags
 }
 
-// Run lists documents.
+// Run lists the documents of a base.
 func (c *documentsCmd) Run(a *app) error {
 	return c.manage(a, false, func(at *client.Admin) error {
 		list, err := client.List[admin.Document](a.ctx, at, client.KnowledgePath(c.ID, "documents"))
@@ -183,7 +183,7 @@ type getCmd struct {
 	baseFlags
 }
 
-// Run prints a document.
+// Run prints a document, chunk by chunk.
 func (c *getCmd) Run(a *app) error {
 	return c.manage(a, false, func(at *client.Admin) error {
 		var d admin.Document
@@ -205,7 +205,7 @@ type removeCmd struct {
 	baseFlags
 }
 
-// Run removes all of the documents that can be removed.
+// Run removes the documents; an error with one does not keep the others.
 func (c *removeCmd) Run(a *app) error {
 	return c.manage(a, true, func(at *client.Admin) error {
 		gone, errs := []json.RawMessage{}, []error(nil)
@@ -239,8 +239,8 @@ type putCmd struct {
 	baseFlags
 }
 
-// Run writes documents, one request each because the size of a request is limited. What was
-// written before an error stays.
+// Run writes documents with one request each, as the size of a request is limited. Documents
+// written before an error stay.
 func (c *putCmd) Run(a *app) error {
 	if len(c.Files) > 1 && c.DocID+c.Name != "" {
 		return usageError{errors.New("--doc-id and --name go with one file")}
@@ -279,10 +279,10 @@ func (c *putCmd) Run(a *app) error {
 	})
 }
 
-// maxPut is one byte more than a document may have; what follows is not read.
+// maxPut is one byte more than a document may have, so that longer ones are noticed.
 const maxPut = 10<<20 + 1
 
-// read returns the id and the text of a file.
+// read returns the id and the text of a document.
 func (c *putCmd) read(a *app, file string) (id, text string, err error) {
 	in := io.NopCloser(a.stdin)
 	if id = c.DocID; file == "-" && id == "" {

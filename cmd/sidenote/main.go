@@ -19,7 +19,7 @@ import (
 
 func main() { os.Exit(mainCode()) }
 
-// mainCode exists so that deferred calls run before the process ends.
+// mainCode runs the program and returns its exit code, so that deferred calls run before os.Exit.
 func mainCode() int {
 	if len(os.Args) == 2 && os.Args[1] == folder.ChildArgument {
 		if err := folder.ServeChild(os.Stdin, os.Stdout); err != nil {
@@ -30,13 +30,13 @@ func mainCode() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once, whatever it waits for
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	tune(os.LookupEnv)
 	return Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv)
 }
 
-// tune says how far the heap may grow. GOGC wins where it is set; the memory limit,
-// GOMEMLIMIT or the container's, always holds.
+// tune sets how far the heap may grow before it is collected, unless GOGC is set, and the memory
+// limit, from GOMEMLIMIT or the container.
 func tune(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
 		serving.Pace(nil)
@@ -44,19 +44,19 @@ func tune(env func(string) (string, bool)) {
 	limitMemory()
 }
 
-// goShare is how much of a container's memory Go may use, in percent. The rest is for memory
+// goShare is the share of a container's memory that Go may use, in percent. The rest is for memory
 // that Go does not count.
 const goShare = 90
 
-// limitMemory lets Go use a share of the container's memory, unless GOMEMLIMIT is set, so
-// that memory is collected and requests are refused before the kernel ends the process.
+// limitMemory limits Go to a share of the container's memory unless GOMEMLIMIT is set. Memory is
+// then collected, and requests are refused, before the kernel kills the process.
 func limitMemory() {
 	if debug.SetMemoryLimit(-1) < math.MaxInt64 {
 		return
 	}
 	container, err := memlimit.FromCgroup()
 	if err != nil || container > math.MaxInt64/goShare {
-		return // no limit, or a number that stands for none
+		return // no limit, or a number that means none
 	}
 	debug.SetMemoryLimit(int64(container / 100 * goShare)) //nolint:gosec // it is less than the largest
 }

@@ -21,7 +21,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// baseFlags choose the state folder with the bases that a command manages.
+// baseFlags choose the state folder whose bases a command manages.
 type baseFlags struct {
 	Config         string `placeholder:"FILE" help:"Configuration, YAML."`
 	State          string `placeholder:"DIR" help:"Where bases are kept ($XDG_STATE_HOME/sidenote)."`
@@ -30,9 +30,9 @@ type baseFlags struct {
 	shownFlags
 }
 
-// manage calls do with a client of the admin port that manages the bases: that of the process
-// which writes the state folder or, where there is none, one in the memory of this process.
-// So a command does the same, and is refused the same, with a serve and without.
+// manage calls do with a client of an admin port: that of the process that writes the state folder
+// or, without one, a port in the memory of this process. A command thus works, and fails, the same
+// way whether or not a serve is running.
 func (f baseFlags) manage(a *app, write bool, do func(*client.Admin) error) error {
 	cfg, err := configFlags{Config: f.Config, Flags: config.Flags{State: f.State, AdminTokenFile: f.AdminTokenFile}}.load(a, true)
 	if err != nil {
@@ -43,8 +43,8 @@ func (f baseFlags) manage(a *app, write bool, do func(*client.Admin) error) erro
 		return usageError{errors.New("there is no state folder; name one by --state")}
 	}
 	if !write {
-		// The writer knows most, such as what it is reading now. If it does not answer, the
-		// state folder is read here.
+		// The writer knows more, such as what it is reading now. If it does not answer, the state
+		// folder is read here.
 		if who := store.Writer(cfg.State.Path); who != nil {
 			c, err := client.AdminOfWriter(a.ctx, who, token, f.certificate(cfg))
 			if err == nil && c.Do(a.ctx, http.MethodGet, client.KnowledgePath()+"?limit=1", nil, nil) == nil {
@@ -66,7 +66,7 @@ func (f baseFlags) manage(a *app, write bool, do func(*client.Admin) error) erro
 	return a.alone(cfg, library, write, do)
 }
 
-// asking prints which process is asked.
+// asking prints which process is called, and returns c.
 func (a *app) asking(c *client.Admin, who *store.LockedError) *client.Admin {
 	fmt.Fprintf(a.stderr, "asked the process at %s, which writes %s\n", who.Address, who.Dir)
 	return c
@@ -81,7 +81,7 @@ func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*library.Librar
 	if err != nil {
 		return nil, err
 	}
-	if err := library.Load(a.ctx, nil); err != nil { // the other bases can be used
+	if err := library.Load(a.ctx, nil); err != nil { // bases that did load can be used
 		if a.ctx.Err() != nil {
 			return nil, errors.Join(err, library.Close())
 		}
@@ -90,8 +90,7 @@ func (f baseFlags) open(a *app, cfg *config.Config, write bool) (*library.Librar
 	return library, nil
 }
 
-// alone calls do with the admin port of this process, on a state folder that it closes in
-// the end.
+// alone calls do with an admin port of this process, and closes the library at the end.
 func (a *app) alone(cfg *config.Config, library *library.Library, write bool, do func(*client.Admin) error) (err error) {
 	opened := "opened"
 	if !write {
@@ -104,7 +103,7 @@ func (a *app) alone(cfg *config.Config, library *library.Library, write bool, do
 	served := make(chan error, 1)
 	panics.Go(a.panicked, func() { served <- srv.Serve(ln) }, func() { close(served) })
 	defer func() {
-		_ = ln.Close() // it is in memory, so nothing is cut
+		_ = ln.Close() // an in-memory listener: no response is cut off
 		<-served
 		err = errors.Join(err, library.Close())
 	}()

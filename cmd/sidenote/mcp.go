@@ -18,7 +18,7 @@ func (mcpCmd) Help() string {
 		"For clients elsewhere: sidenote serve --mcp HOST:PORT."
 }
 
-// Run serves the tools to whoever writes to stdin, as the tenant.
+// Run serves the tools over stdin and stdout, as the tenant.
 func (c *mcpCmd) Run(a *app) error {
 	e, policy, err := c.ready(a, true, nil)
 	if err != nil {

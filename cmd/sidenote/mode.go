@@ -24,7 +24,7 @@ func (modeCmd) Help() string {
 		"sidenote mode\n\nsidenote mode off --for 30m\n\nsidenote mode shadow --tenant support\n\nsidenote mode auto --tenant support"
 }
 
-// Run sets modes, if it is told to, and shows what is set then.
+// Run sets a mode, if one is given, and prints the modes that are set.
 func (c *modeCmd) Run(a *app) error {
 	if known := []string{"", "off", "shadow", "inject", "tools", "staged", admin.ModeAuto, "reset"}; !slices.Contains(known, c.Mode) {
 		return usageError{fmt.Errorf("%q is not a mode; write off, shadow, inject, tools or staged, or auto to take back what was set", c.Mode)}

@@ -19,7 +19,7 @@ func (modelsCmd) Help() string {
 	return "The rows of models come first, then those of models_file, then the built-in ones, of " + tokens.TableDate + ". The first row that matches wins; exact counts use the model's own encoding, estimates add 10 %. RESERVED tokens of the window are kept free for an answer that neither request nor policy caps. To a model of the roles \"no system\" sources go in the last user message; one of the tools \"none\" is not offered any under mode: tools.\n\nsidenote models openai/gpt-5-mini"
 }
 
-// Run prints the table, or one row of it.
+// Run prints the model table, or one row of it.
 func (c *modelsCmd) Run(a *app) error {
 	table := tokens.Builtin()
 	if c.Config != "" {

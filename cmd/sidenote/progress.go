@@ -7,7 +7,7 @@ import (
 	"sidenote/cmd/internal/terminal"
 )
 
-// newProgress shows on stderr how far a command has come, until stop is called.
+// newProgress shows a command's progress on stderr until stop is called.
 func newProgress(a *app) (show *terminal.Progress, stop func()) {
 	term, _ := a.env("TERM")
 	show = terminal.NewProgress(a.stderr, term)

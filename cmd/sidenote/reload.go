@@ -19,7 +19,7 @@ func (reloadCmd) Help() string {
 		"A serve also does this by itself when a file changes, and on SIGHUP.\n\nsidenote reload"
 }
 
-// Run lets a running Sidenote read its configuration again.
+// Run makes a running Sidenote reload its configuration.
 func (c *reloadCmd) Run(a *app) error {
 	at, err := c.client(a)
 	if err != nil {

@@ -27,7 +27,7 @@ func (reportCmd) Help() string {
 		"sidenote report --since 24h sidenote.log\n\nkubectl logs deploy/sidenote | sidenote report --json"
 }
 
-// Run counts logs, and shows what they come to.
+// Run reads the logs and prints a summary.
 func (c *reportCmd) Run(a *app) error {
 	tally := new(logreport.Tally)
 	var err error
@@ -60,7 +60,7 @@ func (c *reportCmd) Run(a *app) error {
 	return err
 }
 
-// read counts the lines of all files. unread says which of them could not be read to their end.
+// read counts the lines of all files. unread names the files that could not be read to the end.
 func (c *reportCmd) read(a *app, to *logreport.Tally) (unread, err error) {
 	show, stop := newProgress(a)
 	defer stop()
@@ -87,7 +87,7 @@ func (c *reportCmd) read(a *app, to *logreport.Tally) (unread, err error) {
 	return unread, nil
 }
 
-// errNoLog says that a file cannot be read at all.
+// errNoLog means that a file cannot be read at all.
 var errNoLog = errors.New("no log")
 
 func readLog(a *app, name string, to *logreport.Tally, show *terminal.Progress) error {
@@ -103,7 +103,7 @@ func readLog(a *app, name string, to *logreport.Tally, show *terminal.Progress) 
 	return to.Read(a.ctx, &watched{Reader: f, work: terminal.Work{Name: name, Total: int(info.Size()), Unit: "bytes"}, show: show})
 }
 
-// A watched reader shows how much was read of it.
+// A watched reader shows how much of it has been read.
 type watched struct {
 	io.Reader
 	work terminal.Work
@@ -117,7 +117,7 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sinceOf reads a time, or how long ago that is; "" is the zero time.
+// sinceOf parses a time or a duration before now; "" is the zero time.
 func sinceOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

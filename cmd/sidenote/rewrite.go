@@ -26,7 +26,7 @@ func (rewriteCmd) Help() string {
 		"sidenote rewrite request.json --knowledge ./docs > rewritten.json"
 }
 
-// Run rewrites one request and sends nothing, but what the policy's planner is asked.
+// Run rewrites one request and does not send it; only the policy's planner may be called.
 func (c *rewriteCmd) Run(a *app) error {
 	body, err := c.read(a)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *rewriteCmd) Run(a *app) error {
 	return err
 }
 
-// notSent is why a request would not go up; nil if it would.
+// notSent returns why a request would not be sent to the upstream, or nil.
 func notSent(r *explain.DryRunResult, p *rewrite.Policy) error {
 	res := &r.Rewrite
 	switch {
@@ -94,7 +94,7 @@ func notSent(r *explain.DryRunResult, p *rewrite.Policy) error {
 	return fmt.Errorf("the request would be refused: %s", res.Reason)
 }
 
-// printPrompts prints what each stage would be asked.
+// printPrompts prints the prompt of each stage.
 func printPrompts(a *app, r *explain.DryRunResult, mode rewrite.Mode) error {
 	switch {
 	case mode != rewrite.Staged:
@@ -106,7 +106,7 @@ func printPrompts(a *app, r *explain.DryRunResult, mode rewrite.Mode) error {
 	return nil
 }
 
-// maxFile is the largest request, in bytes, that a dry run reads.
+// maxFile is the size, in bytes, of the largest request that a dry run reads.
 const maxFile = 256 << 20
 
 func (c *rewriteCmd) read(a *app) ([]byte, error) {
@@ -129,7 +129,7 @@ func (c *rewriteCmd) read(a *app) ([]byte, error) {
 	return body, nil
 }
 
-// ledger prints what becomes of the request.
+// ledger prints the result of the rewrite.
 func (c *rewriteCmd) ledger(a *app, r *explain.DryRunResult) error {
 	if c.JSON {
 		return printJSON(a.stderr, struct {

@@ -34,7 +34,7 @@ type searchCmd struct {
 	JSON    bool     `name:"json" help:"Print everything as JSON."`
 }
 
-// sourceFlags choose what is searched, and for which tenant.
+// sourceFlags choose which bases are searched, and for which tenant.
 type sourceFlags struct {
 	Config    string   `placeholder:"FILE" help:"Configuration, YAML."`
 	Knowledge []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE separates by commas."`
@@ -47,9 +47,8 @@ func (searchCmd) Help() string {
 	return `sidenote search "how much leave do I get" --knowledge ./docs --explain`
 }
 
-// ready builds and indexes what the flags choose, and finds the policy: of the request whose
-// body is chat, if that is not nil. Where name is true it prints the files that could not be
-// read.
+// ready opens and indexes the bases that the flags choose and returns the policy, which is that of
+// the request body chat unless chat is nil. If name is true, skipped files are printed.
 func (f sourceFlags) ready(a *app, name bool, chat []byte) (*server.Engine, tenant.Policy, error) {
 	cfg, err := f.load(a)
 	if err != nil {
@@ -66,17 +65,17 @@ func (f sourceFlags) ready(a *app, name bool, chat []byte) (*server.Engine, tena
 	return e, policy, err
 }
 
-// bringsChunks tells whether a chat has typed chunks, which become messages without any base.
+// bringsChunks reports whether a chat has typed chunks, which become messages without a base.
 func bringsChunks(chat []byte) bool {
 	req, _ := rewrite.Parse(chat)
 	if req == nil {
 		return false
 	}
 	o, err := rewrite.ReadOptions(req)
-	return err != nil || o.Chunks != nil // a mistake in them is for the caller to report
+	return err != nil || o.Chunks != nil // rewriting reports mistakes in the chunks
 }
 
-// load reads the configuration. Where the flags name a state folder and nothing else, its bases are searched.
+// load reads the configuration. If only --state is given, all bases of that folder are searched.
 func (f sourceFlags) load(a *app) (*config.Config, error) {
 	if f.State != "" && f.Config == "" && len(f.Knowledge) == 0 {
 		held, err := heldBases(a.ctx, f.State)
@@ -88,7 +87,7 @@ func (f sourceFlags) load(a *app) (*config.Config, error) {
 	return configFlags{Config: f.Config, Flags: config.Flags{Knowledge: f.Knowledge, State: f.State}}.load(a, true)
 }
 
-// heldBases returns the names of the bases that a state folder holds.
+// heldBases returns the names of the bases in a state folder.
 func heldBases(ctx context.Context, dir string) (names []string, err error) {
 	state, err := store.OpenReadOnly(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +107,7 @@ func heldBases(ctx context.Context, dir string) (names []string, err error) {
 	return names, nil
 }
 
-// checkBases tells whether there is something to search.
+// checkBases returns an error if there is nothing to search.
 func checkBases(cfg *config.Config) error {
 	if len(cfg.Knowledge) == 0 {
 		return usageError{fmt.Errorf("there is nothing to search; name a folder with --knowledge ./docs, a state folder with --state or a file with --config")}
@@ -116,9 +115,9 @@ func checkBases(cfg *config.Config) error {
 	return cfg.CheckFolders(nil)
 }
 
-// open is ready for the bases of a policy that is known.
+// open builds the engine and indexes its bases, for a policy that is already known.
 func (f sourceFlags) open(a *app, name bool, cfg *config.Config, bases []string, o server.Options) (*server.Engine, error) {
-	cfg.Redis = config.Redis{} // replicas have no use for what one command finds
+	cfg.Redis = config.Redis{} // what one command finds is of no use to replicas
 	e, err := server.New(a.ctx, cfg, o)
 	if err != nil {
 		return nil, err
@@ -139,7 +138,7 @@ func (f sourceFlags) open(a *app, name bool, cfg *config.Config, bases []string,
 	return e, nil
 }
 
-// policy finds the policy, of a request whose body is chat if that is not nil.
+// policy returns the policy of the tenant or, unless chat is nil, of the request body chat.
 func (f sourceFlags) policy(cfg *config.Config, chat []byte) (tenant.Policy, error) {
 	name := config.Name(f.Tenant)
 	if unknown := cfg.Proxy().Tenants.Unknown; name == "" && unknown != nil {
@@ -167,8 +166,8 @@ func (f sourceFlags) policy(cfg *config.Config, chat []byte) (tenant.Policy, err
 	return whole, nil
 }
 
-// policyOf returns what a tenant's policy is for a chat. One that cannot be read is for the
-// caller to report.
+// policyOf returns the policy that a tenant's chat gets. For a body that cannot be parsed it is p;
+// the caller reports the mistake.
 func policyOf(p *tenant.Policy, chat []byte) (*tenant.Policy, error) {
 	req, err := rewrite.Parse(chat)
 	if err != nil {
@@ -186,10 +185,10 @@ func policyOf(p *tenant.Policy, chat []byte) (*tenant.Policy, error) {
 	return p.ForChat("/v1/chat/completions", req)
 }
 
-// commandDeadline is the least deadline of a search that a command makes: nobody else waits.
+// commandDeadline is the shortest search deadline of a command; nobody else is waiting.
 const commandDeadline = 10 * time.Second
 
-// Run searches as a request of the tenant would, with a deadline of commandDeadline at least.
+// Run searches as a request of the tenant would, but with a deadline of commandDeadline or more.
 func (c *searchCmd) Run(a *app) error {
 	asked, err := c.filter()
 	if err != nil {
@@ -243,7 +242,7 @@ func (c *searchCmd) Run(a *app) error {
 	return nil
 }
 
-// ready is sourceFlags.ready for the policy that --policy names.
+// ready is sourceFlags.ready for the policy of --policy.
 func (c *searchCmd) ready(a *app) (*server.Engine, rewrite.Policy, error) {
 	if c.Policy == "" {
 		e, policy, err := c.sourceFlags.ready(a, true, nil)
@@ -270,14 +269,14 @@ func (c *searchCmd) ready(a *app) (*server.Engine, rewrite.Policy, error) {
 	return e, policy.Rewrite, err
 }
 
-// earlier is what the user said before, last first.
+// earlier returns the user's previous turns, last first.
 func (c *searchCmd) earlier() []string {
 	earlier := slices.Clone(c.Turn)
 	slices.Reverse(earlier)
 	return earlier
 }
 
-// filter is the conjunction of all --filter.
+// filter returns the conjunction of all --filter flags.
 func (c *searchCmd) filter() (*filter.Filter, error) {
 	filters := make([]*filter.Filter, len(c.Filter))
 	for i, text := range c.Filter {

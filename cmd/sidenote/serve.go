@@ -54,7 +54,7 @@ func (c *serveCmd) Run(a *app) error {
 		}
 		return err
 	}
-	defer func() { _ = e.Close() }() // an error loses nothing: caches are filled again, the state folder is written at once
+	defer func() { _ = e.Close() }() // nothing is lost on an error: caches are refilled, the state folder is written at once
 	if err := e.Bases.CheckStart(a.ctx); err != nil {
 		return err
 	}
@@ -82,9 +82,8 @@ func (c *serveCmd) Run(a *app) error {
 	})
 }
 
-// outliveHangups keeps the process alive on SIGHUP, and returns a channel of these signals:
-// they come from somebody who wants the configuration read again, or when the terminal
-// closes, which does no harm. Under nohup SIGHUP stays ignored.
+// outliveHangups keeps the process alive on SIGHUP and returns a channel of these signals. They
+// request a reload; those of a closing terminal do no harm. Under nohup SIGHUP stays ignored.
 func outliveHangups() (hangups <-chan os.Signal, stop func()) {
 	if signal.Ignored(syscall.SIGHUP) {
 		return nil, func() {}

@@ -24,7 +24,7 @@ func (stubCmd) Help() string {
 		"sidenote stub & sidenote serve --upstream http://127.0.0.1:9090 --knowledge ./docs"
 }
 
-// Run answers until it is asked to stop.
+// Run serves until it is asked to stop.
 func (c *stubCmd) Run(a *app) error {
 	if c.Listen == config.Off {
 		return usageError{errors.New("--listen: cannot be off; write host:port")}

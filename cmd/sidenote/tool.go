@@ -33,7 +33,7 @@ func (toolCmd) Help() string {
 		"sidenote tool recall --query \"parental leave\" --max-tokens 500 --knowledge ./docs"
 }
 
-// arguments are those that were given, as a model writes them.
+// arguments returns the flags that were given, as JSON arguments of a tool call.
 func (c *toolCmd) arguments() []byte {
 	given := map[string]any{}
 	for name, value := range map[string]*int{"top_k": c.TopK, "max_chars": c.MaxChars, "max_files": c.MaxFiles, "max_tokens": c.MaxTokens} {
@@ -57,7 +57,7 @@ func (c *toolCmd) arguments() []byte {
 	return text
 }
 
-// Run runs the tool as a model of the tenant would, or describes all.
+// Run runs the tool as a model of the tenant would; without a name it describes all tools.
 func (c *toolCmd) Run(a *app) error {
 	if c.Name == "" {
 		return c.describe(a)
@@ -91,7 +91,7 @@ func (c *toolCmd) Run(a *app) error {
 	return nil
 }
 
-// describe prints what models of the tenant are told of the tools.
+// describe prints the tool descriptions that the tenant's models get.
 func (c *toolCmd) describe(a *app) error {
 	cfg, err := c.load(a)
 	if err != nil {

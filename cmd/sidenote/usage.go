@@ -19,7 +19,7 @@ func (usageCmd) Help() string {
 		"sidenote usage\n\nsidenote usage support"
 }
 
-// Run shows what tenants used.
+// Run prints the usage of all tenants or of one.
 func (c *usageCmd) Run(a *app) error {
 	at, err := c.client(a)
 	if err != nil {

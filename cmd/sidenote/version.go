@@ -9,10 +9,10 @@ import (
 
 type versionCmd struct{}
 
-// Run prints what this binary is.
+// Run prints the version of this binary.
 func (versionCmd) Run(a *app) error {
 	version, commit := server.Version()
 	_, err := fmt.Fprintf(a.stdout, "sidenote %s\ncommit    %s\ngo        %s\nencodings %s\n", version, commit, runtime.Version(),
-		"cl100k_base, o200k_base, p50k_base, r50k_base") // those that counts can be exact in
+		"cl100k_base, o200k_base, p50k_base, r50k_base") // encodings with exact counts
 	return err
 }

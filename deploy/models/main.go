@@ -29,10 +29,10 @@ import (
 	"time"
 )
 
-// listURL is where the list is maintained.
+// listURL is the address of the list.
 const listURL = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
 
-// packaged is the name of the list within the package litellm.
+// packaged is the path of the list in the package litellm.
 const packaged = "litellm/model_prices_and_context_window_backup.json"
 
 func main() {
@@ -69,7 +69,7 @@ func run(w io.Writer, file, date string) error {
 	return err
 }
 
-// read returns the list and what it is called.
+// read returns the list and the name of its source.
 func read(file string) (list []byte, source string, err error) {
 	switch {
 	case strings.HasSuffix(file, ".whl"):
@@ -135,8 +135,8 @@ func unpack(wheel string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// An entry is a model in the list, as one host has it. Sizes are numbers, except in the
-// entry that documents the format.
+// An entry is a model of one host in the list. Sizes are numbers, except in the entry that
+// documents the format.
 type entry struct {
 	Provider string `json:"litellm_provider"`
 	Mode     string `json:"mode"`
@@ -150,7 +150,7 @@ type row struct {
 	window, output int // output is 0 if it is unknown or the whole window
 }
 
-// answersChats reports whether models of a mode are asked for chats or completions.
+// answersChats reports whether models of a mode serve chats or completions.
 func answersChats(mode string) bool {
 	return mode == "chat" || mode == "responses" || mode == "completion"
 }
@@ -160,8 +160,8 @@ func ownSizes(provider string) bool {
 	return slices.Contains([]string{"ollama", "ollama_chat", "github_copilot", "lemonade"}, provider)
 }
 
-// owners returns patterns of the names of vendors' own models, by provider. What a vendor says
-// of its model counts; of other models, what most hosts say.
+// owners returns patterns of the names of vendors' own models, by provider. For these the vendor's
+// sizes are used; for other models, those of most hosts.
 func owners() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
 		"openai":    regexp.MustCompile(`^(gpt|o[0-9]|chatgpt|codex|computer-use)`),
@@ -177,8 +177,8 @@ func owners() map[string]*regexp.Regexp {
 	}
 }
 
-// divided reports whether a window is one of OpenAI's that the list divides in two: gpt-5
-// takes 272,000 tokens of input beside 128,000 of output.
+// divided reports whether a window is one of OpenAI's that the list splits in two: gpt-5 takes
+// 272,000 tokens of input plus 128,000 of output.
 func divided(window int) bool { return window == 400_000 || window == 1_050_000 }
 
 // table makes the rows of a list, sorted by name.
@@ -187,8 +187,8 @@ func table(list []byte) ([]row, error) {
 	if err := json.Unmarshal(list, &all); err != nil {
 		return nil, fmt.Errorf("is not LiteLLM's list: %w", err)
 	}
-	hosts := map[string][]row{}  // what each host says, by name
-	vendor := map[string][]row{} // what its vendor says
+	hosts := map[string][]row{}  // the sizes of each host, by name
+	vendor := map[string][]row{} // the sizes of its vendor
 	owners := owners()
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		var e entry
@@ -222,11 +222,11 @@ func table(list []byte) ([]row, error) {
 	return rows, nil
 }
 
-// sizes returns the sizes of an entry; 0 is unknown.
+// sizes returns the sizes of an entry; 0 means unknown.
 func sizes(e entry) (r row) {
 	input, _ := e.Input.(float64)
 	output, _ := e.Output.(float64)
-	const most = 100_000_000 // of models_file
+	const most = 100_000_000 // the limit in models_file
 	if input < 1 || input > most || output < 0 {
 		return row{}
 	}
@@ -237,7 +237,7 @@ func sizes(e entry) (r row) {
 	return r
 }
 
-// common returns the value that most have; of two, the smaller.
+// common returns the most frequent value; of equally frequent ones, the smaller.
 func common(said []row, of func(row) int) int {
 	times := map[int]int{}
 	for _, s := range said {
@@ -248,8 +248,8 @@ func common(said []row, of func(row) int) int {
 	})
 }
 
-// plain returns a model's name without what hosts put around it, as Sidenote looks names up:
-// no path, no vendor, no variant. "" stands for a name that is no model's.
+// plain returns a model's name without what hosts add to it, as Sidenote looks names up: no path,
+// no vendor, no variant. "" means that the key is not a model.
 func plain(key string) string {
 	if strings.HasPrefix(key, "ft:") || strings.HasPrefix(key, "sample_spec") {
 		return ""

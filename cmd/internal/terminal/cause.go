@@ -6,8 +6,7 @@ import (
 	"net/url"
 )
 
-// Cause is the reason of a network error without the address, which the message that it
-// goes into names already.
+// Cause returns a network error without its address, which the message already contains.
 func Cause(err error) error {
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err

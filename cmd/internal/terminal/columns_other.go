@@ -4,5 +4,5 @@ package terminal
 
 import "io"
 
-// Columns is not known here.
+// Columns returns 0, as the width is not known on this system.
 func Columns(io.Writer) int { return 0 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Columns is the width of the terminal that w writes to; 0 if there is none or it
-// does not say.
+// Columns returns the width of the terminal that w writes to, or 0 if it is not a terminal or does
+// not say.
 func Columns(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -21,7 +21,7 @@ func Columns(w io.Writer) int {
 		return 0
 	}
 	n := 0
-	_ = conn.Control(func(fd uintptr) { // of a closed file there is nothing to say
+	_ = conn.Control(func(fd uintptr) { // fails for a closed file
 		if size, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
 			n = int(size.Col)
 		}

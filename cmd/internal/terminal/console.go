@@ -10,21 +10,21 @@ import (
 	"unicode/utf8"
 )
 
-// A Request is what one line shows.
+// A Request holds the data of a request's line.
 type Request struct {
 	Time     time.Time
 	ID       string
-	Status   int           // of the answer; 0 when the client left before there was one
-	Model    string        // as the request names it
+	Status   int           // of the answer; 0 if the client left before there was one
+	Model    string        // as named in the request
 	Outcome  string        // "injected", "untouched", …
-	Reason   string        // why it is not injected, or not whole; "" when it is
+	Reason   string        // why it was not injected, or not completely; ""
 	Calls    int           // of tools, by the model
 	Sources  int           // up front, and by tools
 	Tokens   int           // added, likewise
 	Inexact  bool          // whether Tokens is a bound or an estimate
 	Overhead time.Duration // what Sidenote added to the time of the answer
-	Docs     []string      // documents of the sources, best first; repetitions are left out
-	End      string        // why the answer did not reach the client whole; "" when it did
+	Docs     []string      // documents of the sources, best first; duplicates are removed
+	End      string        // why the client did not get the whole answer; ""
 }
 
 // Widths of the columns, in runes.
@@ -49,7 +49,7 @@ func Append(dst []byte, r Request) []byte {
 	return append(dst, strings.TrimRight(line, " ")...)
 }
 
-// Note is a line that belongs to no request: "14:02:31  note: …".
+// Note formats a line that belongs to no request: "14:02:31  note: …".
 func Note(at time.Time, text string) string {
 	return at.Format(time.TimeOnly) + "  note: " + Clean(text)
 }
@@ -78,7 +78,7 @@ func what(r Request) string {
 	return Clean(text)
 }
 
-// Mark is how answers cite a source of a prompt, "[3]"; "" for one that is not in it.
+// Mark returns the citation of a source in a prompt, "[3]", or "" for a source that is not in it.
 func Mark(id int) string {
 	if id == 0 {
 		return ""
@@ -86,7 +86,7 @@ func Mark(id int) string {
 	return "[" + strconv.Itoa(id) + "]"
 }
 
-// Plural writes a number of things.
+// Plural formats a number of things.
 func Plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -94,7 +94,7 @@ func Plural(n int, thing string) string {
 	return Thousands(n) + " " + thing + "s"
 }
 
-// Thousands writes n with a comma at each third digit.
+// Thousands formats n with a comma at each third digit.
 func Thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -103,11 +103,11 @@ func Thousands(n int) string {
 	return s
 }
 
-// Milliseconds is a duration as JSON has it.
+// Milliseconds returns a duration as a JSON number.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
-// Short is a duration in milliseconds for a person: those below 10 with one digit after the
-// point, those below tenths with two.
+// Short formats a duration in milliseconds: from 10 up without decimals, from tenths up with one,
+// below that with two.
 func Short(d time.Duration, tenths float64) string {
 	ms := float64(d) / float64(time.Millisecond)
 	switch {
@@ -129,7 +129,7 @@ func overhead(d time.Duration) string {
 	return "+" + strconv.FormatInt(int64(d/time.Second), 10) + " s"
 }
 
-// docs joins names as long as they fit, then says how many are left.
+// docs joins names as long as they fit, and counts the rest.
 func docs(names []string) string {
 	var unique []string
 	seen := map[string]bool{}
@@ -158,7 +158,7 @@ func docs(names []string) string {
 	return clip(unique[0], docsWidth-1-len(more)) + more
 }
 
-// clip cuts text to n runes.
+// clip truncates text to n runes.
 func clip(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {
 		return text
@@ -166,17 +166,16 @@ func clip(text string, n int) string {
 	return string([]rune(text)[:n-1]) + "…"
 }
 
-// column fills text with spaces to n runes; a longer one stays whole, so that
-// nothing is hidden from a person who reads.
+// column pads text with spaces to n runes. Longer text stays whole, so that nothing is hidden.
 func column(text string, n int) string {
 	return text + strings.Repeat(" ", max(n-utf8.RuneCountInString(text), 0))
 }
 
-// maxClean is how much of a foreign text a line shows, in runes.
+// maxClean limits how much of untrusted text a line shows, in runes.
 const maxClean = 120
 
-// Clean makes foreign text fit for a terminal: one line, no control
-// characters or direction marks, bounded.
+// Clean makes untrusted text safe for a terminal: one line, no control characters or direction
+// marks, limited length.
 func Clean(text string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

@@ -11,39 +11,39 @@ import (
 	"time"
 )
 
-// Work says how far something has come.
+// Work is the progress of a task.
 type Work struct {
-	Name  string // what is worked on; another name is other work
+	Name  string // of the task; another name is another task
 	Done  int
-	Total int    // 0 while it is not known: nothing is counted then
-	Unit  string // of both, "files"
-	Note  string // what else there is to say, "12,001 chunks"; ""
+	Total int    // 0 if unknown: nothing is counted then
+	Unit  string // of both, such as "files"
+	Note  string // more to show, such as "12,001 chunks"; or ""
 }
 
-// A Progress shows a person how far work has come: on a terminal in one line that
-// is written over, elsewhere in a line every ten seconds. It is plain text, without
-// colours. A nil Progress shows nothing. It is safe for concurrent use.
+// A Progress shows the progress of work: on a terminal on one line that is redrawn, elsewhere on a
+// line every ten seconds. It writes plain text without colours. A nil Progress shows nothing. It
+// is safe for concurrent use.
 type Progress struct {
 	Writer   io.Writer
-	Terminal bool       // whether a line can be written over
-	Width    func() int // columns, asked for each line; nil, or 0 from it, is 80
+	Terminal bool       // whether the line can be redrawn
+	Width    func() int // columns, called for each line; nil or a result of 0 means 80
 	Now      func() time.Time
 
 	mu    sync.Mutex
 	work  Work
-	first int       // done when the work was first shown
-	since time.Time // when that was
-	last  time.Time // when a line was written, or the first one put off
+	first int       // Done when the task was first shown
+	since time.Time // time of that
+	last  time.Time // when a line was last written, or the first one deferred
 	shown int       // columns of the line on the terminal
 	idle  bool      // cleared, and nothing shown since
 }
 
-// NewProgress writes to w, for a terminal of the kind that the environment names.
+// NewProgress returns a Progress that writes to w; term is the kind of terminal as in $TERM.
 func NewProgress(w io.Writer, term string) *Progress {
 	return &Progress{Writer: w, Terminal: IsTerminal(w) && term != "dumb", Width: func() int { return Columns(w) }, Now: time.Now}
 }
 
-// IsTerminal tells whether w is a terminal, so that a person reads it.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -56,14 +56,13 @@ func IsTerminal(w io.Writer) bool {
 const (
 	redrawEvery  = 100 * time.Millisecond
 	speakEvery   = 10 * time.Second
-	rateAfter    = time.Second // before, a rate is a guess
+	rateAfter    = time.Second // an earlier rate would be a guess
 	defaultWidth = 80
-	minBar       = 12 // columns, with the brackets
+	minBar       = 12 // columns, including the brackets
 	maxBar       = 32
 )
 
-// Show shows a state, unless one was shown less than 100 ms before, or 10 s where there is
-// no terminal.
+// Show shows the state, unless one was shown less than 100 ms ago, or 10 s ago without a terminal.
 func (p *Progress) Show(w Work) {
 	if p == nil {
 		return
@@ -90,8 +89,8 @@ func (p *Progress) Show(w Work) {
 	p.last = now
 }
 
-// Repeat says again how far the work is whenever nothing was written for ten seconds, until
-// ctx ends: one large file may take minutes. On a terminal the line is there anyway.
+// Repeat repeats the state whenever nothing was written for ten seconds, until ctx ends: one large
+// file may take minutes. It does nothing on a terminal, where the line remains visible.
 func (p *Progress) Repeat(ctx context.Context) {
 	if p == nil || p.Terminal {
 		return
@@ -117,15 +116,14 @@ func (p *Progress) repeat() {
 	}
 }
 
-// Line tells in one line how far work has come in a time, for a log.
+// Line formats the progress of work after a time on one line, for a log.
 func Line(w Work, took time.Duration) string {
 	start := time.Unix(0, 0)
 	p := Progress{work: w, since: start}
 	return p.line(start.Add(took), math.MaxInt)
 }
 
-// Clear empties the line, for something else to be written there; nothing is repeated until
-// the next Show.
+// Clear clears the line, for other output; nothing is repeated until the next Show.
 func (p *Progress) Clear() {
 	if p == nil {
 		return
@@ -143,8 +141,8 @@ func (p *Progress) Clear() {
 func (p *Progress) draw(text string) {
 	wide := columns(text)
 	if p.Terminal {
-		// A terminal that became narrower has wrapped the old line: spaces beyond its
-		// width would wrap too.
+		// A terminal that became narrower has wrapped the old line; spaces beyond its width would
+		// wrap too.
 		text = "\r" + text + strings.Repeat(" ", max(0, min(p.shown, p.width()-1)-wide))
 	}
 	fmt.Fprint(p.Writer, text)
@@ -160,7 +158,7 @@ func (p *Progress) width() int {
 	return defaultWidth
 }
 
-// line tells the state in so many columns. What matters least is left out first.
+// line formats the state in so many columns, dropping the least important parts first.
 func (p *Progress) line(now time.Time, wide int) string {
 	w := p.work
 	name, count, note := Clean(w.Name), w.count(), Clean(w.Note)
@@ -179,7 +177,7 @@ func (p *Progress) line(now time.Time, wide int) string {
 	return cut(join(name, text), wide)
 }
 
-// count is "1,204 of 9,870 files".
+// count formats a count such as "1,204 of 9,870 files".
 func (w Work) count() string {
 	if w.Total == 0 {
 		return ""
@@ -187,7 +185,7 @@ func (w Work) count() string {
 	return strings.TrimRight(Thousands(w.Done)+" of "+Thousands(w.Total)+" "+Clean(w.Unit), " ")
 }
 
-// pace is how much is done in a second, and how long the rest takes at that rate.
+// pace returns the rate per second, and the time left at that rate.
 func (p *Progress) pace(now time.Time) (rate, left string) {
 	took, done := now.Sub(p.since), p.work.Done-p.first
 	if took < rateAfter || done <= 0 || p.work.Total == 0 {
@@ -197,7 +195,7 @@ func (p *Progress) pace(now time.Time) (rate, left string) {
 	switch {
 	case perSecond >= 10:
 		rate = Thousands(int(perSecond)) + "/s"
-	case perSecond >= 0.1: // below, the time that is left says more
+	case perSecond >= 0.1: // below, the time left says more
 		rate = fmt.Sprintf("%.1f/s", perSecond)
 	}
 	if rest := p.work.Total - p.work.Done; rest > 0 {
@@ -206,7 +204,7 @@ func (p *Progress) pace(now time.Time) (rate, left string) {
 	return rate, left
 }
 
-// remaining writes seconds as a person would guess them.
+// remaining formats seconds as a rounded time.
 func remaining(seconds float64) string {
 	const minute, hour = 60, 3600
 	switch n := int(math.Ceil(min(seconds, 1e9))); {
@@ -219,14 +217,14 @@ func remaining(seconds float64) string {
 	}
 }
 
-// bar draws a share in so many columns. It is full when all is done, and not before.
+// bar draws a share in so many columns. It is full only when all is done.
 func bar(done, total, wide int) string {
 	inner := wide - 2
 	full := int(int64(inner) * int64(min(max(done, 0), total)) / int64(total))
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", inner-full) + "]"
 }
 
-// join puts two spaces between parts that are not empty.
+// join joins the non-empty parts with two spaces.
 func join(parts ...string) string {
 	var b strings.Builder
 	for _, part := range parts {

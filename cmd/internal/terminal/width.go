@@ -6,12 +6,12 @@ import (
 	"golang.org/x/text/width"
 )
 
-// Fit makes foreign text fit for so many columns of a terminal, on which Chinese,
-// Japanese and Korean characters take two.
+// Fit makes untrusted text safe and truncates it to so many columns; Chinese, Japanese and Korean
+// characters take two.
 func Fit(text string, wide int) string { return cut(Clean(text), wide) }
 
-// Wrap breaks a text at its spaces into lines of so many columns. A word that is longer has a
-// line of its own.
+// Wrap breaks a text at its spaces into lines of so many columns. A longer word gets a line of its
+// own.
 func Wrap(text string, wide int) []string {
 	var lines []string
 	line, used := "", 0
@@ -28,7 +28,7 @@ func Wrap(text string, wide int) []string {
 	return append(lines, line)
 }
 
-// cut cuts clean text to so many columns.
+// cut truncates clean text to so many columns.
 func cut(text string, wide int) string {
 	used := 0
 	for i, r := range text {
@@ -43,7 +43,7 @@ func cut(text string, wide int) string {
 	return text
 }
 
-// columns is how many columns clean text takes.
+// columns returns the width of clean text in columns.
 func columns(text string) (n int) {
 	for _, r := range text {
 		n += columnsOf(r)

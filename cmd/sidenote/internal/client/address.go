@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// An address is where an admin port is.
+// An address is the address of an admin port.
 type address struct {
 	network, target string // as for net.Dial
 	secure          bool   // TLS
 }
 
-// parse reads HOST:PORT or unix:/PATH, either with https:// before it.
+// parse parses HOST:PORT or unix:/PATH, with an optional https:// prefix.
 func parse(text string) (a address) {
 	a.network = "tcp"
 	a.target, a.secure = strings.CutPrefix(text, "https://")
@@ -23,7 +23,7 @@ func parse(text string) (a address) {
 	return a
 }
 
-// host is what requests name as their host.
+// host returns the host name for requests.
 func (a address) host() string {
 	if a.network == "unix" {
 		return "localhost"
@@ -31,7 +31,7 @@ func (a address) host() string {
 	return a.target
 }
 
-// dial connects; settings are those of TLS.
+// dial connects; settings are used for TLS.
 func (a address) dial(ctx context.Context, settings *tls.Config) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, a.network, a.target)
 	if err != nil || !a.secure {

@@ -9,18 +9,18 @@ import (
 	"sync/atomic"
 )
 
-// A Certificate is what a command shows to a port of ours that asks for a certificate. It is
-// not to be copied.
+// A Certificate is the client certificate that a command presents to a Sidenote port. It must not
+// be copied.
 type Certificate struct {
 	Cert, Key string // PEM files; "" for none
-	// OwnCert and OwnKey are the port's own pair, which is shown where there is no other
-	// and the port's authorities have issued it.
+	// OwnCert and OwnKey are the port's own pair. It is presented if there is no other and the
+	// port's authorities issued it.
 	OwnCert, OwnKey string
 
-	asked atomic.Bool // a port wants one
+	asked atomic.Bool // a port has requested one
 }
 
-// Settings are those of TLS with a port. The error says which files cannot be used.
+// Settings returns the TLS settings for a port. The error names files that cannot be used.
 func (c *Certificate) Settings() (*tls.Config, error) {
 	s := &tls.Config{MinVersion: tls.VersionTLS12, GetClientCertificate: c.own}
 	if !c.given() {
@@ -32,14 +32,14 @@ func (c *Certificate) Settings() (*tls.Config, error) {
 	}
 	s.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		c.asked.Store(true)
-		return &pair, nil // whatever the port's authorities are: it says no if it must
+		return &pair, nil // whatever authorities the port names: it may refuse
 	}
 	return s, nil
 }
 
 func (c *Certificate) given() bool { return c.Cert != "" || c.Key != "" }
 
-// own returns the port's own pair if the port would take it from a client.
+// own returns the port's own pair if the port accepts that from a client.
 func (c *Certificate) own(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	c.asked.Store(true)
 	if c.OwnCert != "" {
@@ -50,12 +50,12 @@ func (c *Certificate) own(asked *tls.CertificateRequestInfo) (*tls.Certificate, 
 	return new(tls.Certificate), nil
 }
 
-// flags are those of commands that give a Certificate.
+// flags are the flags with which commands set a Certificate.
 const flags = "--admin-cert and --admin-key"
 
-// Explain adds to the error of a port that it has asked for a certificate, and which flags may
-// help if none was given. What the port itself says may be lost, as it closes the connection.
-// A nil Certificate adds nothing.
+// Explain adds to an error that the port requested a certificate and, if none was given, the flags
+// that may help. The port's own message may be lost, as it closes the connection. A nil
+// Certificate adds nothing.
 func (c *Certificate) Explain(err error, flags string) error {
 	switch {
 	case c == nil || !c.asked.Load():
@@ -67,8 +67,8 @@ func (c *Certificate) Explain(err error, flags string) error {
 	return err
 }
 
-// OnlyTrust makes settings accept one certificate, the first of a PEM file, by whatever name
-// and authority. It is that at key of the configuration.
+// OnlyTrust makes settings accept exactly one certificate, the first in pemText, whatever its name
+// and issuer. key is its configuration key, for errors.
 func OnlyTrust(s *tls.Config, pemText []byte, key string) {
 	block, _ := pem.Decode(pemText)
 	s.InsecureSkipVerify = true //nolint:gosec // VerifyConnection does it

@@ -20,38 +20,38 @@ import (
 	"sidenote/rewrite"
 )
 
-// A Chat asks one question after the other.
+// A Chat sends questions to the proxy, one after the other.
 type Chat struct {
 	HTTP    *http.Client
-	BaseURL string  // of the proxy, as in http://127.0.0.1:8080/v1
+	BaseURL string  // of the proxy, such as http://127.0.0.1:8080/v1
 	Key     string  // sent as a bearer token; "": none
-	Reports Reports // where the proxy records
+	Reports Reports // the proxy's Recorder
 }
 
-// Follow hears of an answer while it comes. Each may be nil.
+// Follow receives an answer while it arrives. Each field may be nil.
 type Follow struct {
 	Head  func(status string)           // the proxy begins to answer, with this Sidenote-Status
 	Stage func(at, of int, name string) // a stage begins, or goes on
 	Text  func(text string)             // more of the answer
 }
 
-// An Answer is what a client got, and what the proxy reports of it.
+// An Answer is the answer that a client got, with the proxy's report of it.
 type Answer struct {
-	ID     string // as the upstream or the proxy gave it
+	ID     string // as returned by the upstream or the proxy
 	Model  string
 	Text   string
-	Finish string // the reason to finish; "" if none was told
+	Finish string // the finish reason; "" if none was given
 	Took   time.Duration
 	Report report.Report
 }
 
-// ErrCut says that an answer ended before its end.
+// ErrCut means that an answer was incomplete.
 var ErrCut = errors.New("the answer was cut off")
 
 // A ChatRefusal is an error in place of an answer, or within it.
 type ChatRefusal struct {
 	Status  int    // 200: within a stream
-	Message string // as the proxy or the upstream says it, and so foreign text
+	Message string // from the proxy or the upstream, so untrusted text
 	Report  report.Report
 }
 
@@ -59,11 +59,11 @@ func (r *ChatRefusal) Error() string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s: %s", r.Status, http.StatusText(r.Status), r.Message))
 }
 
-// reportWait is how long the report of an answer that has ended may take.
+// reportWait limits the wait for the report of a complete answer.
 const reportWait = 5 * time.Second
 
-// Ask sends the body of a chat and reads the answer to its end. The error is a *ChatRefusal if there is
-// no answer; with ErrCut the Answer has what there is.
+// Ask sends the body of a chat and reads the whole answer. The error is a *ChatRefusal if there is
+// no answer; with ErrCut, the Answer holds what arrived.
 func (c *Chat) Ask(ctx context.Context, body []byte, f Follow) (Answer, error) {
 	began := time.Now()
 	req, err := c.request(ctx, http.MethodPost, "/chat/completions", bytes.NewReader(body))
@@ -105,10 +105,10 @@ func (c *Chat) request(ctx context.Context, method, path string, body io.Reader)
 	return req, nil
 }
 
-// maxList is the largest list of models, in bytes, that is read.
+// maxList limits the list of models that is read, in bytes.
 const maxList = 4 << 20
 
-// Models lists the models that the upstream says it has.
+// Models lists the models of the upstream.
 func (c *Chat) Models(ctx context.Context) ([]string, error) {
 	req, err := c.request(ctx, http.MethodGet, "/models", nil)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *Chat) Models(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// read reads an answer in whatever form it comes.
+// read reads an answer, streamed or not.
 func read(resp *http.Response, f Follow) (Answer, error) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode == http.StatusOK && kind == "text/event-stream" {
@@ -164,11 +164,11 @@ func read(resp *http.Response, f Follow) (Answer, error) {
 	return a, nil
 }
 
-// Reports is a report.Recorder that hands on the reports of chats. One is kept until it is taken;
-// those beyond are lost.
+// Reports is a report.Recorder that passes on the reports of chats. It holds one report until it
+// is taken; further ones are lost.
 type Reports chan report.Report
 
-// NewReports returns Reports without any.
+// NewReports returns empty Reports.
 func NewReports() Reports { return make(Reports, 1) }
 
 // Record keeps a copy of the report of a chat.
@@ -205,7 +205,7 @@ func (rs Reports) next(ctx context.Context) (report.Report, error) {
 	}
 }
 
-// Sources are those that the model was shown, in the order of their ids.
+// Sources returns the sources that the model was shown, in the order of their ids.
 func (a *Answer) Sources() []rewrite.SourceEntry {
 	var all []rewrite.SourceEntry
 	if a.Report.Injected() { // in mode shadow the model sees none
@@ -219,10 +219,10 @@ func (a *Answer) Sources() []rewrite.SourceEntry {
 	return shown
 }
 
-// citation matches an id of a source as answers cite it.
+// citation matches a citation of a source id in an answer.
 var citation = regexp.MustCompile(`\[(\d{1,4})\]`)
 
-// Cited are the ids that a text cites, each once, in the order in which it does.
+// Cited returns the distinct ids that a text cites, in order of first citation.
 func Cited(text string) []int {
 	var ids []int
 	for _, m := range citation.FindAllStringSubmatch(text, -1) {
@@ -233,7 +233,7 @@ func Cited(text string) []int {
 	return ids
 }
 
-// Question is a streamed chat with one question; usage asks for what it uses.
+// Question returns a streamed chat with one question; usage requests token usage.
 func Question(model, question string, usage bool) map[string]any {
 	chat := map[string]any{"model": model, "stream": true, "messages": []map[string]string{{"role": "user", "content": question}}}
 	if usage {

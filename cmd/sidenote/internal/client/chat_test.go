@@ -20,7 +20,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// asks asks a server that answers with a body, and reports what r says.
+// asks sends a question to a server that answers with body, and records the report r.
 func asks(t *testing.T, status int, kind, body string, r *report.Report) (client.Answer, []string, error) {
 	t.Helper()
 	reports := client.NewReports()
@@ -32,7 +32,7 @@ func asks(t *testing.T, status int, kind, body string, r *report.Report) (client
 		w.Header().Set(report.HeaderStatus, "staged; stages=2")
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)
-		reports.Record(&report.Report{Route: route.Other}) // of no chat
+		reports.Record(&report.Report{Route: route.Other}) // not of a chat
 		r.Route = route.Chat
 		reports.Record(r)
 	}))
@@ -57,7 +57,7 @@ func chunk(delta string, finish string) string {
 	return fmt.Sprintf("data: {\"id\":\"c1\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
 }
 
-// An answer is followed as it comes, in whatever form, and known when it has ended.
+// An answer is followed while it arrives, in any format, and is complete at the end.
 func TestAsk(t *testing.T) {
 	begin := ": sidenote stage 1/2 draft\n\n: sidenote stage 2/2 final\n\n" + chunk(`{"role":"assistant","content":""}`, "null") + chunk(`{"content":"It "}`, "null")
 	end := chunk(`{"content":"is."}`, "null") + chunk("{}", `"stop"`) + "data: {\"choices\":[],\"usage\":{}}\n\n"
@@ -88,7 +88,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// An error in place of an answer, or within it, is one, in whatever shape.
+// An error in place of an answer, or within it, is reported, in any format.
 func TestAskRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int
@@ -110,7 +110,7 @@ func TestAskRefused(t *testing.T) {
 	}
 }
 
-// An answer for programs says which sources it cites.
+// The JSON of an answer says which sources it cites.
 func TestResult(t *testing.T) {
 	r := report.Report{ID: "r1", Outcome: rewrite.Injected, Upstream: "default", Stages: &report.Stages{Of: 2, Called: []report.Stage{{Name: "draft", At: 1, Outcome: report.StageOK, Output: "It"}}}}
 	r.Rewrite.Ledger.Sources = []rewrite.SourceEntry{{ID: 2, Doc: "b.md"}, {Doc: "out.md"}, {ID: 1, Doc: "a.md"}}
@@ -130,7 +130,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// What went wrong is said in a line, with what can be done, and without keys.
+// An error is explained on one line, with a remedy and without keys.
 func TestExplain(t *testing.T) {
 	address, err := url.Parse("https://api.test/v1")
 	if err != nil {
@@ -138,7 +138,7 @@ func TestExplain(t *testing.T) {
 	}
 	answered := func(status int) []report.Call { return []report.Call{{Status: status}} }
 	down := errors.New("connection refused")
-	// staged is the report of a chat whose first stage failed.
+	// staged returns the report of a chat whose first stage failed.
 	staged := func(upstream string, of report.StageOutcome, status int) report.Report {
 		return report.Report{Outcome: report.Failed, Stages: &report.Stages{Of: 2, Called: []report.Stage{{Name: "draft", Upstream: upstream, Outcome: of, Status: status}}}}
 	}
@@ -181,8 +181,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A name is that of a policy, or else of a preset, which changes only what the default policy does
-// with what is found.
+// A name is that of a policy, or else of a preset, which changes only how the default policy
+// answers.
 func TestUnder(t *testing.T) {
 	load := func(text string) *config.Config {
 		cfg, err := config.Load(config.Source{Path: "c.yaml", Read: func(string) ([]byte, error) { return []byte("upstream: https://api.test\n" + text), nil }})

@@ -20,19 +20,19 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// An Admin asks one admin port about knowledge bases.
+// An Admin is a client of one admin port.
 type Admin struct {
 	base  string // URL
 	token string
 	http  *http.Client
-	shown *Certificate // to a port that asks for one
+	shown *Certificate // for a port that requests one
 }
 
-// answerWait is how long one answer may take: a little longer than the port gives itself.
+// answerWait limits one request; it is a little longer than the port's own limit.
 const answerWait = 70 * time.Second
 
-// NewAdmin returns a client of the admin port that dial connects to, with TLS where that takes it,
-// and that is called host. It uses no proxy of the environment and follows no redirect.
+// NewAdmin returns a client of the admin port that dial connects to, including TLS where needed;
+// requests use host. It uses no proxy of the environment and follows no redirect.
 func NewAdmin(host, token string, dial func(context.Context) (net.Conn, error)) *Admin {
 	connect := func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
 	return &Admin{base: "http://" + host, token: token, http: &http.Client{
@@ -41,9 +41,9 @@ func NewAdmin(host, token string, dial func(context.Context) (net.Conn, error)) 
 	}}
 }
 
-// AdminAt returns a client of the admin port at a place as that of serving.Place, which proves
-// nothing but to have the certificate in the file trusted, at key of the configuration, if it
-// takes TLS. AdminAt one that asks for a certificate shown is shown.
+// AdminAt returns a client of the admin port at a place in the form of serving.Place. With TLS it
+// trusts only the certificate in the file trusted, which is at key of the configuration; nothing
+// else authenticates the port. shown is presented if the port requests a certificate.
 func AdminAt(place, token, trusted, key string, shown *Certificate) (*Admin, error) {
 	at := parse(place)
 	var settings *tls.Config
@@ -62,7 +62,7 @@ func AdminAt(place, token, trusted, key string, shown *Certificate) (*Admin, err
 	return c, nil
 }
 
-// KnowledgePath is the path of something among bases; parts may hold any character.
+// KnowledgePath returns the path of a resource of a base; parts may contain any characters.
 func KnowledgePath(parts ...string) string {
 	path := "/v1/knowledge"
 	for _, part := range parts {
@@ -71,7 +71,7 @@ func KnowledgePath(parts ...string) string {
 	return path
 }
 
-// Do sends in as JSON, unless it is nil, and decodes the answer into out, unless that is nil.
+// Do sends in as JSON, unless it is nil, and decodes the response into out, unless that is nil.
 func (c *Admin) Do(ctx context.Context, method, path string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()
@@ -108,8 +108,8 @@ func (c *Admin) Do(ctx context.Context, method, path string, in, out any) error 
 	return nil
 }
 
-// failed returns the error of an answer with a status of 300 or more: its message, in
-// OpenAI's shape, or how to give the token where that is missing.
+// failed returns the error of a response with a status of 300 or more: its message, in OpenAI's
+// format, or how to give a missing token.
 func failed(resp *http.Response) error {
 	if resp.StatusCode == http.StatusUnauthorized {
 		return errors.New("it wants its admin token: set SIDENOTE_ADMIN_TOKEN, or give --admin-token-file or --config")
@@ -122,15 +122,15 @@ func failed(resp *http.Response) error {
 	return &AdminRefused{resp.StatusCode, strings.TrimSuffix(e.Error.Message, ".")}
 }
 
-// An AdminRefused is the error of an answer that says why it refuses.
+// An AdminRefused is the error of a response that says why the request was refused.
 type AdminRefused struct {
-	Status  int // of HTTP
+	Status  int // HTTP status
 	Message string
 }
 
 func (r *AdminRefused) Error() string { return r.Message }
 
-// Base returns a base with the whole of its last report.
+// Base returns a base with the full report of its last ingest.
 func (c *Admin) Base(ctx context.Context, id string) (b explain.Base, err error) {
 	return b, c.Do(ctx, http.MethodGet, KnowledgePath(id)+"?report=full", nil, &b)
 }

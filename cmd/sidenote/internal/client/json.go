@@ -9,24 +9,24 @@ import (
 	"sidenote/rewrite"
 )
 
-// A Result is an Answer for programs.
+// A Result is an Answer in JSON.
 type Result struct {
 	Object   string          `json:"object"` // "answer"
 	Question string          `json:"question"`
 	ID       string          `json:"id"` // of the request
 	Policy   string          `json:"policy"`
-	Model    string          `json:"model"` // as the answer names it
+	Model    string          `json:"model"` // as named in the answer
 	Outcome  rewrite.Outcome `json:"outcome"`
-	Status   string          `json:"status"` // Sidenote-Status, with what is known at the end
+	Status   string          `json:"status"` // Sidenote-Status, as known at the end
 	Answer   string          `json:"answer"`
 	Finish   string          `json:"finish_reason"`
 	Sources  []Source        `json:"sources"` // that the model was shown
 	Stages   []Stage         `json:"stages,omitempty"`
-	Usage    *Usage          `json:"usage,omitempty"` // of all calls, or of the last one where the policy says so; absent: not told
+	Usage    *Usage          `json:"usage,omitempty"` // of all calls, or of the last one if the policy says so; absent: not reported
 	Took     float64         `json:"took_ms"`
 }
 
-// A Source is one that the model was shown.
+// A Source is a source that the model was shown.
 type Source struct {
 	ID        int    `json:"id"`
 	Knowledge string `json:"kb_id"`
@@ -36,13 +36,13 @@ type Source struct {
 	Cited     bool   `json:"cited"`
 }
 
-// A Stage is one that was called.
+// A Stage is a stage that was called.
 type Stage struct {
 	Name     string              `json:"name"`
-	At       int                 `json:"stage"` // its place in the chain, from 1
+	At       int                 `json:"stage"` // its position in the chain, from 1
 	Upstream string              `json:"upstream"`
 	Model    string              `json:"model"`
-	Calls    int                 `json:"calls"` // 0: its output was remembered
+	Calls    int                 `json:"calls"` // 0: its output was cached
 	Outcome  report.StageOutcome `json:"outcome"`
 	Finish   string              `json:"finish_reason,omitempty"`
 	Usage    *Usage              `json:"usage,omitempty"`
@@ -63,7 +63,7 @@ func usageOf(u answer.Usage) *Usage {
 	return &Usage{u.Input, u.Output}
 }
 
-// Result is the answer to a question for programs.
+// Result converts the answer to a question for JSON.
 func (a *Answer) Result(question string) Result {
 	r := &a.Report
 	out := Result{

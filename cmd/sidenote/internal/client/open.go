@@ -1,6 +1,5 @@
-// Package client has the clients of a Sidenote: Admin, of the knowledge on its admin port, and
-// Chat, which asks a question of a proxy in this process and follows the answer. They see and send
-// nothing that an app could not.
+// Package client provides Admin, a client of the admin port, and Chat, which sends a question to a
+// proxy in this process and follows the answer. They use only what is open to any app.
 package client
 
 import (
@@ -19,11 +18,12 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// closeGrace is how long an answer may go on that nobody reads any more.
+// closeGrace is how long an abandoned answer may continue.
 const closeGrace = 100 * time.Millisecond
 
-// OpenChat serves the data port of an engine to one client, as a caller of a tenant, until it is
-// closed. The port is in memory: on one of the machine, anybody there could ask without a key.
+// OpenChat serves the data port of an engine to a single client, as a tenant, until closing is
+// called. The port is in memory: on a network port, anybody on the machine could send requests
+// without a key.
 func OpenChat(e *server.Engine, tenant, key string, log *slog.Logger) (c *Chat, closing func() error, err error) {
 	c = &Chat{BaseURL: "http://localhost/v1", Key: key, Reports: NewReports()}
 	srv, err := e.DataServer(c.Reports, log)
@@ -43,7 +43,7 @@ func OpenChat(e *server.Engine, tenant, key string, log *slog.Logger) (c *Chat, 
 		defer cancel()
 		err := srv.Shutdown(grace)
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = nil // a question that was given up
+			err = nil // an abandoned question
 		}
 		_ = memory.Close()
 		if err = errors.Join(err, <-served); err != nil {

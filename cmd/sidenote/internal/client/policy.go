@@ -11,11 +11,11 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// defaultName is that of the policy which is there though nobody writes it.
+// defaultName is the name of the policy that exists without being configured.
 const defaultName = config.Name("default")
 
-// ChatUnder is config.ChatUnder, but that a name which no policy has may be that of a preset of stages:
-// then the policy default answers in these stages. It may change cfg.
+// ChatUnder is config.Under, except that a name of no policy may be that of a stages preset: then
+// the policy default answers in these stages. It may change cfg.
 func ChatUnder(cfg *config.Config, name config.Name) (*config.Config, error) {
 	if _, ok := cfg.Policies[name]; ok {
 		return config.Under(cfg, name)

@@ -31,12 +31,12 @@ func serveWriter(t *testing.T, ln net.Listener, state string) {
 		if err := server.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
-		_ = ln.Close() // a server that nobody called may begin only now, and does not close it
+		_ = ln.Close() // a server without calls may not have started, and then does not close it
 		<-served
 	})
 }
 
-// files writes files into a new folder, and returns a function that gives their paths.
+// files writes files into a new folder, and returns a function from their names to paths.
 func files(t *testing.T, contents map[string][]byte) func(name string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func files(t *testing.T, contents map[string][]byte) func(name string) string {
 
 const nothing = "There is nothing at /v1/nothing"
 
-// asked returns how the writer answers a client, or why there is none.
+// asked returns the writer's response to a client, or why there is none.
 func asked(t *testing.T, who *store.LockedError, shown *Certificate) error {
 	t.Helper()
 	c, err := AdminOfWriter(t.Context(), who, "t0ken", shown)
@@ -60,9 +60,9 @@ func asked(t *testing.T, who *store.LockedError, shown *Certificate) error {
 	return c.Do(t.Context(), "GET", "/v1/nothing", nil, nil)
 }
 
-// T09, T14: a writer with TLS is known by its proof, whatever its certificate says. One that
-// ends the TLS of its own and passes the challenge on is not, nor is one that passes on the
-// bytes, which learns nothing.
+// T09, T14: a writer with TLS is authenticated by its proof, whatever its certificate. A proxy
+// that terminates TLS and relays the challenge is not accepted; one that relays the bytes learns
+// nothing.
 func TestWriterBehindTLS(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	expired, other := authority.Issue(time.Now().Add(-time.Hour)), transporttest.NewAuthority().Issue(time.Now().Add(time.Hour))
@@ -118,8 +118,8 @@ func TestWriterBehindTLS(t *testing.T) {
 	_ = between.Close()
 }
 
-// A writer that asks for certificates is shown the one that was given, or its own where its
-// authority has issued that for clients too. Without one the error says which flags to give.
+// A writer that requests a client certificate gets the given one, or its own if its authority
+// issued that for clients too. Without one, the error says which flags to give.
 func TestWriterAsksForCertificate(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	own, foreign := authority.Issue(time.Now().Add(time.Hour)), transporttest.NewAuthority().Issue(time.Now().Add(time.Hour))
@@ -128,7 +128,7 @@ func TestWriterAsksForCertificate(t *testing.T) {
 	for name, c := range map[string]struct {
 		served string // whose certificate the port has
 		shown  *Certificate
-		want   string // begins what it answers, or is in why not
+		want   string // prefix of the response, or part of the error
 	}{
 		"none":              {"cert", new(Certificate), "it asks for a client's certificate: give --admin-cert and --admin-key"},
 		"given":             {"cert", &Certificate{Cert: path("cert.pem"), Key: path("key.pem")}, nothing},
@@ -168,7 +168,7 @@ func TestWriterAsksForCertificate(t *testing.T) {
 	}
 }
 
-// A port that was named is known by the certificate of the configuration and by no other.
+// A port that was named is accepted only with the certificate of the configuration.
 func TestNamedPortIsPinned(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	own, next := authority.Issue(time.Now().Add(time.Hour)), authority.Issue(time.Now().Add(time.Hour))

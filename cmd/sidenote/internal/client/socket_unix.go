@@ -12,10 +12,9 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// checkListener returns an error unless the process that listens at the other end of a unix
-// socket is of a user who may read the token of a state folder: its owner, or root.
-// Otherwise somebody who may write the socket's folder could put a socket of his own there
-// and pass on what is asked and answered.
+// checkListener returns an error unless the process at the other end of a unix socket belongs to a
+// user who may read the token of a state folder: its owner, or root. Otherwise a user with write
+// access to the socket's folder could put a socket of their own there and relay the traffic.
 func checkListener(conn *net.UnixConn, dir string) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -32,7 +31,7 @@ func checkListener(conn *net.UnixConn, dir string) error {
 	return mayListen(uid, info.Sys().(*syscall.Stat_t).Uid)
 }
 
-// mayListen returns an error if a user may not read a file of its owner alone.
+// mayListen returns an error unless user is owner or root.
 func mayListen(user, owner uint32) error {
 	if user != owner && user != 0 {
 		return fmt.Errorf("%w: a process of user %d listens, and the folder's token is of user %d", ErrUnproven, user, owner)

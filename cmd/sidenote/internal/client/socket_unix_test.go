@@ -13,8 +13,8 @@ import (
 	"sidenote/cmd/sidenote/internal/client/clienttest"
 )
 
-// A writer on a unix socket is asked if its user may read the folder's token, and if it
-// proves to know it.
+// A writer on a unix socket is used if its user may read the folder's token and if it proves to
+// know it.
 func TestWriterOnSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.sock")
 	ln, err := net.Listen("unix", path)
@@ -36,8 +36,8 @@ func TestWriterOnSocket(t *testing.T) {
 	}
 }
 
-// Only who can read the folder's token may listen for it: a listener of another user would
-// be sent that.
+// Only a user who can read the folder's token may listen for it: a listener of another user would
+// receive it.
 func TestListenerOfAnotherUser(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

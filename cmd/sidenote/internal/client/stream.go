@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// maxEvent is the largest event, or answer without a stream, in bytes, that is read.
+// maxEvent limits an event, or an answer that is not streamed, in bytes.
 const maxEvent = 16 << 20
 
-// A completion is what is read of an answer, or of a chunk of one.
+// A completion holds the fields that are read of an answer, or of a chunk of one.
 type completion struct {
 	ID      string
 	Model   string
@@ -32,7 +32,7 @@ type words struct {
 
 func (w words) text() string { return string(w.Content) + w.Refusal }
 
-// A content is a text: a string, or the texts of a list of parts.
+// A content is a string, or the joined texts of a list of parts.
 type content string
 
 func (c *content) UnmarshalJSON(data []byte) error {
@@ -40,7 +40,7 @@ func (c *content) UnmarshalJSON(data []byte) error {
 		return json.Unmarshal(data, (*string)(c))
 	}
 	var parts []struct{ Type, Text string }
-	_ = json.Unmarshal(data, &parts) // what is no part has no text
+	_ = json.Unmarshal(data, &parts) // invalid parts have no text
 	for _, part := range parts {
 		if part.Type == "text" {
 			*c += content(part.Text)
@@ -49,7 +49,7 @@ func (c *content) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// A failure is an error in OpenAI's shape, in which some servers give a string.
+// A failure is an error in OpenAI's format, or the plain string that some servers send.
 type failure json.RawMessage
 
 func (f *failure) UnmarshalJSON(data []byte) error {
@@ -57,7 +57,7 @@ func (f *failure) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// message is the text of the error; "" if there is none.
+// message returns the text of the error, or "" if there is none.
 func (f failure) message() string {
 	var shaped struct{ Message string }
 	var text string
@@ -72,7 +72,7 @@ func (f failure) message() string {
 	return string(f)
 }
 
-// stageComment matches what a stream says of stages before the answer.
+// stageComment matches a stream's comment about a stage before the answer.
 var stageComment = regexp.MustCompile(`^: ?sidenote stage (\d+)/(\d+) (\S+)$`)
 
 // readStream reads server-sent events to the end of the answer.
@@ -81,7 +81,7 @@ func readStream(r io.Reader, f Follow) (a Answer, err error) {
 	lines.Buffer(nil, maxEvent)
 	var text strings.Builder
 	defer func() { a.Text = text.String() }()
-	var data string // of an event, as far as it came
+	var data string // of the current event so far
 	for first := true; lines.Scan(); first = false {
 		line := lines.Text()
 		if first {
@@ -101,7 +101,7 @@ func readStream(r io.Reader, f Follow) (a Answer, err error) {
 			return a, nil
 		}
 		if data == "" || line != "" && !json.Valid([]byte(data)) {
-			continue // the event has no data, or goes on
+			continue // the event is empty or incomplete
 		}
 		var event completion
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
@@ -121,7 +121,7 @@ func readStream(r io.Reader, f Follow) (a Answer, err error) {
 	if data != "" && lines.Err() == nil {
 		return a, errNotJSON()
 	}
-	if lines.Err() == nil && a.Finish != "" { // some servers say no [DONE]
+	if lines.Err() == nil && a.Finish != "" { // some servers send no [DONE]
 		return a, nil
 	}
 	return a, ErrCut
@@ -131,7 +131,7 @@ func errNotJSON() error {
 	return &ChatRefusal{Status: http.StatusOK, Message: "an event of the stream is no JSON"}
 }
 
-// add takes up an event and returns the text that it has.
+// add takes over an event and returns its text.
 func (a *Answer) add(event completion) string {
 	if a.ID == "" {
 		a.ID, a.Model = event.ID, event.Model

@@ -16,18 +16,18 @@ import (
 	"sidenote/rewrite"
 )
 
-// KeyEnv is the environment variable with the key that a question carries to an upstream for which
-// the configuration has none, as the clients of OpenAI read it.
+// KeyEnv is the environment variable with the key for an upstream that has none in the
+// configuration; OpenAI's clients use the same one.
 const KeyEnv = "OPENAI_API_KEY"
 
-// An Upstream is whom a question goes to.
+// An Upstream is the upstream that answers a question.
 type Upstream struct {
 	proxy.Upstream
-	Key   string                      // what a question carries; "": none, or the configuration has one
-	Reach func(context.Context) error // why it cannot be reached; nil if it can
+	Key   string                      // sent with a question; "": none, or the configuration has one
+	Reach func(context.Context) error // returns why it cannot be reached, or nil
 }
 
-// UpstreamOf returns the upstream of a policy. env has KeyEnv.
+// UpstreamOf returns the upstream of a policy. env looks up KeyEnv.
 func UpstreamOf(cfg *config.Config, p *tenant.Policy, env func(string) (string, bool)) Upstream {
 	u := Upstream{Upstream: config.ProxyUpstreams(cfg)[p.Upstream]}
 	if key, _ := env(KeyEnv); u.APIKey.Reveal() == "" {
@@ -36,13 +36,13 @@ func UpstreamOf(cfg *config.Config, p *tenant.Policy, env func(string) (string, 
 	return u
 }
 
-// ErrNoModel says that the model to ask must be named.
+// ErrNoModel means that the model must be named.
 var ErrNoModel = errors.New("say which model to ask by --model, or SIDENOTE_MODEL")
 
-// mostNamed is how many models are named where one must be chosen.
+// mostNamed limits the models that are listed for a choice.
 const mostNamed = 5
 
-// Model returns the model that the upstream has, if there is only one.
+// Model returns the model of the upstream if it has only one.
 func (u *Upstream) Model(ctx context.Context, c *Chat) (string, error) {
 	names, err := c.Models(ctx)
 	if len(names) == 1 {
@@ -66,7 +66,7 @@ func (u *Upstream) Model(ctx context.Context, c *Chat) (string, error) {
 	return "", fmt.Errorf("%w; %s has %s", ErrNoModel, u.BaseURL, terminal.Clean(strings.Join(names, ", "))+more)
 }
 
-// unreachable is nil if the upstream answers, whatever it says.
+// unreachable returns nil if the upstream answers, with whatever status.
 func (u *Upstream) unreachable(ctx context.Context) error {
 	if err := u.Reach(ctx); err != nil {
 		return fmt.Errorf("upstream %s cannot be reached: %w; is it running, and is the address right?", u.BaseURL, err)
@@ -74,7 +74,7 @@ func (u *Upstream) unreachable(ctx context.Context) error {
 	return nil
 }
 
-// Explain says in a line why there is no answer, and what can be done about it.
+// Explain says on one line why there is no answer, and what to do.
 func (u *Upstream) Explain(ctx context.Context, err error) error {
 	if errors.Is(err, ErrCut) {
 		return fmt.Errorf("upstream %s broke off its answer; ask again", u.BaseURL)
@@ -109,7 +109,7 @@ func (u *Upstream) Explain(ctx context.Context, err error) error {
 	return fmt.Errorf("upstream %s answers %d %s: %s", u.BaseURL, status, http.StatusText(status), says)
 }
 
-// hide makes foreign text a line without the keys that went to the upstream.
+// hide turns untrusted text into one line, without the keys sent to the upstream.
 func (u *Upstream) hide(text string) string {
 	for _, key := range []string{u.Key, u.APIKey.Reveal()} {
 		if key != "" {

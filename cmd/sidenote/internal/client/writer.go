@@ -22,14 +22,13 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// AdminOfWriter returns a client of the process that writes a state folder. It sends token or,
-// where that is "", the folder's own. The address in a lock may be another program's by
-// now: so on each connection the listener has to prove that it knows the folder's token
-// before anything else is sent.
+// AdminOfWriter returns a client of the process that writes a state folder. It sends token or, if
+// that is "", the folder's own. The address in the lock may belong to another program by now, so
+// on each connection the listener must first prove that it knows the folder's token.
 //
-// A listener with TLS is known by that proof, which is for the session, and by no authority:
-// so its certificates may change, and need not name the address. To one that asks for a
-// certificate shown is shown.
+// A TLS listener is authenticated by that proof, which is bound to the session, and not by an
+// authority. So its certificates may change, and need not name the address. shown is presented if
+// the listener requests a certificate.
 func AdminOfWriter(ctx context.Context, who *store.LockedError, token string, shown *Certificate) (*Admin, error) {
 	if why := unreachable(who); why != "" {
 		return nil, errors.New(why)
@@ -44,7 +43,7 @@ func AdminOfWriter(ctx context.Context, who *store.LockedError, token string, sh
 	if err != nil {
 		return nil, err
 	}
-	settings.MinVersion = tls.VersionTLS13 // a session of less may have nothing to be told from others by
+	settings.MinVersion = tls.VersionTLS13 // earlier sessions may have nothing that a proof can be bound to
 	settings.InsecureSkipVerify = true     //nolint:gosec // the proof takes its place
 	at := parse(who.Address)
 	dial := func(ctx context.Context) (net.Conn, error) {
@@ -60,25 +59,25 @@ func AdminOfWriter(ctx context.Context, who *store.LockedError, token string, sh
 	return c, nil
 }
 
-// unreachable says why the address that the writer of a state folder gave cannot be
-// reached from here; "" where it can.
+// unreachable says why the address given by the writer of a state folder cannot be reached from
+// here, or "".
 func unreachable(who *store.LockedError) (why string) {
 	if who.Address == "" {
 		return "it takes no work over, for want of an admin port"
 	}
 	host, _, err := net.SplitHostPort(parse(who.Address).target)
-	here, _ := os.Hostname() // as the writer found out its own
+	here, _ := os.Hostname() // as the writer determined its own
 	if addr, bad := netip.ParseAddr(host); err == nil && bad == nil && addr.IsLoopback() && who.Host != here {
 		return "its admin port answers on its own machine only"
 	}
 	return ""
 }
 
-// ErrUnproven is about a listener that did not prove to be the writer.
+// ErrUnproven means that a listener did not prove to be the writer.
 var ErrUnproven = errors.New("whoever listens there did not prove to be that process (an older Sidenote cannot), so nothing was sent")
 
-// dialProven connects to a listener and returns the connection only when the listener has
-// proved on it that it knows the token of the state folder dir, which is secret.
+// dialProven connects to a listener and returns the connection after the listener has proved that
+// it knows secret, the token of the state folder dir.
 func (a address) dialProven(ctx context.Context, settings *tls.Config, dir, secret string) (net.Conn, error) {
 	conn, err := a.dial(ctx, settings)
 	if err != nil {
@@ -101,10 +100,10 @@ func (a address) dialProven(ctx context.Context, settings *tls.Config, dir, secr
 	return conn, nil
 }
 
-// maxProof is more than any answer to a challenge takes, in bytes.
+// maxProof exceeds any answer to a challenge, in bytes.
 const maxProof = 64 << 10
 
-// prove challenges the other end of a connection and checks its proof.
+// prove sends a challenge on a connection and checks the proof.
 func prove(conn net.Conn, host, secret string) error {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // never fails: it ends the process instead

@@ -16,8 +16,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A listener at the address in a lock is sent nothing but a challenge until it has proved
-// that it is the writer.
+// A listener at the address in a lock receives only a challenge until it has proved to be the
+// writer.
 func TestStrangerGetsNothing(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 	proof := `{"object":"proof","proof":"` + strings.Repeat("0", 64) + `"}`
@@ -40,7 +40,7 @@ func TestStrangerGetsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := clienttest.NewStranger(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 4096))
-		cancel() // somebody has waited long enough
+		cancel() // the caller gives up
 		_, _ = io.Copy(io.Discard, c)
 	})
 	_, who := clienttest.Held(t, s.Addr().String())
@@ -49,8 +49,8 @@ func TestStrangerGetsNothing(t *testing.T) {
 	}
 }
 
-// A stranger that passes the challenge on to the writer gets no token either: the
-// proof is of the address that was asked. On each connection it is asked for anew.
+// A stranger that relays the challenge to the writer gets no token either: the proof is for the
+// address that was called. Each connection needs a new proof.
 func TestProofCannotBePassedOn(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,7 +81,7 @@ func TestProofCannotBePassedOn(t *testing.T) {
 	if err := c.Do(t.Context(), "GET", "/v1/nothing", nil, nil); err == nil || err.Error() != "There is nothing at /v1/nothing" {
 		t.Errorf("the writer answers %v", err)
 	}
-	ln.taken.Store(s) // which has the address of the writer now
+	ln.taken.Store(s) // which has the writer's address now
 	if err := c.Do(t.Context(), "GET", "/v1/nothing", nil, nil); !errors.Is(err, ErrUnproven) {
 		t.Errorf("the stranger answers %v", err)
 	}
@@ -93,7 +93,7 @@ func TestProofCannotBePassedOn(t *testing.T) {
 	s.Heard(t, "passed on", true)
 }
 
-// A takenListener hands connections to a stranger once that has taken its address.
+// A takenListener hands connections to a stranger once that has taken over its address.
 type takenListener struct {
 	net.Listener
 	taken atomic.Pointer[clienttest.Stranger]
@@ -110,7 +110,7 @@ func (l *takenListener) Accept() (net.Conn, error) {
 	}
 }
 
-// passOn passes on to a listener what a client says, and the answers back.
+// passOn relays what a client sends to a listener, and the answers back.
 func passOn(c net.Conn, to net.Addr) {
 	onward, err := net.Dial(to.Network(), to.String())
 	if err != nil {

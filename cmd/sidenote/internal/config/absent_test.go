@@ -10,7 +10,7 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// without is the example without one key, and whether it is a value that was there.
+// without returns the example without one key, and whether its value was a scalar.
 func without(t *testing.T, s spot) (text string, scalar bool) {
 	t.Helper()
 	var tree any
@@ -40,7 +40,7 @@ func without(t *testing.T, s spot) (text string, scalar bool) {
 	return string(out), s.scalar
 }
 
-// defaults lists what holds by default, by the key in the words of a spot.
+// defaults lists the defaults by key, with the keys of spots.
 func defaults() map[string]string {
 	all := map[string]string{}
 	for _, s := range strictyaml.Settings(config.Default()) {
@@ -52,9 +52,9 @@ func defaults() map[string]string {
 	return all
 }
 
-// P2: of each key of the example that is dropped in turn, either what holds is its default, or
-// the configuration is refused and the error names a key. What is absent is never zero, empty
-// or without a limit where its default is not.
+// P2: if any key of the example is dropped, either its default applies or the configuration is
+// refused with an error that names a key. An absent key never means zero, empty or unlimited
+// unless that is its default.
 func TestP2DroppedKey(t *testing.T) {
 	documented, compared, refused := defaults(), 0, 0
 	for i, s := range paths(t, example(t)) {
@@ -88,7 +88,7 @@ func TestP2DroppedKey(t *testing.T) {
 			}
 		}
 		want, ok := documented[s.schema]
-		if !ok || s.schema == "state.path" { // depends on the home of the user
+		if !ok || s.schema == "state.path" { // depends on the user's home
 			continue
 		}
 		if compared++; got[s.schema] != want {

@@ -6,8 +6,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// What a command needs to ask a running Sidenote is read beside whatever else is wrong or
-// missing; what is wrong of that itself is named.
+// AdminPort works whatever else is wrong or missing; problems of its own keys are reported.
 func TestAdminPortNeedsNothingElse(t *testing.T) {
 	const wrong = `
 upstream: {base_url: https://u.test, api_key: {env: NOT_SET}}

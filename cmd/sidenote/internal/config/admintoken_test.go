@@ -6,8 +6,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// The admin token of the flag wins over that of the environment, and that over the
-// file's, which is not even read then.
+// The admin token of the flag wins over that of the environment, and that over the file's, which
+// is then not even read.
 func TestAdminTokenOfFlagEnvironmentAndFile(t *testing.T) {
 	files := disk{"c.yaml": "upstream: https://u.test\nadmin: {token: {file: own}}\n", "own": "of-file\n", "flag": "of-flag\n"}
 	f := func(flag, variable, want, problem string) {
@@ -34,7 +34,7 @@ func TestAdminTokenOfFlagEnvironmentAndFile(t *testing.T) {
 	f("", "", "", `c.yaml:2:17: admin.token.file: "own" cannot be read: file does not exist`)
 }
 
-// A token for reading opens the port to other machines, and is not the one to write.
+// A read token allows a port that other machines can reach, and must differ from the admin token.
 func TestReadToken(t *testing.T) {
 	files := disk{"c.yaml": "upstream: https://u.test\nadmin: {listen: 0.0.0.0:8081, read_token: {file: read}}\n", "read": "r3ad\n", "same": "r3ad"}
 	c, err := config.Load(files.source("c.yaml"))

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// checkAllowedModels refuses a tenant's list of models that leaves none of its policy's.
+// checkAllowedModels refuses a tenant's list of models that has none of its policy's models.
 func checkAllowedModels(c checker) {
 	for _, name := range sortedKeys(c.Tenants) {
 		t := c.Tenants[name]

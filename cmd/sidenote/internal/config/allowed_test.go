@@ -14,8 +14,8 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// A tenant's list of models narrows its policy's. With a list only the policy's routes are
-// open, with none of its own the usual ones.
+// A tenant's list of models narrows its policy's. With a list of models only the policy's routes
+// are open, by default the usual ones.
 func TestAllowedModels(t *testing.T) {
 	c := load(t, `
 upstream: https://u.test
@@ -69,7 +69,7 @@ func TestAllowedModelsRefused(t *testing.T) {
 	}
 }
 
-// What both lists allow is what each of them allows, for any lists and names.
+// The combination of two lists allows exactly the models that both allow, for any lists and names.
 func TestTenantsNarrowModels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := func(name string) []string {

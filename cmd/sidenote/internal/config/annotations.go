@@ -1,6 +1,6 @@
 package config
 
-// checkAnnotations refuses what would have no effect.
+// checkAnnotations refuses settings without effect.
 func checkAnnotations(c checker, key string, a annotations) {
 	_, written := c.places[key]
 	if _, named := c.places[key+".add"]; a.Add == Off && written && !named {

@@ -16,14 +16,14 @@ import (
 
 // An Issuer signs tokens (JWT) for Sidenote. Its keys come from JWKSURL or JWKSFile.
 type Issuer struct {
-	Issuer     string   `yaml:"issuer" need:"true"`   // iss of its tokens
-	Audience   string   `yaml:"audience" need:"true"` // that aud of its tokens is or holds
+	Issuer     string   `yaml:"issuer" need:"true"`   // the claim iss of its tokens
+	Audience   string   `yaml:"audience" need:"true"` // must be, or be among, the aud of its tokens
 	JWKSURL    keysURL  `yaml:"jwks_url"`
 	JWKSFile   string   `yaml:"jwks_file"` // in a file: relative to it
 	Algorithms []string `yaml:"algorithms" of:"RS256|RS384|RS512|PS256|PS384|PS512|ES256|ES384|ES512|EdDSA"`
 }
 
-// Allowed returns the algorithms that signatures may have.
+// Allowed returns the signature algorithms that are accepted.
 func (i Issuer) Allowed() []string {
 	if len(i.Algorithms) == 0 {
 		return []string{"RS256"}
@@ -31,7 +31,7 @@ func (i Issuer) Allowed() []string {
 	return i.Algorithms
 }
 
-// Source is where the keys come from.
+// Source returns the source of the keys.
 func (i Issuer) Source() tenant.KeySource {
 	if i.JWKSFile != "" {
 		return tenant.KeysFromFile(i.JWKSFile)
@@ -39,7 +39,7 @@ func (i Issuer) Source() tenant.KeySource {
 	return tenant.KeysFromURL(i.JWKSURL.String())
 }
 
-// From names the place where the keys come from: a file or a URL.
+// From returns the file or URL of the keys.
 func (i Issuer) From() string {
 	if i.JWKSFile != "" {
 		return i.JWKSFile
@@ -47,11 +47,11 @@ func (i Issuer) From() string {
 	return i.JWKSURL.String()
 }
 
-// A keysURL is where an issuer publishes its keys: https://id.example.com/jwks.
+// A keysURL is the URL of an issuer's keys: https://id.example.com/jwks.
 type keysURL struct{ *url.URL }
 
-// UnmarshalText refuses what others on the way could change, and credentials, which would
-// end up in logs. Its error does not repeat a URL with credentials.
+// UnmarshalText refuses URLs whose content others on the way could change, and credentials, which
+// would end up in logs. Its error does not repeat a URL with credentials.
 func (k *keysURL) UnmarshalText(text []byte) error {
 	u, err := url.Parse(string(text))
 	switch {
@@ -79,16 +79,16 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
 
-// A Header says whose header Sidenote-Tenant is believed.
+// A Header says which peers may send the header Sidenote-Tenant.
 type Header struct {
 	Trusted      []network `yaml:"trusted"`      // addresses of peers
 	Certificates []string  `yaml:"certificates"` // names in verified certificates of peers
 }
 
-// Used tells whether anybody is trusted.
+// Used reports whether any peer is trusted.
 func (h Header) Used() bool { return len(h.Trusted)+len(h.Certificates) > 0 }
 
-// Networks returns networks as the proxy wants them.
+// Networks converts networks for the proxy.
 func Networks(list []network) []netip.Prefix {
 	var all []netip.Prefix
 	for _, n := range list {
@@ -100,7 +100,7 @@ func Networks(list []network) []netip.Prefix {
 // A network is an address or a range of them: 10.0.0.7, 10.0.0.0/8, fd00::/8.
 type network struct{ netip.Prefix }
 
-// UnmarshalText refuses what is no network, and the one that holds every address.
+// UnmarshalText refuses the network of all addresses.
 func (n *network) UnmarshalText(text []byte) error {
 	p, err := netip.ParsePrefix(string(text))
 	if addr, bare := netip.ParseAddr(string(text)); bare == nil {
@@ -118,10 +118,10 @@ func (n *network) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// claimValues are what a claim may have, one of them at least.
+// claimValues are the accepted values of a claim.
 type claimValues []string
 
-// DecodeYAML reads a list of texts; a text is short for a list of one.
+// DecodeYAML reads a list of strings; a single string is short for a list of one.
 func (v *claimValues) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	if text, ok := strictyaml.Text(n); ok {
 		*v = claimValues{text}
@@ -132,11 +132,11 @@ func (v *claimValues) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) 
 	*v = list
 }
 
-// Claims are what a token must have to name a tenant, by name; those of a nested object with
-// dots between.
+// Claims are the claims, by name, that a token needs to name a tenant. Names of nested claims have
+// dots.
 type Claims map[string]claimValues
 
-// rule is the one by which tokens of an issuer that have c name a tenant.
+// rule returns the rule that maps tokens of an issuer with the claims c to the tenant owner.
 func (c Claims) rule(owner, issuer string) tenant.ClaimRule {
 	r := tenant.ClaimRule{Tenant: owner, Issuer: issuer, Claims: make(map[string][]string, len(c))}
 	for name, values := range c {

@@ -9,14 +9,14 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// A reportCallers reports what is wrong with the value of a key of the configuration.
+// A reportCallers reports a problem with the value of a key.
 type reportCallers func(key, format string, args ...any)
 
 // A keysFile is a configuration that is being read.
 type keysFile interface {
-	// Read reads the file that the value of a key names, and returns its path as well.
+	// Read reads the file named by the value of a key, and also returns its path.
 	Read(key, name string) (path string, text []byte, err error)
-	// Written tells whether a key is there, be its value valid or not.
+	// Written reports whether a key is present, whether or not its value is valid.
 	Written(key string) bool
 }
 
@@ -47,7 +47,7 @@ func loadKeys[N ~string](issuers map[N]Issuer, file keysFile, report reportCalle
 
 func checkKeys(key, path string, text []byte, err error, report reportCallers) {
 	if broken := (*fs.PathError)(nil); errors.As(err, &broken) {
-		err = broken.Err // the path is named already
+		err = broken.Err // the message has the path already
 	}
 	if err != nil {
 		report(key, "%q cannot be read: %v", path, err)
@@ -58,7 +58,7 @@ func checkKeys(key, path string, text []byte, err error, report reportCallers) {
 	}
 }
 
-// claimRules says which tokens name which tenant; claims are by tenant and issuer.
+// claimRules returns the rules that map tokens to tenants; claims are by tenant and issuer.
 func claimRules[N ~string](claims map[N]map[N]Claims) (all []tenant.ClaimRule) {
 	for _, tenant := range slices.Sorted(maps.Keys(claims)) {
 		for _, issuer := range slices.Sorted(maps.Keys(claims[tenant])) {
@@ -76,8 +76,8 @@ func checkIssuer(rules []tenant.ClaimRule, report reportCallers) {
 	}
 }
 
-// addIssuer fills in by what callers are recognised. The issuers have no keys yet, which are read
-// while the process runs.
+// addIssuer sets how callers are recognised. The issuers have no keys yet; those are read at run
+// time.
 func addIssuer[N ~string](t *tenant.Tenants, issuers map[N]Issuer, rules []tenant.ClaimRule, header Header) {
 	t.Rules, t.Trusted, t.Certificates = rules, Networks(header.Trusted), header.Certificates
 	for _, name := range slices.Sorted(maps.Keys(issuers)) {

@@ -9,15 +9,15 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A Reader reads files that keys of the configuration name.
+// A Reader reads the files that keys of the configuration name.
 type Reader struct {
-	Read    func(key, name string) []byte // nil: there is nothing to read, or that is reported
+	Read    func(key, name string) []byte // nil: there is nothing to read, or the problem was reported
 	Again   func(key, name string) ([]byte, error)
 	Problem func(key, format string, args ...any)
 }
 
-// Fill reads the certificates of an upstream that stand below a key of the configuration into
-// options, which will read them again when they change.
+// Fill reads the certificates below a key of the configuration into options, which will read the
+// files again when they change.
 func (r Reader) Fill(options *transport.OutboundOptions, at, ca, cert, key string) {
 	if ca != "" {
 		options.RootCAs = r.Authorities(at+".ca", ca)
@@ -47,12 +47,12 @@ func (r Reader) Fill(options *transport.OutboundOptions, at, ca, cert, key strin
 		}
 		return t, nil
 	}, time.Now)
-	if err == nil { // else it is reported: each file has been read above
+	if err == nil { // errors were reported above, when each file was read
 		options.Reload = reload
 	}
 }
 
-// Authorities reads the bundle of certificates at a key; nil where there is none.
+// Authorities reads the certificate bundle named by a key; nil if it cannot be used.
 func (r Reader) Authorities(key, name string) *x509.CertPool {
 	pem := r.Read(key, name)
 	if pem == nil {
@@ -65,8 +65,8 @@ func (r Reader) Authorities(key, name string) *x509.CertPool {
 	return pool
 }
 
-// Pair reads the certificate and the key that stand below a key of the configuration; nil
-// where there is none.
+// Pair reads the certificate and the private key named below a key of the configuration; nil if
+// there are none.
 func (r Reader) Pair(at, cert, key string) []tls.Certificate {
 	switch {
 	case cert == "" && key == "":

@@ -8,8 +8,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// changesOf returns the keys of to whose values differ from those of from, with those of to. Both
-// are of one type of struct; a struct in a struct is compared by its keys.
+// changesOf returns the keys whose values differ between from and to, with the values of to. Both
+// are of the same struct type; nested structs are compared key by key.
 func changesOf(from, to any) yaml.MapSlice {
 	return of(reflect.ValueOf(from), reflect.ValueOf(to))
 }

@@ -9,11 +9,11 @@ import (
 	"sidenote/rewrite"
 )
 
-// A checker reports what is wrong with a Config that a loader has filled.
+// A checker reports problems of a Config that a loader has filled.
 type checker struct{ delegation }
 
-// check reports values that do not go together. It also fills in policies and tenants as
-// far as they are valid.
+// check reports values that conflict. It also fills in policies and tenants as far as they are
+// valid.
 func (c checker) check(offline bool) {
 	c.checkListeners()
 	c.checkUpstreams(offline)
@@ -35,7 +35,7 @@ func (c checker) check(offline bool) {
 	}
 }
 
-// taken reports two listeners on one port, where the user wrote one of them.
+// taken reports two listeners on one port, at the key that the user wrote.
 func (c checker) taken(key string, at Address, other string, otherAt Address) {
 	_, written := c.places[key]
 	first, otherWritten := c.places[other]
@@ -49,12 +49,12 @@ func (c checker) taken(key string, at Address, other string, otherAt Address) {
 	}
 }
 
-// PortOf returns the port that requests to a URL go to, as a number without zeros before it.
+// PortOf returns the port of a URL as a number without leading zeros.
 func PortOf(u *url.URL) string { return portOf(u) }
 
 const defaultName = Name("default")
 
-// upstreams is all of them by name.
+// upstreams returns all upstreams by name.
 func (c *Config) upstreams() map[Name]Upstream {
 	all := map[Name]Upstream{}
 	maps.Copy(all, c.Upstreams)
@@ -83,8 +83,8 @@ func (c checker) checkUpstreams(offline bool) {
 	}
 }
 
-// checkOwnAddress refuses an upstream that is one of our listeners: its requests would come
-// back to us for ever.
+// checkOwnAddress refuses an upstream that is one of Sidenote's own listeners: its requests would
+// loop.
 func (c checker) checkOwnAddress(key string, u Upstream) {
 	for _, own := range c.listeners() {
 		if portLeads(u.BaseURL, own.address) {
@@ -107,7 +107,7 @@ func (c checker) checkPolicies() {
 	}
 }
 
-// checkBudgets refuses limits that could not hold.
+// checkBudgets refuses limits that could not be enforced.
 func checkBudgets(c checker) {
 	var limited []Limits
 	if p := c.policy(defaultName); len(c.Tenants) == 0 && p.Limits != (Limits{}) {
@@ -149,7 +149,7 @@ func (c checker) checkKnowledge(key string, names []Name) {
 	}
 }
 
-// known reports a name that nobody defined.
+// known reports a name that is not defined.
 func known[V any](c *Config, key, what string, name Name, defined map[Name]V) bool {
 	if _, ok := defined[name]; ok || name == "" {
 		return ok

@@ -26,36 +26,36 @@ type Config struct {
 	MCP           MCP           `yaml:"mcp"`
 	Upstream      Upstream      `yaml:"upstream"` // the one named "default"
 	Identity      Identity      `yaml:"identity"`
-	Proxies       []network     `yaml:"trusted_proxies"` // whose X-Forwarded-For tells the addresses of clients, for the log
+	Proxies       []network     `yaml:"trusted_proxies"` // peers whose X-Forwarded-For names the client in the log
 	State         State         `yaml:"state"`
 	Cache         Cache         `yaml:"cache"`
 	Explain       Explain       `yaml:"explain"`
 	Redis         Redis         `yaml:"redis"`
 	Embeddings    Embeddings    `yaml:"embeddings"`
 	Budgets       Budgets       `yaml:"budgets"`
-	ModelsFile    File          `yaml:"models_file"` // rows between those of models and the built-in ones
+	ModelsFile    File          `yaml:"models_file"` // rows between models and the built-in ones
 	Prices        []priceRow    `yaml:"prices"`      // first match wins; none are built in
 	Concurrency   Count         `yaml:"concurrency" min:"1" max:"1M"`
-	Connections   Count         `yaml:"connections" min:"1" max:"1M"`                 // of clients; absent: what the limit of open files allows, and at most 16k
-	PerAddress    Count         `yaml:"max_connections_per_address" min:"1" max:"1M"` // of clients, on the data ports and that of MCP; absent: any number
+	Connections   Count         `yaml:"connections" min:"1" max:"1M"`                 // from clients; absent: what the limit of open files allows, at most 16k
+	PerAddress    Count         `yaml:"max_connections_per_address" min:"1" max:"1M"` // per client address, on the data ports and the MCP port; absent: no limit
 	Timeouts      Timeouts      `yaml:"timeouts"`
-	Ready         string        `yaml:"ready" of:"listening|knowledge"` // when /readyz begins to answer 200
+	Ready         string        `yaml:"ready" of:"listening|knowledge"` // when /readyz first answers 200
 	ShutdownGrace time.Duration `yaml:"shutdown_grace" min:"1ms" max:"1h"`
-	ShutdownDelay time.Duration `yaml:"shutdown_delay" min:"0s" max:"1h"` // of the grace, before the port closes
+	ShutdownDelay time.Duration `yaml:"shutdown_delay" min:"0s" max:"1h"` // part of the grace, before the port closes
 	Include       []Include     `yaml:"include"`
 	Catalog
 
-	tenants   map[Name]*tenant.Policy // what each gets; without any configured there is one, "default"
-	unknown   *tenant.Policy          // what callers get that no key names; nil: they are refused
+	tenants   map[Name]*tenant.Policy // their resolved policies; without configured tenants there is one, "default"
+	unknown   *tenant.Policy          // policy of callers without a known key; nil: they are refused
 	places    strictyaml.Marks
-	delegated map[string]int // by which include a file came
+	delegated map[string]int // index of the include that brought a file
 	problems  strictyaml.Problems
-	files     []string // in the order in which they were read
+	files     []string // in reading order
 	env       func(name string) (string, bool)
-	home      string // of the user; "" if nobody knows
+	home      string // the user's home; "" if unknown
 	fields    strictyaml.Cache
-	service   Upstream                     // of Embeddings, where it is named by its URL
-	served    map[string][]tls.Certificate // of ports, by their keys in the configuration
+	service   Upstream                     // of Embeddings, if given as a URL
+	served    map[string][]tls.Certificate // certificates of ports, by their keys in the configuration
 }
 
 // Catalog is the part that included files may add to.
@@ -67,19 +67,19 @@ type Catalog struct {
 	Tenants   map[Name]Tenant   `yaml:"tenants"`
 }
 
-// State is the folder in which the embedded bases are kept.
+// State is the folder that keeps the embedded bases.
 type State struct {
-	Path   string `yaml:"path"`   // in a file: relative to it; StateMemory: they are not kept
-	Follow bool   `yaml:"follow"` // another process writes it; this one answers from what it finds
+	Path   string `yaml:"path"`   // in a file: relative to it; StateMemory: bases are not kept
+	Follow bool   `yaml:"follow"` // another process writes it; this one only reads
 
-	// Default says that nobody configured Path: where it cannot be made, memory will do.
+	// Default says that Path was not configured: if it cannot be created, memory is used.
 	Default bool `yaml:"-"`
 }
 
-// StateMemory is the State.Path of a state in memory, which ends with the process.
+// StateMemory is the State.Path of a state in memory, which is lost at the end of the process.
 const StateMemory = ":memory:"
 
-// Admin is the listener for people who run Sidenote.
+// Admin is the listener for operators.
 type Admin struct {
 	Listen    Address `yaml:"listen"`
 	TLS       TLS     `yaml:"tls"`
@@ -87,7 +87,7 @@ type Admin struct {
 	ReadToken Secret  `yaml:"read_token"` // for those who only search, such as replicas
 }
 
-// Telemetry is what others may watch.
+// Telemetry configures metrics, probes and the log.
 type Telemetry struct {
 	Listen Address `yaml:"listen"`
 	TLS    TLS     `yaml:"tls"`
@@ -97,14 +97,14 @@ type Telemetry struct {
 // MCP is the listener for clients of the Model Context Protocol.
 type MCP struct {
 	Listen Address `yaml:"listen"`
-	Tenant Name    `yaml:"tenant"` // that each caller of this port is, whatever it sends; absent: as identity says
+	Tenant Name    `yaml:"tenant"` // of every caller on this port, whatever it sends; absent: as identity says
 	TLS    TLS     `yaml:"tls"`
 }
 
-// Port is the listener with its settings.
+// Port returns the listener with its settings.
 func (m MCP) Port() Listener { return Listener{Address: m.Listen, Tenant: m.Tenant, TLS: m.TLS} }
 
-// CallerPorts are the ports whose callers are tenants: the data ports, and that of MCP.
+// CallerPorts returns the ports whose callers are tenants: the data ports and the MCP port.
 func (c *Config) CallerPorts() Ports {
 	if c.MCP.Listen == Off {
 		return c.Listen
@@ -112,7 +112,7 @@ func (c *Config) CallerPorts() Ports {
 	return append(slices.Clone(c.Listen), c.MCP.Port())
 }
 
-// Log says what is logged, and how.
+// Log configures the log.
 type Log struct {
 	Format   string `yaml:"format" of:"auto|text|json"`
 	Requests string `yaml:"requests" of:"all|errors|none"`
@@ -122,65 +122,64 @@ type Log struct {
 type Upstream struct {
 	BaseURL baseURL  `yaml:"base_url" need:"true"`
 	APIKey  Secret   `yaml:"api_key"`
-	CA      string   `yaml:"ca"`    // a file of certificates that are trusted instead of the system's
-	Cert    string   `yaml:"cert"`  // a file: shown where a certificate is asked for
-	Key     string   `yaml:"key"`   // a file: the key of Cert
+	CA      string   `yaml:"ca"`    // file with the certificates that are trusted instead of the system's
+	Cert    string   `yaml:"cert"`  // file: the client certificate
+	Key     string   `yaml:"key"`   // file: the private key of Cert
 	Proxy   ProxyURL `yaml:"proxy"` // through which it is reached; absent: as HTTPS_PROXY says
 
-	IncludeUsage string `yaml:"include_usage" of:"auto|off"` // whether metered streams are asked to tell what they used; off: it refuses stream_options
+	IncludeUsage string `yaml:"include_usage" of:"auto|off"` // whether metered streams ask for their usage; off: the upstream refuses stream_options
 
-	Dial transport.OutboundOptions `yaml:"-"` // made of the above
+	Dial transport.OutboundOptions `yaml:"-"` // built from the above
 }
 
-// A Secret names the variable or file that holds a secret; a configuration never holds its
-// text.
+// A Secret names the variable or file that holds a secret; a configuration never contains secrets.
 type Secret struct {
 	Env  string `yaml:"env"`
 	File string `yaml:"file"`
 
-	// Value is what was read there. It is exported because fmt asks only
-	// exported fields how they want to be printed.
+	// Value is the secret. It is exported because fmt honours the formatting methods of exported
+	// fields only.
 	Value proxy.Secret `yaml:"-"`
 }
 
-// Identity says which callers are let in, and as which tenant.
+// Identity says which callers are accepted, and as which tenant.
 type Identity struct {
-	Unknown Name     `yaml:"unknown"` // "refuse", or the tenant of callers that no key names
-	Origins []origin `yaml:"origins"` // of web pages that may ask without a key
-	Hosts   []host   `yaml:"hosts"`   // by which callers without a key may call this machine
-	Open    bool     `yaml:"open"`    // callers without a key may come from other machines
+	Unknown Name     `yaml:"unknown"` // "refuse", or the tenant of callers without a known key
+	Origins []origin `yaml:"origins"` // web pages that may send requests without a key
+	Hosts   []host   `yaml:"hosts"`   // names by which callers without a key may address this machine
+	Open    bool     `yaml:"open"`    // callers without a key may be on other machines
 
-	JWT    map[Name]Issuer `yaml:"jwt"` // of tokens that name tenants
+	JWT    map[Name]Issuer `yaml:"jwt"` // issuers of tokens that name tenants
 	Header Header          `yaml:"header"`
 }
 
-// refuse is the Identity.Unknown that lets nobody in without a key.
+// refuse is the Identity.Unknown that refuses callers without a known key.
 const refuse = Name("refuse")
 
 // A Tenant is a group of callers with one policy.
 type Tenant struct {
 	Keys      []Key           `yaml:"keys"`
-	JWT       map[Name]Claims `yaml:"jwt"`       // by issuer: the claims of its tokens that name this tenant
-	Policy    Name            `yaml:"policy"`    // "default" when absent
-	Knowledge []Name          `yaml:"knowledge"` // instead of the policy's
+	JWT       map[Name]Claims `yaml:"jwt"`       // by issuer: the claims that name this tenant
+	Policy    Name            `yaml:"policy"`    // "default" if absent
+	Knowledge []Name          `yaml:"knowledge"` // replaces the policy's
 
-	// Filters are added to the policy's, so a tenant never sees more than its policy shows.
+	// Filters are combined with the policy's, so a tenant never sees more than its policy allows.
 	// (Between policies, extends replaces filters as it does all lists.)
 	Filters []Filter `yaml:"filters"`
 
-	// Models narrow the policy's: a request may name what both allow.
+	// Models narrow the policy's: both must allow a model.
 	Models []modelPattern `yaml:"models"`
 
-	// Limits narrow the policy's: of each window the lower one counts.
+	// Limits narrow the policy's: in each window the lower one applies.
 	Limits Limits `yaml:"limits"`
 }
 
 // A Key is the digest of an API key.
 type Key struct {
 	SHA256    Digest `yaml:"sha256" need:"true"`
-	Name      Name   `yaml:"name"`       // for the log and lists; of this tenant
-	NotBefore Date   `yaml:"not_before"` // the first day (UTC) on which it is valid
-	Expires   Date   `yaml:"expires"`    // the last
+	Name      Name   `yaml:"name"`       // for the log and lists; unique in the tenant
+	NotBefore Date   `yaml:"not_before"` // first valid day (UTC)
+	Expires   Date   `yaml:"expires"`    // last valid day
 }
 
 // Cache is the cache in this process.
@@ -190,7 +189,7 @@ type Cache struct {
 	EmptyTTL time.Duration `yaml:"empty_ttl" min:"1s" max:"720h"`
 }
 
-// Explain says what is kept in memory of the last requests.
+// Explain says what is kept in memory of the most recent requests.
 type Explain struct {
 	Keep   Count          `yaml:"keep" min:"0" max:"100k"` // reports
 	Bodies explain.Bodies `yaml:"bodies" of:"off|redacted|full"`
@@ -203,28 +202,28 @@ type Redis struct {
 	Prefix         Prefix        `yaml:"prefix"`
 	TTL            time.Duration `yaml:"ttl" min:"1s" max:"720h"`
 	PoolSize       Count         `yaml:"pool_size" min:"1" max:"10k"`
-	CA             string        `yaml:"ca"`              // a file of certificates; in a file: relative to it
+	CA             string        `yaml:"ca"`              // file of certificates; in a file: relative to it
 	EncryptionKeys Secret        `yaml:"encryption_keys"` // lines of ID BASE64, see cache.ParseKeys
 
-	CAPEM []byte `yaml:"-"` // what was read from CA
+	CAPEM []byte `yaml:"-"` // content of CA
 }
 
-// Budgets says where it is counted what tenants use.
+// Budgets says where usage is counted.
 type Budgets struct {
 	BudgetLimits `yaml:",inline"`
 	Redis        BudgetsRedis `yaml:"redis"`
 }
 
-// BudgetsRedis is the Redis that budgets are counted in: without a URL that of the cache.
+// BudgetsRedis is the Redis that counts budgets; without a URL it is that of the cache.
 type BudgetsRedis struct {
 	URL     RedisURL      `yaml:"url"`
-	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"1m"` // of a call, connecting and a second attempt included
+	Timeout time.Duration `yaml:"timeout" min:"1ms" max:"1m"` // of a call, including connecting and a second attempt
 }
 
-// A RedisURL may hold a password, and is a secret then.
+// A RedisURL is treated as a secret because it may hold a password.
 type RedisURL struct{ Secret }
 
-// Timeouts are those of proxy.Timeouts that people may set.
+// Timeouts are the configurable fields of proxy.Timeouts.
 type Timeouts struct {
 	Connect     time.Duration `yaml:"connect" min:"1ms" max:"1h"`
 	FirstByte   time.Duration `yaml:"first_byte" min:"1ms" max:"24h"`
@@ -232,12 +231,12 @@ type Timeouts struct {
 	ClientWrite time.Duration `yaml:"client_write" min:"1ms" max:"24h"`
 }
 
-// ReadyKnowledge is the value of Ready with which /readyz answers 503 until every base was opened
-// once.
+// ReadyKnowledge is the value of Ready with which /readyz answers 503 until every base has been
+// open once.
 const ReadyKnowledge = "knowledge"
 
-// Default is the configuration without any file or flag. It lacks an upstream, so it does
-// not pass Load.
+// Default returns the configuration without files and flags. It lacks an upstream, so it does not
+// pass Load.
 func Default() Config {
 	t := proxy.DefaultTimeouts()
 	return Config{

@@ -19,7 +19,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A disk is a few files by path, and an environment.
+// A disk holds files by path, and an environment.
 type disk map[string]string
 
 func (d disk) source(path string) config.Source {
@@ -58,7 +58,7 @@ func load(t *testing.T, text string) *config.Config {
 
 const digest = "5cae8f73dedaa9e38d1bfaf1e11fbe7dff5f1b2fd9c6d2ba2ce62aaaeb1e4d2a"
 
-// templates compares templates by what was written.
+// templates compares templates by their text.
 var templates = cmp.Comparer(func(a, b rewrite.Template) bool { return a.String() == b.String() })
 
 func TestOneApp(t *testing.T) {
@@ -84,8 +84,8 @@ func TestOneApp(t *testing.T) {
 	}
 }
 
-// What bounds the load reaches the proxy; nothing said of connections leaves them to
-// the limit of open files.
+// Load limits reach the proxy; without a setting, connections are limited by the limit of open
+// files.
 func TestLoadBounds(t *testing.T) {
 	const up = "upstream: https://api.openai.com/v1\n"
 	if p := load(t, up).Proxy(); p.Concurrency != 1024 || p.Connections != 0 {
@@ -144,8 +144,8 @@ tenants:
 	}
 }
 
-// A tenant's filters hold beside those of its policy; between policies they are a
-// list as any other.
+// A tenant's filters are combined with those of its policy; between policies they are a list like
+// any other.
 func TestFilters(t *testing.T) {
 	c := load(t, `
 upstream: https://u.test
@@ -171,7 +171,7 @@ tenants:
 		if got := p.Rewrite.Filter.String(); got != want || p.Rewrite.Strict() != (want != "") {
 			t.Errorf("%s: strict %v, %s; want %s", tenant, p.Rewrite.Strict(), got, want)
 		}
-		// What check prints is what a policy could be made of.
+		// The output of check can be used as a policy.
 		text, err := yaml.Marshal(map[string]any{"upstream": "https://u.test", "policies": map[string]any{"default": c.Policy(tenant)}})
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +285,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// A base without a folder is one that the state folder holds.
+// A base without a folder is a base of the state folder.
 func TestKnowledgeWithoutPath(t *testing.T) {
 	c := load(t, "upstream: http://u.test\nknowledge: {notes: {engine: embedded}}\n")
 	if k := c.Knowledge["notes"]; k.Path != "" || k.MustExist {
@@ -312,7 +312,7 @@ func TestNoSecretShows(t *testing.T) {
 	}
 }
 
-// What check prints of a policy is a policy, and the same.
+// The policy that check prints is valid and equal.
 func TestPolicyRoundTrip(t *testing.T) {
 	const head = "upstream: {base_url: https://u.test, api_key: {env: KEY}}\nknowledge: {a: ./a}\npolicies:\n  default:\n"
 	c := load(t, head+`
@@ -332,7 +332,8 @@ func TestPolicyRoundTrip(t *testing.T) {
 	}
 }
 
-// What vectors weigh is measured unless a policy says it, which one that extends it can take back.
+// The dense weight is measured unless a policy sets it; a policy that extends it can revert to
+// auto.
 func TestDenseWeight(t *testing.T) {
 	c := load(t, `
 upstream: https://u.test/v1
@@ -353,7 +354,7 @@ tenants:
 	}
 }
 
-// A component of a policy may be cut unless it says otherwise, as one of a request may.
+// Components are truncatable by default, in a policy as in a request.
 func TestTruncatableDefault(t *testing.T) {
 	c := load(t, "upstream: http://127.0.0.1:1\npolicies: {default: {components: [{name: a, text: x}, {name: b, text: x, truncatable: false}, {name: c, text: x, truncatable: true}]}}\n")
 	for i, want := range []bool{true, false, true} {

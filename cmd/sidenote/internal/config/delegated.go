@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// What an include may allow its files. They may be written by other people than the main
-// file, so without a permission they define only models, policies and tenants, and bases
-// of documents in their own folder.
+// Permissions of an include. Included files may have other authors than the main file, so without
+// a permission they may only define models, policies and tenants, and bases of documents in their
+// own folder.
 const (
 	mayUpstreams = "upstreams" // define upstreams
-	maySecrets   = "secrets"   // read secrets of the environment and outside their folder
+	maySecrets   = "secrets"   // read secrets from the environment and from outside their folder
 	mayPaths     = "paths"     // have bases of documents outside their folder
-	mayStores    = "stores"    // have bases in vector stores of others' upstreams
-	mayEmbed     = "embed"     // have bases whose texts go to the service for embeddings
-	mayTokens    = "tokens"    // say which tokens name their tenants
-	mayAll       = "all"       // whatever the main file may
+	mayStores    = "stores"    // have bases in vector stores of upstreams of other files
+	mayEmbed     = "embed"     // have bases whose texts are sent to the embedding service
+	mayTokens    = "tokens"    // map tokens to their tenants
+	mayAll       = "all"       // everything the main file may
 )
 
-// A delegation knows what included files may do with a Config.
+// A delegation knows the permissions of included files.
 type delegation struct{ *Config }
 
-// may tells whether the file that has key has a permission. The main file and flags have
+// may reports whether the file that contains key has a permission. The main file and flags have
 // all.
 func (c delegation) may(key, what string) bool {
 	return c.allows(c.Place(key).File, what)
 }
 
-// allows tells whether a file has a permission.
+// allows reports whether a file has a permission.
 func (c delegation) allows(file, what string) bool {
 	i, delegated := c.delegated[file]
 	return !delegated || slices.Contains(c.Include[i].May, what) || slices.Contains(c.Include[i].May, mayAll)
@@ -44,7 +44,7 @@ func (c delegation) forbidden(key, what, format string, args ...any) {
 	c.overstep(key, "may: ["+strings.Join(words, ", ")+"]", format, args...)
 }
 
-// overstep reports a key that an include would have to allow, and how.
+// overstep reports a key that the include does not allow, and how to allow it.
 func (c delegation) overstep(key, allow, format string, args ...any) {
 	i := c.delegated[c.Place(key).File]
 	c.problem(key, format+"; %s can allow it, as in {path: %s, %s}", append(args, c.Place("include["+itoa(i)+"]"), c.Include[i].Path, allow)...)
@@ -80,15 +80,15 @@ func (c checker) checkDelegated() {
 	}
 }
 
-// checkDefault refuses the name default in an included file: it would hold for other files.
+// checkDefault refuses the name default in an included file, as it would apply to other files.
 func (c delegation) checkDefault(key string, name Name) {
 	if name == defaultName && !c.may(key, mayAll) {
 		c.forbidden(key, mayAll, "is everybody's who names none; use another name")
 	}
 }
 
-// checkDelegatedBase refuses a base that an included file defines, without permission, of
-// another file's upstream, of the state folder, or of a folder outside its own.
+// checkDelegatedBase refuses a base that an included file defines without permission: on an
+// upstream of another file, in the state folder, or in a folder outside its own.
 func (c delegation) checkDelegatedBase(key string, name Name) {
 	switch k := c.Knowledge[name]; {
 	case c.may(key, mayAll):
@@ -109,8 +109,8 @@ func (c delegation) checkDelegatedBase(key string, name Name) {
 	}
 }
 
-// checkGranted refuses bases of other files that an included file uses, itself or through
-// a policy, without permission.
+// checkGranted refuses bases of other files that an included file uses without permission,
+// directly or through a policy.
 func (c delegation) checkGranted(list, reference string, bases []Name) {
 	for i, base := range bases {
 		key, format := list+"["+itoa(i)+"]", "base %q is not of this file"
@@ -124,7 +124,7 @@ func (c delegation) checkGranted(list, reference string, bases []Name) {
 	}
 }
 
-// granted tells whether the file that has key may use a base of another file.
+// granted reports whether the file that contains key may use a base of another file.
 func (c delegation) granted(key string, base Name) bool {
 	i, delegated := c.delegated[c.Place(key).File]
 	return c.may(key, mayAll) || delegated && slices.Contains(c.Include[i].Knowledge, base)

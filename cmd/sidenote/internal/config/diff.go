@@ -9,46 +9,47 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// Changes are the differences between two configurations. Without any both lists are empty.
+// Changes are the differences between two configurations. Without any, both lists are empty.
 type Changes struct {
-	Tenants []TenantDiff `json:"tenants"` // whose requests are treated otherwise, by name
+	Tenants []TenantDiff `json:"tenants"` // affected tenants, by name
 	Keys    []Change     `json:"keys"`    // outside of policies and tenants, in the order of the schema
 }
 
-// What a configuration does with a tenant that it touches.
+// How a configuration affects a tenant.
 const (
 	Added   = "added"
 	Removed = "removed"
 	Changed = "changed"
 )
 
-// A TenantDiff is one that a change touches.
+// A TenantDiff is a tenant that a change affects.
 type TenantDiff struct {
 	Name    Name     `json:"name"`
 	What    string   `json:"what"`    // Added, Removed or Changed
-	Changes []Change `json:"changes"` // of one that is there before and after
+	Changes []Change `json:"changes"` // of one that exists before and after
 }
 
-// A Change is a key with two values. Keys of a tenant are those of its whole policy, with
-// all that is inherited, of the tenant itself, of the upstream and the bases it uses, of the
-// issuers and peers that may name it, of prices and budgets that its limits rest on, listen, of
-// the ports that are its own, and identity.unknown, if it is that tenant.
+// A Change is a key with two values. The keys of a tenant are those of its whole policy, including
+// what is inherited; of the tenant itself; of its upstream and bases; of the issuers and peers
+// that may name it; of the prices and budgets behind its limits; listen, for its own ports; and
+// identity.unknown, if that is the tenant.
 type Change struct {
 	Key string `json:"key"`
-	Old string `json:"old"` // as a file would have it; "" is not set
+	Old string `json:"old"` // as in a file; "" is not set
 	New string `json:"new"`
 
-	// Secret says that what is read at a place has changed, and the place may be the same.
+	// Secret says that the content of the named variable or file has changed; its name may be the
+	// same.
 	Secret bool `json:"secret,omitempty"`
 
-	// Restart says that a running process keeps the old value until it is started again.
+	// Restart says that a running process keeps the old value until it is restarted.
 	Restart bool `json:"restart,omitempty"`
 }
 
-// Empty tells whether nothing has changed.
+// Empty reports whether nothing has changed.
 func (c Changes) Empty() bool { return len(c.Tenants) == 0 && len(c.Keys) == 0 }
 
-// CompareConfigs returns what is different in next. Both have been loaded.
+// CompareConfigs returns the changes from old to next. Both have been loaded.
 func CompareConfigs(old, next *Config) Changes {
 	c := comparison{old: old, next: next, fields: strictyaml.Cache{}}
 	changes := Changes{Tenants: []TenantDiff{}, Keys: compare(c.fields.Differing(apart(old), apart(next)))}
@@ -66,21 +67,21 @@ func CompareConfigs(old, next *Config) Changes {
 	return changes
 }
 
-// apart is a configuration without what is compared tenant by tenant.
+// apart returns a configuration without what is compared tenant by tenant.
 func apart(c *Config) Config {
 	rest := *c
 	rest.Policies, rest.Tenants = nil, nil
 	return rest
 }
 
-// A comparison is of tenants, when the rest has been compared.
+// A comparison compares tenants after everything else has been compared.
 type comparison struct {
 	old, next *Config
-	shared    []Change // of all other keys
+	shared    []Change // changes of all other keys
 	fields    strictyaml.Cache
 }
 
-// tenant returns how a tenant is touched; What is "" where it is not.
+// tenant returns how a tenant is affected; What is "" if it is not.
 func (c comparison) tenant(name Name) TenantDiff {
 	_, before := c.old.Tenant(name)
 	_, after := c.next.Tenant(name)
@@ -104,8 +105,8 @@ func (c comparison) tenant(name Name) TenantDiff {
 	return t
 }
 
-// callers returns what changes in who is a tenant without naming it: callers of its ports, and
-// those that nobody knows.
+// callers returns the changes of which callers become the tenant without credentials: those on its
+// ports, and unknown ones.
 func (c comparison) callers(name Name) (changes []Change) {
 	if before, after := portsOf(c.old, name), portsOf(c.next, name); before != after {
 		changes = append(changes, Change{Key: "listen", Old: before, New: after, Restart: true})
@@ -119,7 +120,7 @@ func (c comparison) callers(name Name) (changes []Change) {
 	return changes
 }
 
-// portsOf are the ports whose callers are a tenant, as a file would have them; "" for none.
+// portsOf lists the ports whose callers are a tenant, as a file would have them; "" for none.
 func portsOf(c *Config, tenant Name) string {
 	var ports []string
 	for _, l := range c.Listen {
@@ -130,7 +131,7 @@ func portsOf(c *Config, tenant Name) string {
 	return strings.Join(ports, ", ")
 }
 
-// own is what of a tenant's settings is no part of its policy.
+// own returns the settings of a tenant that are not part of its policy.
 func (c comparison) own(settings []strictyaml.Setting) []strictyaml.Setting {
 	policy := strictyaml.Keys(c.fields.Fields(reflect.TypeFor[Policy]()))
 	return slices.DeleteFunc(settings, func(s strictyaml.Setting) bool {
@@ -139,7 +140,7 @@ func (c comparison) own(settings []strictyaml.Setting) []strictyaml.Setting {
 	})
 }
 
-// used returns the changes of what a tenant shares with others, and had and still has.
+// used returns the changes of shared settings that a tenant used before and still uses.
 func (c comparison) used(name Name, before, after Policy) []Change {
 	if len(c.shared) == 0 {
 		return nil
@@ -167,7 +168,7 @@ func (c comparison) used(name Name, before, after Policy) []Change {
 	})
 }
 
-// naming are the keys of what tells that a caller is a tenant, beside the tenant's own.
+// naming returns the prefixes of the keys that map callers to a tenant, beside the tenant's own.
 func (c comparison) naming(name Name) []string {
 	prefixes := []string{"identity.header."}
 	for issuer := range c.next.Tenants[name].JWT {
@@ -180,7 +181,7 @@ func (c comparison) naming(name Name) []string {
 
 func hasMoney(l Limits) bool { return l.USDPerDay+l.USDPerMonth > 0 }
 
-// compare returns what differs between two lists of settings, in their order.
+// compare returns the differences of two lists of settings, in their order.
 func compare(before, after []strictyaml.Setting) []Change {
 	changes := []Change{}
 	if len(before)+len(after) == 0 {

@@ -8,8 +8,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// many is a configuration of n tenants, each with a key and a filter of its own, whose policy
-// and whose own lines have these in them.
+// many returns a configuration of n tenants, each with its own key and filter; policy and own are
+// added to their policy and their own lines.
 func many(tb testing.TB, n int, policy, own string) *config.Config {
 	tb.Helper()
 	var b strings.Builder
@@ -24,8 +24,8 @@ func many(tb testing.TB, n int, policy, own string) *config.Config {
 	return c
 }
 
-// What a change takes to compare grows with what changes: a tenant whose policy changes in one
-// key takes a few times as much as one that stays, not as much as all its keys. (P3)
+// The work of a comparison grows with the changes: a tenant with one changed key costs a few times
+// as much as an unchanged one, not as much as all its keys. (P3)
 func TestP3WorkOfComparing(t *testing.T) {
 	const n = 50
 	same, changed := many(t, n, "", ""), many(t, n, ", context_tokens: 999", "")
@@ -37,8 +37,8 @@ func TestP3WorkOfComparing(t *testing.T) {
 	}
 }
 
-// BenchmarkCompare measures the comparison of 10,000 tenants: none changes, one key of their
-// policy does, one key of each does.
+// BenchmarkCompare measures the comparison of 10,000 tenants: unchanged, with one changed key in
+// their policy, and with one changed key in each.
 func BenchmarkCompare(b *testing.B) {
 	const n = 10_000
 	old := many(b, n, "", "")

@@ -16,7 +16,7 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// loadDiff loads a configuration where KEY and TOKEN are secrets of the environment.
+// loadDiff loads a configuration in which KEY and TOKEN are secrets in the environment.
 func loadDiff(t *testing.T, text, key string) *config.Config {
 	t.Helper()
 	c, err := config.Load(config.Source{
@@ -51,8 +51,8 @@ tenants:
   hr: {keys: [{sha256: ` + digestC + `}], policy: strict, knowledge: [hr]}
 `
 
-// What a change does to a tenant is told by its whole policy: inherited values count, and
-// so do its upstream and bases. What nobody uses touches nobody.
+// The effect of a change on a tenant is derived from its complete policy, including inherited
+// values, its upstream and its bases. Unused settings affect no tenant.
 func TestCompare(t *testing.T) {
 	for name, c := range map[string]struct{ replace, by, want string }{
 		"nothing":                {"", "", "nothing changes\n"},
@@ -93,7 +93,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A port whose tenant is another touches the one whose it was and the one whose it is now.
+// A port that passes from one tenant to another affects both.
 func TestComparePortChangesHands(t *testing.T) {
 	port := func(tenant string) string {
 		return strings.Replace(before, "\ntenants", "\nlisten: {address: 127.0.0.1:9, tenant: "+tenant+"}\ntenants", 1)
@@ -106,8 +106,8 @@ func TestComparePortChangesHands(t *testing.T) {
 	}
 }
 
-// What several tenants share touches those that it is about: an issuer those whom its tokens
-// name, peers that name tenants all, prices and the ledger those whose limits rest on them.
+// A shared setting affects the tenants that use it: an issuer those whom its tokens name, trusted
+// peers all, prices and the ledger those with limits that depend on them.
 func TestCompareShared(t *testing.T) {
 	const text = `
 upstream: https://u.test
@@ -145,7 +145,7 @@ tenants:
 	}
 }
 
-// A secret whose text is another is a change, and no text of it shows. (T28)
+// A changed secret is a change, but its text is never shown. (T28)
 func TestT28CompareShowsNoSecret(t *testing.T) {
 	const text = "upstream: {base_url: https://u.test, api_key: {env: KEY}}\nadmin: {token: {env: TOKEN}}\nredis: {url: {env: REDIS}}\n"
 	changes := config.CompareConfigs(loadDiff(t, text, "sk-canary-1"), loadDiff(t, text, "sk-canary-2"))
@@ -163,7 +163,7 @@ func TestT28CompareShowsNoSecret(t *testing.T) {
 	}
 }
 
-// Of long values what differs is shown.
+// For long values, the part that differs is shown.
 func TestLongValues(t *testing.T) {
 	same := strings.Repeat("ü ", 100)
 	for _, c := range []struct{ old, now, want string }{
@@ -178,7 +178,7 @@ func TestLongValues(t *testing.T) {
 	}
 }
 
-// The JSON is for scripts: lists are never null, and what is not so is left out.
+// The JSON is for scripts: lists are never null, and false flags are omitted.
 func TestCompareJSON(t *testing.T) {
 	text := func(c config.Changes) string {
 		out, err := json.Marshal(c)
@@ -197,7 +197,7 @@ func TestCompareJSON(t *testing.T) {
 	}
 }
 
-// Each key of a configuration, changed by itself, is told by its name.
+// A change of any key of a configuration is reported with that key.
 func TestCompareSeesEachKey(t *testing.T) {
 	same := loadDiff(t, before, "k")
 	for _, f := range strictyaml.Fields(reflect.TypeFor[config.Config]()) {
@@ -241,7 +241,7 @@ func set(v reflect.Value) {
 	}
 }
 
-// What a running process takes over is what the comparison says that needs no restart.
+// A running process applies exactly the changes that the comparison marks as needing no restart.
 func TestRunning(t *testing.T) {
 	old := loadDiff(t, before, "k")
 	next := loadDiff(t, "listen: 127.0.0.1:9\nadmin: {token: {env: TOKEN}}\nexplain: {keep: 5}\ncache: {memory: 2MiB}\nredis: {url: {env: REDIS}}\nstate: elsewhere\n"+
@@ -276,7 +276,7 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// Each type of the schema that is one value shows itself, so that a change of it is noticed.
+// Each scalar type of the schema can be formatted, so that its changes are noticed.
 func TestEachValueIsCompared(t *testing.T) {
 	shows := []reflect.Type{reflect.TypeFor[strictyaml.ShownKey](), reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[yaml.InterfaceMarshaler]()}
 	values := 0

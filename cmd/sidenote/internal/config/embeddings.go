@@ -7,27 +7,27 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// Embeddings says which service turns texts into vectors. Only texts of bases that say embed
-// are sent to it, and questions to those.
+// Embeddings configures the service that embeds texts. Only texts of bases with embed: true, and
+// questions to them, are sent to it.
 type Embeddings struct {
-	Upstream   Service `yaml:"upstream"` // "default" where absent
+	Upstream   Service `yaml:"upstream"` // "default" if absent
 	Model      string  `yaml:"model" need:"true"`
-	Dimensions Count   `yaml:"dimensions" min:"1" max:"4096"` // asked for; absent: as many as the model has
+	Dimensions Count   `yaml:"dimensions" min:"1" max:"4096"` // requested; absent: the model's own
 
 	QueryPrefix   InputPrefix `yaml:"query_prefix"`
 	PassagePrefix InputPrefix `yaml:"passage_prefix"`
-	InputTokens   Count       `yaml:"input_tokens" min:"1" max:"100k"`       // absent: what the model reads
-	Batch         Count       `yaml:"batch" min:"1" max:"2048"`              // passages of a request
+	InputTokens   Count       `yaml:"input_tokens" min:"1" max:"100k"`       // absent: what the model accepts
+	Batch         Count       `yaml:"batch" min:"1" max:"2048"`              // passages per request
 	TokensPerDay  Count       `yaml:"tokens_per_day" min:"1" max:"1000000M"` // of passages; absent: no limit
 }
 
-// A Service is the name of an upstream, or the base URL of one that takes no key.
+// A Service is the name of an upstream, or the base URL of one that needs no key.
 type Service struct {
 	Name Name
 	URL  baseURL
 }
 
-// UnmarshalText takes what holds a colon for a URL.
+// UnmarshalText takes a text with a colon for a URL.
 func (s *Service) UnmarshalText(text []byte) error {
 	if strings.Contains(string(text), ":") {
 		return s.URL.UnmarshalText(text)
@@ -43,16 +43,16 @@ func (s Service) MarshalText() ([]byte, error) {
 	return []byte(s.Name), nil
 }
 
-// An InputPrefix stands before what is embedded.
+// An InputPrefix is put before texts to embed.
 type InputPrefix string
 
-// The prefixes that are words of their own.
+// The prefixes with a special meaning.
 const (
-	prefixAuto = InputPrefix("auto") // the one that the model was trained with
+	prefixAuto = InputPrefix("auto") // the one the model was trained with
 	prefixNone = InputPrefix("none")
 )
 
-// text is nil for the prefix of the model.
+// text returns the prefix, or nil for that of the model.
 func (p InputPrefix) text() *string {
 	if p == prefixAuto {
 		return nil
@@ -66,13 +66,13 @@ func (p InputPrefix) text() *string {
 
 const embeddingsKey = "embeddings"
 
-// embeds tells whether the configuration has a service for embeddings.
+// embeds reports whether the configuration has an embedding service.
 func embeds(c *Config) bool {
 	_, written := c.places[embeddingsKey]
 	return written
 }
 
-// readEmbeddings reads what reaches a service that is no upstream of others.
+// readEmbeddings reads the connection settings of a service that is given by its URL.
 func (c loader) readEmbeddings(src Source) {
 	if c.Embeddings.Upstream.URL.URL != nil {
 		c.service.BaseURL = c.Embeddings.Upstream.URL
@@ -80,7 +80,7 @@ func (c loader) readEmbeddings(src Source) {
 	}
 }
 
-// checkEmbeddings refuses a service that nobody defined, and bases that need one.
+// checkEmbeddings refuses an undefined service, and embedded bases without a service.
 func (c checker) checkEmbeddings() {
 	key := embeddingsKey + ".upstream"
 	switch {
@@ -109,8 +109,8 @@ func (c checker) checkEmbeddings() {
 	}
 }
 
-// EmbeddingsUpstream returns where texts go to be embedded, as it is shown to people, and
-// whether they do.
+// EmbeddingsUpstream returns the name or URL of the embedding service, for people, and whether
+// there is one.
 func EmbeddingsUpstream(c *Config) (shown string, ok bool) {
 	if c.service.BaseURL.URL != nil {
 		return c.service.BaseURL.String(), embeds(c)
@@ -118,7 +118,7 @@ func EmbeddingsUpstream(c *Config) (shown string, ok bool) {
 	return string(cmp.Or(c.Embeddings.Upstream.Name, defaultName)), embeds(c)
 }
 
-// Embedded lists the bases whose texts are embedded, by name.
+// Embedded lists the embedded bases, sorted by name.
 func Embedded(c *Config) (names []Name) {
 	for _, name := range sortedKeys(c.Knowledge) {
 		if c.Knowledge[name].Embed && embeds(c) {
@@ -128,8 +128,8 @@ func Embedded(c *Config) (names []Name) {
 	return names
 }
 
-// Embedder has the options of the client of embeddings, without the counter and the callbacks.
-// Its BaseURL is nil where there is none.
+// Embedder returns the options of the embedding client, without the counter and the callbacks. Its
+// BaseURL is nil if there is no service.
 func Embedder(c *Config) services.EmbedOptions {
 	if !embeds(c) {
 		return services.EmbedOptions{}

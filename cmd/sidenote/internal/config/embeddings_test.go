@@ -6,8 +6,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// The key of an upstream goes with its own address, and a service that is named by its URL gets
-// none. Without the section there is no service, and no base has its texts sent.
+// The key of an upstream is only sent to its own address, and a service given by its URL gets no
+// key. Without the section there is no service, and no texts are sent.
 func TestEmbedder(t *testing.T) {
 	const upstreams = "upstream: {base_url: https://default.test/v1, api_key: {env: DEFAULT}}\nupstreams: {other: {base_url: http://other.test, api_key: {env: OTHER}}}\n"
 	for name, c := range map[string]struct{ file, url, key, shown string }{
@@ -44,7 +44,7 @@ func TestEmbedder(t *testing.T) {
 	}
 }
 
-// A prefix is the model's own, none, or a text with all its spaces.
+// A prefix is the model's own, none, or a text including its spaces.
 func TestInputPrefixes(t *testing.T) {
 	cfg, err := config.Load(config.Source{Path: "c.yaml", Read: func(string) ([]byte, error) {
 		return []byte("upstream: http://u.test\nembeddings: {model: e5, query_prefix: none, passage_prefix: 'text: '}\nknowledge: {docs: {path: ., embed: true}, other: .}"), nil

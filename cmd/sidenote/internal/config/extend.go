@@ -10,19 +10,19 @@ import (
 	"sidenote/rewrite"
 )
 
-// expandPolicies merges each policy with those that it extends, and with the defaults: maps
-// are merged, lists and scalars replaced.
+// expandPolicies merges each policy with those that it extends and with the defaults: maps are
+// merged, lists and scalars replaced.
 func (c checker) expandPolicies() {
 	whole := make(map[Name]Policy, len(c.Policies))
 	for _, name := range sortedKeys(c.Policies) {
 		chain, ok := c.chain(name)
 		if !ok {
-			chain = chain[:1] // still checked by itself
+			chain = chain[:1] // check it by itself
 		}
 		p := DefaultPolicy()
 		for _, link := range slices.Backward(chain) {
 			m := c.places["policies."+string(link)]
-			var again strictyaml.Problems // reported when the file was read
+			var again strictyaml.Problems // were reported when the file was read
 			d := strictyaml.Decoder{File: m.File, Marks: strictyaml.Marks{}, Problems: &again, Variables: strictyaml.Variables{Lookup: c.env}, Fields: c.fields}
 			d.Value("", m.Node, reflect.ValueOf(&p).Elem(), "")
 		}
@@ -35,7 +35,7 @@ func (c checker) expandPolicies() {
 	c.Policies = whole
 }
 
-// chain lists a policy, what it extends, what that extends, and so on.
+// chain lists a policy, the one that it extends, and so on.
 func (c checker) chain(name Name) (chain []Name, ok bool) {
 	for at := name; ; {
 		chain = append(chain, at)

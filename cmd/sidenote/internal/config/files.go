@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// errOutside says that a path leads out of the folder of the file that names it.
+// errOutside means that a path leads out of the folder of the file that names it.
 var errOutside = errors.New("lies outside of this file's folder")
 
-// ReadWithin reads a file that lies in the folder of another, where no link leads
-// out of that.
+// ReadWithin reads a file that lies in the folder of another, and refuses links that lead out of
+// it.
 func ReadWithin(file, path string) (data []byte, err error) {
 	err = within(file, path, func(root *os.Root, name string) error {
 		f, err := root.OpenFile(name, readOnly, 0)
@@ -30,7 +30,7 @@ func ReadWithin(file, path string) (data []byte, err error) {
 	return data, err
 }
 
-// statWithin returns an error where ReadWithin could read nothing.
+// statWithin returns an error if ReadWithin could not read path.
 func statWithin(file, path string) error {
 	return within(file, path, func(root *os.Root, name string) error {
 		_, err := root.Stat(name)
@@ -71,14 +71,14 @@ func splitPattern(file, path string) (folder, name string, err error) {
 	return folder, name, nil
 }
 
-// readOnly opens a pipe without waiting for somebody who writes to it.
+// readOnly opens a pipe without waiting for a writer.
 const readOnly = os.O_RDONLY | syscall.O_NONBLOCK
 
-// pipeWait is how long all of a pipe may take to be written.
+// pipeWait limits the time to read a pipe.
 const pipeWait = 10 * time.Second
 
-// readAll reads up to a limit, because a file may be a device without end. One that is a pipe
-// may also have nobody who writes to it.
+// readAll reads a file up to a limit, because it may be an endless device. It does not wait long
+// for a pipe without a writer.
 func readAll(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -86,7 +86,7 @@ func readAll(f *os.File) ([]byte, error) {
 	}
 	pipe := info.Mode()&os.ModeNamedPipe != 0
 	if !info.Mode().IsRegular() {
-		_ = f.SetReadDeadline(time.Now().Add(pipeWait)) // an error: the system knows none for such files
+		_ = f.SetReadDeadline(time.Now().Add(pipeWait)) // an error means that such files have no deadlines
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	switch {
@@ -100,10 +100,10 @@ func readAll(f *os.File) ([]byte, error) {
 	return data, err
 }
 
-// MaxFile is far more than any configuration or secret takes, in bytes.
+// MaxFile is the limit of a file in bytes, far more than a configuration or secret needs.
 const MaxFile = 16 << 20
 
-// ReadFile is os.ReadFile with a limit, because a path may be a device without end.
+// ReadFile is os.ReadFile with a limit, because a path may be an endless device.
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, readOnly, 0)
 	if err != nil {
@@ -113,11 +113,11 @@ func ReadFile(path string) ([]byte, error) {
 	return readAll(f)
 }
 
-// IsPattern has the characters that make a path a pattern.
+// IsPattern holds the characters that make a path a pattern.
 const IsPattern = `*?[`
 
-// globFiles is filepath.globFiles that tells a folder which cannot be read from one that is
-// empty or not there.
+// globFiles is filepath.Glob, but returns an error if the folder cannot be read, unless it does
+// not exist.
 func globFiles(pattern string) ([]string, error) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) > 0 {

@@ -19,15 +19,14 @@ import (
 	"sidenote/retrieval/filter"
 )
 
-// A Filter chooses documents by their attributes, in the grammar of OpenAI's vector
-// stores.
+// A Filter selects documents by their attributes, in the syntax of OpenAI's vector stores.
 type Filter struct{ Of *filter.Filter }
 
-// filterAttributes are those that all documents of a base have: strings, numbers, true and
-// false, and lists of strings.
+// filterAttributes are the attributes of all documents of a base: strings, numbers, booleans, and
+// lists of strings.
 type filterAttributes map[string]any
 
-// allFilters is what all of some filters choose, nil without any.
+// allFilters returns the conjunction of some filters; nil for none.
 func allFilters(filters []Filter) *filter.Filter {
 	parts := make([]*filter.Filter, len(filters))
 	for i, f := range filters {
@@ -36,7 +35,7 @@ func allFilters(filters []Filter) *filter.Filter {
 	return filter.AllOf(parts...)
 }
 
-// MarshalYAML writes the filter as it would be written by hand.
+// MarshalYAML returns the filter as it would be written by hand.
 func (f Filter) MarshalYAML() (any, error) {
 	if f.Of.Filters == nil {
 		return yaml.MapSlice{{Key: "type", Value: f.Of.Type}, {Key: "key", Value: f.Of.Key}, {Key: "value", Value: written(f.Of.Value)}}, nil
@@ -48,7 +47,7 @@ func (f Filter) MarshalYAML() (any, error) {
 	return yaml.MapSlice{{Key: "type", Value: f.Of.Type}, {Key: "filters", Value: parts}}, nil
 }
 
-// written is a filter's value with whole numbers as people write them.
+// written returns a filter's value with whole numbers as people write them.
 func written(v any) any {
 	switch v := v.(type) {
 	case filter.Claim:
@@ -67,7 +66,7 @@ func written(v any) any {
 	return v
 }
 
-// DecodeYAML reads a filter and notes where its parts stand.
+// DecodeYAML reads a filter and records the positions of its parts.
 func (f *Filter) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	before := len(*d.Problems)
 	r := reader{Decoder: d, claims: true}
@@ -92,7 +91,7 @@ func (f *Filter) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	f.Of = of
 }
 
-// DecodeYAML reads a map of them and notes where each stands.
+// DecodeYAML reads a map of attributes and records the position of each.
 func (a *filterAttributes) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	if _, isMap := n.(ast.MapNode); !isMap {
 		d.Problem(n, key, "expected a map such as {audience: staff}, got a %s", strictyaml.Shape(n))
@@ -109,22 +108,21 @@ func (a *filterAttributes) DecodeYAML(d *strictyaml.Decoder, key string, n ast.N
 	}
 }
 
-// A reader makes JSON of nodes.
+// A reader converts YAML nodes to JSON.
 type reader struct {
 	*strictyaml.Decoder
 	claims bool   // values may be claims of callers' tokens
-	from   string // says by which variable the filter has a value; "" if by none
+	from   string // the variable that supplied a value; "" for none
 }
 
-// marks are those of a filter's parts with their nodes, which the Decoder does not keep of
-// tenants.
+// marks returns the positions of a filter's parts, which the Decoder does not keep for tenants.
 func (r *reader) marks(n ast.Node) strictyaml.Marks {
 	again := reader{Decoder: &strictyaml.Decoder{Marks: strictyaml.Marks{}, Problems: &strictyaml.Problems{}, Variables: r.Variables}, claims: true}
 	again.json("", n)
 	return again.Marks
 }
 
-// json returns the JSON of a value, and notes where its parts stand.
+// json returns the JSON of a value, and records the positions of its parts.
 func (r *reader) json(key string, n ast.Node) []byte {
 	if !r.Readable(key, n) {
 		return nil
@@ -156,17 +154,17 @@ func (r *reader) json(key string, n ast.Node) []byte {
 	return r.jsonScalar(key, n)
 }
 
-// single tells whether what stands at a key of a filter or of attributes may be a variable.
+// single reports whether a key of a filter or of attributes may have a variable as its value.
 func single(filter bool, key string) bool {
 	if filter {
 		return strings.HasPrefix(key[strings.LastIndexByte(key, '.')+1:], "value")
 	}
-	return !strings.HasSuffix(key, ".attributes") && !strings.HasSuffix(key, "]") // lists are shown where they are refused
+	return !strings.HasSuffix(key, ".attributes") && !strings.HasSuffix(key, "]") // lists are reported where they are refused
 }
 
-// jsonScalar is a string, a number or a boolean as it was written: what only looks
-// like a number (0x10, 1_000, .inf) or a boolean (True) is refused rather than
-// guessed at, for it would compare with other attributes.
+// jsonScalar returns a string, a number or a boolean as it was written. What only looks like a
+// number (0x10, 1_000, .inf) or a boolean (True) is refused, for a guess could match other
+// attributes.
 func (r *reader) jsonScalar(key string, n ast.Node) []byte {
 	text, ok := strictyaml.Text(n)
 	switch n.(type) {
@@ -196,7 +194,8 @@ func (r *reader) jsonScalar(key string, n ast.Node) []byte {
 	return []byte(text)
 }
 
-// nearClaim is a placeholder for a claim in another notation: $claims.x, {claims.x}, {{ claims.x }}, $(claims.x), %claims.x%.
+// nearClaim matches a placeholder for a claim in another notation: $claims.x, {claims.x}, {{
+// claims.x }}, $(claims.x), %claims.x%.
 var nearClaim = regexp.MustCompile(`^\s*[$%@]?[{(%]*\s*\$?claims?\.([A-Za-z_][A-Za-z0-9_.-]*?)\s*[})%]*\s*$`)
 
 // placeholder returns the JSON of ${claims.NAME}, which may be the value of an eq or in.

@@ -26,7 +26,7 @@ func (c loader) applyFlags(f Flags) {
 		c.Identity.Open = *f.Open
 	}
 	if f.Upstream != "" {
-		c.Upstream = Upstream{} // a key is only ever sent to its own base_url
+		c.Upstream = Upstream{} // an API key is only ever sent to its own base_url
 		c.forget("upstream")
 		c.flag("--upstream", "upstream.base_url", f.Upstream, c.Upstream.BaseURL.UnmarshalText)
 	}
@@ -47,14 +47,14 @@ func (c loader) applyFlags(f Flags) {
 			c.problems = append(c.problems, strictyaml.Problem{Place: place, Reason: fmt.Sprintf("%q is the name of both %q and %q; write NAME=PATH", name, before.Path, path)})
 			continue
 		}
-		// Named alone, a base is embedded as the file says.
+		// A base given by name only is embedded if the file says so.
 		embed := path == "" && declared[name].Embed
 		c.Knowledge[name] = Knowledge{Path: path, Engine: EngineEmbedded, MustExist: path == "", Embed: embed}
 		c.places["knowledge."+string(name)] = strictyaml.Mark{Place: place}
 	}
 }
 
-// setReady reads listening or knowledge.
+// setReady parses listening or knowledge.
 func (c loader) setReady(text []byte) error {
 	if c.Ready = string(text); c.Ready != "listening" && c.Ready != ReadyKnowledge {
 		return fmt.Errorf("%q is none of listening, knowledge", text)
@@ -62,7 +62,7 @@ func (c loader) setReady(text []byte) error {
 	return nil
 }
 
-// setShutdownDelay reads 5s.
+// setShutdownDelay parses a duration such as 5s.
 func (c loader) setShutdownDelay(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil || parsed < 0 {
@@ -72,7 +72,7 @@ func (c loader) setShutdownDelay(text []byte) error {
 	return nil
 }
 
-// flag lets set read the value of a flag in place of what the files have at a key.
+// flag replaces the value of key in the files by that of a flag, which set parses.
 func (c loader) flag(name, key, value string, set func([]byte) error) {
 	if value == "" {
 		return
@@ -85,7 +85,7 @@ func (c loader) flag(name, key, value string, set func([]byte) error) {
 	}
 }
 
-// forget drops the places of a key that a flag replaces, and of all keys below it.
+// forget drops the positions of a key that a flag replaces, and of all keys below it.
 func (c loader) forget(key string) {
 	for k := range c.places {
 		if k == key || strings.HasPrefix(k, key+".") {

@@ -7,8 +7,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// A command line is there for all users of a machine to read; the environment of
-// a process is not.
+// All users of a machine can read command lines, but not the environment of a process.
 func TestRedisPasswordOnTheCommandLine(t *testing.T) {
 	const refused = "--redis: holds a password, and others can read it in the list of processes; " +
 		"set SIDENOTE_REDIS in its place, or write redis: {url: {env: NAME}} or {file: PATH} in a configuration"

@@ -5,7 +5,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// checkGrade refuses what cannot grade.
+// checkGrade refuses settings with which grading is not possible.
 func checkGrade(c checker, policy string, t Treatment) {
 	g, key := t.Grade, policy+".grade"
 	_, written := c.places[key]
@@ -30,8 +30,7 @@ func checkGrade(c checker, policy string, t Treatment) {
 	}
 }
 
-// checkGradeByRerank asks for what the scores of a reranker are compared with: each model has its
-// own scale.
+// checkGradeByRerank requires thresholds for a reranker's scores, as each model has its own scale.
 func checkGradeByRerank(c checker, policy string, t Treatment) {
 	key := policy + ".grade"
 	if t.Rerank.Upstream == Off {
@@ -55,7 +54,7 @@ func checkGradeByRerank(c checker, policy string, t Treatment) {
 	}
 }
 
-// GradeUpstreams are the upstreams that graders ask.
+// GradeUpstreams returns the upstreams that graders call.
 func GradeUpstreams(c *Config) map[string]bool {
 	asked := map[string]bool{}
 	for _, tenant := range c.tenants {
@@ -68,7 +67,7 @@ func GradeUpstreams(c *Config) map[string]bool {
 	return asked
 }
 
-// Replanning tells whether some tenant's policy may search twice.
+// Replanning reports whether some tenant's policy may search twice.
 func Replanning(c *Config) bool {
 	for _, tenant := range c.tenants {
 		for p := range tenant.All {

@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// Grading is off until somebody's scores are named; its settings are inherited and overridden as
-// others are, and what it takes is part of the longest wait.
+// Grading is off until its scores are chosen; its settings are inherited and overridden like
+// others, and its timeout is part of WorstRetrieval.
 func TestGrade(t *testing.T) {
 	const more = "upstreams: {judge: http://127.0.0.1:1}\n"
 	model := retrieval.GradeSettings{By: "llm", Upstream: "judge", Address: "http://127.0.0.1:1", Model: "m", Relevant: .7, Irrelevant: .3, Timeout: 2 * time.Second}
@@ -56,7 +56,7 @@ func TestGrade(t *testing.T) {
 	}
 }
 
-// What grades nothing changes neither what the proxy runs on nor its hash.
+// Grading settings without grading change neither the resolved policy nor its hash.
 func TestGradeOffIsAsBefore(t *testing.T) {
 	hash := func(policy string) string {
 		t.Helper()
@@ -77,7 +77,7 @@ func TestGradeOffIsAsBefore(t *testing.T) {
 	}
 }
 
-// What cannot grade is refused where it stands.
+// Invalid grading settings are refused at their position.
 func TestGradeRefused(t *testing.T) {
 	const rerank = "rerank: {upstream: default, model: m}, "
 	for policy, want := range map[string]string{

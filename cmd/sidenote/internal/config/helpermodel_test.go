@@ -8,8 +8,8 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A row says of a model whether it takes a temperature and reasons. What it leaves open is as in the
-// built-in row.
+// A row says whether a model accepts a temperature and whether it reasons. Missing settings are
+// those of the built-in row.
 func TestModelTemperatureAndReasoning(t *testing.T) {
 	type facts struct {
 		fixed     bool

@@ -7,27 +7,27 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// What becomes of a search whose sources are ambiguous.
+// What happens if the sources found are ambiguous.
 const (
 	ambiguousKeep   = "keep"
-	ambiguousReplan = "replan" // the planner is asked then, and its queries are searched, too
+	ambiguousReplan = "replan" // the planner is called then, and its queries are searched too
 )
 
-// The thresholds of a chat model, whose scores are from 0 to 1.
+// The default thresholds for a chat model, whose scores are from 0 to 1.
 const (
 	modelRelevant   = 0.7
 	modelIrrelevant = 0.3
 )
 
-// grade says how relevant what was found must be.
+// grade configures how relevant sources must be.
 type grade struct {
-	By         string        `yaml:"by" of:"off|rerank|llm"`     // whose scores grade: those of rerank, or of a model of its own
-	Upstream   Name          `yaml:"upstream,omitempty"`         // of llm: that has the model
-	Model      model         `yaml:"model,omitempty"`            // of llm: that gives the scores
-	Relevant   threshold     `yaml:"relevant"`                   // least score of what is relevant
-	Irrelevant threshold     `yaml:"irrelevant"`                 // what is lower is irrelevant
-	Ambiguous  string        `yaml:"ambiguous" of:"keep|replan"` // what is done where nothing is relevant, and not all irrelevant
-	Timeout    time.Duration `yaml:"timeout" min:"1ms" max:"5s"` // of llm: of the scores, after the search and rerank
+	By         string        `yaml:"by" of:"off|rerank|llm"`     // whose scores are used: the reranker's, or a chat model's
+	Upstream   Name          `yaml:"upstream,omitempty"`         // for llm: the upstream of the model
+	Model      model         `yaml:"model,omitempty"`            // for llm: the model that scores
+	Relevant   threshold     `yaml:"relevant"`                   // minimum score of a relevant source
+	Irrelevant threshold     `yaml:"irrelevant"`                 // lower scores are irrelevant
+	Ambiguous  string        `yaml:"ambiguous" of:"keep|replan"` // what happens if nothing is relevant but not everything irrelevant
+	Timeout    time.Duration `yaml:"timeout" min:"1ms" max:"5s"` // for llm: of scoring, after the search and rerank
 }
 
 // defaultGrade is off.
@@ -35,10 +35,10 @@ func defaultGrade() grade {
 	return grade{By: Off, Relevant: retrieval.AutoThreshold, Irrelevant: retrieval.AutoThreshold, Ambiguous: ambiguousKeep, Timeout: 2 * time.Second}
 }
 
-// Replans tells whether the planner waits for a verdict.
+// Replans reports whether an ambiguous grade leads to a call of the planner.
 func (g grade) Replans() bool { return g.By != Off && g.Ambiguous == ambiguousReplan }
 
-// Thresholds are those written, or a chat model's.
+// Thresholds returns the configured thresholds, or a chat model's defaults.
 func (g grade) Thresholds() (relevant, irrelevant float64) {
 	relevant, irrelevant = float64(g.Relevant), float64(g.Irrelevant)
 	if relevant == retrieval.AutoThreshold {
@@ -50,7 +50,7 @@ func (g grade) Thresholds() (relevant, irrelevant float64) {
 	return relevant, irrelevant
 }
 
-// Settings are what package retrieval reads; address is that of the upstream.
+// Settings converts the settings for package retrieval; address is that of the upstream.
 func (g grade) Settings(address string) retrieval.GradeSettings {
 	if g.By == Off {
 		return retrieval.GradeSettings{}
@@ -64,14 +64,14 @@ func (g grade) Settings(address string) retrieval.GradeSettings {
 	return s
 }
 
-// rerank is the service that orders what was found.
+// rerank configures the service that reorders candidates.
 type rerank struct {
 	Upstream       Name                   `yaml:"upstream"`                          // Off, or a name
-	Dialect        services.RerankDialect `yaml:"dialect" of:"cohere|tei|llm"`       // that it speaks
-	Model          model                  `yaml:"model,omitempty"`                   // absent: the only one that it has
-	NumCandidates  Count                  `yaml:"num_candidates" min:"1" max:"1000"` // whose texts it gets
-	ScoreThreshold threshold              `yaml:"score_threshold"`                   // of its scores, in place of those of bases
-	Timeout        time.Duration          `yaml:"timeout" min:"1ms" max:"5s"`        // of the scores, after the search
+	Dialect        services.RerankDialect `yaml:"dialect" of:"cohere|tei|llm"`       // protocol of the service
+	Model          model                  `yaml:"model,omitempty"`                   // absent: its only model
+	NumCandidates  Count                  `yaml:"num_candidates" min:"1" max:"1000"` // candidates sent to it
+	ScoreThreshold threshold              `yaml:"score_threshold"`                   // on its scores, instead of the thresholds of bases
+	Timeout        time.Duration          `yaml:"timeout" min:"1ms" max:"5s"`        // of reranking, after the search
 }
 
 // defaultRerank is off.
@@ -79,7 +79,7 @@ func defaultRerank() rerank {
 	return rerank{Upstream: Off, Dialect: services.RerankCohere, NumCandidates: 50, ScoreThreshold: retrieval.AutoThreshold, Timeout: 2 * time.Second}
 }
 
-// Settings are what package retrieval reads; address is that of the upstream.
+// Settings converts the settings for package retrieval; address is that of the upstream.
 func (r rerank) Settings(address string) retrieval.RerankSettings {
 	if r.Upstream == Off {
 		return retrieval.RerankSettings{}

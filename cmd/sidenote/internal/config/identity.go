@@ -7,12 +7,12 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// readKeySets checks the issuers of tokens, and their keys where those are in files.
+// readKeySets checks the issuers of tokens, and reads their keys from files.
 func (c loader) readKeySets(src Source) {
 	loadKeys(c.Identity.JWT, namedFiles{c, src}, c.problem)
 }
 
-// namedFiles are a keysFile.
+// namedFiles implements keysFile.
 type namedFiles struct {
 	c   loader
 	src Source
@@ -29,7 +29,7 @@ func (f namedFiles) Written(key string) bool {
 	return written
 }
 
-// checkCallers checks who is recognised by tokens and by a header.
+// checkCallers checks how callers are recognised by tokens and by a header.
 func checkCallers(c checker) {
 	for key, used := range map[string]bool{"identity.jwt": len(c.Identity.JWT) > 0, "identity.header": c.Identity.Header.Used()} {
 		if used && len(c.Tenants) == 0 {
@@ -50,7 +50,7 @@ func checkCallers(c checker) {
 	checkIssuer(rules(c.Config), c.problem)
 }
 
-// rules says which tokens name which tenant.
+// rules returns the rules that map tokens to tenants.
 func rules(c *Config) []tenant.ClaimRule {
 	claims := map[Name]map[Name]Claims{}
 	for name, t := range c.Tenants {
@@ -59,7 +59,7 @@ func rules(c *Config) []tenant.ClaimRule {
 	return claimRules(claims)
 }
 
-// addCallers fills in who is recognised by tokens and by a header.
+// addCallers sets how callers are recognised by tokens and by a header.
 func addCallers(c *Config, t *tenant.Tenants) {
 	addIssuer(t, c.Identity.JWT, rules(c), c.Identity.Header)
 	t.Proxies = Networks(c.Proxies)

@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// What is written of tokens and the header is what the proxy gets; a text is a list of one.
+// The settings of tokens and the header reach the proxy; a single string is a list of one.
 func TestCallers(t *testing.T) {
 	d := disk{"etc/keys.json": publicKeys, "etc/c.yaml": `
 upstream: https://u.test
@@ -46,7 +46,7 @@ policies: {base: {context_tokens: 1k}}
 	}
 }
 
-// An included file says which tokens name its tenants only if it may: it could take the
+// An included file needs a permission to map tokens to its tenants, because it could take over
 // callers of others.
 func TestDelegatedTokens(t *testing.T) {
 	const main = "upstream: https://u.test\nidentity: {jwt: {corp: {issuer: i, audience: a, jwks_url: https://id.test}}}\ninclude: [%s]\n"

@@ -9,13 +9,13 @@ import (
 // An Include names more files, and what they may do beyond the defaults of delegated.go.
 type Include struct {
 	Path      string   `yaml:"path" need:"true"` // a pattern, relative to this file
-	Optional  bool     `yaml:"optional"`         // no file need match
+	Optional  bool     `yaml:"optional"`         // no file needs to match
 	May       []string `yaml:"may" of:"upstreams|secrets|paths|stores|embed|tokens|all"`
-	Knowledge []Name   `yaml:"knowledge"` // bases of others that their policies and tenants may name
+	Knowledge []Name   `yaml:"knowledge"` // bases of other files that their policies and tenants may name
 }
 
-// included lists the files of an include. It is a problem that there are none: their tenants
-// would be unknown callers, and those may be let in with another policy.
+// included lists the files of an include. No match is a problem: the tenants of a missing file
+// would be unknown callers, who may be accepted under another policy.
 func (c loader) included(src Source, i int) []string {
 	key, pattern := "include["+itoa(i)+"]", c.Include[i].Path
 	if pattern == "" {

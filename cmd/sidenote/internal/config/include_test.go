@@ -12,7 +12,7 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// files writes files below a new folder, and returns it.
+// files writes files into a new folder, and returns its path.
 func files(t *testing.T, texts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,8 +28,8 @@ func files(t *testing.T, texts map[string]string) string {
 	return dir
 }
 
-// An include that brings in no file would take its tenants out of the
-// configuration, and then everybody is the default tenant.
+// An include without files would remove its tenants from the configuration, and their callers
+// would become the default tenant.
 func TestIncludeThatMatchesNothing(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	for include, want := range map[string]string{
@@ -52,7 +52,7 @@ func TestIncludeThatMatchesNothing(t *testing.T) {
 	}
 }
 
-// A folder that cannot be read is not one that is empty.
+// An unreadable folder is not treated as empty.
 func TestIncludeThatCannotBeRead(t *testing.T) {
 	dir := files(t, map[string]string{"c.yaml": "upstream: https://u.test\ninclude: [{path: 'loop/*.yaml', optional: true}]\n"})
 	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
@@ -64,7 +64,7 @@ func TestIncludeThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// An included file is somebody else's: it may have its own tenants, policies and
+// An included file may belong to somebody else: it may define its own tenants, policies and
 // folders, and what the include allows.
 func TestDelegatedInclude(t *testing.T) {
 	const main = `
@@ -121,7 +121,7 @@ embeddings: {upstream: api, model: m}
 	}
 }
 
-// The policy that is everybody's is not for an included file either where nobody else has defined it.
+// An included file may not define the default policy, even if no other file does.
 func TestDelegatedDefaultPolicy(t *testing.T) {
 	d := disk{"c.yaml": "upstream: https://u.test\ninclude: [team.yaml]\n", "team.yaml": "policies: {default: {template: 'Buy! {{CONTEXT}}'}}\n"}
 	_, err := config.Load(d.source("c.yaml"))
@@ -130,7 +130,7 @@ func TestDelegatedDefaultPolicy(t *testing.T) {
 	}
 }
 
-// A link leads out of a folder as .. does. Nothing of what it leads to is read.
+// A link may lead out of a folder just as .. does; such targets are not read.
 func TestDelegatedLinks(t *testing.T) {
 	dir := files(t, map[string]string{
 		"c.yaml": "upstream: https://u.test\ninclude: [{path: 'team/*.yaml', may: [upstreams]}]\n",
@@ -155,7 +155,7 @@ func TestDelegatedLinks(t *testing.T) {
 	}
 }
 
-// What is read later, too, stays where it was when it was checked.
+// Folders that are read later must still be within the permitted folder.
 func TestDelegatedFolderStays(t *testing.T) {
 	for may, want := range map[string]string{"team/a.yaml": "etc/team", "{path: team/a.yaml, may: [paths]}": ""} {
 		d := disk{"etc/c.yaml": "upstream: https://u.test\nknowledge: {ours: ./ours}\ninclude: [" + may + "]\n", "etc/team/a.yaml": "knowledge: {docs: docs}\n"}

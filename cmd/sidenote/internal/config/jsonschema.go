@@ -15,13 +15,13 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// An object is a schema, or a part of one.
+// An object is a JSON schema, or a part of one.
 type object = map[string]any
 
-// A builder makes schemas of types.
+// A builder makes schemas of Go types.
 type builder struct{ about descriptions }
 
-// JSONSchema returns the schema of a configuration file.
+// JSONSchema returns the JSON Schema of a configuration file.
 func JSONSchema() ([]byte, error) {
 	root := builder{describeKeys()}.structure("", reflect.TypeFor[Config]())
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -31,7 +31,7 @@ func JSONSchema() ([]byte, error) {
 	return append(out, '\n'), err
 }
 
-// variable is {env: NAME, default: x} in the place of a scalar.
+// variable returns the schema of {env: NAME, default: x} in place of a scalar.
 func variable() object {
 	return object{
 		"type": "object", "required": []string{"env"}, "additionalProperties": false,
@@ -48,7 +48,8 @@ func secret() object {
 	}
 }
 
-// filterComparison is the filter of OpenAI's vector stores: a filterComparison, or several of them.
+// filterComparison returns the schema of a filter of OpenAI's vector stores: one comparison, or
+// several combined.
 func filterComparison() object {
 	return object{
 		"type": "object", "required": []string{"type"}, "additionalProperties": false,
@@ -61,17 +62,17 @@ func filterComparison() object {
 	}
 }
 
-// orVariable is a value, or a variable that has one.
+// orVariable returns the schema of a value, or of a variable that supplies it.
 func orVariable(one object) object { return object{"anyOf": []object{one, ref("variable")}} }
 
 func ref(name string) object { return object{"$ref": "#/$defs/" + name} }
 
-// text is any scalar whose text fits a pattern: quotes never matter.
+// text returns the schema of any scalar whose text matches a pattern; quotes do not matter.
 func text(pattern string) object {
 	return object{"type": []string{"string", "number", "boolean"}, "pattern": pattern}
 }
 
-// Patterns of scalars, as their decoders read them.
+// Patterns of scalars, as their decoders accept them.
 const (
 	name     = `^[a-z0-9_-]{1,64}$`
 	count    = `^[0-9]+\s*(k|M)?\s*$`
@@ -81,7 +82,7 @@ const (
 	date     = `^[0-9]{4}-[0-9]{2}-[0-9]{2}$`
 )
 
-// value is the schema of a value of type t, which tag limits, at a key.
+// value returns the schema of a value of type t, restricted by tag, at a key.
 func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object {
 	switch t {
 	case reflect.TypeFor[Secret]():
@@ -132,7 +133,7 @@ func (b builder) value(key string, t reflect.Type, tag reflect.StructTag) object
 	panic("BUG: the configuration holds a " + t.String())
 }
 
-// mapOf is a map of names that the file chooses.
+// mapOf returns the schema of a map whose keys the file chooses.
 func (b builder) mapOf(key string, t reflect.Type) object {
 	all := object{"type": "object", "minProperties": 1, "additionalProperties": b.value(key+".NAME", t.Elem(), "")}
 	if t.Key() == reflect.TypeFor[Name]() {
@@ -146,7 +147,7 @@ func isScalar(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) || slices.Contains(kinds, t.Kind())
 }
 
-// structure is a map with the keys of a struct.
+// structure returns the schema of a map with the keys of a struct.
 func (b builder) structure(key string, t reflect.Type) object {
 	properties, required := object{}, []string{}
 	for _, f := range strictyaml.Fields(t) {
@@ -163,7 +164,8 @@ func (b builder) structure(key string, t reflect.Type) object {
 	return out
 }
 
-// withPlain is a map, or a text that is its first field where the decoder takes one.
+// withPlain returns the schema of a map, or of its first field alone where the decoder accepts
+// that.
 func (b builder) withPlain(key string, t reflect.Type) object {
 	fields, whole := strictyaml.Fields(t), b.structure(key, t)
 	first := fields[0]
@@ -176,7 +178,7 @@ func (b builder) withPlain(key string, t reflect.Type) object {
 	return object{"anyOf": []object{scalar(first.Type, first.Tag), whole}}
 }
 
-// scalar is a value that stands in the file itself.
+// scalar returns the schema of a scalar written in the file itself.
 func scalar(t reflect.Type, tag reflect.StructTag) object {
 	if words := tag.Get("of"); words != "" {
 		return object{"enum": strings.Split(words, "|")}
@@ -227,7 +229,7 @@ type limit struct {
 	ok          bool
 }
 
-// schemaNumber returns the limits of a field; a text with a unit is not compared with them.
+// schemaNumber returns the limits of a field. A text with a unit is not compared with them.
 func schemaNumber[T ~int64, P interface {
 	*T
 	encoding.TextUnmarshaler
@@ -243,7 +245,7 @@ func schemaNumber[T ~int64, P interface {
 	return limit{int64(least), int64(most), true}
 }
 
-// limited is a whole number in a range, or a text of it.
+// limited returns the schema of a whole number in a range, or a text of one.
 func limited(pattern string, l limit) object {
 	out := object{"type": []string{"integer", "string"}, "pattern": pattern}
 	if l.ok {
@@ -252,7 +254,7 @@ func limited(pattern string, l limit) object {
 	return out
 }
 
-// unit says how values of a type are written, and their range.
+// unit describes how values of a type are written, and their range.
 func unit(t reflect.Type, tag reflect.StructTag) string {
 	text, as := "", ""
 	switch t {
@@ -273,7 +275,7 @@ func unit(t reflect.Type, tag reflect.StructTag) string {
 	return text + ", as in " + as
 }
 
-// described is one with a description.
+// described adds a description to a schema.
 func described(text string, one object) object {
 	one["description"] = text
 	return one

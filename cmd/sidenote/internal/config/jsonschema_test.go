@@ -38,7 +38,7 @@ func compile(t *testing.T) *validator.Schema {
 	return s
 }
 
-// validate returns what the schema says of a file. It goes by way of JSON, as editors do.
+// validate validates a file against the schema. It converts it to JSON first, as editors do.
 func validate(t *testing.T, s *validator.Schema, text string) error {
 	t.Helper()
 	encoded, err := yaml.YAMLToJSON([]byte(text))
@@ -52,7 +52,7 @@ func validate(t *testing.T, s *validator.Schema, text string) error {
 	return s.Validate(v)
 }
 
-// loadJsonschema returns what the decoder says of a file.
+// loadJsonschema returns the decoder's error for a file.
 func loadJsonschema(text string) error {
 	_, err := config.Load(config.Source{
 		Path: "c.yaml", NoSecrets: true,
@@ -79,13 +79,13 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// The configurations of the example and of the pages are right by the schema too.
+// The example and the configurations in the pages are valid by the schema too.
 func TestSchemaTakesExamples(t *testing.T) {
 	s := compile(t)
 	texts := []string{read(t, "../../../../deploy/sidenote.example.yaml")}
 	for _, page := range []string{"README.md", "cmd/sidenote/README.md", "cmd/sidenote/CONFIG.md", "deploy/README.md", "cache/README.md", "retrieval/README.md", "rewrite/README.md", "proxy/README.md"} {
 		for _, m := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../../../../"+page), -1) {
-			if loadJsonschema(m[1]) == nil { // others are parts, or of compose
+			if loadJsonschema(m[1]) == nil { // others are fragments, or files of compose
 				texts = append(texts, m[1])
 			}
 		}
@@ -100,7 +100,7 @@ func TestSchemaTakesExamples(t *testing.T) {
 	}
 }
 
-// What can be written in more than one way may be.
+// Every alternative notation is accepted.
 func TestSchemaTakesEachForm(t *testing.T) {
 	s := compile(t)
 	for _, text := range []string{
@@ -122,7 +122,7 @@ func TestSchemaTakesEachForm(t *testing.T) {
 	}
 }
 
-// Words that the decoder does not know the schema refuses, too.
+// The schema refuses the same unknown words as the decoder.
 func TestSchemaKnowsTheWords(t *testing.T) {
 	s := compile(t)
 	const up = "upstream: http://u.test\n"
@@ -140,7 +140,7 @@ func TestSchemaKnowsTheWords(t *testing.T) {
 	}
 }
 
-// The description and the example name every word that include[].may takes.
+// The description and the example name every word of include[].may.
 func TestIncludeMayNamesEveryWord(t *testing.T) {
 	text, err := config.JSONSchema()
 	if err != nil {
@@ -176,8 +176,8 @@ func TestIncludeMayNamesEveryWord(t *testing.T) {
 	}
 }
 
-// What the schema refuses the decoder refuses: each line of the example with each of many
-// values. What it has to refuse, such as a misspelt key, it does.
+// The schema refuses only what the decoder refuses: each line of the example is tried with each of
+// many values. It does refuse errors such as misspelt keys.
 func TestSchemaIsNoStricterThanDecoder(t *testing.T) {
 	s := compile(t)
 	lines := strings.Split(read(t, "../../../../deploy/sidenote.example.yaml"), "\n")
@@ -191,7 +191,7 @@ func TestSchemaIsNoStricterThanDecoder(t *testing.T) {
 		}
 		for j, value := range values {
 			if os.Getenv("SIDENOTE_LONG") == "" && (i+j)%8 > 0 {
-				continue // each line has some values, and each value some lines
+				continue // each line gets some values, and each value some lines
 			}
 			lines[i] = m[1] + value
 			text := strings.Join(lines, "\n")
@@ -212,7 +212,7 @@ func TestSchemaIsNoStricterThanDecoder(t *testing.T) {
 	}
 }
 
-// A misspelt, missing or repeated thing is refused by both.
+// Both refuse misspelt, missing and repeated keys.
 func TestSchemaRefuses(t *testing.T) {
 	s := compile(t)
 	const up = "upstream: http://u.test\n"

@@ -10,8 +10,8 @@ import (
 // A Digest is the SHA-256 of an API key, in hex.
 type Digest [32]byte
 
-// UnmarshalText reads 64 hex digits. Its error does not repeat the value:
-// somebody may have put the key itself there.
+// UnmarshalText reads 64 hex digits. Its error does not repeat the value, which may be the key
+// itself by mistake.
 func (d *Digest) UnmarshalText(text []byte) error {
 	if n, err := hex.Decode(d[:], text[:min(len(text), 64)]); err != nil || n != len(d) || len(text) != 64 {
 		return errors.New("is not a SHA-256 in 64 hex digits; `sidenote key hash` makes one of a key")
@@ -19,13 +19,13 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Shown is the beginning of the digest: enough to tell keys from each other.
+// Shown returns the first hex digits of the digest, enough to tell keys apart.
 func (d Digest) Shown() string { return hex.EncodeToString(d[:4]) }
 
 // A Date is the first or last day (UTC) on which something is valid.
 type Date struct{ time.Time }
 
-// UnmarshalText reads 2027-01-31.
+// UnmarshalText parses a date such as 2027-01-31.
 func (d *Date) UnmarshalText(text []byte) error {
 	t, err := time.Parse(time.DateOnly, string(text))
 	if err != nil || t.Year() < 2000 {
@@ -43,7 +43,7 @@ func (d Date) MarshalText() ([]byte, error) {
 	return d.AppendFormat(nil, time.DateOnly), nil
 }
 
-// End is the moment from which on it is over; zero when there is no date.
+// End returns the time at which the last day is over; zero without a date.
 func (d Date) End() time.Time {
 	if d.IsZero() {
 		return time.Time{}

@@ -8,7 +8,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// descriptions are those of all keys and sections, by the key as in "policies.NAME.overrides[].models".
+// descriptions hold the texts of all keys and sections, by keys such as
+// "policies.NAME.overrides[].models".
 type descriptions map[string]about
 
 func describeKeys() descriptions {
@@ -29,7 +30,7 @@ func describeKeys() descriptions {
 
 func join(at, name string) string { return strings.TrimPrefix(at+"."+name, ".") }
 
-// of returns what is said of a key, or of the key that it repeats.
+// of returns the description of a key, or of the key that it repeats.
 func (d descriptions) of(key string) (about, bool) {
 	if a, ok := d[key]; ok {
 		return a, true
@@ -42,8 +43,8 @@ func (d descriptions) of(key string) (about, bool) {
 	return about{}, false
 }
 
-// describe adds to the schema of a key its description, with its unit and default. It panics if
-// nobody has described the key.
+// describe adds the description, unit and default of a key to its schema. It panics if the key has
+// no description.
 func (d descriptions) describe(one object, key, unit string) object {
 	a, ok := d.of(key)
 	if !ok {
@@ -66,10 +67,10 @@ func (d descriptions) describe(one object, key, unit string) object {
 
 var code = regexp.MustCompile("`([^`]+)`")
 
-// plain is a text without marks.
+// plain returns a text without code marks.
 func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
 
-// value returns the default in words, and as a value of a file if it is one.
+// value returns the default in words, and its value if it is a literal.
 func (a about) value() (text string, literal any) {
 	text = plain(a.fallback)
 	whole := code.FindString(a.fallback)
@@ -82,7 +83,7 @@ func (a about) value() (text string, literal any) {
 	return text, nil
 }
 
-// scalarOf is a value as a file has it.
+// scalarOf returns the value of a YAML scalar.
 func scalarOf(text string) any {
 	var v any
 	if strings.HasPrefix(text, "{{") || yaml.Unmarshal([]byte(text), &v) != nil {

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write CONFIG.md")
 
 const page = "../../CONFIG.md"
 
-// CONFIG.md is what the table of keys says.
+// CONFIG.md is up to date with the table of keys.
 func TestPageIsUpToDate(t *testing.T) {
 	want := config.Page()
 	if *update {
@@ -37,7 +37,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	}
 }
 
-// property returns the schema of a key, as in "policies.NAME.overrides[].models".
+// property returns the schema of a key such as "policies.NAME.overrides[].models".
 func property(doc map[string]any, key string) map[string]any {
 	at := doc
 	for part := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ""), ".") {
@@ -49,7 +49,7 @@ func property(doc map[string]any, key string) map[string]any {
 	return at
 }
 
-// below returns the schema of one name below a schema, in whichever of its forms that has it.
+// below returns the schema of a key below a schema, in the alternative that has it.
 func below(at map[string]any, name string) map[string]any {
 	if forms, ok := at["anyOf"].([]any); ok {
 		for _, form := range forms {
@@ -71,7 +71,7 @@ func below(at map[string]any, name string) map[string]any {
 	return found
 }
 
-// eachProperty calls do with the schema of each key that a schema has, wherever it stands.
+// eachProperty calls do with the schema of each key below a schema.
 func eachProperty(at string, of any, do func(key string, property map[string]any)) {
 	switch of := of.(type) {
 	case []any:
@@ -104,7 +104,7 @@ func document(t *testing.T) (doc map[string]any) {
 	return doc
 }
 
-// Each key has a sentence without marks. Its default is a value that the schema takes.
+// Each key has a description without marks, and a default that the schema accepts.
 func TestEachKeyIsDescribed(t *testing.T) {
 	compiler := validator.NewCompiler()
 	compiler.DefaultDraft(validator.Draft2020)
@@ -140,7 +140,7 @@ func TestEachKeyIsDescribed(t *testing.T) {
 	}
 }
 
-// A description joins the sentence, the unit and the default, also where a key repeats another.
+// A description combines the sentence, the unit and the default, also if a key repeats another.
 func TestDescriptions(t *testing.T) {
 	doc := document(t)
 	for key, want := range map[string][]any{
@@ -162,7 +162,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// The defaults of the table are those of the code.
+// The defaults in the table equal those of the code.
 func TestDefaultsAreThoseOfTheCode(t *testing.T) {
 	doc := document(t)
 	compared := 0
@@ -197,7 +197,7 @@ func TestDefaultsAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// flat returns the values of a tree by the path to each.
+// flat returns the values of a tree by path.
 func flat(at string, tree any) map[string]string {
 	branches, ok := tree.(map[string]any)
 	if !ok {
@@ -210,7 +210,7 @@ func flat(at string, tree any) map[string]string {
 	return values
 }
 
-// written is a value in one of the ways in which it can be written.
+// written normalizes a value that can be written in several ways.
 func written(value string) string {
 	if d, err := time.ParseDuration(value); err == nil {
 		return d.String()
@@ -226,7 +226,7 @@ func written(value string) string {
 	return value
 }
 
-// The page has each key of the configuration, or says whose keys stand there.
+// The page has each key of the configuration, or refers to the section with the same keys.
 func TestPageHasEachKey(t *testing.T) {
 	text := read(t, page)
 	rows, at := map[string]bool{}, ""
@@ -254,7 +254,7 @@ func TestPageHasEachKey(t *testing.T) {
 	}
 }
 
-// leaves lists the keys that have a value of their own.
+// leaves lists the keys with scalar values.
 func leaves(t reflect.Type, prefix string) (keys []string) {
 	switch t {
 	case reflect.TypeFor[config.Secret](), reflect.TypeFor[config.RedisURL](), reflect.TypeFor[config.ProxyURL]():

@@ -18,56 +18,56 @@ import (
 	"sidenote/retrieval/vectorstore"
 )
 
-// The engines that a knowledge base may have.
+// The engines of knowledge bases.
 const (
 	EngineEmbedded    = "embedded"     // indexed in this process
-	EngineVectorStore = "vector_store" // a vector store elsewhere
+	EngineVectorStore = "vector_store" // a remote vector store
 )
 
-// What happens to the documents of a folder when most of its files are gone.
+// What happens to the documents of a folder when most of its files are missing.
 const (
-	deletionsKeep   = "keep"   // they stay until somebody accepts the deletions
-	deletionsAccept = "accept" // they go
+	deletionsKeep   = "keep"   // they are kept until somebody accepts the deletions
+	deletionsAccept = "accept" // they are deleted
 )
 
-// Knowledge is a folder (or a file) of documents, a base that is filled over the
-// admin port, or a vector store elsewhere.
+// Knowledge is a knowledge base: a folder (or a file) of documents, a base that is filled over the
+// admin port, or a remote vector store.
 type Knowledge struct {
-	Path    string `yaml:"path"` // in a file: relative to it; without one the state folder is all there is
+	Path    string `yaml:"path"` // in a file: relative to it; "": documents are in the state folder only
 	Include []glob `yaml:"include"`
 	Exclude []glob `yaml:"exclude"`
 
 	Attributes     filterAttributes `yaml:"attributes"` // of all its documents
 	AttributesFrom AttributesFrom   `yaml:"attributes_from"`
 
-	// Deletions says what to do where most files of the folder are gone.
+	// Deletions says what to do when most files of the folder are missing.
 	Deletions string `yaml:"deletions" of:"keep|accept"`
 
-	// Description says what it holds, to models that have tools.
+	// Description says what the base holds, for models that have tools.
 	Description Description `yaml:"description"`
 
-	// Embed has its chunks embedded: its texts, and questions to it, go to the service of
+	// Embed has the base embedded: its chunks, and questions to it, are sent to the service of
 	// Config.Embeddings.
 	Embed bool `yaml:"embed"`
 
-	// RelevanceThreshold is the least relevance of its sources.
+	// RelevanceThreshold is the minimum relevance of its sources.
 	RelevanceThreshold relevance `yaml:"relevance_threshold"`
 
 	Engine   string  `yaml:"engine" of:"embedded|vector_store"`
-	Upstream Name    `yaml:"upstream"` // that has the vector store
-	ID       StoreID `yaml:"id"`       // of the vector store there
+	Upstream Name    `yaml:"upstream"` // of the vector store
+	ID       StoreID `yaml:"id"`       // of the vector store at the upstream
 
-	MustExist bool `yaml:"-"` // a flag names it without a path: the state folder must have it
+	MustExist bool `yaml:"-"` // a flag names the base without a path: the state folder must have it
 }
 
-// AttributesFrom says from where documents of a folder get attributes. Those of
-// Knowledge.Attributes win over these, and those of the path over a document's own.
+// AttributesFrom says where documents of a folder get attributes from. Knowledge.Attributes take
+// precedence, then those of the path, then a document's own.
 type AttributesFrom struct {
-	Path        string   `yaml:"path"` // such as {product}/{version}/**
+	Path        string   `yaml:"path"` // a pattern such as {product}/{version}/**
 	FrontMatter []string `yaml:"front_matter"`
 }
 
-// Folder is what a base is read from; its Path is "" where it is read from no folder.
+// Folder returns the folder of a base; its Path is "" if it has none.
 func (c *Config) Folder(name Name) folder.Folder {
 	k := c.Knowledge[name]
 	within := ""
@@ -81,7 +81,7 @@ func (c *Config) Folder(name Name) folder.Folder {
 	}
 }
 
-// Thresholds are those of some of all bases, by id.
+// Thresholds returns the relevance thresholds of the named bases, sorted by id.
 func Thresholds(all map[Name]Knowledge, bases []Name) (list []retrieval.Threshold) {
 	for _, name := range slices.Sorted(slices.Values(bases)) {
 		if r := all[name].RelevanceThreshold; r > 0 {
@@ -93,14 +93,14 @@ func Thresholds(all map[Name]Knowledge, bases []Name) (list []retrieval.Threshol
 
 func (k *Knowledge) SetDefaults() { k.Engine, k.Deletions = EngineEmbedded, deletionsKeep }
 
-// maxDescription is how many characters the description of a base has at most: it is a part of
-// each request that offers tools, once for each tool.
+// maxDescription limits the description of a base, in characters: each request that offers tools
+// contains it once per tool.
 const maxDescription = 500
 
-// A Description says in a few words what a base holds.
+// A Description briefly says what a base holds.
 type Description string
 
-// UnmarshalText refuses what is too long.
+// UnmarshalText refuses long descriptions.
 func (d *Description) UnmarshalText(text []byte) error {
 	if n := utf8.RuneCount(text); n > maxDescription {
 		return fmt.Errorf("has %d characters; it has at most %d", n, maxDescription)
@@ -109,7 +109,7 @@ func (d *Description) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ToolBases are some of all bases, as descriptions of tools name them.
+// ToolBases returns the named bases as tool descriptions show them.
 func ToolBases(all map[Name]Knowledge, bases []Name) []tools.Base {
 	list := make([]tools.Base, len(bases))
 	for i, name := range bases {
@@ -118,7 +118,7 @@ func ToolBases(all map[Name]Knowledge, bases []Name) []tools.Base {
 	return list
 }
 
-// A StoreID is the id of a vector store: visible ASCII that is one segment of a path.
+// A StoreID is the id of a vector store: visible ASCII without characters special in URL paths.
 type StoreID string
 
 // UnmarshalText refuses what cannot be the id of a store.
@@ -132,18 +132,18 @@ func (s *StoreID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// checkBases refuses a base whose keys do not go with its engine.
+// checkBases refuses a base whose keys do not fit its engine.
 func (c checker) checkBases() {
 	for _, name := range sortedKeys(c.Knowledge) {
 		k, key := c.Knowledge[name], "knowledge."+string(name)
 		written := func(field string) bool { _, ok := c.places[key+"."+field]; return ok }
 		if m := c.places[key+".engine"]; written("engine") && m.Env == "" && m.Text() != k.Engine {
-			continue // reported as no engine at all
+			continue // reported as an unknown engine
 		}
 		var need []string
 		other, hint := []string{"upstream", "id"}, "; write engine: "+EngineVectorStore
 		if k.Path == "" && (!written("engine") || written("include") || written("exclude") || written("attributes") || written("attributes_from") || written("deletions")) && c.Place(key).Line > 0 {
-			need = []string{"path"} // a flag has given it, and a base without says that it is one
+			need = []string{"path"} // a flag may have given it; a base without a path must say that it is one
 		}
 		if k.Engine == EngineVectorStore {
 			need, other, hint = []string{"upstream", "id"}, []string{"path", "include", "exclude", "attributes", "attributes_from", "deletions", "embed"}, ""
@@ -165,7 +165,7 @@ func (c checker) checkBases() {
 	}
 }
 
-// checkAttributes refuses rules that no folder could be read by.
+// checkAttributes refuses invalid attribute rules.
 func (c checker) checkAttributes(name Name) {
 	k, key := c.Folder(name), "knowledge."+string(name)
 	for at, rule := range map[string]folder.Folder{
@@ -179,8 +179,7 @@ func (c checker) checkAttributes(name Name) {
 	}
 }
 
-// VectorStore has the options for the store of a base of that engine, without the
-// callbacks.
+// VectorStore returns the options of the vector store of a base, without the callbacks.
 func (c *Config) VectorStore(name Name) vectorstore.Options {
 	k := c.Knowledge[name]
 	u := c.upstreams()[k.Upstream]
@@ -190,8 +189,8 @@ func (c *Config) VectorStore(name Name) vectorstore.Options {
 	}
 }
 
-// OnlyForKnowledge tells whether an upstream is used for vector stores of bases, for embeddings,
-// by planners, rerankers or graders, and for no request.
+// OnlyForKnowledge reports whether an upstream is used for vector stores, embeddings, planners,
+// rerankers or graders, but for no request.
 func (c *Config) OnlyForKnowledge(upstream Name) bool {
 	for _, p := range c.tenants {
 		if p.Upstream == string(upstream) {
@@ -212,10 +211,10 @@ func (c *Config) OnlyForKnowledge(upstream Name) bool {
 	return embeds && service == string(upstream) || PlannerUpstreams(c)[string(upstream)] || GradeUpstreams(c)[string(upstream)]
 }
 
-// CheckFolders returns a Problems naming the bases whose path is not there. It
-// is not part of Load because a configuration may be checked on a machine that
-// has none of them. mayBeAway tells which may be missing because the state folder holds
-// their documents; nil: none.
+// CheckFolders returns a Problems naming the bases whose path does not exist. It is not part of
+// Load because a configuration may be checked on a machine that has none of them. mayBeAway
+// reports the bases whose folder may be missing because the state folder holds their documents;
+// nil means none.
 func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 	var problems strictyaml.Problems
 	for _, name := range c.KnowledgeNames() {
@@ -225,7 +224,7 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 		}
 		info, err := os.Stat(path)
 		var reason string
-		scheme, _, isURL := strings.Cut(path, ":/") // loading has cleaned the path, which makes s3:// s3:/
+		scheme, _, isURL := strings.Cut(path, ":/") // loading cleaned the path, which makes s3:// s3:/
 		scheme = scheme[strings.LastIndexByte(scheme, filepath.Separator)+1:]
 		switch {
 		case isURL && errors.Is(err, fs.ErrNotExist) && len(scheme) > 1:
@@ -235,7 +234,7 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 		case err != nil:
 			reason = "cannot be read: " + strictyaml.Cause(err).Error()
 		case !info.IsDir() && !info.Mode().IsRegular():
-			reason = "is neither a folder nor a file" // opening a pipe would wait for ever
+			reason = "is neither a folder nor a file" // opening a pipe would block
 		default:
 			continue
 		}
@@ -251,11 +250,11 @@ func (c *Config) CheckFolders(mayBeAway func(Name) bool) error {
 	return nil
 }
 
-// Bases are the knowledge bases of a configuration by name. A single folder may be written without a
-// name, as in "knowledge: ./docs"; its base is named as --knowledge names it.
+// Bases are the knowledge bases of a configuration by name. A single folder may be written without
+// a name, as in "knowledge: ./docs"; its base gets the same name as with --knowledge.
 type Bases map[Name]Knowledge
 
-// PlainName returns the name of the base of a folder.
+// PlainName returns the base name for a folder.
 func (Bases) PlainName(dir, text string) (string, error) {
 	name, err := FolderName(dir, text)
 	return string(name), err

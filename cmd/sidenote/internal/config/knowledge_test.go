@@ -8,8 +8,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// A path in place of the map of bases is the folder of a base that is named after it. Relative paths
-// start at the folder of the file.
+// A path in place of the map of bases is the folder of a single base, which is named after it.
+// Relative paths start at the folder of the file.
 func TestKnowledgeMayBeOneFolder(t *testing.T) {
 	for path, want := range map[string]config.Name{
 		"./docs": "docs", "docs/": "docs", "../Hand Book": "hand-book", "/srv/kb": "kb", "C:\\kb\\Legal.v2": "c-kb-legal-v2",
@@ -40,7 +40,7 @@ func TestKnowledgeMayBeOneFolder(t *testing.T) {
 	}
 }
 
-// A key of a policy, tenant or model at the top of the file is told where it belongs.
+// The error for a misplaced top-level key says where it belongs.
 func TestMisplacedKeysAreToldWhereTheyBelong(t *testing.T) {
 	for line, want := range map[string]string{
 		"planner: {model: m}":   "c.yaml:2:1: planner: unknown key; it belongs in policies.NAME",
@@ -59,7 +59,7 @@ func TestMisplacedKeysAreToldWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// A path that is a URL is not called a missing folder.
+// A path that is a URL is not reported as a missing folder.
 func TestURLsAreNoFolders(t *testing.T) {
 	for path, want := range map[string]string{
 		"s3://bucket/docs": "scheme s3; only local folders and files are read", "https://example.com/docs": "scheme https;", "file:///srv/docs": "scheme file;", "gs://b": "scheme gs;",
@@ -75,7 +75,7 @@ func TestURLsAreNoFolders(t *testing.T) {
 	}
 }
 
-// A word for yes or no is not taken for a mistyped word of the other sense.
+// A word for yes or no is not taken for a misspelled word of the opposite meaning.
 func TestYesAndNoKeepTheirSense(t *testing.T) {
 	for value, want := range map[string]string{
 		"citations: no":     "; did you mean off?",
@@ -93,7 +93,7 @@ func TestYesAndNoKeepTheirSense(t *testing.T) {
 	}
 }
 
-// A claim in the notation of another tool is told how to write it.
+// The error for a claim in another notation shows the right one.
 func TestClaimsInOtherNotations(t *testing.T) {
 	for _, value := range []string{"$claims.dep", "{claims.dep}", "'{{ claims.dep }}'", "$(claims.dep)", "'%claims.dep%'", "$claim.dep"} {
 		_, err := config.Load(disk{"c.yaml": up + "policies: {default: {filters: [{type: eq, key: dep, value: '" + strings.Trim(value, "'") + "'}]}}\n"}.source("c.yaml"))

@@ -10,7 +10,7 @@ import (
 	"sidenote/cache/budget"
 )
 
-// Limits are the most that a tenant may use, by the window. A key that is absent sets none.
+// Limits are the maximum usage of a tenant, by window. An absent key means no limit.
 type Limits struct {
 	RequestsPerMinute Count `yaml:"requests_per_minute,omitempty" min:"1" max:"10M"`
 	TokensPerMinute   Count `yaml:"tokens_per_minute,omitempty" min:"1" max:"10000M"`
@@ -22,7 +22,7 @@ type Limits struct {
 	MaxParallel       Count `yaml:"max_parallel_requests,omitempty" min:"1" max:"1M"`
 }
 
-// Budget returns the limits as ledgers take them.
+// Budget converts the limits for package budget.
 func (l Limits) Budget() budget.Limits {
 	return budget.Limits{
 		budget.RequestsPerMinute: int64(l.RequestsPerMinute),
@@ -36,7 +36,7 @@ func (l Limits) Budget() budget.Limits {
 	}
 }
 
-// BothLimits returns limits that keep both: of each window the lower one, where both have one.
+// BothLimits returns the lower of two limits for each window.
 func BothLimits(a, b Limits) Limits {
 	return Limits{
 		RequestsPerMinute: lower(a.RequestsPerMinute, b.RequestsPerMinute),
@@ -50,7 +50,7 @@ func BothLimits(a, b Limits) Limits {
 	}
 }
 
-// lower returns the lower of two limits, of which 0 is none.
+// lower returns the lower of two limits; 0 means no limit.
 func lower[N ~int64](a, b N) N {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -58,10 +58,10 @@ func lower[N ~int64](a, b N) N {
 	return min(a, b)
 }
 
-// USD is an amount of money, in budget.USD-ths of a US dollar: 1500, 0.50.
+// USD is an amount of money in units of 1/budget.USD US dollars, written as 1500 or 0.50.
 type USD int64
 
-// UnmarshalText reads a decimal number, which is exact: no more digits than the unit has.
+// UnmarshalText parses a decimal number exactly; it may not have more digits than the unit.
 func (u *USD) UnmarshalText(text []byte) error {
 	n, err := decimal(string(text))
 	if err != nil {
@@ -97,16 +97,16 @@ func decimal(s string) (int64, error) {
 	return strconv.ParseInt(all, 10, 64)
 }
 
-// Spending is what a policy says of budgets.
+// Spending holds the budget settings of a policy.
 type Spending struct {
 	Limits Limits `yaml:"limits,omitempty"`
-	// Ladder is what is tried before a request is refused.
+	// Ladder lists what is tried before a request is refused.
 	Ladder       []string `yaml:"ladder,omitempty,flow" of:"no_stages|fewer_sources|shorter_sources|no_planner|no_sources|refuse"`
-	MaxOutput    Count    `yaml:"max_output_tokens,omitempty" min:"1" max:"10M"` // of one answer; absent: what its model can write
-	DefaultPrice prices   `yaml:"default_price,omitempty"`                       // of models that prices does not have
+	MaxOutput    Count    `yaml:"max_output_tokens,omitempty" min:"1" max:"10M"` // of one answer; absent: what the model can write
+	DefaultPrice prices   `yaml:"default_price,omitempty"`                       // of models without a row in prices
 }
 
-// defaultLadder is that of a policy that has none.
+// defaultLadder returns the ladder of a policy that sets none.
 func defaultLadder() []string {
 	ladder := make([]string, 0, len(budget.Rungs())+1)
 	for _, rung := range budget.Rungs() {
@@ -115,15 +115,16 @@ func defaultLadder() []string {
 	return append(ladder, string(budget.RefuseRung))
 }
 
-// grounded is a ladder for answers that rest on sources: without the rung that leaves them out.
+// grounded returns a ladder without the rung that drops sources, for answers that must rest on
+// them.
 func grounded(ladder []string) []string {
 	return slices.DeleteFunc(slices.Clone(ladder), func(r string) bool { return r == string(budget.NoSources) })
 }
 
-// Counted tells whether tokens or money are limited.
+// Counted reports whether tokens or money are limited.
 func (l Limits) Counted() bool { return (&budget.Terms{Limits: l.Budget()}).Tokens() }
 
-// Terms returns what requests of a tenant with limits are held to.
+// Terms returns the limits, prices and ladder for requests of a tenant.
 func (s Spending) Terms(b BudgetLimits, table budget.PriceTable) budget.Terms {
 	t := budget.Terms{Limits: s.Limits.Budget(), Prices: table}
 	if t.Limited() && b.OnFailure == "allowance" {
@@ -141,8 +142,7 @@ func (s Spending) Terms(b BudgetLimits, table budget.PriceTable) budget.Terms {
 	return t
 }
 
-// Check reports a ladder that nobody could have meant. Grounded tells whether the policy's
-// answers are to rest on sources.
+// Check reports a ladder that makes no sense. grounded says whether answers must rest on sources.
 func (s Spending) Check(key string, grounded bool, report reportLimits) {
 	for i, r := range s.Ladder {
 		if grounded && r == string(budget.NoSources) {
@@ -160,17 +160,17 @@ func (s Spending) Check(key string, grounded bool, report reportLimits) {
 // A reportLimits reports a problem at a key.
 type reportLimits = func(key, format string, args ...any)
 
-// BudgetLimits says where it is counted what tenants use, and what holds where that cannot be asked.
+// BudgetLimits says where usage is counted, and what applies if the count is unavailable.
 type BudgetLimits struct {
-	Store     string `yaml:"store" of:"auto|process"`               // auto: Redis where there is one, else this process
-	OnFailure string `yaml:"on_failure" of:"fail_closed|allowance"` // where the ledger cannot be asked, or take what is counted
-	Allowance Limits `yaml:"allowance,omitempty"`                   // of each tenant on each replica, meanwhile
-	Replicas  Count  `yaml:"replicas" min:"1" max:"10k"`            // how many processes serve; without Redis each counts for itself
-	// OnRollback is what is done about a Redis that lost what it had counted.
+	Store     string `yaml:"store" of:"auto|process"`               // auto: Redis if configured, else this process
+	OnFailure string `yaml:"on_failure" of:"fail_closed|allowance"` // if the ledger is unreachable or cannot write
+	Allowance Limits `yaml:"allowance,omitempty"`                   // for each tenant on each replica, meanwhile
+	Replicas  Count  `yaml:"replicas" min:"1" max:"10k"`            // number of serving processes; without Redis each counts for itself
+	// OnRollback says what happens if Redis lost counts.
 	OnRollback string `yaml:"on_rollback" of:"correct|refuse"`
 }
 
-// Check reports limits that could not hold; redis tells whether there is one.
+// Check reports limits that could not be enforced; redis says whether one is configured.
 func (b BudgetLimits) Check(redis bool, limited []Limits, report reportLimits) {
 	switch {
 	case b.OnFailure == "allowance" && b.Allowance == (Limits{}):
@@ -194,10 +194,10 @@ func (b BudgetLimits) Check(redis bool, limited []Limits, report reportLimits) {
 	}
 }
 
-// A price is that of a million tokens, in US dollars, as it is written: 1.25.
+// A price is the price of a million tokens in US dollars, as written: 1.25.
 type price string
 
-// UnmarshalText refuses what is no price.
+// UnmarshalText refuses invalid prices.
 func (p *price) UnmarshalText(text []byte) error {
 	if _, err := budget.ParsePrice(string(text)); err != nil {
 		return err
@@ -206,12 +206,12 @@ func (p *price) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// prices are those of a model.
+// prices are the prices of a model.
 type prices struct {
 	Input        price `yaml:"input" need:"true"`
-	CachedInput  price `yaml:"cached_input,omitempty"`   // absent: that of input
-	CacheWrite   price `yaml:"cache_write,omitempty"`    // absent: that of input
-	CacheWrite1h price `yaml:"cache_write_1h,omitempty"` // absent: that of cache_write
+	CachedInput  price `yaml:"cached_input,omitempty"`   // absent: the price of input
+	CacheWrite   price `yaml:"cache_write,omitempty"`    // absent: the price of input
+	CacheWrite1h price `yaml:"cache_write_1h,omitempty"` // absent: the price of cache_write
 	Output       price `yaml:"output" need:"true"`
 }
 
@@ -226,17 +226,17 @@ func (p prices) parsed() budget.Prices {
 	return out
 }
 
-// A priceRow has the prices of the models that Match matches.
+// A priceRow holds the prices of the models that Match matches.
 type priceRow struct {
 	Match  modelPattern `yaml:"match" need:"true"`
 	prices `yaml:",inline"`
 	Tiers  map[tier]prices `yaml:"tiers,omitempty"` // by the service_tier of answers; absent: the prices above
 }
 
-// A tier is a service_tier as answers tell it: priority, flex.
+// A tier is a service_tier as answers report it: priority, flex.
 type tier string
 
-// UnmarshalText refuses what no answer tells.
+// UnmarshalText refuses tiers that no answer reports.
 func (t *tier) UnmarshalText(text []byte) error {
 	switch {
 	case len(text) == 0 || len(text) > 64:
@@ -248,7 +248,7 @@ func (t *tier) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PriceTable returns prices as the proxy takes them.
+// PriceTable converts prices for package budget.
 func PriceTable(rows []priceRow) (t budget.PriceTable) {
 	for _, r := range rows {
 		row := budget.PriceRow{Match: string(r.Match), Prices: r.parsed()}

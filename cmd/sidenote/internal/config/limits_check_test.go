@@ -11,7 +11,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// Money that is written reads back as the same, and one digit too many is refused.
+// An amount of money survives a round trip, and one digit too many is refused.
 func TestUSDRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := config.USD(rapid.Int64Range(0, 1e18-1).Draw(t, "amount"))
@@ -37,7 +37,7 @@ func TestUSDRoundTrip(t *testing.T) {
 	}
 }
 
-// Of two lists of limits the lower one of each window counts, in either order.
+// Of two sets of limits the lower value of each window applies, in either order.
 func TestBoth(t *testing.T) {
 	a := config.Limits{RequestsPerMinute: 5, TokensPerDay: 100, USDPerDay: 7}
 	b := config.Limits{RequestsPerMinute: 9, TokensPerDay: 50, MaxParallel: 2}
@@ -62,7 +62,7 @@ func TestBoth(t *testing.T) {
 	}
 }
 
-// Limits that could not hold are refused.
+// Limits that cannot be enforced are refused.
 func TestBudgetsThatCannotHold(t *testing.T) {
 	some := []config.Limits{{TokensPerDay: 10, MaxParallel: 1}}
 	for name, c := range map[string]struct {

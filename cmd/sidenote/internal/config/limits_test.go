@@ -9,8 +9,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// A limit that is blank, zero, negative or no number is never "none", and a ladder and prices
-// that nobody could mean are refused, with line and column.
+// A limit that is blank, zero, negative or not a number never means unlimited. Nonsensical ladders
+// and prices are refused, with line and column.
 func TestLimitsRefused(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	for file, want := range map[string]string{
@@ -65,8 +65,7 @@ func TestTenantsLimitsNarrow(t *testing.T) {
 	}
 }
 
-// A ladder that a policy does not write itself leaves sources to it if it rests on them, and to
-// overrides that do.
+// The default ladder has no rung that drops sources if the policy, or an override, requires them.
 func TestLadderOfGroundedPolicies(t *testing.T) {
 	const file = "upstream: https://u.test\n" +
 		"policies:\n  a: {grounding: strict}\n  b: {overrides: [{models: [m], grounding: strict}]}\n" +
@@ -90,8 +89,8 @@ func TestLadderOfGroundedPolicies(t *testing.T) {
 	}
 }
 
-// Prices of cache writes are those of other input where they are absent, and those of a tier rest on
-// nothing of its row.
+// Cache writes cost the same as other input by default. The prices of a tier inherit nothing from
+// their row.
 func TestPricesOfWritesAndTiers(t *testing.T) {
 	const file = `upstream: https://u.test
 prices:

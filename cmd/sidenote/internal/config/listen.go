@@ -7,15 +7,15 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// A listening is a listener of any kind, with its key in the configuration.
+// A listening is a listener of any kind, with its keys in the configuration.
 type listening struct {
 	key     string // of the address
 	address Address
-	tls     string // the key of tls
+	tls     string // key of tls
 	files   *TLS
 }
 
-// listeners are all of them.
+// listeners returns all listeners.
 func (c delegation) listeners() (all []listening) {
 	for i := range c.Listen {
 		key := "listen"
@@ -32,8 +32,8 @@ func (c delegation) listeners() (all []listening) {
 		listening{"telemetry.listen", c.Telemetry.Listen, "telemetry.tls", &c.Telemetry.TLS}, listening{"mcp.listen", c.MCP.Listen, "mcp.tls", &c.MCP.TLS})
 }
 
-// applyListenFlag puts the address of --listen in place of the one that the files name. Of
-// several it could replace only all, and with them their tenants and certificates.
+// applyListenFlag replaces the address of the files by that of --listen. With several listeners it
+// would have to replace all, with their tenants and certificates, so that is an error.
 func (c loader) applyListenFlag(text string) {
 	if text == "" {
 		return
@@ -45,7 +45,7 @@ func (c loader) applyListenFlag(text string) {
 		return
 	}
 	if len(c.Listen) == 0 {
-		return // reported
+		return // was reported
 	}
 	delete(c.places, "listen.address")
 	c.places["listen"] = strictyaml.Mark{Place: place}
@@ -54,12 +54,12 @@ func (c loader) applyListenFlag(text string) {
 	}
 }
 
-// readTLS completes the paths of certificates, and reads them to see that they can be used.
+// readTLS resolves the paths of certificates and reads them, to check that they are usable.
 func readTLS(c loader, src Source) {
 	c.served = map[string][]tls.Certificate{}
 	for _, l := range c.listeners() {
 		if !l.files.On() || l.files.Cert == "" || l.files.Key == "" {
-			continue // none, or reported as missing
+			continue // no TLS, or reported as missing
 		}
 		t := *l.files
 		l.locate(c)
@@ -70,7 +70,7 @@ func readTLS(c loader, src Source) {
 	}
 }
 
-// locate completes the paths of its certificates.
+// locate resolves the paths of the certificates.
 func (l listening) locate(c loader) {
 	for key, path := range map[string]*string{".cert": &l.files.Cert, ".key": &l.files.Key, ".client_ca": &l.files.ClientCA} {
 		if *path != "" {
@@ -115,7 +115,7 @@ func checkPortTenant(c checker, key string, tenant Name) {
 	}
 }
 
-// ofPort tells whether a listener makes its callers that tenant.
+// ofPort reports whether the callers of some listener are the tenant.
 func ofPort(c checker, tenant Name) bool {
 	for _, l := range c.CallerPorts() {
 		if l.Tenant == tenant {

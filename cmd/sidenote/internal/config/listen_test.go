@@ -10,8 +10,8 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// P2: ports are refused by name where they are taken, open by accident, of no tenant, or
-// have a certificate without its key.
+// P2: a port is refused, by name, if it is in use twice, open by accident, of an unknown tenant,
+// or has a certificate without its key.
 func TestListen(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	pair := authority.Issue(time.Now().Add(time.Hour))
@@ -95,8 +95,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// A flag gives the only port another address; its tenant and certificates stay, so that no
-// variable of an image takes them away.
+// A flag changes the address of the only port; its tenant and certificates stay, so that a
+// variable of an image cannot remove them.
 func TestListenFlag(t *testing.T) {
 	pair := transporttest.NewAuthority().Issue(time.Now().Add(time.Hour))
 	d := disk{"etc/cert.pem": string(pair.Cert), "etc/key.pem": string(pair.Key)}

@@ -11,26 +11,26 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A Listener is a data port: an address, and perhaps whose its callers are.
+// A Listener is a data port: an address, and optionally the tenant of its callers.
 type Listener struct {
 	Address Address `yaml:"address" need:"true"`
-	Tenant  Name    `yaml:"tenant,omitempty"` // that each caller of this port is, whatever it sends; absent: as identity says
+	Tenant  Name    `yaml:"tenant,omitempty"` // of every caller on this port, whatever it sends; absent: as identity says
 	TLS     TLS     `yaml:"tls,omitempty"`
 
-	Proxies []network `yaml:"proxy_protocol,omitempty"` // load balancers whose connections begin with a header of the PROXY protocol
+	Proxies []network `yaml:"proxy_protocol,omitempty"` // load balancers whose connections start with a PROXY protocol header
 }
 
 // TLS names the PEM files of a listener. They are read again when they change.
 type TLS struct {
 	Cert     string `yaml:"cert" need:"true"`
 	Key      string `yaml:"key" need:"true"`
-	ClientCA string `yaml:"client_ca,omitempty"` // by which certificates of clients are verified; absent: clients need none
+	ClientCA string `yaml:"client_ca,omitempty"` // verifies client certificates; absent: clients need none
 }
 
-// On tells whether there is TLS.
+// On reports whether TLS is configured.
 func (t TLS) On() bool { return t != TLS{} }
 
-// Files are the files that t names.
+// Files returns the files that t names.
 func (t TLS) Files() transport.CertificateFiles { return transport.CertificateFiles(t) }
 
 // Ports are the data ports. In a file they are an address, a map or a list of either.
@@ -50,7 +50,7 @@ func (p *Ports) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	default:
 		d.Scalar(key, n, reflect.ValueOf(&one.Address).Elem(), "")
 	}
-	if one.Address != "" { // else it is reported
+	if one.Address != "" { // otherwise the problem was reported
 		*p = Ports{one}
 	}
 }
@@ -64,7 +64,7 @@ func (ls Ports) String() string {
 	return strings.Join(all, ", ")
 }
 
-// MarshalText returns the listeners as a file would have them, on one line.
+// MarshalText formats the listeners as in a file, on one line.
 func (ls Ports) MarshalText() ([]byte, error) {
 	var all []string
 	for _, l := range ls {
@@ -76,7 +76,7 @@ func (ls Ports) MarshalText() ([]byte, error) {
 	return []byte("[" + strings.Join(all, ", ") + "]"), nil
 }
 
-// Shown is the listener as a file would have it, on one line.
+// Shown formats the listener as in a file, on one line.
 func (l Listener) Shown() string {
 	if l.Tenant == "" && !l.TLS.On() && len(l.Proxies) == 0 {
 		return string(l.Address)
@@ -88,8 +88,8 @@ func (l Listener) Shown() string {
 	return strings.TrimSpace(string(text))
 }
 
-// Open are the ports that other machines reach and that neither a certificate nor a key
-// guards, where callers without a key are let in: all, or only those with a tenant.
+// Open returns the ports that other machines can reach without a client certificate and whose
+// callers need no key: all such ports, or only those with a tenant.
 func (ls Ports) Open(all bool) (open Ports) {
 	for _, l := range ls {
 		if l.Address != "" && !l.Address.Loopback() && l.TLS.ClientCA == "" && (all || l.Tenant != "") {

@@ -21,19 +21,19 @@ type Source struct {
 	Flags Flags
 	// Offline is for commands that send no request: they need no upstream.
 	Offline bool
-	// NoSecrets is for a check on a machine that has none: what secrets name, and
-	// certificates, need not be there and are not looked at. Such a Config is not for running.
+	// NoSecrets is for a check on a machine without the secrets: secrets and certificates need not
+	// exist and are not read. Such a Config cannot be run.
 	NoSecrets bool
-	Env       func(name string) (string, bool)       // for secrets; nil knows none
+	Env       func(name string) (string, bool)       // for secrets; nil: no variable is set
 	Read      func(path string) ([]byte, error)      // nil reads the disk
-	Glob      func(pattern string) ([]string, error) // nil looks on the disk
-	Seen      func(path string)                      // hears of each file and pattern that is read; nil: nobody
+	Glob      func(pattern string) ([]string, error) // nil searches the disk
+	Seen      func(path string)                      // told of each file and pattern before it is read; may be nil
 
 	readWithin func(file, path string) ([]byte, error) // reads path if it lies in file's folder
 }
 
-// Flags are the settings that the command line may give, with what its help says of them; ""
-// and nil give none. Knowledge replaces the bases of the file.
+// Flags are the settings of the command line, with their help texts; "" and nil mean not given.
+// Knowledge replaces the bases of the file.
 type Flags struct {
 	Upstream       string   `placeholder:"URL" help:"The API that requests go to, as in https://api.openai.com."`
 	Knowledge      []string `sep:"none" placeholder:"[NAME=]PATH" help:"Folder of documents, or the name of a base that the state folder holds. Repeat for more; SIDENOTE_KNOWLEDGE separates by commas."`
@@ -50,16 +50,16 @@ type Flags struct {
 	Ready         string `placeholder:"WHEN" help:"When /readyz first answers 200: listening (at once) or knowledge (after every base was opened once)."`
 	ShutdownDelay string `placeholder:"TIME" help:"How long requests are still served after SIGTERM, while /readyz answers 503, as in 5s (0s)."`
 
-	RedisShown bool `kong:"-"` // Redis stands on the command line, and not in the environment
+	RedisShown bool `kong:"-"` // Redis was given on the command line, not in the environment
 }
 
-// Load reads and checks a configuration. Its error is a Problems with
-// everything that is wrong; the Config is only of use without one.
+// Load reads and checks a configuration. Its error is a Problems listing everything that is wrong;
+// then there is no Config.
 func Load(src Source) (*Config, error) {
 	l := begin(&src)
 	c := l.Config
 	if !l.readMain(src) {
-		return nil, c.problems.Sorted(c.files) // further checks would only report what the unreadable files define
+		return nil, c.problems.Sorted(c.files) // further checks would only report names that the unreadable files define
 	}
 	l.applyFlags(src.Flags)
 	l.applyAdminToken(src)
@@ -79,8 +79,8 @@ func Load(src Source) (*Config, error) {
 	return c, nil
 }
 
-// Listeners reads where a configuration listens, for a probe: it needs neither
-// secrets nor an upstream.
+// Listeners reads only where a configuration listens, for a probe. It needs neither secrets nor an
+// upstream.
 func Listeners(src Source) (*Config, error) {
 	l := begin(&src)
 	c := l.Config
@@ -95,9 +95,9 @@ func Listeners(src Source) (*Config, error) {
 	return c, nil
 }
 
-// AdminPort reads what a command needs that asks the admin port of a running Sidenote: where that
-// is, its token, and the state folder. All else may be wrong or missing: a shell has none of the
-// other secrets, and the kill switch must work beside a file that is being mended.
+// AdminPort reads what a client of a running instance's admin port needs: its address, its token
+// and the state folder. Everything else may be wrong or missing: a shell does not have the other
+// secrets, and the kill switch must work while the file is being repaired.
 func AdminPort(src Source) (*Config, error) {
 	l := begin(&src)
 	c := l.Config
@@ -126,8 +126,8 @@ func AdminPort(src Source) (*Config, error) {
 // A loader fills a Config from files, flags and the environment.
 type loader struct{ delegation }
 
-// begin returns a loader of the default configuration. It fills in what src leaves open, and
-// expands ~ in its path.
+// begin returns a loader with the default configuration. It fills in defaults of src and expands ~
+// in its path.
 func begin(src *Source) loader {
 	src.setDefaults()
 	c := Default()
@@ -148,8 +148,8 @@ func (s *Source) setDefaults() {
 	s.Read, s.readWithin, s.Glob = readers{Read: s.Read, Glob: s.Glob, Seen: s.Seen}.Functions()
 }
 
-// readMain reads the main file, if there is one, and what it includes. It returns false
-// where one of them is not a map in YAML.
+// readMain reads the main file, if any, and its includes. It returns false if a file is missing or
+// is not a map in YAML.
 func (c loader) readMain(src Source) (ok bool) {
 	if src.Path == "" {
 		return true
@@ -182,7 +182,8 @@ func (c loader) readFile(src Source, path string, to reflect.Value) (ok bool) {
 	return c.decodeFile(path, data, to, strictyaml.Decoder{Marks: c.places, Variables: c.variablesOf(path), Shared: reflect.TypeFor[Catalog]()})
 }
 
-// decodeFile decodes a file in YAML into a struct of the schema. It fills in the decoder's other fields.
+// decodeFile decodes a YAML file into a struct of the schema. It fills in the decoder's other
+// fields.
 func (c loader) decodeFile(path string, data []byte, to reflect.Value, d strictyaml.Decoder) (ok bool) {
 	c.files = append(c.files, path)
 	before := len(c.problems)
@@ -207,18 +208,18 @@ func (c loader) decodeFile(path string, data []byte, to reflect.Value, d stricty
 	return true
 }
 
-// problem reports a problem where key stands, or the nearest above it.
+// problem reports a problem at the position of key, or of its nearest parent.
 func (c *Config) problem(key, format string, args ...any) {
 	c.problems = append(c.problems, strictyaml.Problem{Place: c.Place(key), Key: key, Reason: fmt.Sprintf(format, args...)})
 }
 
-// refused tells whether there is a problem with a key already.
+// refused reports whether a key already has a problem.
 func refused(c *Config, key string) bool {
 	return slices.ContainsFunc(c.problems, func(p strictyaml.Problem) bool { return p.Key == key })
 }
 
-// Place is where a key's value stands; of a key that is not written, where the
-// nearest above it stands. The zero Place is a value that nobody wrote.
+// Place returns the position of a key's value or, if the key is not written, of its nearest
+// parent. It falls back to the main file, and to the zero Place without files.
 func (c *Config) Place(key string) strictyaml.Place {
 	if m, ok := c.places.Nearest(key); ok {
 		return m.Place

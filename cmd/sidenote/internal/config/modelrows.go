@@ -9,43 +9,43 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A ModelRow comes before the built-in model table.
+// A ModelRow is a row of models; such rows take precedence over the built-in table.
 type ModelRow struct {
 	Match           string `yaml:"match" need:"true"` // exact, or a prefix that ends in *
 	Encoding        string `yaml:"encoding" of:"o200k_base|cl100k_base|p50k_base|r50k_base"`
 	Window          Count  `yaml:"window" min:"1" max:"100M"`
 	MaxOutputTokens Count  `yaml:"max_output_tokens" min:"1" max:"100M"`
-	DefaultOutput   Count  `yaml:"default_output_tokens" min:"1" max:"100M"` // reserved where nobody says how long an answer may be
+	DefaultOutput   Count  `yaml:"default_output_tokens" min:"1" max:"100M"` // reserved if the request sets no limit of its answer
 	Estimated       bool   `yaml:"estimated"`                                // Encoding is not the model's own
-	Roles           string `yaml:"roles" of:"all|no_system"`                 // of messages that it takes
+	Roles           string `yaml:"roles" of:"all|no_system"`                 // message roles that it accepts
 	// OutputField is the member of a chat that caps its answer.
 	OutputField string `yaml:"output_field" of:"max_tokens|max_completion_tokens"`
-	Temperature string `yaml:"temperature" of:"any|fixed"`       // whether it takes one
+	Temperature string `yaml:"temperature" of:"any|fixed"`       // whether it accepts one
 	Reasoning   string `yaml:"reasoning" of:"none|fixed|effort"` // before it answers
-	Tools       string `yaml:"tools" of:"functions|xml|none"`    // how it takes them
+	Tools       string `yaml:"tools" of:"functions|xml|none"`    // how tools are passed to it
 }
 
-// noSystem is the Roles of a model that refuses messages of the role system.
+// noSystem is the Roles of a model that rejects system messages.
 const noSystem = "no_system"
 
-// completionTokens is the OutputField of a model that refuses max_tokens.
+// completionTokens is the OutputField of a model that rejects max_tokens.
 const completionTokens = "max_completion_tokens"
 
-// A File is the value of models_file: the path of a file of rows, with what was read there.
+// A File is the value of models_file: the path of a file of rows, with its content.
 type File struct {
-	Path   string // complete once it was read
+	Path   string // absolute once read
 	Date   Date
 	Source string
 	Rows   []ModelRow
 }
 
-// UnmarshalText reads the path.
+// UnmarshalText sets the path.
 func (f *File) UnmarshalText(text []byte) error {
 	*f = File{Path: string(text)}
 	return nil
 }
 
-// MarshalText returns the path with what the file says of itself.
+// MarshalText returns the path with the date and number of rows.
 func (f File) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
 func (f File) String() string {
@@ -55,17 +55,17 @@ func (f File) String() string {
 	return fmt.Sprintf("%s of %s, %d rows", f.Path, f.Date.Format(time.DateOnly), len(f.Rows))
 }
 
-// A Content is what a models_file holds. Date and Models are required.
+// A Content is the content of a models_file. Date and Models are required.
 type Content struct {
-	Date   Date       `yaml:"date"`   // of the list that it was made of
+	Date   Date       `yaml:"date"`   // of the list it was made from
 	Source string     `yaml:"source"` // for people
 	Models []ModelRow `yaml:"models"`
 }
 
-// fixedTemperature is the Temperature of a model that refuses one.
+// fixedTemperature is the Temperature of a model that rejects other values.
 const fixedTemperature = "fixed"
 
-// checkModels reports rows that nobody could have meant.
+// checkModels reports rows that make no sense.
 func checkModels(rows []ModelRow, report func(key, format string, args ...any)) {
 	seen := map[string]string{}
 	for i, m := range rows {
@@ -92,14 +92,14 @@ func checkModels(rows []ModelRow, report func(key, format string, args ...any)) 
 }
 
 // ModelTable returns rows, then those of a file, then the built-in ones. What a row leaves open is
-// filled in from the first row behind its own group that its name matches.
+// taken from the first matching row after its own group.
 func ModelTable(rows []ModelRow, file ...ModelRow) []tokens.Model {
 	return before(rows, before(file, tokens.Builtin()))
 }
 
-// before returns rows, filled in from table, and then table. A prefix covers models that differ
-// in what it leaves open, such as windows under claude-*. So it becomes one row for each row of
-// table that it covers, and itself for the others.
+// before returns rows, completed from table, followed by table. A prefix can cover models that
+// differ in what it leaves open, such as the windows of claude-*. So it becomes one row for each
+// row of table that it covers, and one for all other models.
 func before(rows []ModelRow, table []tokens.Model) []tokens.Model {
 	all := make([]tokens.Model, 0, len(rows)+len(table))
 	for _, m := range rows {
@@ -118,7 +118,7 @@ func before(rows []ModelRow, table []tokens.Model) []tokens.Model {
 	return append(all, table...)
 }
 
-// over returns row with what m gives.
+// over returns row with the settings of m.
 func (m *ModelRow) over(row tokens.Model) tokens.Model {
 	if m.Encoding != "" {
 		row.Encoding, row.Estimated = m.Encoding, false

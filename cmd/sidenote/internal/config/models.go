@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// ModelTable returns what is known of models: the rows of models, those of models_file, and
-// the built-in ones. The first that matches wins.
+// ModelTable returns the rows of models, those of models_file, and the built-in ones. The first
+// match wins.
 func (c *Config) ModelTable() []tokens.Model { return ModelTable(c.Models, c.ModelsFile.Rows...) }
 
 // readModels reads models_file. Its rows are checked like those of models.
@@ -24,7 +24,7 @@ func (c loader) readModels(src Source) {
 	data, err := src.Read(path)
 	switch missing := errors.Is(err, fs.ErrNotExist); {
 	case missing && src.NoSecrets:
-		return // it may be on the machine that serves only
+		return // it may exist only on the machine that serves
 	case missing:
 		c.problem("models_file", "file %q not found", path)
 		return

@@ -11,7 +11,7 @@ import (
 // A Name names a policy, tenant, base or upstream: [a-z0-9_-]{1,64}.
 type Name string
 
-// UnmarshalText refuses what is not a name.
+// UnmarshalText refuses invalid names.
 func (n *Name) UnmarshalText(text []byte) error {
 	if !validName(string(text)) {
 		return fmt.Errorf("%q is not a name; use 1 to 64 of a-z 0-9 _ -", text)
@@ -20,13 +20,13 @@ func (n *Name) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// validName tells whether a text is a Name. It is never changed.
+// validName reports whether a text is a valid Name. It is never changed.
 var validName = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`).MatchString
 
-// A model is the name of one model, as an API knows it.
+// A model is the name of one model in an API.
 type model string
 
-// UnmarshalText refuses what is no name of one model.
+// UnmarshalText refuses patterns, spaces and long names.
 func (m *model) UnmarshalText(text []byte) error {
 	s := string(text)
 	if len(s) > 256 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '\x7f' || r == '*' }) {
@@ -39,7 +39,7 @@ func (m *model) UnmarshalText(text []byte) error {
 // A glob is a doublestar pattern on slash-separated paths.
 type glob string
 
-// UnmarshalText refuses what is not a pattern.
+// UnmarshalText refuses invalid patterns.
 func (g *glob) UnmarshalText(text []byte) error {
 	if !doublestar.ValidatePattern(string(text)) {
 		return fmt.Errorf("%q is not a pattern; write it as in **/*.md", text)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Under returns a configuration whose callers all are one tenant, with a policy and nothing of its
-// own. A policy that names no base has all of them.
+// Under returns a configuration in which all callers are one tenant with the policy name. A policy
+// that names no base gets all of them.
 func Under(c *Config, name Name) (*Config, error) {
 	if _, ok := c.Policies[name]; !ok && name != defaultName {
 		return nil, fmt.Errorf("no policy is named %q; there are %s", name, strings.Join(Texts(sortedKeys(c.Policies)), ", "))
@@ -18,7 +18,7 @@ func Under(c *Config, name Name) (*Config, error) {
 	return For(c, name, t), nil
 }
 
-// For returns a configuration whose callers all are one tenant.
+// For returns a configuration in which all callers are the tenant t.
 func For(c *Config, name Name, t Tenant) *Config {
 	one := *c
 	one.Tenants, one.Identity.Unknown = map[Name]Tenant{name: t}, name
@@ -26,8 +26,8 @@ func For(c *Config, name Name, t Tenant) *Config {
 	return &one
 }
 
-// Only returns a configuration with one base, that is read from path. It is embedded if embed is
-// true and c has a service for that.
+// Only returns a configuration with a single base, read from path. It is embedded if embed is true
+// and c has an embedding service.
 func Only(c *Config, base Name, path string, embed bool) *Config {
 	k := Knowledge{Path: path, Embed: embed && embeds(c)}
 	k.SetDefaults()

@@ -7,8 +7,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// Where other machines reach the data port and some callers need no key, that has
-// to be said.
+// A data port that other machines can reach without a key must be allowed explicitly.
 func TestOpenBeyondLoopback(t *testing.T) {
 	const (
 		up     = "upstream: https://u.test\n"
@@ -49,7 +48,7 @@ func TestOpenBeyondLoopback(t *testing.T) {
 	}
 }
 
-// A command that serves nobody opens nothing.
+// A command without callers opens no port.
 func TestOfflineCommandsOpenNothing(t *testing.T) {
 	src := disk{"c.yaml": "listen: :8080\nknowledge: {docs: ./docs}\n"}.source("c.yaml")
 	src.Offline = true
@@ -58,7 +57,7 @@ func TestOfflineCommandsOpenNothing(t *testing.T) {
 	}
 }
 
-// The flag wins over the file, whichever of them opens.
+// The flag wins over the file in both directions.
 func TestOpenByFlag(t *testing.T) {
 	yes, no := true, false
 	for _, c := range []struct {

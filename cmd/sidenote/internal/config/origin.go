@@ -14,24 +14,24 @@ import (
 
 // A Setting is a key of a policy with its value.
 type Setting struct {
-	Key   string          `json:"key"`   // "retrieval.top_k"; of a list, the whole list
-	Value json.RawMessage `json:"value"` // as it would be written in JSON
-	From  []SettingSource `json:"from"`  // none: the value is a default
+	Key   string          `json:"key"`   // such as "retrieval.top_k"; a list is one setting
+	Value json.RawMessage `json:"value"` // in JSON
+	From  []SettingSource `json:"from"`  // empty: the value is a default
 
 	value reflect.Value
 }
 
-// A SettingSource is a place where a value, or a part of it, was written.
+// A SettingSource is a position at which a value, or a part of it, was written.
 type SettingSource struct {
 	File   string `json:"file"` // or a flag
-	Line   int    `json:"line"` // from 1; 0 of a flag
+	Line   int    `json:"line"` // from 1; 0 for a flag
 	Column int    `json:"column"`
-	Tenant Name   `json:"tenant,omitempty"` // that has it, or
-	Policy Name   `json:"policy,omitempty"` // the policy that has it
-	Env    string `json:"env,omitempty"`    // the variable that it was read from
+	Tenant Name   `json:"tenant,omitempty"` // the tenant that sets it, or
+	Policy Name   `json:"policy,omitempty"` // the policy that sets it
+	Env    string `json:"env,omitempty"`    // the variable that supplied it
 }
 
-// String is the source in a comment: "sidenote.yaml:5:7 policy base".
+// String formats the source for a comment: "sidenote.yaml:5:7 policy base".
 func (s SettingSource) String() string {
 	text := strictyaml.Place{File: s.File, Line: s.Line, Column: s.Column}.String()
 	if s.Tenant != "" {
@@ -45,8 +45,8 @@ func (s SettingSource) String() string {
 	return text
 }
 
-// PolicyOrigins lists what a tenant's requests get, in the order of the schema. What is not set
-// and has no default is left out.
+// PolicyOrigins lists the settings that apply to a tenant's requests, in the order of the schema.
+// Unset keys without a default are left out.
 func PolicyOrigins(c *Config, tenant Name) []Setting {
 	w := walk{config: c, tenant: tenant}
 	w.structure("", reflect.ValueOf(c.Policy(tenant)))
@@ -74,7 +74,7 @@ func (w *walk) structure(key string, v reflect.Value) {
 	}
 }
 
-// encoded is a value in JSON.
+// encoded returns a value in JSON.
 func encoded(v reflect.Value) json.RawMessage {
 	text, err := yaml.Marshal(v.Interface())
 	var plain any
@@ -88,8 +88,8 @@ func encoded(v reflect.Value) json.RawMessage {
 	return out
 }
 
-// from returns where the value of a key was written. A tenant's filters hold beside those of
-// its policy; its other lists take the place of these.
+// from returns where the value of a key was written. A tenant's filters are added to those of its
+// policy; its other lists replace them.
 func (w *walk) from(key string) []SettingSource {
 	list := []SettingSource{}
 	at, env, written := Written(w.config, "tenants."+string(w.tenant)+"."+key)
@@ -113,7 +113,7 @@ func (w *walk) from(key string) []SettingSource {
 	return list
 }
 
-// OriginYAML writes settings as a policy, each with a comment that says where it is from.
+// OriginYAML formats settings as a policy, each with a comment that names its source.
 func OriginYAML(settings []Setting) string {
 	var b strings.Builder
 	var above []string
@@ -145,7 +145,7 @@ func OriginYAML(settings []Setting) string {
 	return b.String()
 }
 
-// text is a setting by itself in YAML, on one line where it is a list of scalars.
+// text formats a single setting in YAML; a list of scalars takes one line.
 func (s Setting) text(name string) string {
 	if s.value.Kind() == reflect.Slice && s.value.Type().Elem().Kind() != reflect.Struct {
 		return name + ": " + strictyaml.TextSetting(s.value)

@@ -44,8 +44,8 @@ func loadOrigin(t *testing.T) *config.Config {
 	return c
 }
 
-// A value is from the tenant, its policy, the policy that this extends, or it is a default.
-// Filters of tenant and policy hold together.
+// A value comes from the tenant, its policy, a policy that this extends, or the defaults. Filters
+// of tenant and policy are combined.
 func TestPolicyOrigins(t *testing.T) {
 	got := map[string]string{}
 	for _, s := range config.PolicyOrigins(loadOrigin(t), "hr") {
@@ -64,7 +64,7 @@ func TestPolicyOrigins(t *testing.T) {
 	}
 }
 
-// Without its comments the text is the policy as encoders write it, and reads back.
+// Without its comments the text is the policy as encoders write it, and can be read back.
 func TestPolicyYAML(t *testing.T) {
 	c := loadOrigin(t)
 	printed := config.OriginYAML(config.PolicyOrigins(c, "hr"))
@@ -94,7 +94,7 @@ func TestPolicyYAML(t *testing.T) {
 	}
 }
 
-// In JSON a value has the type that it has in a file.
+// A value has the same type in JSON as in a file.
 func TestPolicyJSON(t *testing.T) {
 	out, err := json.Marshal(config.PolicyOrigins(loadOrigin(t), "hr"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// Which pages may ask without a key, and by which names, is checked and reaches the proxy.
+// The origins and hosts for callers without a key are checked and reach the proxy.
 func TestOriginsAndHosts(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	c, err := config.Load(disk{"c.yaml": up + `identity:

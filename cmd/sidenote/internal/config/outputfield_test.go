@@ -7,8 +7,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// A deployment of a free name takes the member that caps its answers by its row, for else it is
-// that of the built-in row whose name it has.
+// A row sets the output field of a deployment with a free name, which otherwise gets that of the
+// built-in row its name matches.
 func TestOutputField(t *testing.T) {
 	for row, want := range map[string]bool{
 		"{match: prod, output_field: max_completion_tokens}": true, "{match: prod, output_field: max_tokens}": false,

@@ -6,19 +6,19 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// An Override changes a policy for some chats: those for one of Models, if it has any, by
-// one of Routes, if it has any. The first one of a policy that fits a request counts. In a
-// file it holds only what differs, in a Config its Treatment is whole.
+// An Override changes a policy for some chats: those for one of Models, if any are given, on one
+// of Routes, if any are given. The first override that matches a request applies. In a file it
+// holds only the differences; in a Config its Treatment is complete.
 type Override struct {
 	Models    []modelPattern `yaml:"models,omitempty,flow"`
 	Routes    []Route        `yaml:"routes,omitempty,flow"`
-	Filters   []Filter       `yaml:"filters,omitempty"` // beside those of policy and tenant
+	Filters   []Filter       `yaml:"filters,omitempty"` // in addition to those of policy and tenant
 	Treatment `yaml:",inline"`
 
-	of *Treatment // of the policy, for printing
+	of *Treatment // the policy's, for printing
 }
 
-// MarshalYAML writes the override as it would be written by hand.
+// MarshalYAML returns the override as it would be written by hand.
 func (o Override) MarshalYAML() (any, error) {
 	base := Override{}
 	if o.of != nil {
@@ -27,8 +27,8 @@ func (o Override) MarshalYAML() (any, error) {
 	return changesOf(base, o), nil
 }
 
-// expandOverrides completes the overrides of a policy, which is whole but for these. chain
-// is what it extends, itself first.
+// expandOverrides completes the overrides of an expanded policy. chain lists the policy and those
+// that it extends.
 func expandOverrides(c checker, p *Policy, chain []Name) {
 	for i := range p.Overrides {
 		for _, link := range chain {
@@ -37,7 +37,7 @@ func expandOverrides(c checker, p *Policy, chain []Name) {
 				continue
 			}
 			o := Override{Treatment: p.Treatment}
-			var again strictyaml.Problems // reported when the file was read
+			var again strictyaml.Problems // were reported when the file was read
 			d := strictyaml.Decoder{File: m.File, Marks: strictyaml.Marks{}, Problems: &again, Variables: strictyaml.Variables{Lookup: c.env}, Fields: c.fields}
 			d.Value("", m.Node, reflect.ValueOf(&o).Elem(), "")
 			p.Overrides[i] = o
@@ -46,7 +46,7 @@ func expandOverrides(c checker, p *Policy, chain []Name) {
 	}
 }
 
-// checkOverrides refuses overrides of a policy that nobody could have meant.
+// checkOverrides refuses overrides that make no sense.
 func checkOverrides(c checker, policy string, p Policy) {
 	for i, o := range p.Overrides {
 		key := policy + ".overrides[" + itoa(i) + "]"
@@ -57,7 +57,7 @@ func checkOverrides(c checker, policy string, p Policy) {
 	}
 }
 
-// with returns the policy as it is under an override.
+// with returns the policy as changed by an override.
 func (p Policy) with(o Override) Policy {
 	p.Treatment, p.Overrides = o.Treatment, nil
 	p.Filters = append(p.Filters[:len(p.Filters):len(p.Filters)], o.Filters...)

@@ -33,8 +33,8 @@ tenants:
   o: {keys: [` + digest[:63] + `3], policy: own, knowledge: [a]}
 `
 
-// An override is merged over its policy, or over the one that extends it; its filters hold
-// beside all others. Each has a hash of its own.
+// An override is merged over its policy, or over the policy that extends it; its filters are added
+// to all others. Each has its own hash.
 func TestOverrides(t *testing.T) {
 	c := load(t, overridden)
 	of := func(tenant config.Name, i int) rewrite.Policy {
@@ -69,7 +69,7 @@ func TestOverrides(t *testing.T) {
 			}
 			hashes[one.Rewrite.Digest] = string(name)
 		}
-		// What check prints is what a policy could be made of, with the same overrides.
+		// The output of check can be used as a policy with the same overrides.
 		text, err := yaml.Marshal(map[string]any{"upstream": "https://u.test", "knowledge": map[string]string{"a": "./a"}, "policies": map[string]any{"default": c.Policy(name)}})
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestOverrides(t *testing.T) {
 	if want := "\n- models:\n  - gpt-4*\n  context_tokens: 800\n  components:\n"; err != nil || !strings.Contains(string(text), want) {
 		t.Errorf("only what differs is printed: %v\n%s", err, text)
 	}
-	// A change of an override is a change of its policy.
+	// A change of an override changes its policy.
 	other := load(t, strings.Replace(overridden, "context_tokens: 800", "context_tokens: 801", 1))
 	before, _ := c.Tenant("t")
 	if after, _ := other.Tenant("t"); after.Hash == before.Hash || after.Overrides[0].Policy.Hash == before.Overrides[0].Policy.Hash || after.Overrides[1].Policy.Hash != before.Overrides[1].Policy.Hash {
@@ -121,8 +121,8 @@ func TestOverridesRefused(t *testing.T) {
 	}
 }
 
-// A filter's value may be a claim of the caller's token: of eq and in, in policies,
-// overrides and tenants, and nowhere else.
+// A filter's value may be a claim of the caller's token: with eq and in, in policies, overrides
+// and tenants, and nowhere else.
 func TestFiltersFromClaims(t *testing.T) {
 	c := load(t, `
 upstream: https://u.test

@@ -20,8 +20,8 @@ for editors. [The page of commands](README.md#configuration) explains how a file
 <!-- Generated from cmd/sidenote/internal/config: go test ./cmd/sidenote/internal/config -run Page -update -->
 `
 
-// Page returns the reference of all keys, in Markdown. It panics if the table describes a key
-// that the configuration does not have.
+// Page returns the reference of all keys, in Markdown. It panics if the table describes a key that
+// does not exist.
 func Page() string {
 	fields := map[string]strictyaml.Field{}
 	collect(fields, "", reflect.TypeFor[Config]())
@@ -55,7 +55,7 @@ func Page() string {
 	return b.String()
 }
 
-// collect lists the keys below one key by their names in the table.
+// collect adds the keys below a key to fields, by their names in the table.
 func collect(fields map[string]strictyaml.Field, key string, t reflect.Type) {
 	switch {
 	case t == reflect.TypeFor[Filter]() || kind(t, "") != "map":

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// locate returns the full form of the path at key. A path in a file is relative to that
-// file, and ~ is the user's home folder.
+// locate resolves the path at key. A path in a file is relative to that file, and ~ is the user's
+// home folder.
 func (c loader) locate(key, path string) string {
 	if path == "~" || strings.HasPrefix(path, "~/") {
 		if c.home == "" {
@@ -24,7 +24,7 @@ func (c loader) locate(key, path string) string {
 	return path
 }
 
-// locateFolders completes the paths of bases.
+// locateFolders resolves the paths of bases.
 func (c loader) locateFolders() {
 	for _, name := range sortedKeys(c.Knowledge) {
 		if k := c.Knowledge[name]; k.Path != "" {
@@ -34,9 +34,8 @@ func (c loader) locateFolders() {
 	}
 }
 
-// locateState fills in the state folder that nobody configured: the one of the XDG Base
-// Directory Specification
-// (https://specifications.freedesktop.org/basedir-spec/latest/).
+// locateState sets a state folder that is not configured to that of the XDG Base Directory
+// Specification (https://specifications.freedesktop.org/basedir-spec/latest/).
 func (c loader) locateState(env func(string) (string, bool)) {
 	if c.State.Path == StateMemory {
 		return
@@ -46,7 +45,7 @@ func (c loader) locateState(env func(string) (string, bool)) {
 		return
 	}
 	c.State.Default = true
-	if dir, ok := env("XDG_STATE_HOME"); ok && filepath.IsAbs(dir) { // a relative one is to be ignored
+	if dir, ok := env("XDG_STATE_HOME"); ok && filepath.IsAbs(dir) { // the specification says to ignore a relative one
 		c.State.Path = filepath.Join(dir, "sidenote")
 	} else if c.home != "" {
 		c.State.Path = filepath.Join(c.home, ".local", "state", "sidenote")
@@ -62,7 +61,7 @@ func (c checker) checkState() {
 	}
 }
 
-// MovePaths replaces each path that loading has completed by move of it.
+// MovePaths replaces each resolved path by move(path).
 func (c *Config) MovePaths(move func(path string) string) {
 	c.State.Path = move(c.State.Path)
 	for name, k := range c.Knowledge {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A modelPattern is one that requests may name, or a prefix of many that ends in *.
+// A modelPattern is a model name, or a prefix that ends in *.
 type modelPattern string
 
-// UnmarshalText refuses what matches no name.
+// UnmarshalText refuses patterns that can match no name.
 func (m *modelPattern) UnmarshalText(text []byte) error {
 	s := string(text)
 	if strings.Contains(strings.TrimSuffix(s, "*"), "*") || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '\x7f' }) {
@@ -19,15 +19,15 @@ func (m *modelPattern) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// covers tells whether m matches every model that n matches.
+// covers reports whether m matches every model that n matches.
 func (m modelPattern) covers(n modelPattern) bool {
 	prefix, many := strings.CutSuffix(string(m), "*")
 	return m == n || many && strings.HasPrefix(string(n), prefix)
 }
 
-// bothPatterns returns patterns for the models that both lists match; nil matches all. Of two
-// patterns that match one name, one covers the other, so the result is exact. It is empty
-// where no model is in both.
+// bothPatterns returns patterns for the models that both lists match; nil matches all. If two
+// patterns match the same name, one covers the other, so the result is exact. It is empty if no
+// model is in both.
 func bothPatterns(a, b []modelPattern) []modelPattern {
 	switch {
 	case a == nil:

@@ -13,8 +13,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// Row P1: a pipe to which nobody writes does not hold up whoever reads the configuration. One
-// that somebody writes to is read.
+// Row P1: a pipe without a writer does not block reading the configuration. A pipe with a writer
+// is read.
 func TestP1Pipes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "pipe")

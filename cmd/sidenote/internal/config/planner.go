@@ -6,16 +6,16 @@ import (
 	"sidenote/retrieval"
 )
 
-// autoModel is the model, upstream and credential of the request itself.
+// autoModel means the model, upstream and credential of the request itself.
 const autoModel = "auto"
 
-// Planner is the model that says what is searched beside the question.
+// Planner configures the model that plans additional search queries.
 type Planner struct {
 	Model      model         `yaml:"model"`                        // Off, autoModel, or a name
-	Upstream   Name          `yaml:"upstream,omitempty"`           // that has the model; absent: the request's own
-	MaxQueries Count         `yaml:"max_queries" min:"1" max:"10"` // searched at most, the question included
-	Timeout    time.Duration `yaml:"timeout" min:"1ms" max:"10s"`  // of a plan, before the search and its deadline
-	Turns      Count         `yaml:"turns" min:"0" max:"8"`        // what the user said before, that it sees
+	Upstream   Name          `yaml:"upstream,omitempty"`           // of the model; absent: the request's own
+	MaxQueries Count         `yaml:"max_queries" min:"1" max:"10"` // including the question
+	Timeout    time.Duration `yaml:"timeout" min:"1ms" max:"10s"`  // of planning, before the search and its deadline
+	Turns      Count         `yaml:"turns" min:"0" max:"8"`        // previous user turns that it sees
 }
 
 // defaultPlanner is off.
@@ -23,7 +23,7 @@ func defaultPlanner() Planner {
 	return Planner{Model: Off, MaxQueries: 3, Timeout: 4 * time.Second, Turns: 3}
 }
 
-// settings are what package retrieval reads.
+// settings converts the settings for package retrieval.
 func (p Planner) settings() retrieval.PlanSettings {
 	if p.Model == Off {
 		return retrieval.PlanSettings{}
@@ -38,7 +38,7 @@ func (p Planner) settings() retrieval.PlanSettings {
 	return s
 }
 
-// checkPlanner refuses a planner of which nobody can tell whom it asks.
+// checkPlanner refuses a planner without a model, or whose upstream cannot be determined.
 func checkPlanner(c checker, key string, p Planner) {
 	_, written := c.places[key]
 	_, named := c.places[key+".model"]
@@ -53,7 +53,7 @@ func checkPlanner(c checker, key string, p Planner) {
 	}
 }
 
-// Planning tells whether some tenant's policy has a planner.
+// Planning reports whether some tenant's policy has a planner.
 func Planning(c *Config) bool {
 	for _, tenant := range c.tenants {
 		for p := range tenant.All {
@@ -65,7 +65,7 @@ func Planning(c *Config) bool {
 	return false
 }
 
-// PlannerUpstreams are the upstreams that planners ask.
+// PlannerUpstreams returns the upstreams that planners call.
 func PlannerUpstreams(c *Config) map[string]bool {
 	asked := map[string]bool{}
 	for _, tenant := range c.tenants {

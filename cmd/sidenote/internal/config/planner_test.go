@@ -11,7 +11,7 @@ import (
 
 const up = "upstream: https://u.test\n"
 
-// A planner is off until a model is named; its settings are inherited and overridden as others are.
+// A planner is off until a model is named; its settings are inherited and overridden like others.
 func TestPlanner(t *testing.T) {
 	const more = "upstreams: {small: http://127.0.0.1:1}\n"
 	on := retrieval.PlanSettings{MaxQueries: 3, Turns: 3, Timeout: 4 * time.Second}
@@ -44,7 +44,7 @@ func TestPlanner(t *testing.T) {
 	}
 }
 
-// What plans nothing changes neither what the proxy runs on nor its hash.
+// Planner settings without a planner change neither the resolved policy nor its hash.
 func TestPlannerOffIsAsBefore(t *testing.T) {
 	hash := func(file string) string {
 		t.Helper()
@@ -64,7 +64,7 @@ func TestPlannerOffIsAsBefore(t *testing.T) {
 	}
 }
 
-// A planner of which nobody can tell whom it asks is refused where it stands.
+// A planner without a model, or with an ambiguous upstream, is refused at its position.
 func TestPlannerRefused(t *testing.T) {
 	for file, want := range map[string]string{
 		"policies: {default: {planner: {timeout: 1s}}}":                          "c.yaml:2:22: policies.default.planner.model: is missing; name the model that plans, or write auto",

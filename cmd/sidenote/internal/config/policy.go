@@ -8,22 +8,22 @@ import (
 	"sidenote/rewrite"
 )
 
-// A Policy is what a tenant's requests get. In a file a policy holds only what
-// differs from the one that it extends, in a Config it is whole.
+// A Policy says how a tenant's requests are handled. In a file a policy holds only the differences
+// from the one it extends; in a Config it is complete.
 type Policy struct {
 	Treatment       `yaml:",inline"`
 	Spending        `yaml:",inline"`
 	Extends         Name           `yaml:"extends,omitempty"`
 	Upstream        Name           `yaml:"upstream,omitempty"`
 	Knowledge       []Name         `yaml:"knowledge,omitempty,flow"`
-	Filters         []Filter       `yaml:"filters,omitempty"` // of its documents; all of them hold
+	Filters         []Filter       `yaml:"filters,omitempty"` // on documents; all of them apply
 	MaxRewriteBytes Bytes          `yaml:"max_rewrite_bytes" min:"1KiB" max:"1GiB"`
 	Routes          []Route        `yaml:"routes,omitempty"`
 	Models          []modelPattern `yaml:"models,omitempty,flow"` // that requests may name; absent: all
 	Overrides       []Override     `yaml:"overrides,omitempty"`
 }
 
-// A Treatment is what becomes of a chat. Overrides of a policy can change it.
+// A Treatment says how a chat is handled. Overrides of a policy can change it.
 type Treatment struct {
 	Mode               string            `yaml:"mode" of:"off|shadow|inject|tools|staged"`
 	Placement          rewrite.Placement `yaml:"placement" of:"system|last_user|split|marker"`
@@ -37,7 +37,7 @@ type Treatment struct {
 	ComponentsFormat   string            `yaml:"components_format" of:"tags|headings"`
 	Sources            SourcesComponent  `yaml:"sources"`
 	SourceAttributes   []string          `yaml:"source_attributes,flow" of:"id|type|kb_id|doc_id|name|section"`
-	Rules              string            `yaml:"rules" of:"on|off"` // whether ours stand above the sources, or in the template
+	Rules              string            `yaml:"rules" of:"on|off"` // whether Sidenote's rules precede the sources, or stand in the template
 	Citations          rewrite.Citations `yaml:"citations" of:"auto|on|off"`
 	Annotations        annotations       `yaml:"annotations"`
 	Grounding          rewrite.Grounding `yaml:"grounding" of:"default|strict"`
@@ -47,8 +47,8 @@ type Treatment struct {
 	Retrieval          Retrieval         `yaml:"retrieval"`
 	Rerank             rerank            `yaml:"rerank"`
 	Grade              grade             `yaml:"grade"`
-	Tools              Tools             `yaml:"tools"`  // of mode tools
-	Stages             Stages            `yaml:"stages"` // of mode staged
+	Tools              Tools             `yaml:"tools"`  // for mode tools
+	Stages             Stages            `yaml:"stages"` // for mode staged
 	OnEmpty            rewrite.OnEmpty   `yaml:"on_empty,omitempty" of:"pass|notice|refuse"`
 	EmptyAnswer        string            `yaml:"empty_answer"`
 	OnFailure          OnFailure         `yaml:"on_failure"`
@@ -63,7 +63,7 @@ type Component struct {
 	Truncatable bool     `yaml:"truncatable"`
 }
 
-// SetDefaults sets what holds where a component does not say, as in a request.
+// SetDefaults sets the defaults of a component, the same as in a request.
 func (c *Component) SetDefaults() { c.Priority, c.Truncatable = rewrite.PriorityMedium, true }
 
 // SourcesComponent places the sources among the components.
@@ -71,11 +71,11 @@ type SourcesComponent struct {
 	Priority   Priority `yaml:"priority"`
 	Format     string   `yaml:"format" of:"tags|plain"`
 	Order      string   `yaml:"order" of:"relevance|edges|document"`  // of the sources themselves
-	Neighbours string   `yaml:"neighbours" of:"adjacent|section|off"` // chunks that go in with a source where room is left
+	Neighbours string   `yaml:"neighbours" of:"adjacent|section|off"` // chunks added next to a source if there is room
 }
 
-// formatTags is the format of components and sources where none is chosen. It is not written, so
-// that it changes no policy's hash.
+// formatTags is the default format of components and sources. It is passed on as "", so that it
+// does not change the hash of a policy.
 const formatTags = "tags"
 
 func formatOf(s string) string {
@@ -85,7 +85,7 @@ func formatOf(s string) string {
 	return s
 }
 
-// These are not written where nobody says otherwise, so that they change no policy's hash.
+// These defaults are passed on as zero values, so that they do not change the hash of a policy.
 const (
 	sourcesByRelevance = "relevance"
 	adjacentNeighbours = "adjacent"
@@ -105,24 +105,24 @@ func (s SourcesComponent) neighbours() rewrite.Neighbours {
 	return rewrite.Neighbours(s.Neighbours)
 }
 
-// Retrieval is how sources are searched.
+// Retrieval configures the search.
 type Retrieval struct {
 	Deadline       time.Duration `yaml:"deadline" min:"1ms" max:"1m"`
 	TopK           Count         `yaml:"top_k" min:"1" max:"100"`
 	NumCandidates  Count         `yaml:"num_candidates" min:"1" max:"1000"`
 	ScoreThreshold threshold     `yaml:"score_threshold"`
 	MaxPerDocument Count         `yaml:"max_per_document" min:"1" max:"100"`
-	DenseWeight    weight        `yaml:"dense_weight"` // of meaning, where bases have vectors
+	DenseWeight    weight        `yaml:"dense_weight"` // share of the vector score, in bases with vectors
 	Fusion         string        `yaml:"fusion" of:"distribution|rrf"`
 }
 
-// The ways in which lists become one.
+// The ways to fuse result lists.
 const (
 	fusionDistribution = "distribution"
 	fusionRRF          = "rrf"
 )
 
-// fusion is that of retrieval.Settings.
+// fusion converts Fusion for package retrieval.
 func (r Retrieval) fusion() retrieval.Fusion {
 	if r.Fusion == fusionRRF {
 		return retrieval.FusionRanks
@@ -130,15 +130,15 @@ func (r Retrieval) fusion() retrieval.Fusion {
 	return retrieval.FusionScores
 }
 
-// OnFailure says what happens when a helper fails.
+// OnFailure says what happens when something fails.
 type OnFailure struct {
-	Retrieval     string `yaml:"retrieval" of:"pass|refuse"`     // the search failed, and nothing was found
-	Partial       string `yaml:"partial" of:"pass|refuse"`       // it failed in part, and something was found
+	Retrieval     string `yaml:"retrieval" of:"pass|refuse"`     // the search failed and found nothing
+	Partial       string `yaml:"partial" of:"pass|refuse"`       // the search failed in part but found something
 	ContextLength string `yaml:"context_length" of:"retry|pass"` // the upstream finds the request too long
-	Stage         string `yaml:"stage" of:"degrade|refuse"`      // a stage of mode staged fails
+	Stage         string `yaml:"stage" of:"degrade|refuse"`      // a stage of mode staged failed
 }
 
-// DefaultPolicy is the policy where none is configured.
+// DefaultPolicy returns the policy that applies if none is configured.
 func DefaultPolicy() Policy {
 	p := rewrite.DefaultPolicy()
 	return Policy{MaxRewriteBytes: 32 << 20, Spending: Spending{Ladder: defaultLadder()}, Treatment: Treatment{
@@ -172,7 +172,7 @@ func DefaultPolicy() Policy {
 	}}
 }
 
-// rewritePolicy is the part that package rewrite reads.
+// rewritePolicy returns the part for package rewrite.
 func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 	mode, err := rewrite.ParseMode(p.Mode)
 	if err != nil {
@@ -206,7 +206,7 @@ func (p Policy) rewritePolicy(tenant Name) rewrite.Policy {
 	return out
 }
 
-// Texts returns names, patterns and the like as strings.
+// Texts converts names, patterns and the like to strings.
 func Texts[T ~string](list []T) []string {
 	out := make([]string, 0, len(list))
 	for _, s := range list {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Off is the Address of a listener that is turned off.
+// Off is the Address of a disabled listener.
 const Off = "off"
 
-// An Address is host:port of a listener, unix:/path of a socket, or Off. An empty host is
-// every interface, port 0 a free one.
+// An Address is the host:port of a listener, unix:/path of a socket, or Off. An empty host means
+// all interfaces, port 0 a free one.
 type Address string
 
 // UnmarshalText reads host:port, unix:/path or "off".
@@ -36,7 +36,7 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Socket returns the path of a unix socket; "" for others.
+// Socket returns the path of a unix socket, or "" for other addresses.
 func (a Address) Socket() string {
 	path, ok := strings.CutPrefix(string(a), Unix)
 	if !ok {
@@ -45,20 +45,19 @@ func (a Address) Socket() string {
 	return path
 }
 
-// Loopback tells whether only this machine can reach the address.
+// Loopback reports whether only this machine can reach the address.
 func (a Address) Loopback() bool {
 	host, _, err := net.SplitHostPort(string(a))
 	return a == Off || a.Socket() != "" || err == nil && Loopback(host)
 }
 
-// Loopback tells whether a host is this machine alone.
+// Loopback reports whether a host is this machine only.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// samePort tells whether two listeners would want the same port of the same
-// interface.
+// samePort reports whether two listeners would need the same port of the same interface.
 func samePort(a, b Address) bool {
 	if a.Socket() != "" || b.Socket() != "" {
 		return a == b
@@ -71,7 +70,7 @@ func samePort(a, b Address) bool {
 	return hostA == hostB || every(hostA) || every(hostB) || Loopback(hostA) && Loopback(hostB)
 }
 
-// portLeads tells whether requests to an upstream come to a listener.
+// portLeads reports whether requests to an upstream would reach a listener.
 func portLeads(u baseURL, to Address) bool {
 	if u.Socket != "" || to.Socket() != "" {
 		return u.Socket == to.Socket()
@@ -85,15 +84,15 @@ func portLeads(u baseURL, to Address) bool {
 	return strings.EqualFold(ownHost, host) || local && (Loopback(ownHost) || every(ownHost))
 }
 
-// portOf returns the port that requests to a URL go to, as a number without zeros before it.
+// portOf returns the port of a URL as a number without leading zeros.
 func portOf(u *url.URL) string {
 	return portNumber(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]))
 }
 
-// portNumber drops the zeros that a port may be written with.
+// portNumber removes leading zeros of a port.
 func portNumber(port string) string { return cmp.Or(strings.TrimLeft(port, "0"), "0") }
 
-// every tells whether a listener's host is all interfaces.
+// every reports whether a listener's host means all interfaces.
 func every(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && ip.IsUnspecified()

@@ -1,14 +1,14 @@
 package config
 
-// readers are how files are read. The zero readers read the disk.
+// readers are the functions that read files. The zero readers read the disk.
 type readers struct {
 	Read func(path string) ([]byte, error)
 	Glob func(pattern string) ([]string, error)
-	Seen func(path string) // hears of each file and pattern before it is read; nil: nobody
+	Seen func(path string) // told of each file and pattern before it is read; may be nil
 }
 
-// Functions returns what reads a file, what reads one in the folder of another only, as
-// ReadWithin, and what finds the files of a pattern.
+// Functions returns functions to read a file, to read a file only within the folder of another (as
+// ReadWithin does), and to find the files of a pattern.
 func (r readers) Functions() (read func(path string) ([]byte, error), within func(file, path string) ([]byte, error), glob func(pattern string) ([]string, error)) {
 	read, within, glob = r.Read, ReadWithin, r.Glob
 	if read == nil {
@@ -30,7 +30,7 @@ func (r readers) Functions() (read func(path string) ([]byte, error), within fun
 	return r.watched(read, within, glob)
 }
 
-// watched lets Seen hear of what functions read.
+// watched makes the functions report to Seen what they read.
 func (r readers) watched(read func(path string) ([]byte, error), within func(file, path string) ([]byte, error), glob func(pattern string) ([]string, error)) (
 	func(path string) ([]byte, error), func(file, path string) ([]byte, error), func(pattern string) ([]string, error)) {
 	return func(path string) ([]byte, error) { r.Seen(path); return read(path) },

@@ -11,7 +11,7 @@ import (
 	"sidenote/proxy"
 )
 
-// SetPlain sets the URL that is written in the file itself. One with a password is refused.
+// SetPlain sets a URL that is written in the file itself. It refuses one with a password.
 func (u *RedisURL) SetPlain(text string) error {
 	if redis.HasPassword(text) {
 		return errors.New("holds a password in plain text; write {env: NAME} or {file: PATH}")
@@ -19,10 +19,10 @@ func (u *RedisURL) SetPlain(text string) error {
 	return u.set(text)
 }
 
-// Shown tells where the URL is read, or the hosts of one that is written in the file.
+// Shown returns where the URL is read from, or the hosts of one written in the file.
 func (u RedisURL) Shown() string { return cmp.Or(u.Secret.Shown(), redis.Address(u.Value.Reveal())) }
 
-// Used tells whether there is a Redis.
+// Used reports whether Redis is configured.
 func (r Redis) Used() bool { return r.URL.Shown() != "" }
 
 func (u *RedisURL) set(text string) error {
@@ -33,10 +33,10 @@ func (u *RedisURL) set(text string) error {
 	return nil
 }
 
-// A Prefix begins all keys of an installation on a shared Redis.
+// A Prefix starts all keys of an installation on a shared Redis.
 type Prefix string
 
-// UnmarshalText refuses characters that have a meaning in keys or patterns.
+// UnmarshalText refuses characters with a special meaning in keys or patterns.
 func (p *Prefix) UnmarshalText(text []byte) error {
 	if err := redis.CheckPrefix(string(text)); err != nil {
 		return err
@@ -45,10 +45,10 @@ func (p *Prefix) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// budgetsURLKey is the key of the Redis that budgets are counted in.
+// budgetsURLKey is the key of the URL of the Redis for budgets.
 const budgetsURLKey = "budgets.redis.url"
 
-// readRedis reads the files that name a Redis.
+// readRedis reads the files that the Redis settings name.
 func (c loader) readRedis(src Source) {
 	r := &c.Redis
 	for key, u := range map[string]*RedisURL{"redis.url": &r.URL, budgetsURLKey: &c.Budgets.Redis.URL} {
@@ -75,7 +75,7 @@ func (c loader) readRedis(src Source) {
 	}
 }
 
-// checkRedis reports settings of a Redis that nobody named.
+// checkRedis reports Redis settings without a URL.
 func (c checker) checkRedis() {
 	written := func(key string) bool {
 		_, ok := c.places[key]
@@ -91,8 +91,8 @@ func (c checker) checkRedis() {
 	}
 }
 
-// CountedOn returns the URL of the Redis that budgets are counted in, with its key; "" where they
-// are not counted in one.
+// CountedOn returns the URL of the Redis that counts budgets, and the key that sets it; "" if
+// budgets are not counted in Redis.
 func CountedOn(c *Config) (url, key string) {
 	switch {
 	case c.Budgets.Store == "process":
@@ -103,12 +103,12 @@ func CountedOn(c *Config) (url, key string) {
 	return c.Redis.URL.Value.Reveal(), "redis.url"
 }
 
-// errShown is about a password on a command line, which all users of a machine can read.
+// errShown refuses a password on a command line, which all users of a machine can read.
 var errShown = errors.New("holds a password, and others can read it in the list of processes; " +
 	"set SIDENOTE_REDIS in its place, or write redis: {url: {env: NAME}} or {file: PATH} in a configuration")
 
-// setFlag sets the URL of --redis in place of the one of the files. shown says that it was
-// given on the command line.
+// setFlag replaces the URL of the files by that of --redis. shown says that it was given on the
+// command line.
 func (u *RedisURL) setFlag(text string, shown bool) error {
 	*u = RedisURL{}
 	if err := u.set(text); err != nil {

@@ -177,7 +177,7 @@ func TestManyProblemsAreCapped(t *testing.T) {
 	}
 }
 
-// issuers is a configuration with the issuer corp.
+// issuers returns a configuration with the issuer corp.
 func issuers(corp string) string {
 	return "upstream: https://u.test\nidentity: {jwt: {corp: " + corp + "}}\n"
 }

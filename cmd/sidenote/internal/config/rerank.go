@@ -5,7 +5,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// checkRerank refuses a reranker that cannot be asked.
+// checkRerank refuses a reranker that cannot be called.
 func checkRerank(c checker, key string, r rerank) {
 	_, written := c.places[key]
 	_, named := c.places[key+".upstream"]
@@ -25,7 +25,7 @@ func checkRerank(c checker, key string, r rerank) {
 	}
 }
 
-// RerankServices are the upstreams that rerankers ask.
+// RerankServices returns the upstreams that rerankers call.
 func RerankServices(c *Config) map[proxy.RerankService]bool {
 	asked := map[proxy.RerankService]bool{}
 	for _, tenant := range c.tenants {

@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// A reranker is off until an upstream is named; its settings are inherited and overridden as others
-// are, and its timeout is part of the longest wait.
+// A reranker is off until an upstream is named; its settings are inherited and overridden like
+// others, and its timeout is part of WorstRetrieval.
 func TestRerank(t *testing.T) {
 	const more = "upstreams: {tei: http://127.0.0.1:1}\n"
 	on := retrieval.RerankSettings{Upstream: "tei", Address: "http://127.0.0.1:1", Dialect: "tei", Documents: 50, Timeout: 2 * time.Second}
@@ -42,7 +42,8 @@ func TestRerank(t *testing.T) {
 	}
 }
 
-// What reranks nothing changes neither what the proxy runs on nor its hash; another address does.
+// Reranker settings without a reranker change neither the resolved policy nor its hash; another
+// address does.
 func TestRerankOffIsAsBefore(t *testing.T) {
 	hash := func(file string) string {
 		t.Helper()
@@ -62,7 +63,7 @@ func TestRerankOffIsAsBefore(t *testing.T) {
 	}
 }
 
-// A reranker that cannot be asked is refused where it stands.
+// A reranker that cannot be called is refused at its position.
 func TestRerankRefused(t *testing.T) {
 	for file, want := range map[string]string{
 		"policies: {default: {rerank: {timeout: 1s}}}":                                                   "c.yaml:2:22: policies.default.rerank.upstream: is missing; name the upstream that reranks",

@@ -14,8 +14,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// resolve turns a checked configuration into the values that the proxy runs on. It reports
-// nothing.
+// resolve turns a checked configuration into the values that the proxy runs on. It reports no
+// problems.
 func (c *Config) resolve() {
 	names, unknown := sortedKeys(c.Tenants), c.Identity.Unknown
 	if len(names) == 0 {
@@ -25,7 +25,7 @@ func (c *Config) resolve() {
 	for _, name := range names {
 		c.tenants[name] = c.resolveTenant(name)
 	}
-	c.unknown = c.tenants[unknown] // no tenant is called refuse
+	c.unknown = c.tenants[unknown] // no tenant has the name refuse
 }
 
 func (c *Config) resolveTenant(name Name) *tenant.Policy {
@@ -46,8 +46,8 @@ func (c *Config) resolveTenant(name Name) *tenant.Policy {
 	return out
 }
 
-// resolvePolicy turns a tenant's policy, or what it is under an override, into what the
-// proxy runs on, without hashes.
+// resolvePolicy turns a tenant's policy, with or without an override, into what the proxy runs on,
+// without hashes.
 func resolvePolicy(c *Config, name Name, p Policy) *tenant.Policy {
 	out := &tenant.Policy{
 		Name: string(c.Tenants[name].policyName()), Tenant: string(name), Upstream: string(p.Upstream), Routes: Texts(p.Routes),
@@ -56,11 +56,11 @@ func resolvePolicy(c *Config, name Name, p Policy) *tenant.Policy {
 	if p.Models != nil {
 		out.Models = Texts(p.Models)
 	}
-	if p.Grounding == rewrite.GroundingStrict { // of an override; else it is refused
+	if p.Grounding == rewrite.GroundingStrict { // in an override; elsewhere it is refused
 		p.Ladder = grounded(p.Ladder)
 	}
 	out.Budget = p.Terms(c.Budgets.BudgetLimits, PriceTable(c.Prices))
-	out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r budget.Rung) bool { // where there is nothing to leave out
+	out.Budget.Ladder = slices.DeleteFunc(out.Budget.Ladder, func(r budget.Rung) bool { // rungs without effect
 		return r == budget.NoPlanner && out.Rewrite.Planner.MaxQueries == 0 || r == budget.NoStages && out.Rewrite.Mode != rewrite.Staged
 	})
 	out.Metered, out.OutputCap = out.Budget.Tokens(), int(p.MaxOutput)
@@ -78,7 +78,7 @@ func resolvePolicy(c *Config, name Name, p Policy) *tenant.Policy {
 	return out
 }
 
-// seal gives a policy the hashes of its content.
+// seal sets the hashes of a policy's content.
 func seal(p *tenant.Policy) {
 	content, err := json.Marshal(p)
 	if err != nil {
@@ -88,7 +88,7 @@ func seal(p *tenant.Policy) {
 	p.Hash, p.Rewrite.Digest = hex.EncodeToString(sum[:4]), hex.EncodeToString(sum[:])
 }
 
-// Policy is the whole policy of a tenant, as it would be written in a file.
+// Policy returns the complete policy of a tenant, as it would be written in a file.
 func (c *Config) Policy(tenant Name) Policy {
 	t := c.Tenants[tenant]
 	p := c.policy(t.policyName())
@@ -116,11 +116,10 @@ func (c *Config) Policy(tenant Name) Policy {
 	return p
 }
 
-// TenantNames lists the tenants by name; without any configured there is one,
-// "default".
+// TenantNames lists the tenants by name; without configured tenants there is one, "default".
 func (c *Config) TenantNames() []Name { return sortedKeys(c.tenants) }
 
-// Tenant is what the proxy gives a tenant's requests.
+// Tenant returns the policy that the proxy applies to a tenant's requests.
 func (c *Config) Tenant(name Name) (tenant.Policy, bool) {
 	p, ok := c.tenants[name]
 	if !ok {
@@ -129,8 +128,8 @@ func (c *Config) Tenant(name Name) (tenant.Policy, bool) {
 	return *p, true
 }
 
-// WorstRetrieval is the longest that any tenant's request waits for sources: for a plan, for Redis,
-// for the search, then for scores and grades; where it may search twice, for these again.
+// WorstRetrieval returns the longest time that any tenant's request waits for sources: planning,
+// Redis, search, reranking and grading, the last three twice if the policy may search again.
 func (c *Config) WorstRetrieval() time.Duration {
 	var worst, shared time.Duration
 	if c.Redis.Used() {
@@ -148,7 +147,7 @@ func (c *Config) WorstRetrieval() time.Duration {
 	return worst
 }
 
-// Proxy is the configuration of the data listener.
+// Proxy returns the configuration of the data ports.
 func (c *Config) Proxy() proxy.Config {
 	out := proxy.Config{
 		Tenants:     tenant.Tenants{Unknown: c.unknown, Origins: Texts(c.Identity.Origins), Hosts: Texts(c.Identity.Hosts)},
@@ -170,7 +169,7 @@ func (c *Config) Proxy() proxy.Config {
 	return out
 }
 
-// ProxyUpstreams are the Upstreams of Proxy, which takes time for each tenant.
+// ProxyUpstreams returns the Upstreams of Proxy, without the work for each tenant.
 func ProxyUpstreams(c *Config) map[string]proxy.Upstream {
 	out := map[string]proxy.Upstream{}
 	for name, u := range c.upstreams() {
@@ -185,7 +184,7 @@ func (c *Config) UpstreamNames() []Name { return sortedKeys(c.upstreams()) }
 // KnowledgeNames lists the bases by name.
 func (c *Config) KnowledgeNames() []Name { return sortedKeys(c.Knowledge) }
 
-// Limited tells whether some tenant has limits.
+// Limited reports whether some tenant has limits.
 func Limited(c *Config) bool {
 	for _, p := range c.tenants {
 		if p.Budget.Limited() {
@@ -195,7 +194,7 @@ func Limited(c *Config) bool {
 	return false
 }
 
-// addressOf is that of an upstream; "" if there is none of that name.
+// addressOf returns the base URL of an upstream, or "" if it does not exist.
 func addressOf(c *Config, upstream Name) string {
 	if u, ok := c.upstreams()[upstream]; ok && u.BaseURL.URL != nil {
 		return u.BaseURL.String()

@@ -8,8 +8,8 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// takenOver are the keys whose new value a running process takes over, with all below them.
-// Others are fixed at the start: ports, folders, caches and limits are made of them.
+// takenOver lists the keys whose new values a running process applies, including all keys below
+// them. Other keys are fixed at the start: ports, folders, caches and limits are built from them.
 func takenOver() []string {
 	return []string{
 		"version", "include", "upstream", "upstreams", "models", "models_file", "prices", "policies", "tenants", "identity", "admin.token", "admin.read_token",
@@ -17,14 +17,14 @@ func takenOver() []string {
 	}
 }
 
-// needsRestart tells whether a running process keeps the old value of a key until it is
-// started again. Of bases see waits.
+// needsRestart reports whether a running process keeps the old value of a key until it is
+// restarted. For bases see waits.
 func needsRestart(key string) bool {
 	return !slices.ContainsFunc(takenOver(), func(k string) bool { return key == k || strings.HasPrefix(key, k+".") })
 }
 
-// Running returns next as a process that began with old takes it over: what needs a restart
-// is as it is in old.
+// Running returns next as a process that was started with old applies it: what needs a restart is
+// as in old.
 func Running(old, next *Config) *Config {
 	running := *next
 	keep("", reflect.ValueOf(old).Elem(), reflect.ValueOf(&running).Elem())
@@ -49,15 +49,15 @@ func Running(old, next *Config) *Config {
 	return &running
 }
 
-// comesOrGoes tells whether a base is in one of two configurations only, and can be added to
-// a running process or taken out.
+// comesOrGoes reports whether a base is in only one of two configurations and can be added to, or
+// removed from, a running process.
 func comesOrGoes(name Name, old, next *Config) bool {
 	before, was := old.Knowledge[name]
 	after, is := next.Knowledge[name]
 	return was != is && before.Engine != EngineVectorStore && after.Engine != EngineVectorStore
 }
 
-// keep gives to the values of old whose keys need a restart.
+// keep copies from old the values that need a restart.
 func keep(key string, old, to reflect.Value) {
 	if !needsRestart(key) {
 		return
@@ -72,16 +72,16 @@ func keep(key string, old, to reflect.Value) {
 	}
 }
 
-// waits tells whether a running process keeps the old value of a key that has changed until
-// it is started again.
+// waits reports whether a running process keeps the old value of a changed key until it is
+// restarted.
 func waits(key string, old, next *Config) bool {
 	if rest, found := strings.CutPrefix(key, "knowledge."); found {
 		name, rest, _ := strings.Cut(rest, ".")
 		_, was := old.Knowledge[Name(name)]
 		_, is := next.Knowledge[Name(name)]
-		policy := was && is && (rest == "relevance_threshold" || rest == "description") // they are part of the policies that search the base
+		policy := was && is && (rest == "relevance_threshold" || rest == "description") // part of the policies that search the base
 		return !policy && !comesOrGoes(Name(name), old, next)
 	}
-	// The tokens of the admin port were checked for the address that next has.
+	// The tokens of the admin port were checked for the address in next.
 	return needsRestart(key) || strings.HasPrefix(key, "admin.") && old.Admin.Listen != next.Admin.Listen
 }

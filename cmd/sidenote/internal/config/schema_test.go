@@ -20,7 +20,7 @@ import (
 
 const examplePath = "../../../../deploy/sidenote.example.yaml"
 
-// exampleSource is the example with its secrets at hand.
+// exampleSource returns a source of the example in which all secrets can be read.
 func exampleSource(text string) config.Source {
 	pair := testPair()
 	src := disk{
@@ -51,7 +51,7 @@ xFv9A7X1om3kQwIhAKqryJ9glBIFV9Es834c3pE8h9MYhk0IssVgxZ378QaZ
 -----END CERTIFICATE-----
 `
 
-// publicKeys are those of an issuer of tokens whose private key nobody has.
+// publicKeys are the keys of a token issuer whose private key was discarded.
 const publicKeys = `{"keys": [{"kty": "EC", "crv": "P-256", "kid": "ci-1", "x": "CK3v1_ZEHQX19zEfVNGsM2vg8blRItRmEyA90dbV4_4", "y": "diKQon9oS3YyufMPi5nXLv3QINESlyltVK6upaKWCHA"}]}`
 
 func example(t *testing.T) string {
@@ -73,8 +73,7 @@ func TestExampleLoads(t *testing.T) {
 	}
 }
 
-// The example shows each key of the schema, so a new one cannot go
-// undocumented.
+// The example contains each key of the schema, so that no new key is undocumented.
 func TestExampleHasEveryKey(t *testing.T) {
 	written := map[string]bool{}
 	for _, p := range paths(t, example(t)) {
@@ -86,16 +85,16 @@ func TestExampleHasEveryKey(t *testing.T) {
 		}
 	}
 	for _, key := range schema(reflect.TypeFor[config.Config](), "") {
-		if !written[key] && !written[strings.Replace(key, "upstream.", "upstreams.*.", 1)] { // which are alike
+		if !written[key] && !written[strings.Replace(key, "upstream.", "upstreams.*.", 1)] { // upstream and upstreams.* have the same keys
 			t.Errorf("%s is not in %s", key, examplePath)
 		}
 	}
 }
 
-// schema lists every key; the name under which a map holds something is "*".
+// schema lists every key; the names in a map are "*".
 func schema(t reflect.Type, prefix string) []string {
 	if t == reflect.TypeFor[config.Secret]() || t == reflect.TypeFor[config.RedisURL]() || t == reflect.TypeFor[config.ProxyURL]() {
-		return nil // one of its keys at a time
+		return nil // only one of its keys at a time
 	}
 	switch t.Kind() {
 	case reflect.Slice:
@@ -164,7 +163,7 @@ func paths(t *testing.T, text string) []spot {
 	return spots
 }
 
-// replaced is the example with another value at one spot.
+// replaced returns the example with another value at one spot.
 func replaced(t *testing.T, s spot, value string) string {
 	t.Helper()
 	file, err := parser.ParseBytes([]byte(example(t)), 0)
@@ -177,10 +176,10 @@ func replaced(t *testing.T, s spot, value string) string {
 	return file.String()
 }
 
-// P2: whatever is blank, empty, zero, negative or not a number is refused at its
-// own key, wherever it stands.
+// P2: a value that is blank, empty, zero, negative or not a number is refused at its own key,
+// wherever it is.
 func TestEveryValueIsChecked(t *testing.T) {
-	text := []string{"empty_answer", "system_prompt", "stop_if", "empty_if", "text", "issuer", "audience", "model", "query_prefix", "passage_prefix", "subtype", "action", "tool", "*"} // where any words will do
+	text := []string{"empty_answer", "system_prompt", "stop_if", "empty_if", "text", "issuer", "audience", "model", "query_prefix", "passage_prefix", "subtype", "action", "tool", "*"} // keys with free text
 	files := []string{"env", "file", "path"}
 	for i, s := range paths(t, example(t)) {
 		for j, bad := range []string{"null", "''", "{}", "[]", "0", "-1", ".nan", ".inf", "1e400"} {
@@ -193,11 +192,11 @@ func TestEveryValueIsChecked(t *testing.T) {
 			case number && (slices.Contains(text, last) || slices.Contains(files, last)):
 				continue
 			case number && (last == "match" || last == "name" || last == "model" || last == "prefix" || (last == "priority" || last == "shutdown_delay" || last == "keep" || last == "turns" || last == "input" || last == "cached_input" || last == "cache_write" || last == "cache_write_1h" || last == "output" || last == "temperature" || strings.HasSuffix(s.schema, ".stages.cache")) && bad == "0" || last == "value" && (bad == "0" || bad == "-1") || strings.HasPrefix(s.schema, "knowledge.*")):
-				continue // a name of its own kind, or in range
+				continue // a valid name, or in range
 			case number && strings.Contains(s.schema, ".when.metadata."):
 				continue // any value may be compared
 			case number && !s.scalar:
-				continue // a string where a map stands
+				continue // a string instead of a map
 			}
 			_, err := config.Load(exampleSource(replaced(t, s, bad)))
 			if key := strings.TrimPrefix(s.text, "$."); err == nil || !strings.Contains(err.Error(), key) {
@@ -207,8 +206,7 @@ func TestEveryValueIsChecked(t *testing.T) {
 	}
 }
 
-// Without any one of its keys a configuration loads or is refused; what it
-// gives is never half of something.
+// Without any one of its lines a configuration loads or is refused; it is never loaded in part.
 func TestEveryKeyMayBeAbsent(t *testing.T) {
 	lines := strings.Split(example(t), "\n")
 	for i := range lines {

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy"
 )
 
-// readSecrets reads the texts of all secrets. No problem ever shows one.
+// readSecrets reads all secrets. No problem ever shows one.
 func (c loader) readSecrets(src Source) {
 	c.readSecret(src, "admin.token", &c.Admin.Token)
 	c.readSecret(src, "admin.read_token", &c.Admin.ReadToken)
@@ -23,12 +23,11 @@ func (c loader) readSecrets(src Source) {
 	}
 }
 
-// AdminTokenEnv is the environment variable of the admin token. There is a flag for its
-// file only, because other users can read command lines.
+// AdminTokenEnv is the environment variable of the admin token. There is only a flag for its file,
+// because other users can read command lines.
 const AdminTokenEnv = "SIDENOTE_ADMIN_TOKEN"
 
-// applyAdminToken puts the token of the flag or of the environment over that of the
-// files.
+// applyAdminToken replaces the token of the files by that of the flag or the environment.
 func (c loader) applyAdminToken(src Source) {
 	given, from := Secret{File: src.Flags.AdminTokenFile}, "--admin-token-file"
 	if given.File == "" {
@@ -42,12 +41,12 @@ func (c loader) applyAdminToken(src Source) {
 	c.Admin.Token = given
 }
 
-// SetPlain refuses a secret that stands in the file itself.
+// SetPlain refuses a secret that is written in the file itself.
 func (s *Secret) SetPlain(string) error {
 	return errors.New("is a secret in plain text; write {env: NAME} or {file: PATH}")
 }
 
-// Shown tells where the secret is read, never its text.
+// Shown returns where the secret is read from, never the secret.
 func (s Secret) Shown() string {
 	switch {
 	case s.Env != "":
@@ -58,7 +57,7 @@ func (s Secret) Shown() string {
 	return ""
 }
 
-// readSecret reads a secret that is one word.
+// readSecret reads a secret that must be one word.
 func (c loader) readSecret(src Source, key string, s *Secret) {
 	text := c.secretText(src, key, s)
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
@@ -70,8 +69,8 @@ func (c loader) readSecret(src Source, key string, s *Secret) {
 	}
 }
 
-// secretText returns the trimmed text that s names; "" where there is none, which has been
-// reported if it is an error.
+// secretText returns the trimmed content of what s names, or "" if there is none or it cannot be
+// read; the latter is reported.
 func (c loader) secretText(src Source, key string, s *Secret) string {
 	if _, written := c.places[key]; !written {
 		return ""
@@ -94,7 +93,7 @@ func (c loader) secretText(src Source, key string, s *Secret) string {
 	return ""
 }
 
-// readAgain reads the file at key, for an included file in its own folder only.
+// readAgain reads the file at key; an included file may read only its own folder.
 func readAgain(c loader, src Source, key, name string) ([]byte, error) {
 	path := c.locate(key, name)
 	if c.may(key, maySecrets) {
@@ -103,8 +102,8 @@ func readAgain(c loader, src Source, key, name string) ([]byte, error) {
 	return src.readWithin(c.Place(key).File, path)
 }
 
-// readNamed reads the trimmed content of the file at key, for an included file in its own
-// folder only; nil where that is a problem, which is reported.
+// readNamed returns the trimmed content of the file at key; an included file may read only its own
+// folder. It reports problems and then returns nil.
 func (c loader) readNamed(src Source, key, name string) []byte {
 	data, err := readAgain(c, src, key, name)
 	text := bytes.TrimSpace(strictyaml.Unmarked(data))

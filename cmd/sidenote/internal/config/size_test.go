@@ -15,8 +15,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// manyTenants is a configuration of n tenants, each with a key and a filter of its own, in
-// files of 1,000.
+// manyTenants returns a configuration of n tenants, each with its own key and filter, in files of
+// 1,000.
 func manyTenants(n int) config.Source {
 	d := disk{"c.yaml": "upstream: https://u.test\nknowledge: {docs: ./docs}\npolicies: {base: {knowledge: [docs]}}\ninclude: [{path: 't/*.yaml', knowledge: [docs]}]\n"}
 	for first := 0; first < n; first += 1000 {
@@ -45,7 +45,7 @@ func TestP1WorkGrowsWithTenants(t *testing.T) {
 	}
 }
 
-// inOneFile is the same configuration in one file.
+// inOneFile returns the same configuration in one file.
 func inOneFile(n int) config.Source {
 	many := manyTenants(n)
 	text, _ := many.Read("c.yaml")
@@ -58,7 +58,7 @@ func inOneFile(n int) config.Source {
 	return disk{"c.yaml": string(all)}.source("c.yaml")
 }
 
-// So does the memory, where all of them are in one file. (P1)
+// The same holds for the memory if all tenants are in one file. (P1)
 func TestP1MemoryGrowsWithTenantsOfOneFile(t *testing.T) {
 	bytes := func(n int) uint64 {
 		src := inOneFile(n)
@@ -75,8 +75,8 @@ func TestP1MemoryGrowsWithTenantsOfOneFile(t *testing.T) {
 	}
 }
 
-// BenchmarkLoad measures how long many tenants take to load; of one file also how many times
-// as long as the YAML parser alone, on the same text in pieces of 100 tenants.
+// BenchmarkLoad measures the time to load many tenants and, for one file, its ratio to the YAML
+// parser alone on the same text in pieces of 100 tenants.
 func BenchmarkLoad(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		src := manyTenants(n)
@@ -111,8 +111,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// An included file that is cut off anywhere is refused by its name, or what is left of it is
-// whole in itself. (P4)
+// An included file that is truncated anywhere is refused by its name, unless the rest is complete
+// in itself. (P4)
 func TestP4HalfWrittenInclude(t *testing.T) {
 	const team = "policies:\n  mine: {context_tokens: 500}\ntenants:\n  one:\n    keys: [{sha256: " + digest + "}]\n    policy: mine\n"
 	refused := 0
@@ -135,7 +135,7 @@ func TestP4HalfWrittenInclude(t *testing.T) {
 	}
 }
 
-// Two tenants with one key are refused, and both are named. (P1)
+// Two tenants with the same key are refused, and both are named. (P1)
 func TestP1OneKeyOfTwoTenants(t *testing.T) {
 	src := disk{
 		"c.yaml":   "upstream: https://u.test\ninclude: ['*/t.yaml']\npolicies: {default: {mode: inject}}\n",
@@ -147,7 +147,7 @@ func TestP1OneKeyOfTwoTenants(t *testing.T) {
 	}
 }
 
-// A value of the wrong type is refused at its own key, wherever it stands. (P2)
+// A value of the wrong type is refused at its own key, wherever it is. (P2)
 func TestP2WrongTypes(t *testing.T) {
 	tried := 0
 	for i, s := range paths(t, example(t)) {
@@ -157,7 +157,7 @@ func TestP2WrongTypes(t *testing.T) {
 		key := strings.TrimPrefix(s.text, "$.")
 		wrong := "[[x]]" // neither a map nor a scalar nor a list of either
 		if strings.Contains(s.schema, "filters") || strings.Contains(s.schema, ".attributes") || strings.Contains(s.schema, ".when.metadata") {
-			continue // a value there may be of several types
+			continue // a value here may have several types
 		}
 		tried++
 		if _, err := config.Load(exampleSource(replaced(t, s, wrong))); err == nil || !strings.Contains(err.Error(), key) {

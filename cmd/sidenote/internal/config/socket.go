@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Unix begins the address of a unix socket: unix:/run/sidenote.sock.
+// Unix is the prefix of unix socket addresses: unix:/run/sidenote.sock.
 const Unix = "unix:"
 
-// maxSocket is how long the path of a socket may be, in bytes: systems take 103 to 107.
+// maxSocket limits the path of a socket, in bytes: systems accept 103 to 107.
 const maxSocket = 100
 
-// checkSocket refuses a path that is none of a unix socket.
+// checkSocket refuses a path that cannot be that of a unix socket.
 func checkSocket(path string) error {
 	switch {
 	case !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsAny(path, ":\x00"):

@@ -8,7 +8,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// The order of sources is inherited with their priority, by itself or not; the usual one changes no
+// The order of sources is inherited along with their priority, set or not; the default changes no
 // hash.
 func TestSourceOrder(t *testing.T) {
 	hashes := map[rewrite.SourceOrder]string{}
@@ -40,7 +40,7 @@ func TestSourceOrder(t *testing.T) {
 	}
 }
 
-// Neighbours are a policy's, and the usual ones change no hash.
+// Neighbours are set by a policy; the default changes no hash.
 func TestNeighbours(t *testing.T) {
 	hashes := map[string]rewrite.Neighbours{}
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// Editors of Windows write a byte order mark; it belongs to no key.
+// Windows editors write a byte order mark; it is not part of a key.
 func TestByteOrderMark(t *testing.T) {
 	const mark = "\ufeff"
 	d := disk{
@@ -37,8 +37,8 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// ~ is the user's home wherever a path stands. Shells do not expand it behind "=",
-// and never in a file.
+// ~ is the user's home in every path. Shells do not expand it after "=", and nothing expands it in
+// a file.
 func TestHome(t *testing.T) {
 	home := files(t, map[string]string{
 		"key": "sk-canary\n", "ca.pem": authority, "docs/a.md": "# A\n", "etc/t/a.yaml": "models: [{match: x, window: 1k}]\n",
@@ -82,7 +82,7 @@ include: ["~/etc/t/*.yaml"]
 	}
 }
 
-// What people write of numbers and addresses has a clear answer, where it stands.
+// Misspelled numbers and addresses are reported clearly, at their position.
 func TestSpellings(t *testing.T) {
 	const up = "upstream: https://u.test\n"
 	for file, want := range map[string]string{
@@ -123,7 +123,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// A key whose last day has passed lets nobody in, which somebody should hear.
+// An expired key is refused, and this is reported.
 func TestExpiredKeys(t *testing.T) {
 	c := load(t, `
 upstream: https://u.test
@@ -149,8 +149,7 @@ tenants:
 	}
 }
 
-// A folder's name may have a comma. Where one does not exist that has, several were
-// meant, perhaps.
+// A folder's name may contain a comma. If it does not exist, several folders may have been meant.
 func TestCommaInAFolder(t *testing.T) {
 	dir := files(t, map[string]string{"a,b/c.md": "# C\n"})
 	load := func(path string) error {

@@ -8,7 +8,7 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// checkStages refuses a chain that cannot run, where it is written.
+// checkStages refuses a chain that cannot run, at the key where it is written.
 func checkStages(c checker, policy string, t Treatment) {
 	s, key := t.Stages, policy+".stages"
 	_, written := c.places[key+".chain"]
@@ -20,7 +20,7 @@ func checkStages(c checker, policy string, t Treatment) {
 	default:
 		return
 	}
-	if at, why := s.Wrong(t.Template.TagNames()); why != "" && !refused(c.Config, strictyaml.Join(key, at)) { // as a prompt that is missing
+	if at, why := s.Wrong(t.Template.TagNames()); why != "" && !refused(c.Config, strictyaml.Join(key, at)) { // a missing prompt was reported
 		c.problem(strictyaml.Join(key, at), "%s", why)
 	}
 	for i, stage := range s.Chain {

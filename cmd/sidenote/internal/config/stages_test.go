@@ -15,8 +15,8 @@ import (
 // two is a chain of two stages, in YAML.
 const two = "[{name: draft, user_prompt_template: 'Q {{QUESTION}}', temperature: 0, max_tokens: 1k}, {name: final, user_prompt_template: '{{draft}}'}]"
 
-// A preset, a list and a map say the same; what is said is inherited and overridden as other keys
-// are; only chats under mode: staged have stages.
+// A preset, a list and a map are equivalent. Settings are inherited and overridden like others;
+// only chats under mode: staged have stages.
 func TestStages(t *testing.T) {
 	for file, want := range map[string]string{
 		"default: {mode: inject, stages: careful}":                                                                   "",
@@ -69,7 +69,7 @@ func shownStages(p staged.Policy) string {
 	return fmt.Sprintf("%s %s %s", strings.Join(names, " "), p.StageTimeout, p.Timeout)
 }
 
-// An output can be the answer where a stage says so, or the next one may stop the chain.
+// An output can be the answer if its stage says so, or if the next stage may stop the chain.
 func TestDrafts(t *testing.T) {
 	const chain = "[{name: a, user_prompt_template: '{{QUESTION}}'}, {name: b, user_prompt_template: '{{a}}'}, {name: c, user_prompt_template: '{{b}}'}]"
 	for stages, want := range map[string]string{
@@ -91,7 +91,7 @@ func TestDrafts(t *testing.T) {
 	}
 }
 
-// The presets are what the page says of them. A copy of one is the same chain.
+// The presets are as documented. A copy of one is the same chain.
 func TestPresets(t *testing.T) {
 	type stage struct {
 		name        string
@@ -127,8 +127,8 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// Policies without stages have the hashes that they had, whatever they say of them; those with
-// stages have another for each setting.
+// Stage settings do not change the hash of a policy without stages; with stages, each setting
+// does.
 func TestStagesOffAreAsBefore(t *testing.T) {
 	plain := loadPolicy(t, "default: {mode: inject}")
 	content, err := json.Marshal(plain)
@@ -155,8 +155,8 @@ func TestStagesOffAreAsBefore(t *testing.T) {
 	}
 }
 
-// The rung no_stages is first on the ladder that nobody wrote, and on no ladder of a policy that has
-// no stages to leave out, whose hash stays what it was.
+// The rung no_stages is first on the default ladder. A policy without stages lacks it, and its
+// hash does not change.
 func TestLadderOfStages(t *testing.T) {
 	const all = "[no_stages fewer_sources shorter_sources no_planner no_sources]"
 	for policy, want := range map[string]string{
@@ -185,7 +185,7 @@ func TestLadderOfStages(t *testing.T) {
 	}
 }
 
-// A chain that cannot run is refused where it is written.
+// A chain that cannot run is refused at its position.
 func TestStagesRefused(t *testing.T) {
 	const first = "{name: a, user_prompt_template: '{{QUESTION}}'"
 	many := strings.TrimSuffix(strings.Repeat(first+"}, ", 12), ", ")

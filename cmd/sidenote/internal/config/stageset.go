@@ -14,19 +14,19 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// Stages say how chats are answered in stages. In a file a list, or the name of a preset, is Chain.
+// Stages configure how chats are answered in stages. In a file a list, or the name of a preset, is
+// Chain.
 type Stages struct {
 	Chain        Chain         `yaml:"chain,omitempty"`
 	StageTimeout time.Duration `yaml:"stage_timeout" min:"1ms" max:"1h"` // of one stage
-	Timeout      time.Duration `yaml:"timeout" min:"1ms" max:"1h"`       // of all of a request
-	Cache        time.Duration `yaml:"cache" min:"0s" max:"24h"`         // how long outputs before the last one are remembered; 0: they are not
-	Usage        string        `yaml:"usage" of:"sum|last"`              // what the answer says it used
+	Timeout      time.Duration `yaml:"timeout" min:"1ms" max:"1h"`       // of all stages of a request
+	Cache        time.Duration `yaml:"cache" min:"0s" max:"24h"`         // how long outputs before the last stage are cached; 0: not at all
+	Usage        string        `yaml:"usage" of:"sum|last"`              // the usage that the answer reports
 	Heartbeat    string        `yaml:"heartbeat" of:"on|off"`            // comments in a stream before the last stage
-	Unfit        string        `yaml:"unfit" of:"inject|refuse"`         // requests that a chain cannot carry
+	Unfit        string        `yaml:"unfit" of:"inject|refuse"`         // requests that a chain cannot handle
 }
 
-// A Chain is a list of stages. In a file it may be the name of a preset, which stands for its
-// stages.
+// A Chain is a list of stages. In a file it may be the name of a preset.
 type Chain []stage
 
 // A stage is one call of a model.
@@ -37,24 +37,24 @@ type stage struct {
 	Temperature  temperature `yaml:"temperature,omitempty"`                  // absent: that of the request
 	MaxTokens    Count       `yaml:"max_tokens,omitempty" min:"1" max:"10M"` // of its output; absent: the request's limit
 	Model        model       `yaml:"model,omitempty"`                        // absent: that of the request
-	Upstream     Name        `yaml:"upstream,omitempty"`                     // that has the model; absent: that of the policy
-	When         whenStage   `yaml:"when,omitempty"`                         // the chain ends behind it
-	Draft        bool        `yaml:"draft,omitempty"`                        // its output can be the answer; absent: where the next stage has a stop_if
-	Budget       Count       `yaml:"budget,omitempty" min:"16" max:"1M"`     // tokens of its output that other stages read
+	Upstream     Name        `yaml:"upstream,omitempty"`                     // of the model; absent: that of the policy
+	When         whenStage   `yaml:"when,omitempty"`                         // the chain ends after it
+	Draft        bool        `yaml:"draft,omitempty"`                        // its output can be the answer; absent: if the next stage has a stop_if
+	Budget       Count       `yaml:"budget,omitempty" min:"16" max:"1M"`     // tokens of its output that later stages get
 }
 
-// whenStage says by which first line of a stage's output no other stage follows.
+// whenStage gives first lines of a stage's output that end the chain.
 type whenStage struct {
-	StopIf  string `yaml:"stop_if,omitempty"`  // the output of the stage before is the answer
+	StopIf  string `yaml:"stop_if,omitempty"`  // the output of the previous stage is the answer
 	EmptyIf string `yaml:"empty_if,omitempty"` // nothing was found to answer from
 }
 
-// defaultStages is that of a policy that says nothing of stages.
+// defaultStages returns the defaults of stages.
 func defaultStages() Stages {
 	return Stages{StageTimeout: time.Minute, Timeout: 3 * time.Minute, Usage: "sum", Heartbeat: "on", Unfit: "inject"}
 }
 
-// DecodeYAML reads a map, or a chain in place of one that has nothing else.
+// DecodeYAML reads a map, or a chain alone.
 func (s *Stages) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	if strictyaml.Shape(n) == "map" && !strictyaml.IsVariable(n) {
 		d.Structure(key, n, reflect.ValueOf(s).Elem())
@@ -74,7 +74,7 @@ func (c *Chain) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	name := ""
 	d.Scalar(key, n, reflect.ValueOf(&name).Elem(), "")
 	if name == "" {
-		return // it has been reported
+		return // was reported
 	}
 	chain, ok := Preset(name)
 	if !ok {
@@ -84,7 +84,7 @@ func (c *Chain) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	*c = chain
 }
 
-// Preset returns the stages of a preset, whose file is a configuration with a policy of that name.
+// Preset returns the stages of a preset. Its file is a configuration with a policy of that name.
 func Preset(name string) (chain Chain, ok bool) {
 	text, ok := staged.Preset(name)
 	if !ok {
@@ -111,7 +111,7 @@ func Preset(name string) (chain Chain, ok bool) {
 	return chain, true
 }
 
-// A temperature is from 0 to 2, or is not given.
+// A temperature is from 0 to 2, or not given.
 type temperature struct {
 	Value float64
 	Given bool
@@ -127,7 +127,7 @@ func (t *temperature) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText is the inverse of UnmarshalText; what is not given is "".
+// MarshalText is the inverse of UnmarshalText; a temperature not given is "".
 func (t temperature) MarshalText() ([]byte, error) {
 	if !t.Given {
 		return nil, nil
@@ -135,7 +135,7 @@ func (t temperature) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, t.Value, 'g', -1, 64), nil
 }
 
-// stages are what package staged reads.
+// stages converts the chain for package staged.
 func (s *Stages) stages() []staged.Stage {
 	list := make([]staged.Stage, len(s.Chain))
 	for i, from := range s.Chain {
@@ -150,13 +150,13 @@ func (s *Stages) stages() []staged.Stage {
 	return list
 }
 
-// Compile checks the chain; protected are more tags that texts in prompts must not look like. The
-// error is a *staged.Error.
+// Compile checks the chain; protected are additional tags that texts in prompts must not imitate.
+// The error is a *staged.Error.
 func (s *Stages) Compile(protected []string) (*staged.Chain, error) {
 	return staged.Compile(s.stages(), protected...)
 }
 
-// Wrong says what is wrong with the chain, and in which of its keys; nothing if it is sound.
+// Wrong returns what is wrong with the chain, and the key; "" if nothing is.
 func (s *Stages) Wrong(protected []string) (key, why string) {
 	_, err := s.Compile(protected)
 	wrong, ok := errors.AsType[*staged.Error](err)
@@ -172,7 +172,7 @@ func (s *Stages) Wrong(protected []string) (key, why string) {
 	return key, wrong.Reason
 }
 
-// Policy is what package staged reads, of a chain that was checked.
+// Policy converts a checked chain for package staged.
 func (s *Stages) Policy(protected []string) staged.Policy {
 	chain, err := s.Compile(protected)
 	if err != nil {

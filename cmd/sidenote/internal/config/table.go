@@ -1,20 +1,20 @@
 package config
 
-// A section is a part of the reference of keys: those below one key.
+// A section is a part of the key reference: the keys below one key.
 type section struct {
-	at   string // the key, as in "policies.NAME.overrides[]"; "" for the top level
-	text string // what it holds
+	at   string // the key, such as "policies.NAME.overrides[]"; "" for the top level
+	text string // what it configures
 	keys []about
 }
 
 // An about describes a key. Its name is relative to its section.
 type about struct {
 	name     string
-	fallback string // what holds when the key is absent; a value of a file stands in backquotes; "" for none
+	fallback string // the default, with a literal value in backquotes; "" for none
 	text     string // one sentence in Markdown
 }
 
-// repeated lists where keys stand that are described elsewhere.
+// repeated lists keys that have the descriptions of other keys.
 func repeated() [][2]string {
 	return [][2]string{
 		{"upstreams.NAME.", "upstream."},

@@ -8,7 +8,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// A template that would not be filled as it reads is refused where it is written.
+// A template that would not be filled in as it reads is refused at its position.
 func TestTemplateIsPlainOrRefused(t *testing.T) {
 	const head = "upstream: http://u.test\npolicies: {default: {template: '"
 	refused := func(template, want string) {
@@ -54,8 +54,8 @@ func TestTemplateProblemNamesItsLine(t *testing.T) {
 	}
 }
 
-// Braces that cannot be taken for a placeholder are text, and a template is shown as
-// it was written.
+// Braces that cannot be mistaken for a placeholder are text, and a template is printed as it was
+// written.
 func TestTemplateMayHoldJSON(t *testing.T) {
 	const template = `Answer as {"answer": {"text": "…"}}, to {{QUERY}} by {{CONTEXT}}, {{QUERY}}`
 	c, err := config.Load(disk{"c.yaml": "upstream: http://u.test\npolicies: {default: {template: '" + template + "'}}"}.source("c.yaml"))
@@ -70,7 +70,7 @@ func TestTemplateMayHoldJSON(t *testing.T) {
 	}
 }
 
-// rules is on or off, and leaves nothing for {{RULES}} when off.
+// rules is on or off; off does not allow {{RULES}}.
 func TestRulesAreOnOrOff(t *testing.T) {
 	for text, want := range map[string]string{
 		`rules: none`: `c.yaml:2:29: policies.default.rules: "none" is none of on, off; did you mean off?`,

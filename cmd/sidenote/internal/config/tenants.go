@@ -10,8 +10,8 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// checkTenants checks what each tenant refers to. Without any it makes one tenant, for all
-// callers.
+// checkTenants checks the references of each tenant. Without tenants, all callers use the policy
+// default.
 func (c checker) checkTenants() {
 	if len(c.Tenants) == 0 {
 		if _, ok := c.Policies[defaultName]; !ok && len(c.Policies) > 0 {
@@ -53,7 +53,7 @@ func (c checker) checkTenants() {
 	}
 }
 
-// checkKey checks what is said of a key; before are those of its tenant that come before it.
+// checkKey checks a key of a tenant; before are the tenant's keys listed before it.
 func (c checker) checkKey(at string, k Key, before []Key) {
 	if k.Name != "" && slices.ContainsFunc(before, func(other Key) bool { return other.Name == k.Name }) {
 		c.problem(at+".name", "%q is the name of another key of this tenant", k.Name)
@@ -63,8 +63,8 @@ func (c checker) checkKey(at string, k Key, before []Key) {
 	}
 }
 
-// Expired lists the keys of tenants whose last day has passed at a time, and the
-// certificates that are not valid then.
+// Expired lists the keys of tenants whose last day is over at the given time, and the certificates
+// that are not valid then.
 func (c *Config) Expired(now time.Time) strictyaml.Problems {
 	var expired strictyaml.Problems
 	for _, name := range sortedKeys(c.Tenants) {
@@ -78,14 +78,14 @@ func (c *Config) Expired(now time.Time) strictyaml.Problems {
 	return append(expired, expiredCertificates(c, now)...)
 }
 
-// checkChoice refuses a policy that is used but leaves open which upstream.
+// checkChoice refuses a policy that is used but has no upstream, if there are several.
 func (c checker) checkChoice(key string, policy Name) {
 	if c.upstreamOf(policy) == "" && len(c.Upstreams) > 0 {
 		c.problem(key, "policy %q has no upstream; choose one of %s", policy, strings.Join(Texts(sortedKeys(c.upstreams())), ", "))
 	}
 }
 
-// checkIdentity decides what callers without a key are. An offline command has no callers.
+// checkIdentity checks how callers without a key are treated. An offline command has no callers.
 func (c checker) checkIdentity(offline bool) {
 	unknown, anybody := c.Identity.Unknown, true
 	switch {
@@ -113,8 +113,8 @@ func (c checker) checkIdentity(offline bool) {
 	}
 }
 
-// refuseOpen refuses data ports that other machines reach and where some callers, who are a
-// tenant then, need no key.
+// refuseOpen refuses data ports that other machines can reach and where some callers need no key.
+// Those callers are the tenant unknown.
 func (c checker) refuseOpen(unknown Name, open Ports) {
 	up := c.upstreamOf(c.Tenants[unknown].policyName())
 	if c.upstreams()[up].APIKey != (Secret{}) {
@@ -125,7 +125,7 @@ func (c checker) refuseOpen(unknown Name, open Ports) {
 	c.problem("listen", openText, open, opener(c, unknown, open))
 }
 
-// openText refuses ports, because of what opener says.
+// openText is the problem of such ports; opener gives the reason.
 const openText = "%s can be reached from other machines, and %s; give tenants keys, listen on 127.0.0.1, " +
 	"or say that anyone may ask, by identity: {open: true} or --open"
 
@@ -142,8 +142,7 @@ func opener(c checker, unknown Name, open Ports) string {
 
 func (t Tenant) policyName() Name { return cmp.Or(t.Policy, defaultName) }
 
-// policy is the whole policy of that name; the built-in one where nobody
-// defined default.
+// policy returns the complete policy of that name, or the built-in one if default is not defined.
 func (c *Config) policy(name Name) Policy {
 	if p, ok := c.Policies[name]; ok {
 		return p
@@ -151,7 +150,7 @@ func (c *Config) policy(name Name) Policy {
 	return DefaultPolicy()
 }
 
-// upstreamOf is the upstream of a policy, "" when it is left open.
+// upstreamOf returns the upstream of a policy, or "" if it cannot be determined.
 func (c *Config) upstreamOf(policy Name) Name {
 	if up := c.policy(policy).Upstream; up != "" {
 		return up

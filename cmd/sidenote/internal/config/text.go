@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// shownLength is how much of a value a line shows, in bytes.
+// shownLength limits how much of a value a line shows, in bytes.
 const shownLength = 120
 
-// String is a change in a line: "context_tokens: 2000 → 1000".
+// String formats a change on one line: "context_tokens: 2000 → 1000".
 func (c Change) String() string {
 	old, now := oneLine(c.Old), oneLine(c.New)
 	from := differ(old, now)
@@ -23,15 +23,16 @@ func (c Change) String() string {
 	return text
 }
 
-// oneLine is a value on one line.
+// oneLine puts a value on one line.
 func oneLine(text string) string {
 	return strings.Join(strings.Fields(cmp.Or(text, "not set")), " ")
 }
 
-// context is how much of what two long values have in common is shown before they differ, in bytes.
+// context is how much of the common beginning of two long values is shown, in bytes.
 const context = 40
 
-// differ is from where on two values are shown: from their beginning, if both are seen to differ there.
+// differ returns the offset from which two values are shown: 0 if their difference is then
+// visible.
 func differ(a, b string) int {
 	same := 0
 	for same < min(len(a), len(b)) && a[same] == b[same] {
@@ -43,7 +44,7 @@ func differ(a, b string) int {
 	return same - context
 }
 
-// shown is a value from a byte on, cut where it is long.
+// shown returns a value from an offset on, truncated if it is long.
 func shown(text string, from int) string {
 	before, after := "", ""
 	if text = text[from:]; from > 0 {
@@ -55,7 +56,7 @@ func shown(text string, from int) string {
 	return before + strings.ToValidUTF8(text, "") + after
 }
 
-// String is all of it about a tenant in a line.
+// String formats all changes of a tenant on one line.
 func (t TenantDiff) String() string {
 	text := fmt.Sprintf("tenant %s %s", t.Name, t.What)
 	if len(t.Changes) > 0 {
@@ -72,10 +73,10 @@ func (t TenantDiff) how(separator string) string {
 	return strings.Join(lines, separator)
 }
 
-// namesShown is how many tenants that change alike are named.
+// namesShown limits how many tenants with the same changes are named.
 const namesShown = 10
 
-// String is for people: tenants that change alike stand together.
+// String formats the changes for people, grouping tenants with the same changes.
 func (c Changes) String() string {
 	if c.Empty() {
 		return "nothing changes\n"

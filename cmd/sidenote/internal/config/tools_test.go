@@ -13,8 +13,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// What a policy says of tools is inherited and overridden as other keys are; a list alone says
-// which are offered; only chats under mode: tools have them.
+// Tool settings are inherited and overridden like others; a list alone is the tools to offer; only
+// chats under mode: tools have tools.
 func TestTools(t *testing.T) {
 	const bases = "knowledge: {docs: {path: ./docs, description: Rules for staff}, faq: ./faq}\n"
 	both := []tools.Base{{ID: "docs", Description: "Rules for staff"}, {ID: "faq"}}
@@ -55,7 +55,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// An override may give tools to some models, or take them.
+// An override may add tools for some models, or remove them.
 func TestToolsOfOverrides(t *testing.T) {
 	c, err := config.Load(disk{"c.yaml": up + "policies: {default: {tools: {max_rounds: 2}, overrides: [{models: [a], mode: tools, tools: [recall]}, {models: [b], mode: off}]}}"}.source("c.yaml"))
 	if err != nil {
@@ -68,8 +68,8 @@ func TestToolsOfOverrides(t *testing.T) {
 	}
 }
 
-// Policies without tools have the hashes that they had, whatever they say of tools; those with
-// tools have another for each setting, and for what their bases are said to hold.
+// Tool settings do not change the hash of a policy without tools; with tools, each setting and
+// each description of its bases does.
 func TestToolsOffAreAsBefore(t *testing.T) {
 	hashes := func(description, policy string) (hash, digest string) {
 		t.Helper()
@@ -105,7 +105,7 @@ func TestToolsOffAreAsBefore(t *testing.T) {
 	}
 }
 
-// What cannot be offered is refused where it stands.
+// Tools that cannot be offered are refused at their position.
 func TestToolsRefused(t *testing.T) {
 	for policy, want := range map[string]string{
 		"tools: [recal]":                         `c.yaml:2:30: policies.default.tools.offer[0]: "recal" is none of search_knowledge, read_knowledge, search_files, recall; did you mean recall?`,

@@ -10,13 +10,12 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// Tools say which tools chats have, and how far a model may go with them. In a file a list alone
-// is Offer.
+// Tools configure the tools of chats and limit their use. In a file a list alone is Offer.
 type Tools struct {
 	Offer       []tools.ToolName `yaml:"offer,flow" of:"search_knowledge|read_knowledge|search_files|recall"`
 	Protocol    string           `yaml:"protocol" of:"functions|xml"`
 	FirstSearch bool             `yaml:"first_search"`                   // sources are injected up front as well
-	MaxRounds   Count            `yaml:"max_rounds" min:"1" max:"16"`    // of a request
+	MaxRounds   Count            `yaml:"max_rounds" min:"1" max:"16"`    // per request
 	MaxTokens   Count            `yaml:"max_tokens" min:"256" max:"10M"` // of all results of a request
 	Timeout     time.Duration    `yaml:"timeout" min:"1ms" max:"1h"`     // of all rounds of a request
 	Preamble    string           `yaml:"preamble" of:"show|hide"`        // text that a model writes before a call
@@ -24,7 +23,7 @@ type Tools struct {
 	Heartbeat   string           `yaml:"heartbeat" of:"on|off"`          // comments in a stream between rounds
 }
 
-// defaultTools are those of a policy that says nothing of them.
+// defaultTools returns the defaults of tools.
 func defaultTools() Tools {
 	return Tools{
 		Offer: []tools.ToolName{tools.SearchKnowledge, tools.ReadKnowledge}, Protocol: "functions", FirstSearch: true,
@@ -32,7 +31,7 @@ func defaultTools() Tools {
 	}
 }
 
-// DecodeYAML reads a map, or a list in place of one that has only Offer.
+// DecodeYAML reads a map, or a list of the tools to offer.
 func (t *Tools) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	switch strictyaml.Shape(n) {
 	case "list":
@@ -46,7 +45,7 @@ func (t *Tools) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	}
 }
 
-// Policy is what package tools reads, for tools over some bases.
+// Policy converts the settings for package tools, for tools over the given bases.
 func (t *Tools) Policy(bases []tools.Base) tools.Policy {
 	return tools.Policy{
 		Offer: t.Offer, Bases: bases, XML: t.Protocol == "xml", FirstSearch: t.FirstSearch, MaxRounds: int(t.MaxRounds), MaxTokens: int(t.MaxTokens),

@@ -11,19 +11,19 @@ import (
 	"sidenote/rewrite/chunks"
 )
 
-// Chunks say how much of a request the messages of its chunks may take, and where they stand.
+// Chunks limit and place the messages that are built from a request's chunks.
 type Chunks struct {
 	MaxTokens Count                  `yaml:"max_tokens" min:"1" max:"10M"`
 	Placement rewrite.ChunkPlacement `yaml:"placement" of:"before_conversation|before_last_user"`
 	Oversize  chunks.Oversize        `yaml:"oversize" of:"exclude|refuse"`
 }
 
-// defaultChunks are those of a policy that says nothing of them.
+// defaultChunks returns the defaults of chunks.
 func defaultChunks() Chunks {
 	return Chunks{MaxTokens: chunks.DefaultMaxTokens, Placement: rewrite.ChunksFirst, Oversize: chunks.OversizeExclude}
 }
 
-// A renderer says how some chunks look: a chunks.Rule.
+// A renderer says how matching chunks are rendered: a chunks.Rule.
 type renderer struct {
 	Tag        string      `yaml:"tag" need:"true"`
 	When       whenChunk   `yaml:"when" need:"true"`
@@ -32,7 +32,7 @@ type renderer struct {
 	Body       string      `yaml:"body,omitempty"`
 }
 
-// whenChunk says which chunks they are.
+// whenChunk selects chunks.
 type whenChunk struct {
 	Type     chunks.Type `yaml:"type,omitempty" of:"system|agent|workflow|delegation|environment|working_flow|output|custom"`
 	Subtype  string      `yaml:"subtype,omitempty"`
@@ -40,10 +40,10 @@ type whenChunk struct {
 	Metadata metadata    `yaml:"metadata,omitempty"`
 }
 
-// metadata are values by key: texts, maps or lists.
+// metadata are values by key: strings, maps or lists.
 type metadata map[string]any
 
-// DecodeYAML reads a map of texts, of maps and of lists.
+// DecodeYAML reads a map of strings, maps and lists.
 func (m *metadata) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	if _, isMap := n.(ast.MapNode); !isMap {
 		d.Problem(n, key, "expected a map, got a %s", strictyaml.Shape(n))
@@ -62,7 +62,7 @@ func entries(d *strictyaml.Decoder, key string, n ast.Node) map[string]any {
 	return all
 }
 
-// nested reads a text, or the variable in its place, a map or a list. It reports what is neither.
+// nested reads a string, a variable that supplies one, a map or a list. It reports anything else.
 func nested(d *strictyaml.Decoder, key string, n ast.Node) (v any, ok bool) {
 	if !d.Readable(key, n) {
 		return nil, false
@@ -94,10 +94,10 @@ func nested(d *strictyaml.Decoder, key string, n ast.Node) (v any, ok bool) {
 	return text, ok
 }
 
-// An attribute is a name, or a name and what it shows.
+// An attribute is a name, or a name and the field that it shows.
 type attribute struct{ chunks.Shown }
 
-// MarshalYAML writes the attribute as it would be written by hand.
+// MarshalYAML returns the attribute as it would be written by hand.
 func (a attribute) MarshalYAML() (any, error) {
 	if a.From == "" {
 		return a.Name, nil
@@ -135,8 +135,8 @@ func (a *attribute) DecodeYAML(d *strictyaml.Decoder, key string, n ast.Node) {
 	}
 }
 
-// chunksPolicy is what package rewrite reads. The defaults are not written, so that they change no
-// policy's hash.
+// chunksPolicy converts the settings for package rewrite. Defaults are left out, so that they do
+// not change the hash of a policy.
 func chunksPolicy(c Chunks, renderers []renderer) rewrite.ChunkPolicy {
 	p := rewrite.ChunkPolicy{}
 	if d := defaultChunks(); c != d {
@@ -157,14 +157,14 @@ func (r *renderer) rule() chunks.Rule {
 		As:   r.Role, Tag: r.Tag, Body: r.Body,
 	}
 	for _, a := range r.Attributes {
-		if a.Name != "" { // else it has been reported
+		if a.Name != "" { // otherwise the problem was reported
 			rule.Attributes = append(rule.Attributes, a.Shown)
 		}
 	}
 	return rule
 }
 
-// checkChunks reports renderers that could not be used, each by the key of what is wrong with it.
+// checkChunks reports renderers that cannot be used, each at the key that is wrong.
 func checkChunks(renderers []renderer, problem func(key, format string, args ...any), at func(i int) string) {
 	for i := range renderers {
 		rule := renderers[i].rule()

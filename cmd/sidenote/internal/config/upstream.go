@@ -11,11 +11,11 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A ProxyURL may hold a password, and is a secret then. Off reaches the upstream directly,
+// A ProxyURL is treated as a secret because it may hold a password. Off means a direct connection,
 // whatever the environment says.
 type ProxyURL struct{ Secret }
 
-// SetPlain sets the URL that is written in the file itself. One with a password is refused.
+// SetPlain sets a URL that is written in the file itself. It refuses one with a password.
 func (u *ProxyURL) SetPlain(text string) error {
 	if text != Off {
 		p, err := transport.ParseProxy(text)
@@ -30,14 +30,14 @@ func (u *ProxyURL) SetPlain(text string) error {
 	return nil
 }
 
-// Shown tells where the URL is read, or the one that is written in the file.
+// Shown returns where the URL is read from, or the URL if it is written in the file.
 func (u ProxyURL) Shown() string { return cmp.Or(u.Secret.Shown(), u.Value.Reveal()) }
 
-// readUpstream reads the secrets and files of an upstream, and fills in how it is reached.
+// readUpstream reads the secrets and files of an upstream, and sets how it is reached.
 func (c loader) readUpstream(src Source, key string, u *Upstream) {
 	c.readSecret(src, key+".api_key", &u.APIKey)
 	if u.BaseURL.URL == nil {
-		return // reported
+		return // was reported
 	}
 	u.Dial.Socket = u.BaseURL.Socket
 	if u.BaseURL.Scheme == "http" && u.CA+u.Cert+u.Key != "" {
@@ -47,7 +47,7 @@ func (c loader) readUpstream(src Source, key string, u *Upstream) {
 	readProxy(c, src, key+".proxy", u)
 }
 
-// certificates reads files of certificates.
+// certificates returns a Reader of certificate files.
 func certificates(c loader, src Source) Reader {
 	return Reader{
 		Read:    func(key, name string) []byte { return c.readNamed(src, key, name) },
@@ -56,8 +56,7 @@ func certificates(c loader, src Source) Reader {
 	}
 }
 
-// readProxy fills in the proxy of an upstream, which the environment names where the
-// configuration does not.
+// readProxy sets the proxy of an upstream, by default that of the environment.
 func readProxy(c loader, src Source, key string, u *Upstream) {
 	var err error
 	text := u.Proxy.Value.Reveal()
@@ -71,7 +70,7 @@ func readProxy(c loader, src Source, key string, u *Upstream) {
 		text = c.secretText(src, key, &u.Proxy.Secret)
 	}
 	if text == "" || text == Off {
-		return // an empty one is reported
+		return // an empty one was reported
 	}
 	if u.Dial.Socket != "" {
 		c.problem(key, "goes with an upstream that is reached by TCP; base_url is %s", u.BaseURL)
@@ -81,7 +80,8 @@ func readProxy(c loader, src Source, key string, u *Upstream) {
 	}
 }
 
-// expiredCertificates lists the certificates of upstreams and ports that are not valid at a time.
+// expiredCertificates lists the certificates of upstreams and ports that are not valid at the
+// given time.
 func expiredCertificates(c *Config, now time.Time) (expired strictyaml.Problems) {
 	add := func(key string, pairs []tls.Certificate) {
 		for _, pair := range pairs {
@@ -103,8 +103,8 @@ func expiredCertificates(c *Config, now time.Time) (expired strictyaml.Problems)
 	return expired.Sorted(c.files)
 }
 
-// TellOfCertificates lets tell hear of certificates of upstreams that are read again while
-// the configuration is in use: why they cannot be used, or nil. Call it before that.
+// TellOfCertificates makes tell hear each time certificates of upstreams are read again: why they
+// cannot be used, or nil. Call it before the configuration is in use.
 func TellOfCertificates(c *Config, tell func(upstream Name, err error)) {
 	for name, u := range c.upstreams() {
 		if u.Dial.Reload != nil {

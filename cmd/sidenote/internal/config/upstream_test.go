@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// P2: what an upstream is reached by is refused by name where it is wrong: a certificate
-// without its key, one of another key, files that are not there, a proxy with a password.
+// P2: wrong connection settings of an upstream are refused by name: a certificate without its key
+// or with another's, missing files, a proxy URL with a password.
 func TestUpstreamFiles(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	pair, other := authority.Issue(time.Now().Add(time.Hour)), authority.Issue(time.Now().Add(time.Hour))
@@ -48,7 +48,7 @@ func TestUpstreamFiles(t *testing.T) {
 	}
 }
 
-// HTTPS_PROXY holds where an upstream says nothing, for https beyond loopback only.
+// HTTPS_PROXY is the default of an upstream, only for https beyond loopback.
 func TestUpstreamProxy(t *testing.T) {
 	src := disk{"c.yaml": `
 upstreams:
@@ -82,8 +82,8 @@ policies: {default: {upstream: says}}
 	}
 }
 
-// An included file names certificates of its own folder only, and an expired one is a
-// warning at its place.
+// An included file can only name certificates in its own folder. An expired one causes a warning
+// at its position.
 func TestUpstreamCertificates(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	old := authority.Issue(time.Now().Add(-time.Hour))
@@ -109,7 +109,7 @@ func TestUpstreamCertificates(t *testing.T) {
 	}
 }
 
-// The certificate of a port that has expired is a warning, too.
+// An expired certificate of a port causes a warning, too.
 func TestPortCertificates(t *testing.T) {
 	authority := transporttest.NewAuthority()
 	old, good := authority.Issue(time.Now().Add(-time.Hour)), authority.Issue(time.Now().Add(time.Hour))

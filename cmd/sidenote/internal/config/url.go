@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// A baseURL is where an upstream's API begins: https://api.openai.com/v1.
+// A baseURL is the base URL of an upstream's API: https://api.openai.com/v1.
 //
 // unix:/run/api.sock:/v1 is the path /v1 of a server that listens on a unix socket.
 type baseURL struct {
 	*url.URL
-	Socket string // path of the unix socket; "": none, and the URL says where
+	Socket string // path of the unix socket, or ""
 }
 
-// UnmarshalText refuses what no request could be sent to, and credentials,
-// which would end up in logs. Its error does not repeat a URL with credentials.
+// UnmarshalText refuses URLs that requests cannot be sent to, and credentials, which would end up
+// in logs. Its error does not repeat a URL with credentials.
 func (b *baseURL) UnmarshalText(text []byte) error {
 	if socket, ok := strings.CutPrefix(string(text), Unix); ok {
 		return b.setSocket(string(text), socket)
@@ -47,8 +47,8 @@ func (b *baseURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// mayLogin tells whether a text that was parsed as a URL, which may have failed, holds a user
-// and perhaps a password.
+// mayLogin reports whether a text holds a user or password. u and err are the results of parsing
+// it as a URL, which may have failed.
 func mayLogin(u *url.URL, err error, text []byte) bool {
 	if err != nil || u.Host == "" {
 		return bytes.ContainsRune(text, '@')
@@ -64,7 +64,7 @@ func (b baseURL) MarshalText() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// setSocket reads what stands behind unix: in text. Requests name the host localhost then.
+// setSocket parses what follows unix: in text. Requests then have the host localhost.
 func (b *baseURL) setSocket(text, socket string) error {
 	socket, base, _ := strings.Cut(socket, ":")
 	if err := checkSocket(socket); err != nil {
@@ -81,7 +81,7 @@ func (b *baseURL) setSocket(text, socket string) error {
 	return nil
 }
 
-// String returns the URL, in the form of UnmarshalText.
+// String formats the URL as UnmarshalText reads it.
 func (b baseURL) String() string {
 	switch {
 	case b.Socket == "":
@@ -92,8 +92,8 @@ func (b baseURL) String() string {
 	return Unix + b.Socket + ":" + b.EscapedPath()
 }
 
-// endpoint returns the route that a URL ends in and the base that it is of; "" where
-// it is a base itself.
+// endpoint returns the API route that a URL ends in, and the base before it; "" if it does not end
+// in one.
 func endpoint(u url.URL) (route, base string) {
 	at := strings.TrimRight(u.Path, "/")
 	for _, route := range []string{"/chat/completions", "/completions", "/responses", "/embeddings"} {
@@ -107,7 +107,7 @@ func endpoint(u url.URL) (route, base string) {
 // A Route is the end of an API path: /chat/completions.
 type Route string
 
-// UnmarshalText refuses what no request could match.
+// UnmarshalText refuses routes that no request can match.
 func (r *Route) UnmarshalText(text []byte) error {
 	s := string(text)
 	if !strings.HasPrefix(s, "/") || s == "/" || path.Clean(s) != s || strings.ContainsAny(s, "*?#% \\") {

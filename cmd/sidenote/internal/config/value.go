@@ -49,8 +49,8 @@ func (c *Count) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// quantity reads digits and a unit. Anything that would overflow is refused,
-// so that no limit can wrap round to a small or negative one.
+// quantity reads digits and a unit. It refuses values that overflow, so that no limit wraps around
+// to a small or negative number.
 func quantity(s string, units map[string]int64) (int64, bool) {
 	digits := strings.TrimLeft(s, "-")
 	end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' })
@@ -66,7 +66,7 @@ func quantity(s string, units map[string]int64) (int64, bool) {
 	return n * unit, true
 }
 
-// Priority is 0 (least) to 100, or a word for the common ones.
+// Priority is 0 (lowest) to 100, or a word for the common ones.
 type Priority int
 
 // UnmarshalText reads a number or a word.
@@ -83,7 +83,7 @@ func (p *Priority) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// threshold is the least score of a source, of any base, or "auto" for each base's own.
+// threshold is the minimum score of sources from any base, or "auto" for each base's own.
 type threshold float64
 
 // UnmarshalText reads a positive number or "auto".
@@ -108,8 +108,7 @@ func (t threshold) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(t), 'g', -1, 64), nil
 }
 
-// weight is the part that one of two things has in a sum, where the other has the rest; 0 for
-// "auto": what was measured.
+// weight is the share of one of two terms of a sum; 0 stands for "auto", the measured weight.
 type weight float64
 
 // UnmarshalText reads a number above 0, up to 1, or "auto".
@@ -134,7 +133,8 @@ func (w weight) MarshalText() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(w), 'g', -1, 64), nil
 }
 
-// relevance is the least relevance of a base's sources, 0 for "auto": its own floor.
+// relevance is the minimum relevance of a base's sources; 0 stands for "auto", the base's own
+// floor.
 type relevance float64
 
 // UnmarshalText reads a number between 0 and 1, or "auto".

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// parseKnowledge reads [NAME=]PATH. Without a name the base is called after the
-// folder or file. A text without / . and ~ is the name of a base in the state folder; its
-// path is "".
+// parseKnowledge parses [NAME=]PATH. Without a name the base is named after the folder or file. A
+// text without / \ . and ~ is the name of a base in the state folder; its path is "".
 func parseKnowledge(value string) (name Name, path string, err error) {
 	left, path, named := strings.Cut(value, "=")
 	if !named || strings.ContainsAny(left, `/\.~`) {
@@ -30,8 +29,8 @@ func parseKnowledge(value string) (name Name, path string, err error) {
 	return name, path, nil
 }
 
-// FolderName returns the name of the base of a folder that a file in dir names, which must look like a
-// path.
+// FolderName returns the name of the base for a folder named by a file in dir. path must look like
+// a path.
 func FolderName(dir, path string) (Name, error) {
 	switch {
 	case strings.Contains(path, "://"):
@@ -46,7 +45,7 @@ func FolderName(dir, path string) (Name, error) {
 	return folderName(path)
 }
 
-// folderName folds the last element of path to a name.
+// folderName derives a name from the last element of path.
 func folderName(path string) (Name, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

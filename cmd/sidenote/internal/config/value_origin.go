@@ -8,11 +8,11 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// An origin is that of web pages: https://app.example.com, https://*.example.com, or
+// An origin is an origin of web pages: https://app.example.com, https://*.example.com, or
 // moz-extension: for all of a scheme.
 type origin string
 
-// UnmarshalText refuses what is no origin, and what would be the origin of every page.
+// UnmarshalText refuses invalid origins, and those that any page can have.
 func (o *origin) UnmarshalText(text []byte) error {
 	switch s := string(text); {
 	case s == "*":
@@ -27,10 +27,10 @@ func (o *origin) UnmarshalText(text []byte) error {
 	}
 }
 
-// A host is a name by which Sidenote is called: sidenote.example.com, *.example.com.
+// A host is a host name of Sidenote: sidenote.example.com, *.example.com.
 type host string
 
-// UnmarshalText refuses what is no name.
+// UnmarshalText refuses invalid names.
 func (h *host) UnmarshalText(text []byte) error {
 	s := strings.ToLower(string(text))
 	if !tenant.ValidHost(s) {

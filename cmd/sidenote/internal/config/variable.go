@@ -2,8 +2,8 @@ package config
 
 import "sidenote/cmd/sidenote/internal/strictyaml"
 
-// variablesOf returns the variables of a file. An included file may only use them where it
-// may read secrets, because the environment holds these.
+// variablesOf returns the environment variables that a file may use. An included file needs the
+// permission to read secrets, because the environment holds them.
 func (c delegation) variablesOf(file string) strictyaml.Variables {
 	v := strictyaml.Variables{Lookup: c.env}
 	if !c.allows(file, maySecrets) {
@@ -12,8 +12,8 @@ func (c delegation) variablesOf(file string) strictyaml.Variables {
 	return v
 }
 
-// Written returns where the value of a key stands, and the variable that it was read from,
-// if any; false where nobody wrote it.
+// Written returns the position of a key's value and the variable that supplied it, if any; ok is
+// false if the key is not written.
 func Written(c *Config, key string) (at strictyaml.Place, env string, ok bool) {
 	m, ok := c.places[key]
 	return m.Place, m.Env, ok

@@ -8,7 +8,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// A scalar may be read from the environment: by the same checks, and with a default.
+// A scalar may come from the environment, with the same checks, and may have a default.
 func TestValueFromEnvironment(t *testing.T) {
 	src := disk{"c.yaml": `
 upstream: {base_url: {env: URL}}
@@ -30,8 +30,8 @@ policies: {default: {context_tokens: {env: TOKENS}}, more: {extends: default, re
 	}
 }
 
-// So may those of filters and attributes, where they are texts whatever they look like, and
-// never claims; an attribute may still be called env.
+// The values of filters and attributes may too. They are always strings, never claims; an
+// attribute may still be named env.
 func TestTextFromEnvironment(t *testing.T) {
 	src := disk{"c.yaml": `
 upstream: https://u.test
@@ -55,8 +55,8 @@ policies: {default: {filters: [{type: eq, key: env, value: {env: STAGE}}, {type:
 	}
 }
 
-// What cannot be read from the environment is refused by key and variable; the value itself
-// is not shown, for it may be a secret named by mistake. (T28)
+// An invalid value from the environment is refused by key and variable. It is not shown, as it may
+// be a secret named by mistake. (T28)
 func TestValueFromEnvironmentRefused(t *testing.T) {
 	const forFile = "is not for an included file to read; c.yaml:1:38 can allow it, as in {path: team.yaml, may: [secrets]}"
 	for _, c := range []struct{ main, team, want string }{

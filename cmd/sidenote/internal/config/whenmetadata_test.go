@@ -9,8 +9,8 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// when.metadata takes texts, maps and lists at any depth. What is blank, doubled or no text is
-// refused where it stands.
+// when.metadata accepts strings, maps and lists at any depth. Blank, duplicate or non-string
+// values are refused at their position.
 func TestWhenMetadataIsNested(t *testing.T) {
 	load := func(metadata string) (map[string]any, error) {
 		c, err := config.Load(disk{"c.yaml": "upstream: http://u.test\npolicies: {default: {renderers: [{tag: t, when: {metadata: " + metadata + "}}]}}"}.source("c.yaml"))

@@ -9,21 +9,21 @@ import (
 	"unicode"
 )
 
-// NoAnswer is what the stub says without sources that fit.
+// NoAnswer is the stub's answer if no source fits.
 const NoAnswer = "I have been given no document that answers this."
 
-// A sentence of a source that shares words with the question.
+// A sentence is a sentence of a source that shares words with the question.
 type sentence struct {
 	id, text string
 	shared   int
 	at       int // order in the prompt
 }
 
-// sourceElement matches a source in a prompt: its id and what is in it.
+// sourceElement matches a source in a prompt: its id and its text.
 var sourceElement = regexp.MustCompile(`(?s)<source id="(\d+)"[^>]*>\n(.*?)\n</source>`)
 
-// relevant returns of each source in text the sentence that shares most words with question, best
-// first. Sources that share hardly any are left out.
+// relevant returns, for each source in text, the sentence that shares the most words with
+// question. Sources that share hardly any are left out.
 func relevant(text, question string) []sentence {
 	asked := words(question)
 	var found []sentence
@@ -49,8 +49,8 @@ func relevant(text, question string) []sentence {
 	return found
 }
 
-// Answer quotes the two sentences of different sources in text that share most
-// words with question, each with its source's id.
+// Answer quotes the two sentences from different sources in text that share the most words with
+// question, each with its source's id.
 func Answer(text, question string) string {
 	return quoted(relevant(text, question))
 }
@@ -67,10 +67,10 @@ func quoted(found []sentence) string {
 	return strings.Join(parts, " ")
 }
 
-// cite is a sentence with its source's id.
+// cite returns a sentence with its source's id.
 func cite(s sentence) string { return strings.TrimRight(s.text, ".!?") + " [" + s.id + "]." }
 
-// sentences cuts Markdown into sentences, leaving out headings.
+// sentences splits Markdown into sentences, without headings.
 func sentences(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -91,7 +91,7 @@ func sentences(text string) []string {
 	return out
 }
 
-// words is the set of words of more than three letters in text, plural or not.
+// words returns the set of words of more than three letters in text, without a plural s.
 func words(text string) map[string]bool {
 	set := map[string]bool{}
 	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// The screen's limits: lines of one source's text, sources shown, rows of the
-// ledger for what is in and what is out, lines of the answer.
+// The screen's limits: lines of a source's text, sources shown, ledger rows that are in and out,
+// lines of the answer.
 const (
 	textLines   = 1
 	sourcesFull = 1
@@ -40,7 +40,7 @@ func (p *painter) request(s Story) {
 	p.block(strings.Split(strings.TrimRight(block, "\n"), "\n"))
 }
 
-// split finds the first message with a block and divides its text there.
+// split finds the first message with a block and splits its text there.
 func split(body []byte) (role, before, block string) {
 	var req chatRequest
 	if json.Unmarshal(body, &req) != nil {
@@ -59,8 +59,7 @@ func split(body []byte) (role, before, block string) {
 	return "", "", ""
 }
 
-// block shows the added lines; without Full, the beginning of each source's
-// text and the first source only.
+// block shows the added lines; without Full, only the first source and the beginning of its text.
 func (p *painter) block(lines []string) {
 	if p.look.Full {
 		for _, line := range lines {
@@ -101,8 +100,8 @@ func (p *painter) block(lines []string) {
 	}
 }
 
-// beginning is the line at which the section that was found begins in the first source. The
-// text before it is context that was added. 0 is the first line.
+// beginning returns the line at which the retrieved section begins in the first source; the text
+// before it is added context. It returns 0 if there is no such line.
 func beginning(lines []string) int {
 	head := ""
 	for i, line := range lines {
@@ -121,7 +120,7 @@ func beginning(lines []string) int {
 	return 0
 }
 
-// ledger shows the budget and the decision about each source.
+// ledger shows the token budget and the decision about each source.
 func (p *painter) ledger(l rewrite.Ledger) {
 	p.line("   budget %s tokens   used %s %s (%s): rules %s, tags %s, text %s", terminal.Thousands(l.Budget), terminal.Thousands(l.Used), l.Exactness,
 		l.Encoding, terminal.Thousands(l.Rules), terminal.Thousands(l.Tags), terminal.Thousands(l.Text))
@@ -143,7 +142,7 @@ func (p *painter) ledger(l rewrite.Ledger) {
 	}
 }
 
-// shown is the first few of those that are in, and of those that are out.
+// shown returns the first few sources that are in, and that are out.
 func shown(all []rewrite.SourceEntry) []rewrite.SourceEntry {
 	var rows []rewrite.SourceEntry
 	in, out := 0, 0
@@ -160,8 +159,8 @@ func shown(all []rewrite.SourceEntry) []rewrite.SourceEntry {
 	return rows
 }
 
-// detail is the last column of a row: the tokens, with what there is to say of what is in,
-// or why it is out.
+// detail returns the last column of a row: the tokens and of for a source that is in, or why it is
+// out.
 func detail(fate rewrite.Fate, tokens, demand int, of, why string) string {
 	switch fate {
 	case rewrite.In:

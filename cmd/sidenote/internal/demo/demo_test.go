@@ -54,7 +54,7 @@ Dogs are welcome on Fridays.
 </sources>
 `
 
-// Context before the section that was found is not shown.
+// Context before the retrieved section is not shown.
 func TestRenderBeginsAtTheSection(t *testing.T) {
 	before := strings.Replace(block, "## Parental leave", "# Leave policy\n\nYou have 28 days of annual leave.\n\n## Parental leave", 1)
 	rewritten, err := json.Marshal(map[string]any{"messages": []map[string]string{{"role": "system", "content": before}}})

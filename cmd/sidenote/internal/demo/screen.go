@@ -13,10 +13,10 @@ import (
 	"sidenote/rewrite"
 )
 
-// Width is how many columns a screen has at most.
+// Width is the maximum width of a screen, in columns.
 const Width = 100
 
-// A Story is the content of a screen: one request's way through Sidenote.
+// A Story is the content of a screen: the path of one request through Sidenote.
 type Story struct {
 	Question  string         `json:"question"`
 	Documents int            `json:"documents"`
@@ -31,11 +31,11 @@ type Story struct {
 	Search time.Duration `json:"search_ns"`
 	Fit    time.Duration `json:"fit_ns"`
 	Edit   time.Duration `json:"edit_ns"`
-	Again  time.Duration `json:"again_ns"`  // the same search once more
-	Cached bool          `json:"again_hit"` // whether that came from the cache
+	Again  time.Duration `json:"again_ns"`  // the same search repeated
+	Cached bool          `json:"again_hit"` // whether that was a cache hit
 }
 
-// Arrived tells whether the model was shown the sources that the ledger names.
+// Arrived reports whether the model was shown the sources that the ledger names.
 func (s Story) Arrived() bool {
 	n := 0
 	for _, src := range s.Ledger.Sources {
@@ -49,7 +49,7 @@ func (s Story) Arrived() bool {
 	return n > 0
 }
 
-// Intact tells whether the model got every byte of the app, in order.
+// Intact reports whether the model got every byte of the app's request, in order.
 func (s Story) Intact() bool {
 	rest := s.Rewritten
 	for _, b := range s.Original {
@@ -62,7 +62,7 @@ func (s Story) Intact() bool {
 	return true
 }
 
-// JSON is the story for programs, with both requests as they were.
+// JSON returns the story as JSON, with both requests unchanged.
 func (s Story) JSON() ([]byte, error) {
 	return json.MarshalIndent(struct {
 		Story
@@ -74,12 +74,11 @@ func (s Story) JSON() ([]byte, error) {
 
 // A Look says how a screen is drawn.
 type Look struct {
-	Full  bool // every line of the block, lines uncut
+	Full  bool // all lines of the block, untruncated
 	Color bool // for a terminal
 }
 
-// Render draws the screen: at most 40 lines of at most Width columns unless
-// look.Full.
+// Render draws the screen: at most 40 lines of at most Width columns, unless look.Full.
 func Render(s Story, look Look) string {
 	p := painter{look: look}
 	p.beginning(s.Documents, s.Chunks, s.Index)
@@ -104,7 +103,7 @@ type painter struct {
 	look Look
 }
 
-// beginning shows what this is and what was indexed.
+// beginning shows a title and what was indexed.
 func (p *painter) beginning(documents, chunks int, took time.Duration) {
 	p.line("Sidenote demo: everything on this machine, no key, no network")
 	p.line("")
@@ -112,7 +111,7 @@ func (p *painter) beginning(documents, chunks int, took time.Duration) {
 	p.line("%s%s", pad(indexed, 80), terminal.Short(took, 0.1))
 }
 
-// line writes one line, cut to the width with an ellipsis.
+// line writes one line, truncated to the width with an ellipsis.
 func (p *painter) line(format string, args ...any) {
 	text := strings.TrimRight(fmt.Sprintf(format, args...), " ")
 	if !p.look.Full {
@@ -121,7 +120,7 @@ func (p *painter) line(format string, args ...any) {
 	p.b.WriteString(text + "\n")
 }
 
-// added writes a line of what Sidenote put in.
+// added writes a line that Sidenote added.
 func (p *painter) added(text string) {
 	text = "   +   " + text
 	if !p.look.Full {
@@ -133,7 +132,7 @@ func (p *painter) added(text string) {
 	p.b.WriteString(text + "\n")
 }
 
-// answer writes the answer, the sources that it may cite, and the times.
+// answer writes the answer, the cited sources, and the times.
 func (p *painter) answer(s Story) {
 	lines := wrap(s.Answer, Width-14)
 	if !p.look.Full && len(lines) > answerLines {
@@ -160,7 +159,7 @@ func (p *painter) answer(s Story) {
 	p.line("   time       search %s, fit %s, edit %s.  %s", terminal.Short(s.Search, 0.1), terminal.Short(s.Fit, 0.1), terminal.Short(s.Edit, 0.1), again)
 }
 
-// cited lists the sources of these ids.
+// cited lists the sources with these ids.
 func (p *painter) cited(sources []rewrite.SourceEntry, ids []int) {
 	var places []string
 	for _, src := range sources {
@@ -180,7 +179,7 @@ func place(src rewrite.SourceEntry) string {
 	return src.Doc + ", " + src.Section
 }
 
-// clip cuts text to n columns, counting each rune as one.
+// clip truncates text to n columns, counting each rune as one.
 func clip(text string, n int) string {
 	if utf8.RuneCountInString(text) <= n {
 		return text
@@ -188,12 +187,12 @@ func clip(text string, n int) string {
 	return string([]rune(text)[:n-2]) + " …"
 }
 
-// pad fills text with spaces to n columns.
+// pad pads text with spaces to n columns.
 func pad(text string, n int) string {
 	return text + strings.Repeat(" ", max(n-utf8.RuneCountInString(text), 1))
 }
 
-// wrap breaks text at spaces into lines of at most n columns, where it can.
+// wrap breaks text at spaces into lines of at most n columns, where possible.
 func wrap(text string, n int) []string {
 	var lines []string
 	line := ""

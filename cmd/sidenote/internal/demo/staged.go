@@ -37,15 +37,15 @@ type StagedStory struct {
 // A StageStory is one call of the model.
 type StageStory struct {
 	Name     string        `json:"name"`
-	At       int           `json:"stage"`   // its place in the chain, from 1
+	At       int           `json:"stage"`   // its position in the chain, from 1
 	Outcome  string        `json:"outcome"` // "ok", or what ended the chain
-	Sent     []byte        `json:"-"`       // its body, as Sidenote says that it sent it
-	Exchange Exchange      `json:"-"`       // as the stub saw it; zero: it did not
+	Sent     []byte        `json:"-"`       // the request body that Sidenote reported
+	Exchange Exchange      `json:"-"`       // as the stub saw it; zero if it did not
 	Took     time.Duration `json:"took_ns"`
 }
 
-// Check tells what is wrong: a stage did not reach the model, or the answer is not that of the
-// last one, or it cites what no stage was shown.
+// Check returns an error if a stage did not reach the model, if the answer is not that of the last
+// stage, or if it cites what no stage was shown.
 func (s *StagedStory) Check() error {
 	if len(s.Stages) == 0 {
 		return errors.New("the request was not answered in stages")
@@ -79,7 +79,7 @@ func (s *StagedStory) Check() error {
 	return nil
 }
 
-// shown tells whether a request to the model has a source.
+// shown reports whether a request to the model contains a source.
 func (s *StagedStory) shown(id int) bool {
 	element := fmt.Sprintf(`<source id="%d" `, id)
 	return slices.ContainsFunc(s.Stages, func(stage StageStory) bool {
@@ -92,13 +92,13 @@ func (s *StagedStory) shown(id int) bool {
 	})
 }
 
-// The outcomes of stages that lead to an answer, as reports have them.
+// The outcomes of stages that lead to an answer, as in reports.
 const (
 	outcomeOK      = "ok"
 	outcomeStopped = "stopped"
 )
 
-// JSON is the story for programs, with all requests as they were.
+// JSON returns the story as JSON, with all requests unchanged.
 func (s *StagedStory) JSON() ([]byte, error) {
 	type call struct {
 		StageStory
@@ -118,7 +118,7 @@ func (s *StagedStory) JSON() ([]byte, error) {
 	}{s, s.Original, calls, s.Check() == nil}, "", "  ")
 }
 
-// RenderStaged draws the screen: at most 40 lines of at most Width columns unless look.Full.
+// RenderStaged draws the screen: at most 40 lines of at most Width columns, unless look.Full.
 func RenderStaged(s *StagedStory, look Look) string {
 	p := painter{look: look}
 	p.beginning(s.Documents, s.Chunks, s.Index)
@@ -145,10 +145,10 @@ func RenderStaged(s *StagedStory, look Look) string {
 	return p.b.String()
 }
 
-// saidLines is how many lines are shown of what a stage said, and of the answer.
+// saidLines limits the lines of a stage's output, and of the answer.
 const saidLines = 4
 
-// stage shows what a stage was asked and said.
+// stage shows the prompt and the output of a stage.
 func (p *painter) stage(s *StagedStory, stage *StageStory) {
 	asked := promptOf(stage.Exchange.Request)
 	p.line("%s%s", pad(fmt.Sprintf("   stage %d/%d  %s   %s", stage.At, s.Of, stage.Name, asked.settings), 80), terminal.Short(stage.Took, 0.1))
@@ -166,7 +166,7 @@ func (p *painter) stage(s *StagedStory, stage *StageStory) {
 	}
 }
 
-// text shows a text behind a label, without its middle where it is longer than so many lines.
+// text shows a labelled text; the middle is left out if it exceeds most lines.
 func (p *painter) text(label, text string, most int) {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -190,7 +190,7 @@ type prompt struct {
 	inputs   string // what the user's message quotes
 }
 
-// stageTag matches what quotes an earlier stage, with its name.
+// stageTag matches a quotation of an earlier stage, with its name.
 var stageTag = regexp.MustCompile(`<stage name="([^"]*)">`)
 
 func promptOf(body []byte) (p prompt) {

@@ -12,7 +12,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// stagedStory is that of a question that a stub was asked by the stages of a preset.
+// stagedStory returns the story of a question that a stub answered by the stages of a preset.
 func stagedStory(t *testing.T, preset, question string) *demo.StagedStory {
 	t.Helper()
 	_, sources, _ := strings.Cut(block, "\n\n")
@@ -36,7 +36,7 @@ func stagedStory(t *testing.T, preset, question string) *demo.StagedStory {
 	return s
 }
 
-// A screen shows what each stage was asked and said, in 40 lines.
+// A screen shows the prompt and output of each stage, in 40 lines.
 func TestStagedScreens(t *testing.T) {
 	whole, stopped := stagedStory(t, "medical", demo.Question), stagedStory(t, "medical", "Are dogs welcome?")
 	long := stagedStory(t, "medical", demo.Question)
@@ -68,7 +68,8 @@ func TestStagedScreens(t *testing.T) {
 	}
 }
 
-// Only a chain that arrived whole, whose answer is the model's and cites what it was shown, is one.
+// Check accepts only a complete chain whose answer is the model's and cites only what it was
+// shown.
 func TestStagedStoryJudges(t *testing.T) {
 	for want, change := range map[string]func(s *demo.StagedStory){
 		"":                                       func(*demo.StagedStory) {},

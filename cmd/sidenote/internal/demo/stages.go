@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Part is what a Stub plays of an answer in stages. It tells by the prompt, as the presets word
-// theirs.
+// A Part is the role of a Stub in an answer in stages. The Stub recognises it by the wording of
+// the presets' prompts.
 type Part string
 
 // The parts.
@@ -20,19 +20,19 @@ const (
 	PartFinal    Part = "final"
 )
 
-// What a stage says alone on its first line if it finds nothing.
+// The only first line of a stage that finds nothing.
 const (
 	noEvidence = "NO EVIDENCE"
 	noIssues   = "NO ISSUES"
 )
 
-// Careless is what a draft of the Stub says that no source does, for the critique to find.
+// Careless is a claim in the Stub's draft that no source supports, for the critique to find.
 const Careless = "Nobody has ever been refused this"
 
-// quotedPart matches what is quoted in a prompt, and so says nothing of the part.
+// quotedPart matches quotations in a prompt, which say nothing about the part.
 var quotedPart = regexp.MustCompile(`(?s)<sources>.*?</sources>|<stage name="[^"]*">\n.*?\n</stage>|<history>.*?</history>|<question>.*?</question>`)
 
-// partOf returns what a prompt asks for.
+// partOf returns the part that a prompt asks for.
 func partOf(prompt string) Part {
 	asks := quotedPart.ReplaceAllString(prompt, "")
 	switch {
@@ -48,7 +48,7 @@ func partOf(prompt string) Part {
 	return PartAnswer
 }
 
-// play answers a prompt, or an ordinary chat of these texts, from the sources in it.
+// play answers a prompt, or an ordinary chat with the texts all, from the sources in it.
 func play(all, prompt string) (Part, string) {
 	part := partOf(prompt)
 	question := strings.TrimSpace(between(prompt, "<question>", "</question>"))
@@ -65,7 +65,7 @@ func play(all, prompt string) (Part, string) {
 	return part, Answer(all, prompt)
 }
 
-// between returns the first text between two others; "" if there is none.
+// between returns the first text between two others, or "".
 func between(text, open, end string) string {
 	_, rest, found := strings.Cut(text, open)
 	inside, _, ended := strings.Cut(rest, end)
@@ -75,7 +75,7 @@ func between(text, open, end string) string {
 	return inside
 }
 
-// output is what an earlier stage said that a prompt quotes behind a heading; "" if it quotes none.
+// output returns the output of an earlier stage that a prompt quotes after a heading, or "".
 func output(prompt, heading string) string {
 	_, rest, _ := strings.Cut(prompt, heading+"\n")
 	if !strings.HasPrefix(rest, "<stage ") {
@@ -84,7 +84,7 @@ func output(prompt, heading string) string {
 	return between(rest, ">\n", "\n</stage>")
 }
 
-// evidence lists a sentence of each source that helps, in the form that the prompt wants.
+// evidence lists a sentence of each relevant source, in the format that the prompt wants.
 func evidence(prompt, question string) string {
 	found := relevant(prompt, question)
 	if len(found) == 0 {
@@ -104,8 +104,8 @@ func evidence(prompt, question string) string {
 // citedID matches the first id that a line cites.
 var citedID = regexp.MustCompile(` ?\[(\d+)\]`)
 
-// draft answers from the evidence, or from the sources where there is none. With two statements
-// or more it gets careless.
+// draft answers from the evidence, or from the sources if there is none. With two or more
+// statements it adds the claim Careless.
 func draft(prompt, question string) string {
 	var found []sentence
 	for _, heading := range []string{"The evidence:", "The evaluation of these sources:"} {
@@ -159,7 +159,7 @@ func critique(prompt string) string {
 	return strings.Join(issues, "\n")
 }
 
-// final is the draft without the statements that its review names.
+// final returns the draft without the statements that its review names.
 func final(prompt string) string {
 	review := output(prompt, "Its review:")
 	kept := slices.DeleteFunc(sentences(output(prompt, "The draft:")), func(statement string) bool {

@@ -15,7 +15,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// chain asks a stub the stages of a preset one after the other, until one ends the chain.
+// chain sends the stages of a preset to a stub in order, until one ends the chain.
 func chain(t *testing.T, preset, sources, question string) []demo.Exchange {
 	t.Helper()
 	stages, ok := config.Preset(preset)

@@ -11,12 +11,12 @@ import (
 	"sync"
 )
 
-// MaxRequest is the largest body, in bytes, that a Stub reads.
+// MaxRequest is the largest request body that a Stub reads, in bytes.
 const MaxRequest = 32 << 20
 
-// A Stub is an upstream in the shape of OpenAI's API. It knows nothing but the
-// <source> elements in the messages that it is sent, and plays the stages of the presets. The zero value is ready;
-// it is safe for concurrent use.
+// A Stub is an upstream with OpenAI's API. It answers only from the <source> elements in the
+// messages, and plays the stages of the presets. The zero value is ready to use; it is safe for
+// concurrent use.
 type Stub struct {
 	mu   sync.Mutex
 	kept []Exchange
@@ -25,14 +25,14 @@ type Stub struct {
 // An Exchange is a chat that a Stub answered.
 type Exchange struct {
 	Part    Part
-	Request []byte // its body as it arrived
+	Request []byte // its body as received
 	Answer  string
 }
 
-// maxKept is how many chats a Stub remembers.
+// maxKept limits the remembered chats.
 const maxKept = 16
 
-// LastRequest is the body of the latest chat that was answered, as it arrived.
+// LastRequest returns the body of the most recent chat, as received.
 func (s *Stub) LastRequest() []byte {
 	kept := s.Exchanges()
 	if len(kept) == 0 {
@@ -41,7 +41,7 @@ func (s *Stub) LastRequest() []byte {
 	return kept[len(kept)-1].Request
 }
 
-// Exchanges are the latest chats that were answered, in their order.
+// Exchanges returns the most recent chats, oldest first.
 func (s *Stub) Exchanges() []Exchange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +54,8 @@ func (s *Stub) keep(e Exchange) {
 	s.kept = append(s.kept[max(0, len(s.kept)-maxKept+1):], e)
 }
 
-// ServeHTTP answers POST /v1/chat/completions, streaming or not, and GET
-// /v1/models; anything else is an error in OpenAI's shape.
+// ServeHTTP answers POST /v1/chat/completions, streaming or not, and GET /v1/models; anything else
+// is an error in OpenAI's format.
 func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodGet && r.URL.Path == "/v1/models":
@@ -72,7 +72,7 @@ func (s *Stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// created is the time that all answers carry, so that they never differ.
+// created is the time in all answers, so that they never differ.
 const created = 1735689600
 
 type chatRequest struct {
@@ -90,7 +90,7 @@ type chatMessage struct {
 	Content content `json:"content"`
 }
 
-// content is a message's text, be it a string or a list of parts.
+// content is a message's text, from a string or a list of parts.
 type content string
 
 // UnmarshalJSON joins the text parts by line feeds and skips other parts.
@@ -164,7 +164,7 @@ func (r chatRequest) texts() (all, question string) {
 	return b.String(), question
 }
 
-// usage estimates four bytes a token; it is a stub.
+// usage estimates four bytes per token; it is a stub.
 func (r chatRequest) usage(answer string) map[string]int {
 	all, _ := r.texts()
 	prompt, completion := len(all)/4+4*len(r.Messages), r.N*(len(answer)/4+1)
@@ -181,7 +181,7 @@ func stream(w http.ResponseWriter, req chatRequest, answer string, usage map[str
 			event["usage"] = usage
 		}
 		fmt.Fprintf(w, "data: %s\n\n", encode(event))
-		_ = flush.Flush() // a client that left is noticed by the server
+		_ = flush.Flush() // the server notices a client that left
 	}
 	delta := func(delta map[string]string, finish any) {
 		for i := range req.N {

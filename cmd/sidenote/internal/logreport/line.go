@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A line is what is read of a request's line; see the page of the log.
+// A line holds the fields that are read from a request's log line; see the page of the log.
 type line struct {
 	Time          time.Time `json:"time"` // the end of the answer
 	Message       string    `json:"msg"`
@@ -63,15 +63,15 @@ type kind int
 
 const (
 	request kind = iota
-	other        // JSON, and no request's
-	broken       // no JSON, cut, or a request's with values that no request has
+	other        // JSON, but not a request
+	broken       // not JSON, truncated, or a request with impossible values
 )
 
 // idBytes is the length of a request's id, a ULID.
 const idBytes = 26
 
-// parse reads a line. What a collector has put before the object, such as a time and a name, is passed
-// over.
+// parse parses a line. It skips a prefix that a collector may have added, such as a time and a
+// name.
 func parse(text []byte) (*line, kind) {
 	text = bytes.TrimSpace(text)
 	if !bytes.HasPrefix(text, []byte("{")) {
@@ -89,14 +89,14 @@ func parse(text []byte) (*line, kind) {
 	case err == nil && !l.plausible():
 		return nil, broken
 	case err != nil && json.Valid(text) && !bytes.Contains(text, []byte(`"msg":"request"`)):
-		return nil, other // it has values of other types than ours
+		return nil, other // its fields have other types
 	case err != nil:
 		return nil, broken
 	}
 	return l, request
 }
 
-// The largest numbers that a line can have: more means that somebody else has written it.
+// The largest plausible numbers of a line; with larger ones it is not Sidenote's.
 const (
 	maxTokens = 1e9
 	maxMS     = 1e10
@@ -132,24 +132,24 @@ func milliseconds(ms float64) time.Duration {
 	return time.Duration(math.Round(ms * float64(time.Millisecond)))
 }
 
-// chat tells whether the request is a chat.
+// chat reports whether the request is a chat.
 func (l *line) chat() bool { return l.Route == "chat" }
 
-// shadow tells whether the rewrite was made for the record only.
+// shadow reports whether the rewrite was only recorded.
 func (l *line) shadow() bool { return l.Outcome == "shadow" }
 
-// failed tells whether the client got an error, or a part of the answer.
+// failed reports whether the client got an error or an incomplete answer.
 func (l *line) failed() bool { return l.Status >= 400 || l.Truncated }
 
-// injected tells whether something was added to the prompt that went up.
+// injected reports whether something was added to the prompt that was sent.
 func (l *line) injected() bool {
 	return l.Outcome == "injected" || (l.Outcome == "tools" || l.Outcome == "staged") && l.ContextTokens > 0
 }
 
-// unanswered tells whether knowledge was searched and had nothing.
+// unanswered reports whether the search found nothing.
 func (l *line) unanswered() bool { return l.Reason == "no-match" || l.Reason == "irrelevant" }
 
-// searched tells whether a chat's question was looked up.
+// searched reports whether a chat's question was searched for.
 func (l *line) searched() bool {
 	switch l.Reason {
 	case "no-query", "no-query-terms", "no-knowledge", "planner-skip":

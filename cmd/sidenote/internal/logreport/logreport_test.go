@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// chat is the report of a chat that ended n seconds after noon.
+// chat returns the report of a chat that ended n seconds after noon.
 func chat(n int, tenant string, o rewrite.Outcome, why rewrite.Reason, tokens int) *report.Report {
 	r := &report.Report{
 		ID: fmt.Sprintf("01M7Y9S0G540QS2PPDJ5EB%04d", n), Time: noon.Add(time.Duration(n)*time.Second - 500*time.Millisecond), Total: 500 * time.Millisecond,
@@ -52,7 +52,7 @@ func chat(n int, tenant string, o rewrite.Outcome, why rewrite.Reason, tokens in
 	return r
 }
 
-// aDay are the reports of all kinds of requests.
+// aDay returns reports of all kinds of requests.
 func aDay() (list []*report.Report) {
 	add := func(n int, make func(i int) *report.Report) {
 		for range n {
@@ -102,7 +102,7 @@ func aDay() (list []*report.Report) {
 	return list
 }
 
-// logOf are the lines of reports, as Sidenote writes them.
+// logOf returns the log lines of reports.
 func logOf(list ...*report.Report) []byte {
 	var b bytes.Buffer
 	to := &report.Log{Lines: &b, Logger: slog.New(slog.DiscardHandler)}
@@ -130,7 +130,7 @@ func read(t *testing.T, tally *logreport.Tally, text []byte) *logreport.Report {
 	return tally.Report()
 }
 
-// What people and scripts see of a log with all kinds of requests, and lines that are none.
+// The output for people and scripts of a log with all kinds of requests, and with other lines.
 func TestGolden(t *testing.T) {
 	text := logOf(aDay()...)
 	text = append(text, `{"time":"2026-11-23T12:00:00Z","level":"WARN","msg":"degraded: requests go on without it","stage":"planner","status":"bad"}
@@ -166,8 +166,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// The sum of two halves of a log is that of the whole, also compressed and behind what a collector
-// writes before each line.
+// Two halves of a log add up to the whole, also if compressed or prefixed by a collector.
 func TestReadsWhatCollectorsKeep(t *testing.T) {
 	list := aDay()
 	whole := read(t, new(logreport.Tally), logOf(list...))
@@ -188,7 +187,8 @@ func TestReadsWhatCollectorsKeep(t *testing.T) {
 	}
 }
 
-// Lines that cannot be counted are told from those of other things, and cost no line beside them.
+// Invalid lines are distinguished from other programs' lines, and do not affect neighbouring
+// lines.
 func TestLinesThatAreNone(t *testing.T) {
 	good := string(logOf(chat(1, "a", rewrite.Injected, "", 10)))
 	f := func(line string, want logreport.Lines) {
@@ -225,7 +225,7 @@ func TestLinesThatAreNone(t *testing.T) {
 	f(`{}`, otherLine)
 }
 
-// What breaks off leaves what was read before.
+// A read error keeps what was counted before.
 func TestReadErrors(t *testing.T) {
 	text := logOf(aDay()...)
 	wrong := errors.New("the disk is gone")
@@ -254,7 +254,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// Whatever names a log has, what is kept of it is bounded.
+// Memory is bounded whatever names a log has.
 func TestMemoryIsBounded(t *testing.T) {
 	tally := new(logreport.Tally)
 	const requests = 20_000
@@ -278,7 +278,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	runtime.KeepAlive(tally)
 }
 
-// No line panics, is counted twice, or spoils a number.
+// No line causes a panic, is counted twice, or corrupts a number.
 func FuzzLines(f *testing.F) {
 	for line := range bytes.Lines(logOf(aDay()...)) {
 		f.Add(line)

@@ -11,10 +11,10 @@ import (
 
 const (
 	barWidth = 20 // columns
-	shown    = 10 // rows of a list, of which JSON has all
+	shown    = 10 // rows of a list; JSON has all
 )
 
-// Print shows people a report.
+// Print prints the report for people.
 func (r *Report) Print(w io.Writer) {
 	p := page{w}
 	p.head(r)
@@ -197,14 +197,14 @@ func (p page) unanswered(r *Report) {
 	p.line("The log has no texts. sidenote explain ID shows a question while it is kept, if explain.bodies is full.")
 }
 
-// more says that a list goes on.
+// more says that a list was shortened.
 func (p page) more(n int) {
 	if n > shown {
 		p.line("… %d more; --json has all", n-shown)
 	}
 }
 
-// column is a text of a log in so many columns at most.
+// column truncates a text from a log to so many columns.
 func column(text string, wide int) string { return terminal.Fit(text, wide) }
 
 func bar(share float64) string {

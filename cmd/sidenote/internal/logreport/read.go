@@ -10,11 +10,11 @@ import (
 	"io"
 )
 
-// maxLine is the longest line that is read, in bytes. Lines of requests have about one KiB.
+// maxLine limits the lines that are read, in bytes. Lines of requests have about 1 KiB.
 const maxLine = 1 << 20
 
-// Read counts the lines of a log, which may be compressed by gzip. It keeps none of them. An error
-// leaves counted what was read before it.
+// Read counts the lines of a log, which may be compressed by gzip, without keeping them. After an
+// error, the lines before it remain counted.
 func (t *Tally) Read(ctx context.Context, r io.Reader) error {
 	lines := bufio.NewReaderSize(r, maxLine)
 	if magic, _ := lines.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -45,7 +45,7 @@ func (t *Tally) Read(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// skipLine passes over the rest of a line.
+// skipLine skips the rest of a line.
 func skipLine(r *bufio.Reader) error {
 	for {
 		if _, err := r.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {

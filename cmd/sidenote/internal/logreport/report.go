@@ -9,11 +9,11 @@ import (
 	"sidenote/proxy/report"
 )
 
-// A Report is what the lines of a log come to. Shares are from 0 to 1.
+// A Report summarizes the lines of a log. Shares are from 0 to 1.
 type Report struct {
 	Object     string       `json:"object"`          // "log.report"
-	Since      *time.Time   `json:"since,omitempty"` // lines before it are not counted; absent: all are
-	First      *time.Time   `json:"first,omitempty"` // the ends of the first and the last request
+	Since      *time.Time   `json:"since,omitempty"` // earlier lines are not counted; absent: all are
+	First      *time.Time   `json:"first,omitempty"` // end of the first request
 	Last       *time.Time   `json:"last,omitempty"`
 	Lines      Lines        `json:"lines"`
 	Outcomes   []Outcome    `json:"outcomes"`
@@ -21,29 +21,29 @@ type Report struct {
 	All        Group        `json:"all"`
 	Tenants    []Group      `json:"tenants"`
 	Policies   []Group      `json:"policies"`
-	Unanswered []Unanswered `json:"unanswered"` // where questions found nothing
+	Unanswered []Unanswered `json:"unanswered"` // searches that found nothing
 	Compared   *Compared    `json:"shadow_against_inject,omitempty"`
 	Tools      *Tools       `json:"tools,omitempty"`
 	Stages     []Stage      `json:"stages,omitempty"`
 }
 
-// Lines are how many lines there are of which kind.
+// Lines counts lines by kind.
 type Lines struct {
 	Read     int `json:"read"`
 	Requests int `json:"requests"`
 	Before   int `json:"before_since"`
-	Other    int `json:"other"`  // JSON, and no request's
-	Broken   int `json:"broken"` // no JSON, cut, or of impossible values
+	Other    int `json:"other"`  // JSON, but not a request
+	Broken   int `json:"broken"` // not JSON, truncated, or with impossible values
 }
 
-// An Outcome is what became of some of the requests.
+// An Outcome counts the requests with one outcome.
 type Outcome struct {
 	Outcome  string  `json:"outcome"`
 	Requests int     `json:"requests"`
 	Share    float64 `json:"share"`
 }
 
-// A Reason says why some of the requests got no sources, or no answer.
+// A Reason counts the requests with one reason for no sources, or no answer.
 type Reason struct {
 	Reason   string `json:"reason"`
 	Requests int    `json:"requests"`
@@ -63,13 +63,13 @@ type Group struct {
 	Cost          *Cost    `json:"cost,omitempty"` // absent without prices
 	ChargedUSD    float64  `json:"charged_usd,omitempty"`
 	Cache         Cache    `json:"cache"`
-	Overhead      Quantile `json:"overhead_ms"` // of requests that were sent on
+	Overhead      Quantile `json:"overhead_ms"` // of requests that were relayed
 	Retrieval     Quantile `json:"retrieval_ms"`
 	FirstByte     Quantile `json:"first_byte_ms"`
 	Duration      Quantile `json:"duration_ms"`
 }
 
-// Tokens are what was added to prompts, and what answers told that they used.
+// Tokens are the tokens added to prompts, and those that answers reported.
 type Tokens struct {
 	Context     int64 `json:"context"`      // added by injection
 	ToolResults int64 `json:"tool_results"` // added by tools
@@ -78,35 +78,35 @@ type Tokens struct {
 	CacheWrite  int64 `json:"cache_write,omitempty"` // likewise: written into the upstream's cache
 	Output      int64 `json:"output"`
 	Reasoning   int64 `json:"reasoning"` // part of Output
-	Told        int   `json:"told"`      // answers that told what they used
-	Untold      int   `json:"untold"`    // and that did not
+	Told        int   `json:"told"`      // answers that reported their usage
+	Untold      int   `json:"untold"`    // answers that did not
 }
 
-// A Cost is what requests cost by the prices of a configuration, in US dollars.
+// A Cost is the cost of requests by the prices of a configuration, in US dollars.
 type Cost struct {
 	USD        float64 `json:"usd"`
-	ContextUSD float64 `json:"context_usd"` // of the tokens that were added, as if none had been in the upstream's cache
+	ContextUSD float64 `json:"context_usd"` // of the added tokens, without the discount of the upstream's cache
 	Priced     int     `json:"priced_requests"`
-	Unpriced   int     `json:"unpriced_requests"` // whose model has no price, or whose answer did not tell what it used
+	Unpriced   int     `json:"unpriced_requests"` // whose model has no price, or whose answer reported no usage
 }
 
-// A Cache is how often a search was found in the cache.
+// A Cache counts the cache hits of searches.
 type Cache struct {
 	Hits    int     `json:"hits"`
 	Lookups int     `json:"lookups"`
 	Share   float64 `json:"share"`
 }
 
-// A Quantile is a median and what one in twenty exceeds, off by 1/32 at most.
+// A Quantile holds a median and a 95th percentile, with an error of at most 1/32.
 type Quantile struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 }
 
-// An Unanswered is how many questions found nothing, of a tenant in the bases that were searched.
+// An Unanswered counts the questions of a tenant that found nothing in the searched bases.
 type Unanswered struct {
 	Tenant     string  `json:"tenant"`
-	Knowledge  string  `json:"knowledge"` // ids with ", " between; "" if the log does not tell them
+	Knowledge  string  `json:"knowledge"` // ids joined by ", "; "" if the log lacks them
 	Searched   int     `json:"searched"`
 	NoMatch    int     `json:"no_match"`
 	Irrelevant int     `json:"irrelevant"`
@@ -114,13 +114,13 @@ type Unanswered struct {
 	LastID     string  `json:"last_id"` // of the last such request, for sidenote explain
 }
 
-// Compared are chats in shadow mode, as they would have been, beside those that get sources.
+// Compared compares chats in shadow mode with those that get sources.
 type Compared struct {
 	Shadow Side `json:"shadow"`
 	Inject Side `json:"inject"`
 }
 
-// A Side is one of the two. Means are of the requests with something added.
+// A Side is one of the two. Means are over the requests with added context.
 type Side struct {
 	Requests  int      `json:"requests"`
 	With      int      `json:"with_context"`
@@ -133,7 +133,7 @@ type Side struct {
 	FirstByte Quantile `json:"first_byte_ms"`
 }
 
-// Tools are what models did with tools.
+// Tools summarizes the tool use of models.
 type Tools struct {
 	Requests int   `json:"requests"`
 	Rounds   int64 `json:"rounds"`
@@ -141,7 +141,7 @@ type Tools struct {
 	Tokens   int64 `json:"tokens"` // of the results
 }
 
-// A Stage is one of those that chats are answered in.
+// A Stage summarizes the calls of one stage of answers.
 type Stage struct {
 	Name     string   `json:"stage"`
 	Called   int      `json:"called"`
@@ -151,7 +151,7 @@ type Stage struct {
 	Duration Quantile `json:"duration_ms"`
 }
 
-// Report returns what was counted, largest first.
+// Report returns the counts, largest first.
 func (t *Tally) Report() *Report {
 	r := &Report{
 		Object: "log.report", Since: moment(t.Since), First: moment(t.first), Last: moment(t.last), Lines: t.lines,
@@ -188,10 +188,10 @@ func (t *Tally) Report() *Report {
 	return r
 }
 
-// priced tells whether costs are told.
+// priced reports whether costs are known.
 func (t *Tally) priced() bool { return len(t.Prices) > 0 }
 
-// largest returns names by their numbers, the largest first.
+// largest returns the names sorted by their numbers, largest first.
 func largest[V any](of map[string]V, number func(V) int) []string {
 	return slices.SortedFunc(maps.Keys(of), func(a, b string) int {
 		return cmp.Or(number(of[b])-number(of[a]), cmp.Compare(a, b))

@@ -1,5 +1,5 @@
-// Package logreport counts the lines of Sidenote's log, and says what they come to: how many chats got
-// sources, what these cost, which questions nothing was found for, and what shadow mode would do.
+// Package logreport summarizes Sidenote's log: how many chats got sources, what these cost, which
+// questions nothing was found for, and what shadow mode would do.
 package logreport
 
 import (
@@ -10,18 +10,18 @@ import (
 	"sidenote/proxy/report"
 )
 
-// How many names of each sort are counted apart. What is beyond counts as others, so that no log can
-// take more memory than some 20 MiB.
+// Limits of the names that are counted separately. Further names count as others, so that no log
+// needs more than some 20 MiB of memory.
 const (
 	maxNames = 500
-	maxName  = 128 // bytes of a name
+	maxName  = 128 // bytes
 	others   = "(others)"
 )
 
-// A Tally counts lines. It is for one goroutine.
+// A Tally counts log lines. It is not safe for concurrent use.
 type Tally struct {
-	Since  time.Time         // lines that are older are not counted; zero: all are
-	Prices budget.PriceTable // of models; nil: nothing is priced
+	Since  time.Time         // older lines are not counted; zero: all are
+	Prices budget.PriceTable // nil: no costs
 
 	first, last time.Time
 	lines       Lines
@@ -37,7 +37,7 @@ type Tally struct {
 	stages      map[string]*stage
 }
 
-// An asked says whose question was looked up where.
+// An asked identifies a tenant and the bases that were searched.
 type asked struct{ tenant, knowledge string }
 
 // counts are numbers by name.
@@ -50,7 +50,7 @@ func (c *counts) add(name string) {
 	(*c)[known(*c, name)]++
 }
 
-// known returns the name by which something is counted.
+// known returns the name under which something is counted.
 func known[V any](in map[string]V, name string) string {
 	name = clip(name)
 	if _, ok := in[name]; !ok && len(in) >= maxNames {
@@ -59,7 +59,7 @@ func known[V any](in map[string]V, name string) string {
 	return name
 }
 
-// clip returns the beginning of a name that is too long.
+// clip truncates a name that is too long.
 func clip(name string) string {
 	if len(name) <= maxName {
 		return name
@@ -67,7 +67,7 @@ func clip(name string) string {
 	return strings.ToValidUTF8(name[:maxName], "")
 }
 
-// of returns what is counted by a name.
+// of returns the entry for a name, and adds it if needed.
 func of[V any](in *map[string]*V, name string) *V {
 	if *in == nil {
 		*in = map[string]*V{}
@@ -81,7 +81,7 @@ func of[V any](in *map[string]*V, name string) *V {
 	return v
 }
 
-// Add counts a line; nil is one that is too long.
+// Add counts a line; nil stands for one that is too long.
 func (t *Tally) Add(text []byte) {
 	t.lines.Read++
 	l, what := parse(text)
@@ -131,7 +131,7 @@ func (t *Tally) count(l *line) {
 	}
 }
 
-// lookUp counts a question that was looked up, by its tenant and bases.
+// lookUp counts a question that was searched for, by tenant and bases.
 func (t *Tally) lookUp(l *line) {
 	if !l.searched() {
 		return
@@ -160,10 +160,10 @@ func (t *Tally) lookUp(l *line) {
 	u.LastID = l.ID
 }
 
-// A cost is what a request took, in US dollars.
+// A cost is the cost of a request in US dollars.
 type cost struct{ usd, context float64 }
 
-// costOf returns what a request costs by the prices; nil if nobody knows.
+// costOf returns the cost of a request, or nil if it is unknown.
 func (t *Tally) costOf(l *line) *cost {
 	if l.Usage != "found" || len(t.Prices) == 0 || l.Model == "" {
 		return nil
@@ -184,7 +184,7 @@ func (t *Tally) costOf(l *line) *cost {
 	return c
 }
 
-// A group is some of the requests.
+// A group counts some of the requests.
 type group struct {
 	requests, failed, chats, injected, noMatch, irrelevant int
 
@@ -235,7 +235,7 @@ func (g *group) add(l *line, c *cost) {
 	}
 }
 
-// use counts the tokens that a request used, and what they cost.
+// use counts the tokens that a request used, and their cost.
 func (g *group) use(l *line, c *cost) {
 	if l.Tools != nil {
 		g.toolTokens += l.Tools.Tokens
@@ -259,7 +259,7 @@ func (g *group) use(l *line, c *cost) {
 	}
 }
 
-// A side is one of the two that are compared: chats in shadow mode, or those that get sources.
+// A side is one of the two sides compared: chats in shadow mode, or those that get sources.
 type side struct {
 	requests, with, sources, hits, lookups int
 	tokens                                 int64
@@ -290,7 +290,7 @@ func (s *side) add(l *line) {
 	}
 }
 
-// A stage is one of those that chats are answered in.
+// A stage counts the calls of one stage.
 type stage struct {
 	called, failed int
 	input, output  int64

@@ -16,24 +16,24 @@ import (
 	"sidenote/rewrite"
 )
 
-// An Asked shows a person how an answer comes about. The answer goes to Out, and everything else to
+// An Asked shows a person the progress of an answer. The answer goes to Out and everything else to
 // Err, so that the answer alone can be piped. It is safe for concurrent use.
 type Asked struct {
 	Out, Err io.Writer
-	Terminal bool               // Out is one, which foreign text must not change
-	Live     *terminal.Progress // of what goes on, on Err; nil: it is not shown
-	Stages   bool               // the text of each stage is shown, before the answer
+	Terminal bool               // Out is a terminal, so text must be made safe
+	Live     *terminal.Progress // progress, on Err; nil: not shown
+	Stages   bool               // show the output of each stage before the answer
 	Now      func() time.Time
 
 	mu     sync.Mutex
-	chain  []string // names of the stages; nil where none are expected
-	at     int      // stage that goes on, from 1; 0: none
+	chain  []string // names of the stages; nil if none are expected
+	at     int      // current stage, from 1; 0: none
 	since  time.Time
-	wrote  string // the last of the answer that was written
-	silent bool   // nothing goes on any more, or the answer shows it
+	wrote  string // the last piece of the answer that was written
+	silent bool   // progress is no longer shown
 }
 
-// Begin says that a question is asked, which a chain of stages may answer.
+// Begin starts the display for a question that chain, the stages, may answer.
 func (s *Asked) Begin(chain []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,10 +41,10 @@ func (s *Asked) Begin(chain []string) {
 	s.at, s.Stages = min(1, len(chain)), s.Stages && len(chain) > 0
 }
 
-// tick is how often what goes on is shown.
+// tick is the interval at which progress is shown.
 const tick = 200 * time.Millisecond
 
-// Run shows what goes on until ctx ends.
+// Run shows progress until ctx ends.
 func (s *Asked) Run(ctx context.Context) {
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
@@ -71,17 +71,17 @@ func (s *Asked) show() {
 	s.Live.Show(terminal.Work{Name: name, Note: fmt.Sprintf("%.1f s", s.Now().Sub(s.since).Seconds())})
 }
 
-// stage is how the stage that goes on is called.
+// stage describes the current stage.
 func (s *Asked) stage() string {
 	return fmt.Sprintf("stage %d/%d  %s", s.at, len(s.chain), terminal.Clean(s.chain[s.at-1]))
 }
 
-// Follow is what shows an answer while it comes.
+// Follow returns the callbacks that show an answer while it arrives.
 func (s *Asked) Follow() client.Follow {
 	return client.Follow{Head: s.head, Stage: s.next, Text: s.text}
 }
 
-// head forgets the chain where it does not answer.
+// head drops the chain if the answer is not made in stages.
 func (s *Asked) head(status string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,13 +95,13 @@ func (s *Asked) next(at, of int, _ string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at <= s.at || of != len(s.chain) || at > of {
-		return // it goes on, or nobody knows of it
+		return // the same stage continues, or it is unknown
 	}
 	s.over()
 	s.at, s.since = at, s.Now()
 }
 
-// over writes a line about the stage that goes on no more, or answers.
+// over writes a line about the stage that has ended or begins to answer.
 func (s *Asked) over() {
 	s.Live.Clear()
 	switch s.at {
@@ -137,7 +137,7 @@ func (s *Asked) write(text string) {
 	s.wrote = text
 }
 
-// End shows the rest of what is known: of an answer that broke off, the text.
+// End shows the rest: the stages, if requested, and the sources and a summary of a whole answer.
 func (s *Asked) End(a *client.Answer, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *Asked) End(a *client.Answer, whole bool) {
 	}
 }
 
-// stages prints what each stage said. That of the last is the answer.
+// stages prints the output of each stage. That of the last is the answer.
 func (s *Asked) stages(of *report.Stages) {
 	if of == nil {
 		return
@@ -185,7 +185,7 @@ func (s *Asked) stages(of *report.Stages) {
 	}
 }
 
-// chainEnd says how a chain ended before its last stage had answered; "" if it did not.
+// chainEnd says how a chain ended before its last stage answered, or returns "".
 func chainEnd(of *report.Stages) string {
 	last := of.Last()
 	answer := "; the answer is that of an ordinary chat"
@@ -220,7 +220,7 @@ func (s *Asked) sources(a *client.Answer) {
 	}
 }
 
-// document is where a source stands.
+// document formats the document and section of a source.
 func document(e rewrite.SourceEntry) string {
 	text := e.Doc
 	if e.Section != "" {
@@ -229,7 +229,7 @@ func document(e rewrite.SourceEntry) string {
 	return terminal.Clean(text)
 }
 
-// summary says what came of a question in a line.
+// summary returns the parts of the last line: outcome, stages, sources, time and tokens.
 func summary(a *client.Answer) []string {
 	r := &a.Report
 	parts := []string{string(r.Outcome)}
@@ -252,7 +252,7 @@ func used(u answer.Usage) []string {
 	return []string{terminal.Thousands(int(u.Input)) + " tokens in", terminal.Thousands(int(u.Output)) + " out"}
 }
 
-// seconds is a time that a person waits.
+// seconds formats a duration for a person who waits.
 func seconds(d time.Duration) string {
 	if d < time.Second {
 		return terminal.Short(d, 1)

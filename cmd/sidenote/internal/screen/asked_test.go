@@ -12,7 +12,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// stagedAnswer is an answer that a draft and a review led to.
+// stagedAnswer returns an answer made by a draft and a review.
 func stagedAnswer() client.Answer {
 	r := report.Report{
 		Outcome: report.Staged, Usage: answer.Usage{Input: 1200, Output: 30, Known: true},
@@ -27,7 +27,7 @@ func stagedAnswer() client.Answer {
 	return client.Answer{Text: "It is 16 [1], not [9].", Took: 4200 * time.Millisecond, Report: r}
 }
 
-// A person sees each stage end, then the answer as it comes, then what it rests on.
+// The screen shows each stage when it ends, then the answer while it arrives, then its sources.
 func TestAsked(t *testing.T) {
 	for name, c := range map[string]struct {
 		stages bool
@@ -73,13 +73,13 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// On a terminal a line says what goes on, until the answer is there; of an answer in no stages too.
+// On a terminal a line shows the progress until the answer arrives, also without stages.
 func TestAskedShowsWhatGoesOn(t *testing.T) {
 	var out, errs bytes.Buffer
 	now := time.Unix(0, 0)
 	clock := func() time.Time { return now }
 	s := &Asked{Out: &out, Err: &errs, Live: &terminal.Progress{Writer: &errs, Terminal: true, Now: clock}, Now: clock}
-	s.show() // nothing goes on
+	s.show() // nothing is in progress
 	s.Begin([]string{"draft", "final"})
 	now = now.Add(3100 * time.Millisecond)
 	s.show()
@@ -93,7 +93,7 @@ func TestAskedShowsWhatGoesOn(t *testing.T) {
 	if want := "\rstage 1/2  draft  3.1 s\rwaiting for the answer  4.1 s\r                             \r"; errs.String() != want {
 		t.Errorf("%q, want %q", errs.String(), want)
 	}
-	if out.String() != "Hello\x1b\n" { // what is piped is as the model said it
+	if out.String() != "Hello\x1b\n" { // piped output is unchanged
 		t.Errorf("%q", out.String())
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// Modes shows what the kill switch is set to.
+// Modes shows the modes set by the kill switch.
 func Modes(w io.Writer, modes *admin.Modes) {
 	for _, m := range modes.Data {
 		who := "all tenants"

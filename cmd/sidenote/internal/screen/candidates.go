@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	columns = 79 // of a line, where names allow it
-	indent  = 23 // columns before what is said of a candidate
+	columns = 79 // of a line, if names allow it
+	indent  = 23 // columns before the details of a candidate
 )
 
-// Candidates shows how many candidates each stage left, what was looked for, and all candidates in
-// the order of their rank.
+// Candidates shows how many candidates each search stage left, what was searched for, and all
+// candidates in rank order.
 func Candidates(w io.Writer, f *explain.Found) {
 	var steps, bases []string
 	for _, s := range explain.LookupStages(&f.Result) {
@@ -51,8 +51,8 @@ func Candidates(w io.Writer, f *explain.Found) {
 	}
 }
 
-// printCandidate shows a candidate, and below it why it is out, its terms with their scores, and what
-// it stands for.
+// printCandidate shows a candidate and, below it, why it is excluded, its terms with their scores,
+// and the near-duplicates that it represents.
 func printCandidate(w io.Writer, c *explain.Candidate) {
 	rank := "out"
 	if c.Number > 0 {
@@ -92,7 +92,7 @@ func printCandidate(w io.Writer, c *explain.Candidate) {
 	}
 }
 
-// judgement is what a reranker and a grader said of a source; "" where nobody was asked.
+// judgement formats the scores of the reranker and the grader, or returns "".
 func judgement(s *retrieval.Source) string {
 	var parts []string
 	if s.RerankScore != nil {
@@ -113,8 +113,8 @@ func armsOf(told *retrieval.ExplainedHit) string {
 	return fmt.Sprintf("%s, cosine %.2f weighs %.2f: by %s", words, told.Cosine, told.Weight, told.Arm)
 }
 
-// parts are terms with their scores, each at most so many columns wide. What no text has, has
-// no score.
+// parts formats terms with their scores, each at most so many columns wide. A term that no text
+// contains has no score.
 func parts(terms []retrieval.ExplainedTerm, wide int) (list []string) {
 	for _, t := range terms {
 		part := terminal.Fit(t.Text, wide-12)
@@ -128,7 +128,7 @@ func parts(terms []retrieval.ExplainedTerm, wide int) (list []string) {
 	return list
 }
 
-// lines puts parts into lines of so many columns.
+// lines joins parts into lines of so many columns.
 func lines(parts []string, wide int) (list []string) {
 	line := ""
 	for _, part := range parts {

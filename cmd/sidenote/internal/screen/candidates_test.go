@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// All candidates of all bases are in one list in the order of their rank, whether in or out,
-// and what says the same stands with what it would repeat.
+// All candidates of all bases are in one list in rank order, included or not; near-duplicates are
+// listed with the candidate that they repeat.
 func TestCandidates(t *testing.T) {
 	var w strings.Builder
 	Candidates(&w, explaintest.Found(t))
@@ -36,7 +36,7 @@ terms     parent 3.00  leav 1.00  mani (nowhere)
 	}
 }
 
-// Many terms take several lines, none of them wider than the terminal.
+// Many terms take several lines, none wider than the terminal.
 func TestTermLines(t *testing.T) {
 	var terms []retrieval.ExplainedTerm
 	for range 9 {
@@ -54,7 +54,7 @@ func TestTermLines(t *testing.T) {
 	}
 }
 
-// What was reranked and graded stands in that order, with what was said of it.
+// Reranked and graded candidates are listed in that order, with their scores.
 func TestCandidatesReranked(t *testing.T) {
 	source := func(doc string, relevance, rerank float64) retrieval.Source {
 		return retrieval.Source{Knowledge: "hr", Doc: doc, Score: 2, Relevance: relevance, RerankScore: new(rerank), Grade: retrieval.GradeRelevant}

@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// Context shows the messages that were built of chunks, what is in none of them, and how many of
-// the sources are in.
+// Context shows the messages that were built from chunks, the excluded chunks, and how many
+// sources are included.
 func Context(w io.Writer, r *rewrite.Assembled) error {
 	c := r.Ledger.Chunks
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

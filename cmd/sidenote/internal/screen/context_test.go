@@ -15,8 +15,8 @@ func (m oneModel) Model(string) rewrite.Model {
 	return rewrite.Model{Encoding: "o200k_base", Counter: m.Counter}
 }
 
-// A person sees what each message is made of, and what is out and why. Ids cannot change the
-// terminal.
+// The screen shows what each message is made of, and what is excluded and why. Ids cannot change
+// the terminal.
 func TestContext(t *testing.T) {
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {
@@ -44,7 +44,7 @@ out a1  exclude_types
 	}
 }
 
-// Without chunks a person sees what the components and sources take.
+// Without chunks it shows the tokens of components and sources.
 func TestContextWithoutChunks(t *testing.T) {
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {

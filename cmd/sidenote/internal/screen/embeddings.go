@@ -8,7 +8,7 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// Embeddings prints how far the chunks of a base are embedded; nothing of nil.
+// Embeddings prints the embedding status of a base; nothing for nil.
 func Embeddings(w io.Writer, e *explain.Embeddings) {
 	if e == nil {
 		return

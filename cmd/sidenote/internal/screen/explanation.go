@@ -14,7 +14,7 @@ import (
 	"sidenote/proxy/report"
 )
 
-// Explanation shows what became of one request, and why.
+// Explanation shows what happened to one request, and why.
 func Explanation(w io.Writer, e *explain.Explanation) {
 	fmt.Fprintf(w, "%s  %s  %s\n", e.ID, e.Time.Local().Format(time.DateTime), strings.Join(about(e), ", "))
 	fmt.Fprintln(w, strings.Join(ending(e), ", "))
@@ -39,12 +39,12 @@ func Explanation(w io.Writer, e *explain.Explanation) {
 			fmt.Fprintf(w, "\n%s %s bytes\n%s\n", b.name, terminal.Thousands(b.Bytes), strings.TrimRight(strings.Map(visible, b.Text), "\n"))
 		}
 	}
-	if e.Stages == nil || e.Stages.Answer == "" { // else its stage shows it
+	if e.Stages == nil || e.Stages.Answer == "" { // otherwise it is shown with its stage
 		printAnswer(w, e.Answer)
 	}
 }
 
-// printAnswer prints what the model said, as far as it is kept.
+// printAnswer prints the answer of the model, as far as it is kept.
 func printAnswer(w io.Writer, a *explain.Answer) {
 	if a == nil {
 		return
@@ -60,7 +60,7 @@ func printAnswer(w io.Writer, a *explain.Answer) {
 	fmt.Fprintf(w, "\nanswer %s bytes%s\n%s\n", terminal.Thousands(a.Bytes), finish, strings.TrimRight(strings.Map(visible, a.Text), "\n"))
 }
 
-// about says who asked for what.
+// about describes the caller, policy and model of a request.
 func about(e *explain.Explanation) []string {
 	parts := []string{"tenant " + e.Tenant, "policy " + e.Policy, string(e.Route)}
 	if e.Tenant == "" {
@@ -81,7 +81,7 @@ func about(e *explain.Explanation) []string {
 	return parts
 }
 
-// ending says what became of a request.
+// ending describes the outcome of a request.
 func ending(e *explain.Explanation) []string {
 	parts := []string{string(e.Outcome), fmt.Sprintf("status %d", e.Status)}
 	if e.Reason != "" {
@@ -97,7 +97,7 @@ func ending(e *explain.Explanation) []string {
 		if c.Purpose == report.ToTools {
 			parts = append(parts, "sent again with what tools gave")
 		}
-		if c.Status != 0 && c.Purpose != report.ToStage { // a stage tells its own
+		if c.Status != 0 && c.Purpose != report.ToStage { // stages are listed separately
 			parts = append(parts, fmt.Sprintf("upstream %s answered %d", c.Upstream, c.Status))
 		}
 	}
@@ -116,7 +116,7 @@ func ending(e *explain.Explanation) []string {
 	return parts
 }
 
-// printCitations prints what came of an answer's citations; nothing where they were not checked.
+// printCitations prints the result of checking citations, if they were checked.
 func printCitations(w io.Writer, c *answer.CitationReport) {
 	switch {
 	case c == nil:
@@ -163,7 +163,7 @@ func printLedger(w io.Writer, e *explain.Explanation) {
 	}
 }
 
-// visible replaces what could change a terminal.
+// visible replaces characters that could control a terminal.
 func visible(r rune) rune {
 	if r == '\n' || r == '\t' || unicode.IsPrint(r) {
 		return r

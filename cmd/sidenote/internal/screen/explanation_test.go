@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// Whatever stands in documents and requests, it cannot change the terminal.
+// Text of documents and requests cannot change the terminal.
 func TestExplanationIsPlainText(t *testing.T) {
 	evil := "\x1b[31mred\u202e\r"
 	e := &explain.Explanation{

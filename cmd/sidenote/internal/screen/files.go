@@ -10,13 +10,12 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// FileLine is what happened to one file; neither part is ours, so both are cleaned.
+// FileLine describes what happened to a file; both parts are untrusted and cleaned.
 func FileLine(path, reason string) string {
 	return terminal.Clean(path) + ": " + terminal.Clean(reason)
 }
 
-// Files prints what happened to some files, a line each; at most so many, and
-// with 0 all.
+// Files prints what happened to files, a line each, at most the given number; 0 means all.
 func Files(w io.Writer, what string, lines []string, most int) {
 	rest := 0
 	if most > 0 && len(lines) > most {
@@ -30,7 +29,7 @@ func Files(w io.Writer, what string, lines []string, most int) {
 	}
 }
 
-// IndexedLines are the lines of serve about a base that was read.
+// IndexedLines returns the lines of serve about a base that was read.
 func IndexedLines(i server.Indexed) string {
 	if i.Line != "" {
 		return "knowledge  " + i.Line
@@ -53,11 +52,11 @@ func IndexedLines(i server.Indexed) string {
 	return strings.Join(append(lines, Unread(i.Report)...), "\n           ")
 }
 
-// MaxUnread is how many files Unread names.
+// MaxUnread limits the files that Unread names.
 const MaxUnread = 10
 
-// Unread names the files that should have been read and could not be, or only in part, with
-// the reason. Files that are skipped on purpose are not among them.
+// Unread names the files that should have been read but could not be, or only in part, with the
+// reason. It leaves out files skipped on purpose.
 func Unread(r folder.Report) (lines []string) {
 	n := 0
 	for _, skip := range r.Skipped {

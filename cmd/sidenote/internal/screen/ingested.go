@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// Ingested prints the report of one base, with at most so many files in each list; 0 prints
-// all.
+// Ingested prints the report of one base, with at most the given number of files in each list; 0
+// means all.
 func Ingested(w io.Writer, id string, tookMS float64, i *explain.IngestReport, most int) {
 	fmt.Fprintf(w, "%s: %s, %s; %s new, %s changed, %s unchanged, %s removed (%.1f s)\n", id, terminal.Plural(i.Files, "file"), terminal.Plural(i.Chunks, "chunk"),
 		terminal.Thousands(i.New), terminal.Thousands(i.Changed), terminal.Thousands(i.Unchanged), terminal.Thousands(i.Removed), tookMS/1e3)
@@ -32,7 +32,7 @@ func Ingested(w io.Writer, id string, tookMS float64, i *explain.IngestReport, m
 		line := FileLine(s.Path, s.Reason)
 		if !folder.SkipKind(s.Kind).OnPurpose() {
 			unread = append(unread, line)
-		} else if most == 0 { // a person at a terminal is told by kind
+		} else if most == 0 { // on a terminal they are summarized by kind
 
 			others = append(others, line)
 		}

@@ -11,11 +11,11 @@ import (
 	"sidenote/rewrite/chunks"
 )
 
-// mostOut is how many of the candidates that are out Rewrite shows unless all are asked for.
+// mostOut limits the excluded candidates that Rewrite shows unless full is true.
 const mostOut = 3
 
-// Rewrite shows what a dry run adds to a request: what is in, and the first of what is out;
-// all of that if full is true.
+// Rewrite shows what a dry run adds to a request, and the first excluded candidates, or all if
+// full is true.
 func Rewrite(w io.Writer, res rewrite.Result, full bool) {
 	l := res.Ledger.Whole()
 	fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("%s %s", res.Outcome, res.Reason)))
@@ -47,7 +47,7 @@ func Rewrite(w io.Writer, res rewrite.Result, full bool) {
 	}
 }
 
-// ledgerLine shows a source, with its base where there are several.
+// ledgerLine formats a source, with its base if there are several.
 func ledgerLine(src rewrite.SourceEntry, several bool) string {
 	name := fmt.Sprintf("%s#%d", src.Doc, src.Chunk)
 	if several {
@@ -72,7 +72,7 @@ func ledgerLine(src rewrite.SourceEntry, several bool) string {
 	return strings.Join(parts, "  ")
 }
 
-// gradeOf is "relevant", or "relevant 0.9" with a grader's score.
+// gradeOf returns "relevant", or "relevant 0.9" with a grader's score.
 func gradeOf(g retrieval.Grade, score *float64) string {
 	if score == nil {
 		return string(g)
@@ -80,7 +80,7 @@ func gradeOf(g retrieval.Grade, score *float64) string {
 	return fmt.Sprintf("%s %.3g", g, *score)
 }
 
-// counts prints the tokens that were added, and where, and those of the request.
+// counts prints the tokens added, their placement, and the tokens of the request.
 func counts(w io.Writer, l *rewrite.Ledger) {
 	fmt.Fprintf(w, "budget %s tokens, used %s %s (%s)\n", terminal.Thousands(l.Budget), terminal.Thousands(l.Used), l.Exactness, l.Encoding)
 	if l.Placement != "" && l.Placement != rewrite.PlaceSystem {
@@ -93,7 +93,7 @@ func counts(w io.Writer, l *rewrite.Ledger) {
 	Helpers(w, l.Planned, l.Reranked, l.Graded)
 }
 
-// Helpers prints what came of planning, reranking and grading, of what there is.
+// Helpers prints the results of planning, reranking and grading, if any.
 func Helpers(w io.Writer, p *retrieval.Planned, r *retrieval.Reranked, g *retrieval.Graded) {
 	planned(w, p)
 	if r != nil {
@@ -102,7 +102,7 @@ func Helpers(w io.Writer, p *retrieval.Planned, r *retrieval.Reranked, g *retrie
 	graded(w, g)
 }
 
-// taken prints what became of typed chunks.
+// taken prints what was included and excluded of typed chunks.
 func taken(w io.Writer, c *chunks.Ledger) {
 	if c == nil {
 		return
@@ -113,7 +113,7 @@ func taken(w io.Writer, c *chunks.Ledger) {
 	}
 }
 
-// planned prints what came of planning, and what was searched beside the question.
+// planned prints the result of planning, and the queries searched besides the question.
 func planned(w io.Writer, p *retrieval.Planned) {
 	if p == nil {
 		return
@@ -124,7 +124,7 @@ func planned(w io.Writer, p *retrieval.Planned) {
 	}
 }
 
-// graded prints what came of grading.
+// graded prints the result of grading.
 func graded(w io.Writer, g *retrieval.Graded) {
 	if g == nil {
 		return
@@ -143,7 +143,7 @@ func graded(w io.Writer, g *retrieval.Graded) {
 	fmt.Fprintln(w, line)
 }
 
-// windowLine shows how the model's window is used.
+// windowLine shows how the model's context window is used.
 func windowLine(l *rewrite.Ledger) string {
 	w := l.Window
 	if w.Cost == nil {

@@ -8,8 +8,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// What is in is shown whole, and of what is out the first three unless all is asked for. A
-// source is called by its base where there are several.
+// Included sources are all shown, and the first three excluded ones, or all on request. A source
+// has its base in its name if there are several.
 func TestRewriteShowsTheFirstThatAreOut(t *testing.T) {
 	var res rewrite.Result
 	res.Outcome = rewrite.Injected

@@ -8,7 +8,7 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// Prompts prints what each stage of a chain would be asked.
+// Prompts prints the prompts of each stage of a chain.
 func Prompts(w io.Writer, list []explain.DryRunPrompt) {
 	for i, p := range list {
 		fmt.Fprintf(w, "=== stage %d/%d %s%s\n", i+1, len(list), p.Name, settings(p.Stage))
@@ -19,7 +19,7 @@ func Prompts(w io.Writer, list []explain.DryRunPrompt) {
 	}
 }
 
-// settings is what a stage says beside its prompts.
+// settings formats the settings of a stage besides its prompts.
 func settings(s *staged.Stage) (text string) {
 	add := func(format string, value any) {
 		between := ", "

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// readingEvery is the time between two lines about folders that are being read.
+	// readingEvery is the interval between lines about folders that are being read.
 	readingEvery = 10 * time.Second
-	// readingLong is how long one has been read of which there is a line: most are read in less.
+	// readingLong is how long reading must have taken to get a line; most folders take less.
 	readingLong = readingEvery / 2
 )
 
-// FollowReading calls say every ten seconds with each folder that has been read for a while,
-// until ctx ends.
+// FollowReading calls say every ten seconds with each folder that has been read for a while, until
+// ctx ends.
 func FollowReading(ctx context.Context, readings func() []server.Reading, say func(server.Reading)) {
 	ticks := time.NewTicker(readingEvery)
 	defer ticks.Stop()
@@ -34,7 +34,7 @@ func FollowReading(ctx context.Context, readings func() []server.Reading, say fu
 	}
 }
 
-// ReadingLine says how far the reading of a folder has come.
+// ReadingLine formats the progress of reading a folder.
 func ReadingLine(r server.Reading) string {
 	work := terminal.Work{Name: r.Knowledge, Done: r.Done, Total: r.Files, Unit: "files", Note: terminal.Plural(r.Chunks, "chunk")}
 	if r.Files == 0 {

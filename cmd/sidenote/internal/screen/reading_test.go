@@ -11,7 +11,7 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// While a folder is read there is a line every ten seconds, and none for what takes no time.
+// While a folder is read there is a line every ten seconds; short readings have none.
 func TestFollowReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -9,8 +9,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// Result shows the sources of a search: for a terminal of so many columns, or with 0 for a file,
-// where each text is one line.
+// Result shows the sources of a search, wrapped to so many columns; with 0, for a file, each text
+// takes one line.
 func Result(w io.Writer, res retrieval.Result, wide int) {
 	for i, src := range res.Sources {
 		head := fmt.Sprintf("%d. %s#%d  %s  (score %.1f, relevance %.2f, base %s)", i+1, src.Doc, src.Chunk, title(src), src.Score, src.Relevance, src.Knowledge)
@@ -26,10 +26,10 @@ func Result(w io.Writer, res retrieval.Result, wide int) {
 	}
 }
 
-// title is the heading path of a chunk.
+// title returns the heading path of a chunk.
 func title(src retrieval.Source) string { return strings.Trim(src.Name+" > "+src.Section, " >") }
 
-// excerpt is the beginning of a chunk on one line.
+// excerpt returns the beginning of a chunk on one line.
 func excerpt(text string) string {
 	const maxRunes = 160
 	runes := []rune(strings.Map(visible, strings.Join(strings.Fields(text), " ")))

@@ -7,8 +7,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// A source is a line and its text, which a terminal gets in lines that fit. Nothing in a
-// document can move the cursor.
+// A source is a heading and its text, wrapped to the terminal. Nothing in a document can move the
+// cursor.
 func TestResult(t *testing.T) {
 	res := retrieval.Result{Sources: []retrieval.Source{
 		{Knowledge: "hr", Doc: "leave.md", Chunk: 1, Name: "Leave", Section: "Parental", Score: 5.25, Relevance: .85, Text: "Every parent\nmay take 16 weeks."},

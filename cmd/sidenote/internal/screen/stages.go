@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/report"
 )
 
-// printStages prints what each stage of an answer took, used and came to, and below it what it was
-// asked and said, as far as that is kept.
+// printStages prints the time, usage and outcome of each stage of an answer and, if kept, its
+// prompt and output.
 func printStages(w io.Writer, e *explain.Explanation) {
 	Unstaged(w, e.Unstaged)
 	s := e.Stages
@@ -35,7 +35,8 @@ func printStages(w io.Writer, e *explain.Explanation) {
 	}
 }
 
-// sentByStage tells whether the last request that went up is that of a stage, which tells its own.
+// sentByStage reports whether the last upstream request is that of a stage, which is shown
+// separately.
 func sentByStage(e *explain.Explanation) bool { return e.Stages != nil && e.Outcome == report.Staged }
 
 func printStage(w io.Writer, s *explain.Stage) {
@@ -66,15 +67,15 @@ func printStage(w io.Writer, s *explain.Stage) {
 	}
 }
 
-// printIndented prints a text behind a bar, so that no line of it looks like one of ours.
+// printIndented prints a text behind a bar, so that its lines cannot be mistaken for ours.
 func printIndented(w io.Writer, text string) {
 	for line := range strings.Lines(strings.TrimRight(strings.Map(visible, text), "\n")) {
 		fmt.Fprintf(w, "         | %s\n", strings.TrimRight(line, "\n"))
 	}
 }
 
-// messages returns the messages of a request as people read them, or its whole text if that is cut
-// or has none.
+// messages returns the messages of a request in readable form, or its whole text if it is
+// truncated or has none.
 func messages(request string) string {
 	var body struct {
 		Messages []struct {
@@ -96,7 +97,7 @@ func messages(request string) string {
 	return b.String()
 }
 
-// Unstaged prints why a chat is not answered in stages; nothing where there is no reason.
+// Unstaged prints why a chat is not answered in stages, if there is a reason.
 func Unstaged(w io.Writer, why string) {
 	if why != "" {
 		fmt.Fprintf(w, "not answered in stages: %s\n", terminal.Clean(why))

@@ -9,8 +9,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// Each stage is a line; below it stands what it was asked and said, as a person reads it. No text of
-// theirs looks like a line of ours or changes the terminal.
+// Each stage is a line, with its prompt and output below it in readable form. Their texts cannot
+// be mistaken for lines of ours or change the terminal.
 func TestExplanationOfStages(t *testing.T) {
 	e := &explain.Explanation{
 		ID: "a", Outcome: report.Staged, Status: 200, Client: report.ClientCompleted,
@@ -53,7 +53,7 @@ stages: 3 of 4, the answer is that of answer_generator; all used 12,900 tokens o
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	w.Reset()
-	e.Outcome = rewrite.Injected // in the place of the stages
+	e.Outcome = rewrite.Injected // instead of the stages
 	if Explanation(&w, e); !strings.Contains(w.String(), "\nsent 0 bytes\nthe last of") {
 		t.Errorf("no sign of what was sent:\n%s", w.String())
 	}

@@ -9,10 +9,10 @@ import (
 	"sidenote/proxy/explain"
 )
 
-// argumentsWidth is how many columns of a call's arguments are shown.
+// argumentsWidth limits the columns of a call's arguments.
 const argumentsWidth = 60
 
-// printTools prints what a model called tools with, what they gave, and what all rounds used.
+// printTools prints a model's tool calls, their results, and the usage of all rounds.
 func printTools(w io.Writer, e *explain.Explanation) {
 	Offered(w, nil, e.Unoffered)
 	t := e.Tools
@@ -44,15 +44,15 @@ func printTools(w io.Writer, e *explain.Explanation) {
 	for _, s := range t.Sources {
 		title := strings.Trim(s.Name+" > "+s.Section, " >")
 		line := fmt.Sprintf("tool %-4s %s", terminal.Mark(s.ID), terminal.Clean(fmt.Sprintf("%s/%s#%d  %s", s.Knowledge, s.Doc, s.Chunk, title)))
-		if s.Relevance > 0 { // what is read by its name has none
+		if s.Relevance > 0 { // sources read by name have none
 			line += fmt.Sprintf(", relevance %.2f", s.Relevance)
 		}
 		fmt.Fprintln(w, line)
 	}
 }
 
-// Offered prints which tools a model would be offered, or why it is offered none; nothing where its
-// policy has none.
+// Offered prints which tools a model would be offered, or why none; nothing if its policy has
+// none.
 func Offered(w io.Writer, names []string, unoffered string) {
 	if len(names) > 0 {
 		fmt.Fprintf(w, "tools offered: %s\n", terminal.Clean(strings.Join(names, ", ")))

@@ -13,7 +13,7 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// Usage shows what each tenant used today and this month, and its fullest window.
+// Usage shows each tenant's usage today and this month, and its fullest window.
 func Usage(w io.Writer, all []admin.Usage) {
 	width := len("TENANT")
 	for _, u := range all {
@@ -32,7 +32,7 @@ func Usage(w io.Writer, all []admin.Usage) {
 
 func thousands(n int64) string { return terminal.Thousands(int(n)) }
 
-// fullest is the window of which the largest share is used.
+// fullest returns the window with the largest share used.
 func fullest(windows []admin.UsageWindow) string {
 	if len(windows) == 0 {
 		return "no limits"
@@ -54,7 +54,7 @@ func shareOf(w admin.UsageWindow) float64 {
 func float(n json.Number) float64 {
 	f, err := n.Float64()
 	if err != nil {
-		return 0 // of a server that is not ours
+		return 0 // from another server
 	}
 	return f
 }
@@ -62,7 +62,7 @@ func float(n json.Number) float64 {
 // barWidth is the length of a window's bar, in columns.
 const barWidth = 20
 
-// TenantUsage shows what a tenant used of each window, and of what kinds that was.
+// TenantUsage shows a tenant's usage of each window, and by kind.
 func TenantUsage(w io.Writer, u admin.Usage) {
 	fmt.Fprintln(w, "tenant "+u.ID)
 	for _, window := range u.Windows {
@@ -82,7 +82,7 @@ func TenantUsage(w io.Writer, u admin.Usage) {
 	period(w, "this month", u.Month)
 }
 
-// number is one of a window's numbers as people read it: 5,000,000 or $1.50.
+// number formats one of a window's numbers: 5,000,000 or $1.50.
 func number(w admin.UsageWindow, n json.Number) string {
 	if !strings.HasPrefix(w.Window, "usd_") {
 		return thousands(int64(float(n)))
@@ -91,7 +91,7 @@ func number(w admin.UsageWindow, n json.Number) string {
 	return "$" + whole + "." + cents + strings.Repeat("0", max(0, 2-len(cents)))
 }
 
-// wait is a duration in its two largest units at most, rounded up.
+// wait formats a duration in at most its two largest units, rounded up.
 func wait(d time.Duration) string {
 	up := func(unit time.Duration) time.Duration { return (d + unit - 1) / unit }
 	switch {

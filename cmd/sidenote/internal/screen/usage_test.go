@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// The columns of a table stand below each other, however long a name is.
+// The columns of a table are aligned, however long a name is.
 func TestUsageColumns(t *testing.T) {
 	nothing := admin.UsagePeriod{Spent: admin.UsageAmount{USD: "0"}}
 	some := admin.UsagePeriod{Spent: admin.UsageAmount{Requests: 12345, Tokens: 6789012, Injected: 1000, USD: "1234.567890123"}}
@@ -33,7 +33,7 @@ requests and tokens of today, US dollars of this month (UTC)
 	}
 }
 
-// What a tenant used is told by kind of call, by their names.
+// A tenant's usage is listed by kind of call.
 func TestUsageKinds(t *testing.T) {
 	kinds := map[string]admin.UsageAmount{"stage": {Requests: 3, Tokens: 4410, USD: "0.5"}, "chat": {Requests: 1, Tokens: 312, Injected: 246, USD: "0"}}
 	var w strings.Builder

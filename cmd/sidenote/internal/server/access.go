@@ -11,12 +11,12 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// An obstacle is why a process cannot write its state folder, or cannot open it.
+// An obstacle holds the reason why a process cannot write its state folder, or cannot open it.
 type obstacle struct{ err atomic.Pointer[error] }
 
 func (o *obstacle) set(err error) { o.err.Store(&err) }
 
-// why is nil where there is none.
+// why returns the reason, or nil if there is none.
 func (o *obstacle) why() error {
 	if err := o.err.Load(); err != nil {
 		return *err
@@ -24,22 +24,21 @@ func (o *obstacle) why() error {
 	return nil
 }
 
-// locked tells whether another process writes the folder.
+// locked reports whether another process writes the folder.
 func (o *obstacle) locked() bool {
 	var locked *store.LockedError
 	return errors.As(o.why(), &locked)
 }
 
-// improve opens the state folder for writing where that is allowed and possible, else for
-// reading, and tells whether the access changed. An access that cannot get better is left
-// as it is.
+// improve opens the state folder for writing if that is allowed and possible, else for reading,
+// and reports whether the access changed. It leaves an access that cannot get better as it is.
 func (s *stateFolder) improve(ctx context.Context) (changed bool) {
 	before := s.library.Standing()
 	if before == library.Writing || before == library.Following && s.cfg.Load().State.Follow {
 		return false
 	}
 	if before == library.Following && !s.obstacle.locked() {
-		s.leave(ctx) // SQLite writes nothing that the process has open on a disk that took no writes
+		s.leave(ctx) // reopen: SQLite never writes a database that was opened while its disk was read-only
 	}
 	var err error
 	if !s.cfg.Load().State.Follow {
@@ -62,21 +61,21 @@ func (s *stateFolder) leave(ctx context.Context) {
 	}
 }
 
-// repaired tells whether somebody put a damaged database right that this process writes, by
-// moving it away or bringing back a backup.
+// repaired reports whether the damaged database that this process writes was replaced: moved away,
+// or restored from a backup.
 func (s *stateFolder) repaired(ctx context.Context) bool {
 	return s.library.Standing() == library.Writing && len(s.library.Troubled()) > 0 && s.library.Replaced(ctx)
 }
 
-// LockEvery is how often a process that waits for the state folder tries to open it.
+// LockEvery is the interval at which a process waiting for the state folder tries to open it.
 const LockEvery = 300 * time.Millisecond
 
-// openEvery is the longest time between two attempts to open a state folder that is not
-// locked and cannot be used.
+// openEvery is the longest interval between attempts to open a state folder that is unusable but
+// not locked.
 const openEvery = 10 * time.Second
 
-// awaitChange returns when the access to the state folder has changed, or when the folder
-// should be opened anew.
+// awaitChange returns when the access to the state folder has changed, or when a damaged folder
+// was replaced and should be loaded again.
 func (s *stateFolder) awaitChange(ctx context.Context) {
 	for wait := LockEvery; Pause(ctx, wait) == nil && !s.repaired(ctx) && !s.improve(ctx); {
 		if s.obstacle.locked() {
@@ -89,7 +88,7 @@ func (s *stateFolder) awaitChange(ctx context.Context) {
 	}
 }
 
-// Pause waits, unless ctx ends.
+// Pause waits for d. It returns the error of ctx if that ends first.
 func Pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -101,7 +100,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tellAccess says whether this process writes the state folder, or why not.
+// tellAccess logs whether this process writes the state folder, or why not.
 func (s *stateFolder) tellAccess(first bool) {
 	switch why := s.problem(); {
 	case s.obstacle.locked() && s.library.Standing() == library.Following:
@@ -113,7 +112,7 @@ func (s *stateFolder) tellAccess(first bool) {
 	}
 }
 
-// problem says why the state folder cannot be written; "" where it can.
+// problem returns why the state folder cannot be written, or "".
 func (s *stateFolder) problem() string {
 	err := StateError(s.obstacle.why(), s.cfg.Load().State, true)
 	switch {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// UnknownAttributes warns of filters of tenants that name an attribute which none of their
-// documents has: most likely it is misspelt, and nothing is found, or too much. A tenant
-// with a vector store gets no warning, because that does not tell its attributes.
+// UnknownAttributes warns of tenants' filters that use an attribute which none of their documents
+// has. Most likely it is misspelt, so the filter excludes everything or too little. Tenants with a
+// vector store get no warning, because the store does not list its attributes.
 func (b *Bases) UnknownAttributes() (lines []string) {
 	for _, name := range b.cfg.Load().TenantNames() {
 		p, _ := b.cfg.Load().Tenant(name)
@@ -29,7 +29,7 @@ func (b *Bases) UnknownAttributes() (lines []string) {
 			if known[key] {
 				continue
 			}
-			known[key] = true // from now on: it is named once
+			known[key] = true // report it only once
 			lines = append(lines, fmt.Sprintf("tenant %s: no document of %s has the attribute %q that its filters name; %s",
 				name, strings.Join(p.Rewrite.Knowledge, ", "), key, there))
 		}
@@ -37,8 +37,8 @@ func (b *Bases) UnknownAttributes() (lines []string) {
 	return lines
 }
 
-// attributesOf returns the attributes that documents of some bases have, and whether
-// these are all.
+// attributesOf returns the attributes of the documents in some bases. all is false if they are not
+// known for every base.
 func (b *Bases) attributesOf(bases []string) (known map[string]bool, all bool) {
 	known = map[string]bool{}
 	for _, id := range bases {

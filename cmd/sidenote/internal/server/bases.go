@@ -21,30 +21,28 @@ import (
 	"sidenote/retrieval/vectorstore"
 )
 
-// Bases are the knowledge bases of the configuration: the embedded ones, and those in
-// vector stores.
+// Bases are the knowledge bases of the configuration, both embedded and in vector stores.
 type Bases struct {
-	cfg       *atomic.Pointer[config.Config] // that is in force
+	cfg       *atomic.Pointer[config.Config] // the running one
 	keep      bool                           // see Options.Keep
 	catalogue *catalogue
 	made      atomic.Pointer[madeBases]
-	changed   chan struct{}                // has an element after made was replaced
-	stores    map[string]*vectorstore.Base // by id: those that other services keep
+	changed   chan struct{}                // signals that made was replaced
+	stores    map[string]*vectorstore.Base // the remote bases, by id
 	state     *stateFolder
 	reader    *Reader
 	view      *storeView
 	monitor   Monitor
-	once      sync.Map // the ids for which wasOpen was true
+	once      sync.Map // ids for which wasOpen has been true
 }
 
-// madeBases are the embedded bases that were made. They are never changed: a reload puts
-// others in their place.
+// madeBases are the embedded bases. A value is immutable: a reload replaces it.
 type madeBases struct {
-	embedded map[string]*knowledge.Base // by id: those of the configuration, and that were in it before
-	indexers map[string]*indexer        // of those of the configuration that have a folder
+	embedded map[string]*knowledge.Base // by id; includes bases of earlier configurations
+	indexers map[string]*indexer        // by id; only bases of the running configuration with a folder
 }
 
-// closeBases closes vector stores and the state folder, as far as they are open.
+// closeBases closes the vector stores and the state folder, as far as they are open.
 func closeBases(b *Bases) (errs []error) {
 	for _, store := range b.stores {
 		errs = append(errs, store.Close())
@@ -55,8 +53,8 @@ func closeBases(b *Bases) (errs []error) {
 	return errs
 }
 
-// open makes the bases. The embedded ones are still to be indexed; vector stores are asked
-// from now on.
+// open creates the bases. Embedded ones still have to be indexed; vector stores are polled from
+// now on.
 func (b *Bases) open(tasks *Tasks) {
 	made := &madeBases{embedded: map[string]*knowledge.Base{}, indexers: map[string]*indexer{}}
 	named := map[string]retrieval.Base{}
@@ -75,7 +73,7 @@ func (b *Bases) open(tasks *Tasks) {
 	}
 }
 
-// indexerOf returns what reads the folder of a base; nil where this process reads none.
+// indexerOf returns the indexer of a base, or nil if this process does not read its folder.
 func indexerOf(b *Bases, cfg *config.Config, name config.Name, tasks *Tasks) *indexer {
 	if cfg.Knowledge[name].Path == "" || !b.keep || cfg.State.Follow {
 		return nil
@@ -83,23 +81,22 @@ func indexerOf(b *Bases, cfg *config.Config, name config.Name, tasks *Tasks) *in
 	return &indexer{folder: cfg.Folder(name), library: b.state.library, tasks: tasks, monitor: b.monitor}
 }
 
-// An Indexed is what became of reading one base.
+// An Indexed is the result of reading one base.
 type Indexed struct {
 	ID     string
 	Report folder.Report
 	Took   time.Duration
-	Model  string // by which it is embedded beside the requests; "" for none
-	Line   string // of a base that was not read: all that there is to say; else ""
+	Model  string // embedding model, used in the background; "" for none
+	Line   string // the whole message, for a base that was not read; else ""
 }
 
-// ReadAtOnce is how many bases are read side by side: one that takes long, as for large PDFs,
-// holds up no other.
+// ReadAtOnce limits the bases that are read concurrently. One that takes long, as with large PDFs,
+// does not hold up the others.
 const ReadAtOnce = 2
 
-// Index reads all embedded bases; each answers from when it is whole, and until then from
-// what the state folder holds of it. tell hears of each, in the order of their names and
-// never twice at a time; it may be nil. A process that serves goes on where a folder cannot
-// be read, because its indexer tries again.
+// Index reads all embedded bases. Until a base is complete, it answers from what the state folder
+// holds of it. tell, which may be nil, gets each result in the order of base names, never two at a
+// time. A serving process does not fail if a folder cannot be read, because its indexer retries.
 func (b *Bases) Index(ctx context.Context, tell func(Indexed)) error {
 	if b.state.library != nil {
 		if err := b.state.load(ctx); err != nil {
@@ -158,7 +155,7 @@ func (b *Bases) indexOne(ctx context.Context, name config.Name) (Indexed, error)
 	return Indexed{ID: id, Report: report, Took: time.Since(start)}, nil
 }
 
-// storedLine says what the state folder holds of a base.
+// storedLine describes what the state folder holds of a base.
 func (b *Bases) storedLine(id string) string {
 	c := b.state.library.Base(id).Content()
 	if c == nil && b.keep {
@@ -174,7 +171,7 @@ func (b *Bases) storedLine(id string) string {
 	return line
 }
 
-// Swap puts content that is not in the state folder into a base.
+// Swap replaces the content of a base that is not in the state folder.
 func (b *Bases) Swap(id string, content *knowledge.Content, report folder.Report) {
 	b.made.Load().embedded[id].Swap(content)
 	b.view.noteChange(id)
@@ -183,13 +180,13 @@ func (b *Bases) Swap(id string, content *knowledge.Content, report folder.Report
 	b.monitor.Indexed(id, report, true)
 }
 
-// CheckStart refuses what is most likely a mistake in the command line or configuration.
+// CheckStart returns an error for what is most likely a mistake in the command line or
+// configuration.
 func (b *Bases) CheckStart(ctx context.Context) error { return b.state.checkStart(ctx) }
 
-// Serve makes the bases answer, and keeps them as their folders are, until ctx ends. What
-// is wrong with the state folder, or with a base, is told and tried again, and no request
-// waits for it. indexed hears of each base that is read; ready is called when all were
-// read or tried for the first time.
+// Serve loads the bases and keeps them in sync with their folders until ctx ends. Problems with
+// the state folder or a base are logged and retried, and no request waits for them. indexed gets
+// each base that was read; ready is called once, when all were read or tried.
 func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) {
 	for first := true; ctx.Err() == nil; first = false {
 		b.state.tellAccess(first)
@@ -217,8 +214,9 @@ func (b *Bases) Serve(ctx context.Context, indexed func(Indexed), ready func()) 
 	}
 }
 
-// AwaitFloor waits until bases that are searched together have a least score, for a command
-// that asks one question: none would have an estimate, or lose the time of its search to it.
+// AwaitFloor waits until the minimum score of bases that are searched together is known. It is for
+// commands that ask one question, which would otherwise lack an estimate or spend the search's
+// time on it.
 func (b *Bases) AwaitFloor(ctx context.Context, ids []string) {
 	select {
 	case <-b.catalogue.group.Expect(ids...):
@@ -226,7 +224,7 @@ func (b *Bases) AwaitFloor(ctx context.Context, ids []string) {
 	}
 }
 
-// expect gets ready for what the policies search together.
+// expect prepares the groups of bases that the policies search together.
 func (b *Bases) expect() {
 	for _, name := range b.cfg.Load().TenantNames() {
 		tenant, _ := b.cfg.Load().Tenant(name)
@@ -235,14 +233,14 @@ func (b *Bases) expect() {
 	}
 }
 
-// watch keeps all bases as their folders are, or as the process has them that writes the
-// state folder, until ctx ends. indexed hears of bases that a reload brought.
+// watch keeps all bases in sync until ctx ends: with their folders if this process writes the
+// state folder, else with the process that does. indexed gets the bases that a reload added.
 func (b *Bases) watch(ctx context.Context, indexed func(Indexed)) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	watched := func(ctx context.Context, watch func(context.Context) error) {
 		all.Go(func() {
-			defer panics.Recover(b.monitor.Panicked, nil) // the base stays as it is
+			defer panics.Recover(b.monitor.Panicked, nil) // after a panic the base stays as it is
 			if err := watch(ctx); err != nil && ctx.Err() == nil {
 				b.monitor.Tell(slog.LevelWarn, err.Error())
 			}

@@ -9,12 +9,12 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// addBases makes the embedded bases of cfg that are not there. They answer from what the
-// state folder holds of them if that was read as cfg says; else they are still to be indexed.
-// Those of cfg that are there go on as they are. It returns a function that takes it back.
+// addBases creates the embedded bases that are new in cfg. They answer from the state folder if
+// that was read as cfg says, else they still have to be indexed. Existing bases are kept. It
+// returns a function that undoes this.
 //
-// Bases that cfg lacks can still be searched, as requests may do that began before, and are
-// not read any more once settleBases is called.
+// Bases that cfg lacks can still be searched by requests that began before; settleBases stops
+// reading their folders.
 func addBases(ctx context.Context, b *Bases, cfg *config.Config) (takeBack func(), err error) {
 	before, old, named := b.made.Load(), b.cfg.Load(), *b.catalogue.named.Load()
 	made, all := &madeBases{embedded: maps.Clone(before.embedded), indexers: before.indexers}, maps.Clone(named)
@@ -51,7 +51,7 @@ func addBases(ctx context.Context, b *Bases, cfg *config.Config) (takeBack func(
 	return takeBack, nil
 }
 
-// settleBases has the folders read and watched that cfg has, and no others.
+// settleBases has exactly the folders of cfg read and watched.
 func settleBases(b *Bases, cfg *config.Config, tasks *Tasks) {
 	before := b.made.Load()
 	made := &madeBases{embedded: before.embedded, indexers: map[string]*indexer{}}
@@ -69,7 +69,7 @@ func settleBases(b *Bases, cfg *config.Config, tasks *Tasks) {
 	b.expect()
 	select {
 	case b.changed <- struct{}{}:
-	default: // it is about to be seen
+	default: // a signal is already pending
 	}
 }
 
@@ -83,14 +83,14 @@ func indexNew(ctx context.Context, b *Bases, x *indexer, indexed func(Indexed)) 
 	return err
 }
 
-// watches are the indexers that watch their folders.
+// watches are the indexers that are watching their folders.
 type watches struct {
 	start func(ctx context.Context, watch func(context.Context) error)
-	first func(ctx context.Context, x *indexer) error // reads a folder that was never read
+	first func(ctx context.Context, x *indexer) error // reads a folder for the first time
 	ends  map[*indexer]context.CancelFunc
 }
 
-// keep starts those that do not watch yet, and ends those that are not among indexers.
+// keep starts watching for new indexers and ends it for those that are not in indexers.
 func (w *watches) keep(ctx context.Context, indexers map[string]*indexer) {
 	before := w.ends
 	w.ends = map[*indexer]context.CancelFunc{}
@@ -116,7 +116,7 @@ func (w *watches) keep(ctx context.Context, indexers map[string]*indexer) {
 	}
 }
 
-// next waits until there are other indexers; it is false when ctx has ended.
+// next waits until the indexers have changed; it returns false when ctx has ended.
 func (w *watches) next(ctx context.Context, changed <-chan struct{}) bool {
 	select {
 	case <-changed:

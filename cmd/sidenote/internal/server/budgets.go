@@ -11,29 +11,29 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// budgets count what tenants use: in Redis where there is one, else in this process.
+// budgets count the usage of tenants, in Redis if configured, else in this process.
 type budgets struct {
 	meter    *budget.Meter
 	reporter budget.Reporter
 	queue    *budget.Queue
 	charges  *budget.Charges // of tenants without limits
-	file     *budget.File    // nil unless it is kept in the state folder
+	file     *budget.File    // nil unless kept in the state folder
 	running  func() *config.Config
-	db       *redis.DB // nil unless it is kept in a Redis
+	db       *redis.DB // nil unless kept in Redis
 }
 
-// budgetsFolder is where the state folder keeps what tenants used.
+// budgetsFolder is the subfolder of the state folder that holds the usage of tenants.
 const budgetsFolder = "budgets"
 
-// limitedOnRedis tells whether budgets that are counted in a Redis limit anybody.
+// limitedOnRedis reports whether budgets are counted in Redis and some tenant has limits.
 func limitedOnRedis(cfg *config.Config) bool {
 	url, _ := config.CountedOn(cfg)
 	return url != "" && config.Limited(cfg)
 }
 
-// openBudgetsRedis opens the Redis that budgets are counted in; nil if they are not. It has
-// connections and a time-out of its own, also where it is that of the cache: who waits for the
-// cache gives up early, as a miss is cheap, and who waits for a budget is refused.
+// openBudgetsRedis opens the Redis for budgets, or returns nil if none is configured. It has its
+// own connections and timeout even if it is the cache's Redis: a cache lookup gives up early
+// because a miss is cheap, but a request whose budget cannot be checked may be refused.
 func openBudgetsRedis(cfg *config.Config, changed func(string, bool), m Monitor) (*redis.DB, error) {
 	url, key := config.CountedOn(cfg)
 	if url == "" {
@@ -45,12 +45,12 @@ func openBudgetsRedis(cfg *config.Config, changed func(string, bool), m Monitor)
 		Changed: changed,
 	}
 	if !redis.UsesTLS(url) && redis.UsesTLS(cfg.Redis.URL.Value.Reveal()) {
-		o.CA = nil // it is for the other
+		o.CA = nil // the CA is for the cache's Redis
 	}
 	return redis.Open(o)
 }
 
-// meanwhile says what happens to tenants with limits while what counts budgets fails.
+// meanwhile describes what happens to tenants with limits while the budget store fails.
 func meanwhile(cfg *config.Config) string {
 	if cfg.Budgets.OnFailure == "allowance" {
 		return "tenants with limits get their allowance"
@@ -58,8 +58,8 @@ func meanwhile(cfg *config.Config) string {
 	return "tenants with limits are refused"
 }
 
-// openBudgets opens what counts them; keep says that the count outlives this process. changed
-// hears of what is wrong with Redis.
+// openBudgets opens the ledger; keep means that counts outlive this process. changed is told when
+// Redis fails and recovers.
 func openBudgets(running func() *config.Config, changed func(string, bool), keep bool, m Monitor, tasks *Tasks) (*budgets, error) {
 	cfg := running()
 	b, watch := &budgets{running: running}, m.Metrics.NewBudgets()
@@ -89,7 +89,7 @@ func openBudgets(running func() *config.Config, changed func(string, bool), keep
 	return b, nil
 }
 
-// watchSafe shows whether what is counted is kept.
+// watchSafe exports whether the store keeps what is counted.
 func watchSafe(m Monitor, safe func() bool) {
 	m.Metrics.Watch("budget_store_safe", "1 while the store that counts budgets keeps what is written, or nothing is limited.", nil, false, func() float64 {
 		if safe() {
@@ -99,7 +99,7 @@ func watchSafe(m Monitor, safe func() bool) {
 	})
 }
 
-// A localLedger is a ledger of this process.
+// A localLedger is a ledger in this process.
 type localLedger interface {
 	budget.Ledger
 	budget.Renewer
@@ -107,8 +107,8 @@ type localLedger interface {
 	SettleNow(s budget.Settlement) (budget.Outcome, error)
 }
 
-// An atOnce settles in a ledger of this process before the client's next request on the same
-// connection is served, so that what it gave back is there for it. What fails is left to later.
+// An atOnce settles in a local ledger before the client's next request on the same connection is
+// served, so that returned budget is available to it. Settlements that fail are queued.
 type atOnce struct {
 	ledger   localLedger
 	fallback *budget.Fallback
@@ -128,9 +128,9 @@ func (a atOnce) Settle(s budget.Settlement) {
 	}
 }
 
-// openLocal opens the ledger of this process. Where another process keeps the state folder's,
-// or nothing is kept there, it ends with this process. While the folder cannot be used, tenants
-// with limits get what budgets.on_failure says.
+// openLocal opens the ledger of this process. It is kept in the state folder, unless nothing is
+// kept there or another process already does; then it ends with this process. While the folder
+// cannot be used, budgets.on_failure applies to tenants with limits.
 func (b *budgets) openLocal(keep bool, m Monitor, options budget.QueueOptions, watch budget.MeterObserver) error {
 	cfg, ledger := b.running(), localLedger(budget.NewMemory(nil))
 	if keep && cfg.State.Path != config.StateMemory && !cfg.State.Follow {
@@ -155,7 +155,7 @@ func (b *budgets) openLocal(keep bool, m Monitor, options budget.QueueOptions, w
 	return nil
 }
 
-// line says what is wrong with the ledger in the state folder, and what tenants with limits get.
+// line describes the problem of the ledger in the state folder and what tenants with limits get.
 func (b *budgets) line(trouble error) string {
 	if trouble == nil {
 		return "budgets: the state folder cannot be used"
@@ -167,7 +167,7 @@ func (b *budgets) line(trouble error) string {
 	return line
 }
 
-// problems says why limits cannot be held at present.
+// problems says why limits cannot be enforced at present.
 func (b *budgets) problems() []string {
 	if b == nil || b.file == nil {
 		return nil
@@ -178,7 +178,7 @@ func (b *budgets) problems() []string {
 	return nil
 }
 
-// close settles what waits.
+// close writes pending settlements and closes the ledger.
 func (b *budgets) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), DrainWait)
 	defer cancel()

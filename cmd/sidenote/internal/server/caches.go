@@ -14,31 +14,31 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// Caches are the caches of this process, and those on Redis that replicas share.
+// Caches are the caches in this process and those on Redis that replicas share.
 type Caches struct {
 	cfg     *config.Config
 	monitor Monitor
 	memory  map[cache.Kind]*cache.Memory
 
-	// Changed hears of what begins and ends to go wrong with Redis.
+	// Changed is told when a problem with Redis begins and ends.
 	Changed func(line string, bad bool)
 
 	DB     *redis.DB   // nil without Redis; the maps below are empty then
-	keys   *cache.Keys // nil: nothing is encrypted
+	keys   *cache.Keys // nil: values are not encrypted
 	stores map[cache.Kind]*redis.Store
 	codecs map[cache.Kind]*cache.CodecStore
-	behind map[cache.Kind]*cache.WriteBehind // in front of codecs, where requests wait
+	behind map[cache.Kind]*cache.WriteBehind // in front of codecs, for lookups by requests
 }
 
-// NewCaches makes the caches of a configuration, and begins to use its Redis. limited tells whether
-// budgets that are counted in a Redis limit anybody at present.
+// NewCaches creates the caches of a configuration and starts to use its Redis. limited reports
+// whether budgets on Redis limit any tenant at present.
 func NewCaches(cfg *config.Config, limited func() bool, m Monitor) (*Caches, error) {
 	c := &Caches{
 		cfg: cfg, monitor: m, Changed: Together(m.Changed), memory: map[cache.Kind]*cache.Memory{},
 		stores: map[cache.Kind]*redis.Store{}, codecs: map[cache.Kind]*cache.CodecStore{}, behind: map[cache.Kind]*cache.WriteBehind{},
 	}
-	// An entry of candidates is as large as one of what was selected of them, and is asked for
-	// far less often: only for what came too late, or under another policy.
+	// A list of candidates is as large as the selection from it but is read far less often: only
+	// after a late search or under another policy. So it gets a small share.
 	bytes := int64(cfg.Cache.Memory)
 	for kind, share := range map[cache.Kind]int64{cache.Candidates: bytes / 8, cache.Selected: bytes - bytes/8} {
 		if _, err := c.open(kind, share); err != nil {
@@ -48,7 +48,7 @@ func NewCaches(cfg *config.Config, limited func() bool, m Monitor) (*Caches, err
 	return c, c.openRedis(limited)
 }
 
-// open makes the cache of a kind in this process.
+// open creates the in-memory cache of a kind.
 func (c *Caches) open(kind cache.Kind, bytes int64) (*cache.Memory, error) {
 	store, err := cache.NewMemory(bytes)
 	if err != nil {
@@ -59,19 +59,20 @@ func (c *Caches) open(kind cache.Kind, bytes int64) (*cache.Memory, error) {
 	return store, nil
 }
 
-// watchBytes shows what the cache of a kind holds in this process.
+// watchBytes exports the size of the in-memory cache of a kind.
 func (c *Caches) watchBytes(kind cache.Kind, held func() int64) {
 	c.monitor.Metrics.Watch("cache_bytes", "Bytes held by a cache.", map[string]string{"cache": string(kind)}, false,
 		func() float64 { return float64(held()) })
 }
 
-// Bytes is what the cache of a kind holds in this process.
+// Bytes returns the size of the in-memory cache of a kind.
 func (c *Caches) Bytes(kind cache.Kind) int64 { return c.memory[kind].Bytes() }
 
-// Calibration is where replicas share what they learn of models' counts; nil without Redis.
+// Calibration returns the store in which replicas share token-count calibrations, or nil without
+// Redis.
 func (c *Caches) Calibration() *cache.CodecStore { return c.codecs[cache.Calibration] }
 
-// Before puts the tiers of a kind before a retriever.
+// Before puts the cache tiers of a kind in front of a retriever.
 func (c *Caches) Before(next retrieval.Retriever, kind cache.Kind) retrieval.Retriever {
 	local, shared := c.cfg.Cache, c.cfg.Redis
 	tiers := []cache.Tier{{Name: TierMemory, Store: c.memory[kind], TTL: local.TTL, EmptyTTL: local.EmptyTTL}}
@@ -81,7 +82,7 @@ func (c *Caches) Before(next retrieval.Retriever, kind cache.Kind) retrieval.Ret
 	return cache.NewRetriever(next, kind, tiers, c.monitor.Cached)
 }
 
-// Questions keeps the vectors of questions that a client makes.
+// Questions returns a cache of question vectors in front of client.
 func (c *Caches) Questions(client *services.Embedder) (*cache.Questions, error) {
 	store, err := c.open(cache.Embedded, int64(c.cfg.Cache.Memory)/16)
 	if err != nil {
@@ -91,9 +92,9 @@ func (c *Caches) Questions(client *services.Embedder) (*cache.Questions, error) 
 	return cache.NewQuestions(client, client.Space, tier, c.monitor.Cached), nil
 }
 
-// Turns keeps what clients do not see of turns with tools. It is called once, where some policy
-// offers tools. What is kept is on Redis before the client has its part, which it sends to any
-// replica.
+// Turns returns the store of the parts of tool turns that clients do not see. Call it at most
+// once, if a policy offers tools. A turn is on Redis before the client gets its part, as the
+// client may continue on another replica.
 func (c *Caches) Turns() *toolcalls.TurnStore {
 	return toolcalls.NewTurnStore(c.latest(cache.Turns, toolcalls.TurnLifetime), c.monitor.Cached)
 }
@@ -101,11 +102,11 @@ func (c *Caches) Turns() *toolcalls.TurnStore {
 // Outputs remembers what stages before the last one said. It is called once, where some policy wants
 // that.
 func (c *Caches) Outputs() *cache.StageOutputs {
-	return cache.NewStageOutputs(c.latest(cache.Outputs, 0), c.monitor.Cached) // each has a lifetime of its own
+	return cache.NewStageOutputs(c.latest(cache.Outputs, 0), c.monitor.Cached) // each value has its own lifetime
 }
 
-// latest makes the tiers of a kind, of which the latest are kept in memory. What is set is on Redis
-// before whoever sets it goes on.
+// latest creates tiers for a kind that keep the most recent values in memory. Set returns after
+// the value is on Redis.
 func (c *Caches) latest(kind cache.Kind, ttl time.Duration) []cache.Tier {
 	memory := toolcalls.NewTurnMemory(int64(c.cfg.Cache.Memory) / 8)
 	c.watchBytes(kind, memory.Bytes)
@@ -117,15 +118,15 @@ func (c *Caches) latest(kind cache.Kind, ttl time.Duration) []cache.Tier {
 	return tiers
 }
 
-// questionTTL is how long the vector of a question is kept: it never changes.
+// questionTTL is how long the vector of a question is kept; vectors do not become stale.
 const questionTTL = 24 * time.Hour
 
-// Close writes what is still to be written to Redis, for a second at most.
+// Close writes pending values to Redis, for at most a second, and closes the caches.
 func (c *Caches) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), DrainWait)
 	defer cancel()
 	for _, b := range c.behind {
-		_ = b.Close(ctx) // what was not written is found again
+		_ = b.Close(ctx) // values that were not written are computed again
 	}
 	var errs []error
 	if c.DB != nil {

@@ -12,11 +12,11 @@ import (
 	"sidenote/retrieval"
 )
 
-// questionsIn64MiB is how many questions 64 MiB of cache.memory hold at least.
+// questionsIn64MiB is the minimum number of questions that 64 MiB of cache.memory hold.
 const questionsIn64MiB = 20_000
 
-// cache.memory holds as many questions as it is said to, with 50 candidates each, and takes
-// about the memory that it says.
+// cache.memory holds as many questions as documented, with 50 candidates each, and uses about the
+// configured memory.
 func TestCacheMemoryHolds(t *testing.T) {
 	mib := 2
 	if os.Getenv("SIDENOTE_LONG") != "" {
@@ -62,7 +62,7 @@ func TestCacheMemoryHolds(t *testing.T) {
 	if hits < questions {
 		t.Errorf("%d MiB hold %d questions of %d", mib, hits, questions)
 	}
-	if most := int64(mib+8) << 20; held > most { // what else is remembered of questions is bounded
+	if most := int64(mib+8) << 20; held > most { // other memory per question is bounded
 		t.Errorf("the heap grew by %d KiB, want at most %d", held>>10, most>>10)
 	}
 }
@@ -70,7 +70,7 @@ func TestCacheMemoryHolds(t *testing.T) {
 // heap returns how many bytes are in use.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what finalizers held on to
+	runtime.GC() // collect what finalizers kept alive
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -15,8 +15,8 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// replica is an engine on a Redis, which it waits for; more is more of that section
-// of its configuration.
+// replica returns an engine that uses the Redis at url, and waits for it; more is added to the
+// redis section of its configuration.
 func replica(t *testing.T, url, more string) *Engine {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sidenote.yaml")
@@ -45,7 +45,7 @@ func (e *Engine) billed(n, billed int) {
 	}
 }
 
-// known is what a replica knows of the model.
+// known returns what a replica has learned about the model.
 func (e *Engine) known(t *testing.T) model.CalibrationEntry {
 	t.Helper()
 	all := e.exchange.Tracker.All()
@@ -55,8 +55,8 @@ func (e *Engine) known(t *testing.T) model.CalibrationEntry {
 	return all[0]
 }
 
-// What one replica observed the other knows after its next exchange, and the last exchange
-// is at the end.
+// What one replica observed, the other knows after its next exchange. The last exchange is at
+// shutdown.
 func TestCalibrationIsShared(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := replica(t, server.URL(), ""), replica(t, server.URL(), "")
@@ -93,8 +93,8 @@ func TestCalibrationIsShared(t *testing.T) {
 	}
 }
 
-// With keys nothing of it can be read, and a value that is another key's, another
-// encryption's or damaged is a miss.
+// With encryption keys the values in Redis are unreadable. A value of another key or another
+// encryption key, or a damaged one, is a miss.
 func TestCalibrationForeignValues(t *testing.T) {
 	server := redistest.Start(t)
 	keys := func(letter string) string {
@@ -109,7 +109,7 @@ func TestCalibrationForeignValues(t *testing.T) {
 	one.exchange.Once(t.Context())
 	name := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, calibrated.Name, "").String()
 	other := "sidenote:" + cache.NamedKey(cache.Calibration, calibrated.Upstream, calibrated.Row, "gpt-4o", "").String()
-	// knows is how many samples a replica has after its next round, of two of its own.
+	// knows returns the samples of a replica after its next exchange, including two of its own.
 	knows := func(more string) int {
 		s := replica(t, server.URL(), more)
 		s.billed(2, 1100)
@@ -138,7 +138,7 @@ func TestCalibrationForeignValues(t *testing.T) {
 	if e := s.exchange.Tracker.All()[0]; e.Samples != 1 {
 		t.Errorf("%d samples of another model", e.Samples)
 	}
-	// What is no value is somebody else's, and stays.
+	// A value of another Redis type belongs to another program and stays.
 	server.Do("DEL", name)
 	server.Do("RPUSH", name, "theirs")
 	if n := knows(keys("a")); n != 2 || server.Do("TYPE", name) != "list" {
@@ -146,11 +146,11 @@ func TestCalibrationForeignValues(t *testing.T) {
 	}
 }
 
-// Without Redis what is learned stays here, and is shared when it is back.
+// Without Redis, learned values stay local; they are shared when Redis is back.
 func TestCalibrationWithoutRedis(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := replica(t, server.URL(), ""), replica(t, server.URL(), "")
-	server.Do("CONFIG", "SET", "min-replicas-to-write", "1") // reads go on, writes fail
+	server.Do("CONFIG", "SET", "min-replicas-to-write", "1") // reads work, writes fail
 	one.billed(20, 1100)
 	one.exchange.Once(t.Context())
 	if e := one.known(t); e.Samples != 20 || server.Do("KEYS", "*:calibration:*") != "" {

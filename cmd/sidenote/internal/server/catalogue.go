@@ -11,44 +11,44 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// A catalogue lists all bases: those of the configuration, and others in the state folder,
-// which are made and deleted while the process runs. The latter are in no tenant's policy,
-// so only the admin port searches them.
+// A catalogue lists all bases: those of the configuration, and others in the state folder that are
+// created and deleted at run time. The latter are in no tenant's policy, so only the admin port
+// searches them.
 type catalogue struct {
-	named   atomic.Pointer[map[string]retrieval.Base] // by id; a map is never changed
+	named   atomic.Pointer[map[string]retrieval.Base] // by id; each map is immutable
 	library *library.Library                          // nil without a state folder
 
 	group *knowledge.Group // of the embedded bases
 
-	cached   func(retrieval.Base) retrieval.Retriever // puts its caches before a base elsewhere
+	cached   func(retrieval.Base) retrieval.Retriever // puts caches before a remote base
 	together retrieval.Retriever                      // the group behind its caches
 	mu       sync.Mutex
-	made     map[string]retrieval.Retriever // by id: one each, because flights are shared in it
+	made     map[string]retrieval.Retriever // by id; one per base, because it shares searches in flight
 }
 
-// base returns the base of an id.
+// base returns the base with an id.
 func (c *catalogue) base(id string) (retrieval.Base, bool) {
 	if base, ok := (*c.named.Load())[id]; ok {
 		return base, true
 	}
-	// Bases is asked first because Base adds any id that it is asked for.
+	// Look the id up in Bases first: Base adds any id that it is asked for.
 	if c.library != nil && slices.Contains(c.library.Bases(), id) {
 		return c.library.Base(id), true
 	}
 	return nil, false
 }
 
-// embedded returns an embedded base, nil where there is none.
+// embedded returns the embedded base with an id, or nil.
 func (c *catalogue) embedded(id string) *knowledge.Base {
 	base, _ := c.base(id)
 	embedded, _ := base.(*knowledge.Base)
 	return embedded
 }
 
-// joint tells which bases rank as one: the embedded ones.
+// joint reports whether a base is ranked together with others, as embedded bases are.
 func (c *catalogue) joint(id string) bool { return c.retriever(id) == c.together }
 
-// Ref tells the present state of a base.
+// Ref returns the current reference of a base.
 func (c *catalogue) Ref(id string) (retrieval.Ref, bool) {
 	base, ok := c.base(id)
 	if !ok {
@@ -57,7 +57,7 @@ func (c *catalogue) Ref(id string) (retrieval.Ref, bool) {
 	return base.Ref(), true
 }
 
-// ids lists all bases.
+// ids lists the ids of all bases.
 func (c *catalogue) ids() []string {
 	ids := slices.Collect(maps.Keys(*c.named.Load()))
 	if c.library != nil {
@@ -67,12 +67,12 @@ func (c *catalogue) ids() []string {
 	return slices.Compact(ids)
 }
 
-// retriever returns what searches a base through its caches; nil where there is none.
+// retriever returns the cached retriever of a base, or nil if there is no such base.
 func (c *catalogue) retriever(id string) retrieval.Retriever {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.made[id]; r != nil {
-		return r // a base that was deleted since answers like one still to be indexed
+		return r // a base that was deleted since answers as if not yet indexed
 	}
 	base, ok := c.base(id)
 	if !ok {

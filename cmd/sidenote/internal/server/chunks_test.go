@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// No chunk is longer than 400 tokens, counted by the tokenizer that models use,
-// over a real tree with long tables, long code and long lines.
+// No chunk exceeds 400 tokens, counted by a model's tokenizer, over a real tree with long tables,
+// long code and long lines.
 func TestChunksAreShort(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openai/openai-go/v3").Output()
 	if err != nil {

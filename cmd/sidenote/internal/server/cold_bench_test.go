@@ -16,7 +16,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// office is six documents that answer talk's question, and sixty that mention what it asks.
+// office returns six documents that answer the question of talk, and sixty that only mention its
+// topic.
 func office() fs.FS {
 	files := fstest.MapFS{}
 	for i := range 66 {
@@ -34,8 +35,8 @@ func office() fs.FS {
 	return files
 }
 
-// BenchmarkCold is BenchmarkWarm for questions that were never asked before, over bases in which
-// they find few candidates and many.
+// BenchmarkCold is BenchmarkWarm for questions that are new each time, over bases with few and
+// with many candidates.
 func BenchmarkCold(b *testing.B) {
 	for _, base := range []struct {
 		name      string

@@ -11,8 +11,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// Sources of a base that is kept come with their tokens in the encodings of today's
-// models, also to one that only reads the state folder, and in no others.
+// Sources of a base in the state folder have token counts in the encodings of current models and
+// in no others, also in a process that only reads the folder.
 func TestSourcesAreCounted(t *testing.T) {
 	open := keptBase(t)
 	check := func(e *Engine, what string) {
@@ -42,8 +42,8 @@ func TestSourcesAreCounted(t *testing.T) {
 	check(open(", follow: true"), "one that follows")
 }
 
-// A request gets its sources with what the engine counted of them in the encoding of
-// its model, from the engine as from the cache; in another encoding none.
+// A request gets its sources with the token counts stored for the encoding of its model, both from
+// the engine and from the cache; in another encoding there are none.
 func TestStoredCountsReachTheRequest(t *testing.T) {
 	s := keptBase(t)("")
 	policy, _ := s.Config.Tenant("default")
@@ -75,8 +75,8 @@ func TestStoredCountsReachTheRequest(t *testing.T) {
 	}
 }
 
-// keptBase makes a base in a state folder; what it returns opens that, with more of
-// its configuration.
+// keptBase makes a base in a state folder. The function that it returns opens the folder, with
+// more added to the configuration.
 func keptBase(t *testing.T) func(more string) *Engine {
 	state, docs := t.TempDir(), t.TempDir()
 	text := "# Leave policy\n\n## Parental leave\n\nEvery parent may take 16 weeks of parental leave on full pay.\n"

@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// Documents lists the documents that a base answers from.
+// Documents lists the documents that a base currently serves.
 func (m *manager) Documents(ctx context.Context, base string) (admin.Contents, error) {
 	if err := m.inState(ctx, base); err != nil {
 		return admin.Contents{}, err
@@ -48,7 +48,7 @@ func (m *manager) Documents(ctx context.Context, base string) (admin.Contents, e
 	}, nil
 }
 
-// inState refuses a base that is not in the state folder.
+// inState returns a refusal if a base is not in the state folder.
 func (m *manager) inState(ctx context.Context, base string) error {
 	k, named := m.named(base)
 	if named && k.ID != "" {
@@ -89,8 +89,8 @@ func noDocument(base, id string) error {
 	return admin.Refuse(http.StatusNotFound, "not_found", "Knowledge base %q has no document %q.", base, id)
 }
 
-// Put writes documents. One that was written has a new row in the database, an unchanged one
-// has the row of before.
+// Put writes documents. A changed document gets a new row in the database, an unchanged one keeps
+// its row.
 func (m *manager) Put(ctx context.Context, base string, documents []admin.NewDocument) ([]admin.Written, error) {
 	ids := make([]string, len(documents))
 	put := make([]chunk.Document, len(documents))
@@ -135,7 +135,7 @@ func checkAttributes(d admin.NewDocument) error {
 	return nil
 }
 
-// maxAttributes is how many a document of a Library may have.
+// maxAttributes is the maximum number of attributes of a document in a Library.
 const maxAttributes = 64
 
 // Remove removes a document.
@@ -150,10 +150,10 @@ func (m *manager) Remove(ctx context.Context, base, id string) error {
 	return m.refusal(base, m.state.library.Delete(ctx, base, id))
 }
 
-// changeable returns those of the documents that exist. It refuses documents that were read
-// from a file, because the next reading of the folder would undo the change. For a put it
-// refuses a base that is read from a folder: it holds what is in the folder, and a document
-// from elsewhere would not be found there.
+// changeable returns those of the documents that exist. It refuses documents that were read from a
+// file, because the next reading of the folder would undo the change. If put is true, it refuses a
+// base that is read from a folder: the base mirrors the folder, which would not contain the new
+// document.
 func (m *manager) changeable(ctx context.Context, base string, put bool, ids ...string) (map[string]store.Known, error) {
 	if err := m.writable(base); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// A Use is what a service was sent tokens for.
+// A Use says what tokens were sent to a service for.
 type Use string
 
 // The uses.
@@ -19,7 +19,7 @@ const (
 	Grading   = Use(budget.Grade)
 )
 
-// Vectors returns what makes vectors of texts and the library that keeps them; nil where nothing
+// Vectors returns the embedding client and the library that keeps its vectors, or nil if nothing
 // is embedded.
 func Vectors(e *Engine) (*services.Embedder, *library.Library) {
 	if e.embedding == nil {
@@ -28,8 +28,8 @@ func Vectors(e *Engine) (*services.Embedder, *library.Library) {
 	return e.embedding.Client, e.Bases.state.library
 }
 
-// embeddingsOf says how far the embedding of a base is, in the words of the admin port; nil for
-// one that is not embedded.
+// embeddingsOf returns the embedding status of a base for the admin port, or nil if it is not
+// embedded.
 func embeddingsOf(s *stateFolder, id string) *explain.Embeddings {
 	status, ok := s.embedding.Status(id)
 	if !ok {

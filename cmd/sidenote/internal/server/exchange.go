@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	// every is the mean time after which replicas exchange what they learned.
+	// every is the mean interval at which replicas exchange what they learned.
 	every = 30 * time.Second
-	// lifetime is how long a value of a model is of use to other replicas.
+	// lifetime is how long the value of a model is kept for other replicas.
 	lifetime = 7 * 24 * time.Hour
-	// lastWait is how long the end of the process may wait for the last exchange.
+	// lastWait limits the last exchange, at the end of the process.
 	lastWait = time.Second
 )
 
-// An Exchange is what a replica shares of its Tracker. All fields are needed.
+// An Exchange shares the values of a Tracker with other replicas. All fields are required.
 type Exchange struct {
 	Tracker *model.Tracker
 	Store   *cache.CodecStore
-	// Mismatched hears of a value in Store that is not what was stored under its key.
+	// Mismatched is told of a value in Store that does not belong to its key.
 	Mismatched func(why cache.Mismatch)
 }
 
-// Run makes an exchange now and then until ctx ends, and a last one then. The time varies, so that
-// replicas rarely overwrite each other's values; what that loses is written again, see
+// Run exchanges values repeatedly until ctx ends, and then once more. The interval varies, so that
+// replicas rarely overwrite each other's values; an overwritten value is written again, see
 // model.Tracker.
 func (e *Exchange) Run(ctx context.Context) {
 	for pause(ctx, every/2+rand.N(every)) {
@@ -39,7 +39,7 @@ func (e *Exchange) Run(ctx context.Context) {
 	e.Once(last)
 }
 
-// pause waits, and tells whether ctx has not ended meanwhile.
+// pause waits for d and returns false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -51,8 +51,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Once exchanges the values of all models that this process has seen answers of. Where
-// Redis fails, that is counted and nothing else happens.
+// Once exchanges the values of all models whose answers this process has seen. A failure of Redis
+// is counted and otherwise ignored.
 func (e *Exchange) Once(ctx context.Context) {
 	for _, known := range e.Tracker.All() {
 		if ctx.Err() != nil {
@@ -76,7 +76,7 @@ func (e *Exchange) one(ctx context.Context, k model.CalibrationKey) {
 		if wrong {
 			e.Mismatched(m)
 		}
-		if !wrong || m == cache.MismatchType { // it is not known what stands there, or it is somebody else's
+		if !wrong || m == cache.MismatchType { // the stored value is unknown, or of another type
 			return
 		}
 	}

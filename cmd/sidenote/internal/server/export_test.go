@@ -2,5 +2,5 @@ package server
 
 import "time"
 
-// SetClock sets the time that a Maker goes by.
+// SetClock sets the clock of a VectorMaker.
 func SetClock(m *VectorMaker, now func() time.Time) { m.now = now }

@@ -13,7 +13,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// A start that fails, as a base is not in the state folder, leaves nothing running.
+// A start that fails, because the state folder lacks a base, leaves nothing running.
 func TestFailedStartClosesWhatItOpened(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	dir := t.TempDir()

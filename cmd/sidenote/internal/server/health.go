@@ -17,12 +17,12 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// telemetry is what the telemetry port and the admin port show of this process.
+// telemetry returns what the telemetry port and the admin port show of this process.
 func (e *Engine) telemetry() admin.Telemetry {
 	return admin.Telemetry{Metrics: e.Metrics.Registry(), Ready: e.unready, Trouble: e.problems}
 }
 
-// unready says why requests should go elsewhere.
+// unready returns why the process should get no requests, a line each.
 func (e *Engine) unready() []string {
 	if e.stopping.Load() {
 		return []string{"shutting down"}
@@ -30,8 +30,8 @@ func (e *Engine) unready() []string {
 	return append(e.issuers.Load().Pending(), e.unopened()...)
 }
 
-// unopened returns why bases were never opened, a line each, if the configuration says
-// ready: knowledge. It returns nil for good once all were opened.
+// unopened returns why bases were never opened, a line each, if the configuration says ready:
+// knowledge. Once all were opened it returns nil for good.
 func (e *Engine) unopened() []string {
 	if e.opened.Load() {
 		return nil
@@ -46,10 +46,10 @@ func (e *Engine) unopened() []string {
 	return lines
 }
 
-// Stopping lets /readyz say that this process is being stopped.
+// Stopping makes /readyz say that this process is being stopped.
 func (e *Engine) Stopping() { e.stopping.Store(true) }
 
-// problems says what does not work at present, a line each.
+// problems lists the current problems, a line each.
 func (e *Engine) problems() []string {
 	lines := append(e.Bases.state.problems(), e.redisProblems()...)
 	lines = append(lines, e.budgets.problems()...)
@@ -63,8 +63,8 @@ func (e *Engine) problems() []string {
 	return append(lines, e.Bases.problems()...)
 }
 
-// redisProblems says what does not work of the Redis of the caches and of that of budgets, which
-// may be the same.
+// redisProblems lists the problems of the caches' Redis and the budgets' Redis, which may be the
+// same.
 func (e *Engine) redisProblems() []string {
 	lines := e.caches.Problems()
 	if e.budgets == nil || e.budgets.db == nil {
@@ -97,8 +97,7 @@ func (s *stateFolder) problems() []string {
 	return []string{line}
 }
 
-// problems says what is wrong with the bases of the configuration, and with others in the
-// state folder.
+// problems lists the problems of the configured bases and of others in the state folder.
 func (b *Bases) problems() (lines []string) {
 	configured := config.Texts(b.cfg.Load().KnowledgeNames())
 	for _, id := range configured {
@@ -115,8 +114,8 @@ func (b *Bases) problems() (lines []string) {
 	return lines
 }
 
-// unopened returns why bases of the configuration were never opened, at least a line each; nil
-// if all were opened.
+// unopened returns why configured bases were never opened, at least a line for each; nil if all
+// were opened.
 func (b *Bases) unopened() (lines []string) {
 	for _, name := range b.cfg.Load().KnowledgeNames() {
 		id := string(name)
@@ -139,8 +138,7 @@ func (b *Bases) unopened() (lines []string) {
 	return lines
 }
 
-// wasOpen reports whether a base of the configuration was open when it was asked for, now or
-// before.
+// wasOpen reports whether a configured base is open now or was at an earlier call.
 func (b *Bases) wasOpen(id string) bool {
 	if _, ok := b.once.Load(id); ok {
 		return true
@@ -176,7 +174,7 @@ func (b *Bases) unready(id string) retrieval.Reason {
 	return retrieval.ReasonState
 }
 
-// problemsOf says why a base of the configuration does not answer, or not as it should.
+// problemsOf returns why a configured base does not answer, or not as it should.
 func (b *Bases) problemsOf(id string) []string {
 	base := b.made.Load().embedded[id]
 	if base == nil {
@@ -196,7 +194,7 @@ func (b *Bases) problemsOf(id string) []string {
 	return append(b.InPart([]string{id}), lostVectors(b, id, base.Content())...)
 }
 
-// lostVectors says of how many chunks of a base the vectors are lost to this process.
+// lostVectors reports the chunks of a base whose vectors this process cannot read.
 func lostVectors(b *Bases, id string, content *knowledge.Content) []string {
 	if content == nil || b.state.library == nil || library.LostVectors(b.state.library, id) == 0 {
 		return nil
@@ -206,7 +204,7 @@ func lostVectors(b *Bases, id string, content *knowledge.Content) []string {
 		id, terminal.Thousands(of-embedded), terminal.Plural(of, "chunk"))}
 }
 
-// soFar says how far the folder of a base has been read that is being read; "" of others.
+// soFar describes how much of a base's folder has been read; "" if it is not being read.
 func soFar(b *Bases, id string) string {
 	x := b.made.Load().indexers[id]
 	if x == nil {
@@ -219,7 +217,7 @@ func soFar(b *Bases, id string) string {
 	return fmt.Sprintf(", %s of %s read", terminal.Thousands(i.progress.Done), terminal.Plural(i.progress.Files, "file"))
 }
 
-// waitsFor says what a base waits for that has nothing to answer from.
+// waitsFor says what a base without content is waiting for.
 func (b *Bases) waitsFor(id string) string {
 	if b.state.library == nil || b.state.library.Standing() == library.Writing {
 		return "indexing"
@@ -246,7 +244,7 @@ func (b *Bases) isStored(id string) bool {
 	return settled && b.state.asConfigured(stored)
 }
 
-// InPart names those of some bases of whose folders only a part was read.
+// InPart reports which of the bases have folders that were only read in part.
 func (b *Bases) InPart(ids []string) (lines []string) {
 	for _, id := range ids {
 		if base := b.made.Load().embedded[id]; base != nil && base.Content() != nil && base.Content().Part() {
@@ -256,10 +254,10 @@ func (b *Bases) InPart(ids []string) (lines []string) {
 	return lines
 }
 
-// inPart is what is said of a base of whose folder only a part was read.
+// inPart describes a base whose folder was only read in part.
 const inPart = "its folder was not read to its end"
 
-// ofBase puts the name of a base before a line about it, unless it is there.
+// ofBase prefixes a line with the name of its base, unless it has that prefix.
 func ofBase(id, line string) string {
 	name := "knowledge " + id + ": "
 	return name + strings.TrimPrefix(line, name)

@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// A process is ready while its bases are still to be indexed; it says which are.
+// A process is ready while its bases are being indexed, and lists them.
 func TestReadyWhileIndexing(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(config.Source{Flags: config.Flags{Upstream: "http://127.0.0.1:9", Knowledge: []string{"handbook=" + t.TempDir()}}})
@@ -38,8 +38,8 @@ func TestReadyWhileIndexing(t *testing.T) {
 	}
 }
 
-// A process in which one base of several is still read is ready, says how far that is, and
-// answers from the others in part.
+// A process that is still reading one of several bases is ready, reports the progress, and answers
+// from the others with a partial result.
 func TestReadyWhileOneOfSeveralIsRead(t *testing.T) {
 	root := t.TempDir()
 	for _, id := range []string{"a", "b"} {
@@ -87,8 +87,8 @@ func TestReadyWhileOneOfSeveralIsRead(t *testing.T) {
 	}
 }
 
-// A follower that opens the state folder says which bases are being opened, and which are not in
-// the folder, or not as it is configured. A process that waits for the folder's writer follows too.
+// A follower reports which bases are being opened, and which are missing in the state folder or
+// configured differently. A process waiting for the folder's lock is a follower too.
 func TestFollowerSaysWhatIsBeingOpened(t *testing.T) {
 	state, docs, other := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, dir := range []string{docs, other} {

@@ -16,7 +16,7 @@ import (
 	"sidenote/retrieval/knowledge/library"
 )
 
-// An indexer keeps one base as its folder is.
+// An indexer keeps one base in sync with its folder.
 type indexer struct {
 	folder  folder.Folder
 	library *library.Library
@@ -25,35 +25,35 @@ type indexer struct {
 
 	reading sync.Mutex // held by the run that reads the folder
 
-	mu     sync.Mutex // guards what follows
-	queued bool       // a run that was asked for waits for reading
-	accept bool       // the next run lets documents go, see Folder.AcceptDeletions
+	mu     sync.Mutex // guards the following
+	queued bool       // a requested run is waiting for reading
+	accept bool       // the next run accepts deletions, see Folder.AcceptDeletions
 	indexing
 }
 
-// An indexing is how far the present run has come, and how the last one ended.
+// An indexing is the progress of the current run and the result of the last one.
 type indexing struct {
-	runs     int // that have ended
+	runs     int // finished runs
 	running  bool
 	progress folder.Progress
-	whole    bool          // one has ended well
-	report   folder.Report // of the last of those
-	err      error         // of the last
+	whole    bool          // a run has succeeded
+	report   folder.Report // of the last run that succeeded
+	err      error         // of the last run
 	began    time.Time
 	took     time.Duration
 }
 
-// status returns the present state.
+// status returns a copy of the current state.
 func (x *indexer) status() indexing {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.indexing
 }
 
-// A syncFunc is Sync or Update of a library.
+// A syncFunc is the method Sync or Update of a library.
 type syncFunc func(ctx context.Context, folder folder.Folder, progress func(folder.Progress)) (folder.Report, error)
 
-// read is one run: it makes the base hold what the folder does.
+// read makes one run: it updates the base from the folder.
 func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
 	x.reading.Lock()
 	defer x.reading.Unlock()
@@ -79,8 +79,8 @@ func (x *indexer) read(ctx context.Context, sync syncFunc) indexing {
 	return x.indexing
 }
 
-// ask has the folder read as it is now, and returns how many runs will have ended when it
-// has been. It starts no run where one is still to begin.
+// ask requests a run that reads the folder as it is now, and returns the value that the counter of
+// finished runs will have after it. If a run is already waiting, none is added.
 func (x *indexer) ask(acceptDeletions bool) (run int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -100,7 +100,7 @@ func (x *indexer) ask(acceptDeletions bool) (run int) {
 		x.mu.Unlock()
 		x.reading.Unlock()
 		if !waits || ctx.Err() != nil {
-			return // another run read it while this one waited
+			return // another run read the folder meanwhile
 		}
 		if done := x.read(ctx, x.library.Sync); ctx.Err() == nil {
 			x.tell(done, false)
@@ -109,11 +109,11 @@ func (x *indexer) ask(acceptDeletions bool) (run int) {
 	return run
 }
 
-// retryEvery is the time between two attempts to read a folder that could not be read.
+// retryEvery is the time after which a folder that could not be read is tried again.
 const retryEvery = 10 * time.Second
 
-// watch reads the folder whenever something in it may have changed, until ctx ends.
-// What changes while it is being read is read after that.
+// watch reads the folder whenever something in it may have changed, until ctx ends. Changes during
+// a run lead to another run.
 func (x *indexer) watch(ctx context.Context) error {
 	walk := func(ctx context.Context, enter func(dir string)) uint64 { return x.library.Look(ctx, x.folder, enter) }
 	polling := func(why error) {
@@ -126,7 +126,7 @@ func (x *indexer) watch(ctx context.Context) error {
 		return folder.Watch(ctx, x.folder.Path, walk, nil, polling, func() (again bool) {
 			select {
 			case changed <- struct{}{}:
-			default: // it is about to be read
+			default: // a run is already pending
 			}
 			return false
 		})
@@ -134,8 +134,7 @@ func (x *indexer) watch(ctx context.Context) error {
 	return g.Wait()
 }
 
-// follow reads the folder after each change, and again after a while where it could not be
-// read.
+// follow reads the folder after each change, and retries after a failure.
 func (x *indexer) follow(ctx context.Context, changed <-chan struct{}) {
 	for {
 		failed := x.status().err != nil
@@ -155,8 +154,8 @@ func (x *indexer) follow(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// problem says what is wrong with the last run; "" if nothing is, or if it was ended
-// because the process ends.
+// problem returns what went wrong in the last run, or "". A run that was cancelled at shutdown is
+// not a problem.
 func (i indexing) problem() string {
 	if i.err == nil || errors.Is(i.err, context.Canceled) {
 		return ""
@@ -164,7 +163,7 @@ func (i indexing) problem() string {
 	return WithRemedy(i.err).Error()
 }
 
-// WithRemedy adds to the error of a run what becomes of the base, and what to do.
+// WithRemedy adds to the error of a run what happens to the base, and what to do.
 func WithRemedy(err error) error {
 	if gone := (*library.GoneError)(nil); errors.As(err, &gone) {
 		return fmt.Errorf("%w; the base stays as it was until they are back, sidenote ingest --accept-deletions, or deletions: accept in its configuration", err)
@@ -172,8 +171,8 @@ func WithRemedy(err error) error {
 	return fmt.Errorf("%w; what was read before stays", err)
 }
 
-// tell says what changed, if anything did, or what went wrong. failed tells whether the
-// run before failed.
+// tell logs what a run changed, if anything, or what went wrong. failed says whether the previous
+// run failed.
 func (x *indexer) tell(done indexing, failed bool) {
 	if why := done.problem(); why != "" {
 		x.monitor.Tell(slog.LevelWarn, why)

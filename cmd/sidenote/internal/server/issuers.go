@@ -13,17 +13,17 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// Issuers have the keys of those who sign tokens, by their name in the configuration. They
-// are never changed: a reload makes others.
+// Issuers hold the keys of token issuers by their configured name. A value is immutable: a reload
+// makes a new one.
 type Issuers struct {
 	byName map[string]*issuer
 	tell   func(level slog.Level, line string)
 }
 
-// A StartIssuers runs f in the background; f ends early with its context.
+// A StartIssuers runs f in the background and cancels its context at the end.
 type StartIssuers func(f func(ctx context.Context))
 
-// An issuer signs tokens. Its keys are kept up to date from start to end.
+// An issuer signs tokens. Its keys are kept up to date until end is called.
 type issuer struct {
 	*tenant.KeySet
 	config config.Issuer
@@ -37,7 +37,7 @@ func newIssuer(c config.Issuer) *issuer {
 	return i
 }
 
-// NewIssuers returns the issuers of a configuration. tell hears of keys that cannot be read.
+// NewIssuers returns the issuers of a configuration. tell is told of keys that cannot be read.
 func NewIssuers(cfg *config.Config, tell func(level slog.Level, line string)) *Issuers {
 	s := &Issuers{byName: map[string]*issuer{}, tell: tell}
 	for name, c := range cfg.Identity.JWT {
@@ -46,11 +46,11 @@ func NewIssuers(cfg *config.Config, tell func(level slog.Level, line string)) *I
 	return s
 }
 
-// Begin reads the keys that are in files, and keeps all of them up to date.
+// Begin reads keys from files, and starts to keep all keys up to date.
 func (s *Issuers) Begin(start StartIssuers) {
 	for name, i := range s.byName {
 		if i.config.JWKSFile != "" {
-			_ = i.Read(context.Background()) // Run reads it again at once, and tells of an error
+			_ = i.Read(context.Background()) // Run reads it again at once and reports the error
 		}
 		s.start(start, name)
 	}
@@ -73,9 +73,9 @@ func (s *Issuers) start(in StartIssuers, name string) {
 	})
 }
 
-// Next returns the issuers of cfg. Those whose keys come from where they came from keep them.
-// Other keys are read now. It is an error if they cannot be where tokens of the same issuer
-// are accepted at present, as they would be refused.
+// Next returns the issuers of cfg. Issuers with an unchanged key source keep their keys; other
+// keys are read now. That fails if keys cannot be read for an issuer whose tokens are accepted at
+// present, as they would be refused.
 func (s *Issuers) Next(ctx context.Context, cfg *config.Config) (*Issuers, error) {
 	next, accepted := &Issuers{byName: map[string]*issuer{}, tell: s.tell}, map[string]bool{}
 	for _, i := range s.byName {
@@ -94,13 +94,13 @@ func (s *Issuers) Next(ctx context.Context, cfg *config.Config) (*Issuers, error
 			if err := i.Read(ctx); err != nil && accepted[c.Issuer] {
 				return fmt.Errorf("identity.jwt.%s: its keys cannot be read, so tokens that are accepted now would be refused: %w", name, err)
 			}
-			return nil // Run tries again, and tells of an error
+			return nil // Run tries again and reports the error
 		})
 	}
 	return next, reading.Wait()
 }
 
-// Replace takes the place of old: keys that only old has are not kept up to date any more.
+// Replace puts s in place of old, and stops updating the keys that only old has.
 func (s *Issuers) Replace(old *Issuers, start StartIssuers) {
 	for name, i := range s.byName {
 		if was := old.byName[name]; was == nil || was.KeySet != i.KeySet {
@@ -114,15 +114,15 @@ func (s *Issuers) Replace(old *Issuers, start StartIssuers) {
 	}
 }
 
-// Fill gives the issuers of t their keys.
+// Fill sets the keys of the issuers of t.
 func (s *Issuers) Fill(t *tenant.Tenants) {
 	for n := range t.Issuers {
 		t.Issuers[n].Keys = s.byName[t.Issuers[n].Name].KeySet
 	}
 }
 
-// Pending names the issuers whose keys have been asked for and are not there yet. Until then
-// every token is refused, which clients take for final.
+// Pending names the issuers whose keys were requested but have not arrived. Until then every token
+// is refused, which clients take as final.
 func (s *Issuers) Pending() (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
 		if s.byName[name].Pending() {
@@ -132,7 +132,7 @@ func (s *Issuers) Pending() (lines []string) {
 	return lines
 }
 
-// Problems says which keys could not be read.
+// Problems reports keys that could not be read.
 func (s *Issuers) Problems() (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
 		if why := s.byName[name].Trouble(); why != "" {

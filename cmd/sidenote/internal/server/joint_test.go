@@ -16,8 +16,8 @@ import (
 	"sidenote/retrieval/knowledge/knowledgetest"
 )
 
-// Folders that are bases of their own answer a request as one folder that holds them, from
-// the engine and from the caches, and also after a document has changed.
+// Several bases rank like a single base with all their documents, from the engine and from the
+// caches, and also after a document has changed.
 func TestManyBasesRankAsOne(t *testing.T) {
 	root := t.TempDir()
 	n := 0
@@ -49,7 +49,7 @@ policies: {default: {knowledge: [b2, b0, b1], retrieval: {deadline: 10s}}}
 		if err := e.Bases.Index(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		e.Bases.AwaitFloor(t.Context(), []string{"b2", "b0", "b1"}) // else a busy machine may estimate
+		e.Bases.AwaitFloor(t.Context(), []string{"b2", "b0", "b1"}) // otherwise a busy machine may use an estimate
 		for _, question := range []string{"parental leave", "who pays for the gym and the pension", "devices at the help desk"} {
 			want := ask(question, retrieval.CacheMiss, "all")
 			for _, state := range []retrieval.CacheState{retrieval.CacheMiss, retrieval.CacheHit} {
@@ -65,7 +65,7 @@ policies: {default: {knowledge: [b2, b0, b1], retrieval: {deadline: 10s}}}
 	}
 }
 
-// engineOf returns the engine of a configuration, which keeps what it reads.
+// engineOf returns the engine of a configuration that keeps its state.
 func engineOf(t *testing.T, yaml string) (*Engine, *config.Config) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sidenote.yaml")
@@ -82,8 +82,8 @@ func engineOf(t *testing.T, yaml string) (*Engine, *config.Config) {
 	return e, cfg
 }
 
-// A base that takes long to read holds up no other, neither at the start nor when a file of
-// the other changes later.
+// A base that takes long to read does not delay another, neither at the start nor when a file
+// changes later.
 func TestASlowBaseHoldsUpNoOther(t *testing.T) {
 	root := t.TempDir()
 	for _, id := range []string{"a", "b"} {
@@ -92,7 +92,7 @@ func TestASlowBaseHoldsUpNoOther(t *testing.T) {
 	e, _ := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\nstate: {path: %q}\nknowledge: {a: %q, b: %q}\n",
 		t.TempDir(), filepath.Join(root, "a"), filepath.Join(root, "b")))
 	slow, quick := e.Bases.made.Load().indexers["a"], e.Bases.made.Load().indexers["b"]
-	slow.reading.Lock() // as a run does that reads the folder
+	slow.reading.Lock() // as a run does while it reads the folder
 	ended := make(chan error, 1)
 	go func() { ended <- e.Bases.Index(t.Context(), nil) }()
 	has := func(documents int) {
@@ -117,7 +117,7 @@ func TestASlowBaseHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// asOne names sources as those of one base.
+// asOne renames sources as if they were of a single base.
 func asOne(res *retrieval.Result) {
 	rename := func(s retrieval.Source) retrieval.Source {
 		s.Doc, s.Knowledge = s.Knowledge+"/"+s.Doc, "all"

@@ -16,7 +16,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// lookupOf is what the admin port tells of knowledge.
+// lookupOf returns the view of the knowledge bases for the admin port.
 func lookupOf(e *Engine, cfg *config.Config, rw *rewrite.Rewriter, tenants *tenant.Directory, plans *proxy.Planners) *explain.Knowledge {
 	return &explain.Knowledge{
 		Tenants: tenants, Bases: e.catalogue.ids, Thresholds: config.Thresholds(cfg.Knowledge, cfg.KnowledgeNames()), Retriever: rw.Retriever, Planners: plans,
@@ -25,7 +25,7 @@ func lookupOf(e *Engine, cfg *config.Config, rw *rewrite.Rewriter, tenants *tena
 	}
 }
 
-// Explain tells why the embedded bases of a query answer it as they do.
+// Explain returns how the embedded bases of a query arrive at their results.
 func Explain(ctx context.Context, e *Engine, q retrieval.Query) (told retrieval.Explained, err error) {
 	q.Bases = slices.DeleteFunc(slices.Clone(q.Bases), func(ref retrieval.Ref) bool {
 		base := e.catalogue.embedded(ref.Knowledge)
@@ -40,7 +40,7 @@ func Explain(ctx context.Context, e *Engine, q retrieval.Query) (told retrieval.
 	return told, err
 }
 
-// describer returns what tells how a base does.
+// describer returns a function that describes the status of a base.
 func describer(e *Engine, cfg *config.Config) func(ctx context.Context, id string) (explain.Base, error) {
 	if m := e.manager(cfg); m != nil {
 		return m.Base

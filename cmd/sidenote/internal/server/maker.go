@@ -21,53 +21,53 @@ import (
 const (
 	// pageSize is how many chunks are looked up in the state folder at a time.
 	pageSize = 256
-	// indexEvery is how often what is made joins the search while more is being made.
+	// indexEvery is how often new vectors join the index while more are being made.
 	indexEvery = time.Minute
-	// maxRefused bounds what is remembered of chunks that the service does not take.
+	// maxRefused limits the remembered chunks that the service rejected.
 	maxRefused = 10_000
 )
 
-// A VectorMaker makes vectors of the chunks of bases. One batch is under way at a time, whoever asks: a
-// process that is killed loses no more than that.
+// A VectorMaker makes the vectors of chunks. Only one batch is in flight at a time, whoever calls,
+// so a process that is killed loses at most one.
 type VectorMaker struct {
 	client  *services.Embedder
 	library *library.Library
 	perDay  int // tokens; 0: no limit
 	now     func() time.Time
 
-	turn    chan struct{}            // full while somebody makes vectors
-	refused map[store.VectorKey]bool // what the service does not take; for the holder of turn
+	turn    chan struct{}            // full while vectors are being made
+	refused map[store.VectorKey]bool // rejected by the service; guarded by turn
 }
 
-// NewVectorMaker returns a VectorMaker for the bases of a library that is open for writing. perDay is how
-// many tokens may be sent on a day of UTC; 0 is no limit.
+// NewVectorMaker returns a VectorMaker for a library that is open for writing. perDay limits the
+// tokens sent per day (UTC); 0 means no limit.
 func NewVectorMaker(client *services.Embedder, l *library.Library, perDay int) *VectorMaker {
 	return &VectorMaker{client: client, library: l, perDay: perDay, now: time.Now, turn: make(chan struct{}, 1), refused: map[store.VectorKey]bool{}}
 }
 
-// EmbeddingProgress is how far a base has come.
+// EmbeddingProgress is the progress in one base.
 type EmbeddingProgress struct {
 	Knowledge    string
 	Done, Chunks int
-	Tokens       int // that were sent
+	Tokens       int // sent
 }
 
-// An EmbeddingReport is what became of a base.
+// An EmbeddingReport is the result of embedding a base.
 type EmbeddingReport struct {
 	Chunks  int `json:"chunks"`
-	Had     int `json:"had"`     // a vector already
-	Made    int `json:"made"`    // vectors
-	Refused int `json:"refused"` // by the service
-	Tokens  int `json:"tokens"`  // that were sent
+	Had     int `json:"had"`     // chunks that had a vector already
+	Made    int `json:"made"`    // new vectors
+	Refused int `json:"refused"` // rejected by the service
+	Tokens  int `json:"tokens"`  // sent
 
-	Why  error         `json:"-"` // of the last that was refused for good
+	Why  error         `json:"-"` // the reason of the last rejection that is final
 	Took time.Duration `json:"-"`
 }
 
-// Missing is how many chunks have no vector.
+// Missing returns the number of chunks without a vector.
 func (r EmbeddingReport) Missing() int { return r.Chunks - r.Had - r.Made }
 
-// A LimitError says that no more tokens may be sent today.
+// A LimitError means that no more tokens may be sent today.
 type LimitError struct {
 	PerDay int
 	Until  time.Time
@@ -77,22 +77,22 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("embeddings.tokens_per_day, %d, are used up until %s", e.PerDay, e.Until.Format("2006-01-02 15:04 MST"))
 }
 
-// A LaterError says that the service has answered some chunks with an error that may pass.
+// A LaterError means that the service failed for some chunks in a way that may pass.
 type LaterError struct {
 	Chunks int
-	Why    error // of the last
+	Why    error // the last failure
 }
 
 func (e *LaterError) Error() string {
 	return fmt.Sprintf("%s to be sent again: %v", terminal.Plural(e.Chunks, "chunk"), e.Why)
 }
 
-// Unwrap returns what the service answered.
+// Unwrap returns the error of the service.
 func (e *LaterError) Unwrap() error { return e.Why }
 
-// Embed makes the vectors that chunks of a base lack. What is made stays, whatever happens then:
-// the next call goes on from there. progress may be nil. The error is a *LimitError where the
-// tokens of the day are used up, and a *LaterError where some may have a vector another time.
+// Embed makes the missing vectors of a base. Vectors already made are kept in any case, and the
+// next call continues from there. progress may be nil. The error is a *LimitError if the tokens of
+// the day are used up, and a *LaterError if some chunks should be retried.
 func (m *VectorMaker) Embed(ctx context.Context, base string, progress func(EmbeddingProgress)) (EmbeddingReport, error) {
 	if err := m.await(ctx); err != nil {
 		return EmbeddingReport{}, err
@@ -111,8 +111,8 @@ func (m *VectorMaker) Embed(ctx context.Context, base string, progress func(Embe
 	return report, err
 }
 
-// EmbedContent is Embed of a content that is not in the library: Library.WithVectors finds the
-// vectors then.
+// EmbedContent is Embed for content that is not in the library; Library.WithVectors then finds the
+// vectors.
 func (m *VectorMaker) EmbedContent(ctx context.Context, base string, c *knowledge.Content, progress func(EmbeddingProgress)) (EmbeddingReport, error) {
 	if err := m.await(ctx); err != nil {
 		return EmbeddingReport{}, err
@@ -121,7 +121,7 @@ func (m *VectorMaker) EmbedContent(ctx context.Context, base string, c *knowledg
 	return m.embed(ctx, base, c, progress)
 }
 
-// await waits until nobody else makes vectors.
+// await waits for turn.
 func (m *VectorMaker) await(ctx context.Context) error {
 	select {
 	case m.turn <- struct{}{}:
@@ -131,7 +131,7 @@ func (m *VectorMaker) await(ctx context.Context) error {
 	}
 }
 
-// embed is for the holder of turn.
+// embed requires turn.
 func (m *VectorMaker) embed(ctx context.Context, base string, c *knowledge.Content, progress func(EmbeddingProgress)) (EmbeddingReport, error) {
 	if progress == nil {
 		progress = func(EmbeddingProgress) {}
@@ -142,8 +142,8 @@ func (m *VectorMaker) embed(ctx context.Context, base string, c *knowledge.Conte
 	return p.EmbeddingReport, err
 }
 
-// Forget removes vectors that no chunk of some bases has had for thirty days. bases are all that
-// are embedded; where one of them cannot be looked at, nothing is removed.
+// Forget removes vectors that no chunk of the bases has used for thirty days. bases are all
+// embedded bases; if the content of one is not available, nothing is removed.
 func (m *VectorMaker) Forget(ctx context.Context, bases []string) error {
 	vectors := library.VectorsOf(m.library)
 	for _, id := range bases {
@@ -159,7 +159,7 @@ func (m *VectorMaker) Forget(ctx context.Context, bases []string) error {
 	return err
 }
 
-// keys goes through those of all chunks, and of what the base is measured by.
+// keys returns the keys of all chunks, and of the texts by which the base is measured.
 func keys(space retrieval.Space, c *knowledge.Content) iter.Seq[store.VectorKey] {
 	return func(yield func(store.VectorKey) bool) {
 		for passage := range c.Passages() {
@@ -175,18 +175,18 @@ func keys(space retrieval.Space, c *knowledge.Content) iter.Seq[store.VectorKey]
 	}
 }
 
-// A pass is one Embed.
+// A pass is one call of Embed.
 type pass struct {
 	*VectorMaker
 	EmbeddingReport
 	base    string
 	vectors store.Vectors
 	tell    func(EmbeddingProgress)
-	indexed time.Time // when what was made joined the search
+	indexed time.Time // when new vectors last joined the index
 
-	keys     []store.VectorKey // of what is to be sent
+	keys     []store.VectorKey // to be sent
 	passages []string
-	twice    map[store.VectorKey]int // chunks besides the first, of a text that several have
+	twice    map[store.VectorKey]int // duplicates: further chunks with the same text
 	later    LaterError
 }
 
@@ -216,7 +216,7 @@ func (p *pass) run(ctx context.Context, c *knowledge.Content) error {
 	return ctx.Err()
 }
 
-// take looks which of some passages have to be sent, and sends what fills batches.
+// take finds which passages must be sent, and sends full batches.
 func (p *pass) take(ctx context.Context, passages []string) error {
 	space, page := p.client.Space(), make([]store.VectorKey, len(passages))
 	for i, passage := range passages {
@@ -257,7 +257,7 @@ func (p *pass) progress() {
 	p.tell(EmbeddingProgress{Knowledge: p.base, Done: p.Had + p.Made, Chunks: p.Chunks, Tokens: p.Tokens})
 }
 
-// send sends one batch of what is to be sent, and keeps what comes of it.
+// send sends one batch and stores the vectors.
 func (p *pass) send(ctx context.Context) error {
 	n, err := p.affordable(ctx)
 	if err != nil {
@@ -273,9 +273,9 @@ func (p *pass) send(ctx context.Context) error {
 			return err
 		}
 	}
-	// Also where the caller has left meanwhile: these have been paid for.
+	// Not cancelled with the caller: these vectors have been paid for.
 	if err := p.vectors.Put(context.WithoutCancel(ctx), spaceName(p.client.Space()), vectors, made.Tokens, p.now()); err != nil {
-		// What was sent counts, though none of it can be kept.
+		// The tokens count even if no vector can be stored.
 		spentErr := p.vectors.Put(context.WithoutCancel(ctx), spaceName(p.client.Space()), nil, made.Tokens, p.now())
 		p.Tokens += made.Tokens
 		return errors.Join(sendErr, sizeError(err), spentErr)
@@ -300,8 +300,8 @@ func (p *pass) send(ctx context.Context) error {
 	return err
 }
 
-// refuse notes what the service did not take, so that it is not sent again and again, unless it may
-// take it another time.
+// refuse notes the rejected chunks so that they are not sent again, except those that may succeed
+// later.
 func (p *pass) refuse(taken map[store.VectorKey][]byte, sent []store.VectorKey, made services.Passages) {
 	for i, key := range sent {
 		chunks := 1 + p.twice[key]
@@ -319,7 +319,8 @@ func (p *pass) refuse(taken map[store.VectorKey][]byte, sent []store.VectorKey, 
 	}
 }
 
-// affordable is how many passages the next batch has, by its size and by what is left of the day.
+// affordable returns the number of passages in the next batch, limited by its size and by the
+// tokens left today.
 func (p *pass) affordable(ctx context.Context) (n int, err error) {
 	n, tokens := p.client.Fit(p.passages)
 	if p.perDay == 0 {
@@ -338,12 +339,12 @@ func (p *pass) affordable(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// spaceName is what the state folder knows a space by.
+// spaceName returns the name of a vector space in the state folder.
 func spaceName(s retrieval.Space) string {
 	return fmt.Sprintf("%q %d %q", s.Model, s.Dimensions, s.Input)
 }
 
-// sizeError says in dimensions what the state folder says in bytes.
+// sizeError converts the state folder's error about bytes into one about dimensions.
 func sizeError(err error) error {
 	var size *store.VectorSizeError
 	if !errors.As(err, &size) {

@@ -24,12 +24,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// words counts words, in place of tokens.
+// words counts words instead of tokens.
 type words struct{}
 
 func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), true }
 
-// A rig is a state folder, a service and what makes vectors with both.
+// A rig is a state folder, a service, and a VectorMaker for both.
 type rig struct {
 	t       *testing.T
 	dir     string
@@ -39,7 +39,7 @@ type rig struct {
 	maker   *server.VectorMaker
 }
 
-// newRig opens a folder. Each batch has four chunks.
+// newRig opens a state folder. Each batch has four chunks.
 func newRig(t *testing.T, dir string, service *servicestest.Service, perDay int) *rig {
 	t.Helper()
 	u, err := url.Parse(service.URL)
@@ -68,7 +68,7 @@ func (r *rig) close() {
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
-// put writes documents of one chunk, "ID=text" each.
+// put writes documents of one chunk, given as "ID=text".
 func (r *rig) put(documents ...string) {
 	r.t.Helper()
 	var list []chunk.Document
@@ -96,7 +96,7 @@ func (r *rig) remove(ids ...string) {
 	}
 }
 
-// embed embeds the base and compares what was sent since the last time.
+// embed embeds the base and checks which texts were sent.
 func (r *rig) embed(what string, want ...string) server.EmbeddingReport {
 	r.t.Helper()
 	report, err := r.maker.Embed(r.t.Context(), "kb", nil)
@@ -110,7 +110,7 @@ func (r *rig) embed(what string, want ...string) server.EmbeddingReport {
 	return report
 }
 
-// sent compares what was sent since the last time, in whatever order.
+// sent checks which texts were sent since the last check, in any order.
 func (r *rig) sent(what string, want ...string) {
 	r.t.Helper()
 	got := r.service.Inputs()
@@ -122,8 +122,8 @@ func (r *rig) sent(what string, want ...string) {
 	}
 }
 
-// No text is sent twice: not after it was read again, nor under another name, nor when it comes
-// back, nor by another process, nor because two documents have it.
+// No text is sent twice: not after it is read again, renamed or restored, not by another process,
+// and not because two documents share it.
 func TestNothingIsSentTwice(t *testing.T) {
 	dir, service := t.TempDir(), servicestest.Start(t)
 	r := newRig(t, dir, service, 0)
@@ -154,7 +154,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 	r.embed("another base", "yak")
 }
 
-// What was made before a failure stays, and the next attempt goes on from there.
+// Vectors made before a failure are kept, and the next attempt continues from there.
 func TestFailureKeepsWhatWasMade(t *testing.T) {
 	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
@@ -180,7 +180,7 @@ func TestFailureKeepsWhatWasMade(t *testing.T) {
 	}
 }
 
-// A caller that leaves while a batch is under way loses that batch at most.
+// A caller that is cancelled during a batch loses at most that batch.
 func TestStopped(t *testing.T) {
 	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
@@ -205,7 +205,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// When the tokens of a day are used up the rest waits for the next day.
+// When the tokens of a day are used up, the rest waits for the next day.
 func TestTokensPerDay(t *testing.T) {
 	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 13)
@@ -232,7 +232,7 @@ func TestTokensPerDay(t *testing.T) {
 	}
 }
 
-// Vectors of another length than those that are kept are none of the base's, over a restart too.
+// Vectors of another length than the stored ones are not used for the base, also after a restart.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestOtherDimensions(t *testing.T) {
@@ -257,7 +257,7 @@ func TestOtherDimensions(t *testing.T) {
 	}
 }
 
-// A text that the service does not take is not sent again and again.
+// A text that the service rejects is not sent again.
 func TestRefusedOnce(t *testing.T) {
 	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
@@ -280,7 +280,7 @@ func TestRefusedOnce(t *testing.T) {
 	}
 }
 
-// Vectors of chunks stay for as long as the chunks do, and those of no chunk for thirty days.
+// Vectors are kept as long as their chunks, and for thirty days after that.
 func TestForget(t *testing.T) {
 	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
@@ -302,7 +302,7 @@ func TestForget(t *testing.T) {
 	days(30)
 	r.put("c=bee")
 	r.embed("a return after 30 days")
-	days(9) // it is in use again from then on, not from when that is noted
+	days(9) // the use counts from then on, not from when it is recorded
 	r.remove("c")
 	days(30)
 	r.put("c=bee")
@@ -313,7 +313,7 @@ func TestForget(t *testing.T) {
 	r.embed("a return after 60 days", "ant")
 }
 
-// A plan counts what Embed then sends.
+// A plan counts exactly what Embed then sends.
 func TestPlan(t *testing.T) {
 	service := servicestest.Start(t)
 	r := newRig(t, t.TempDir(), service, 0)
@@ -335,8 +335,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A text that is answered with an error of status 200, as where a quota is used up, is sent again:
-// the error says nothing of the text. It costs no other its vector.
+// A text whose answer is an error with status 200, as when a quota is used up, is sent again,
+// because the error is not about the text. Other texts still get their vectors.
 //
 // Row K7 of deploy/CONTRIBUTING.md.
 func TestAnswersThatMayPass(t *testing.T) {
@@ -368,8 +368,8 @@ func TestAnswersThatMayPass(t *testing.T) {
 	}
 }
 
-// What was sent counts for the day, though the answer cannot be kept beside the vectors that are
-// there.
+// Tokens that were sent count for the day even if the answer cannot be stored with the existing
+// vectors.
 func TestUselessAnswersCount(t *testing.T) {
 	dir, service := t.TempDir(), servicestest.Start(t)
 	r := newRig(t, dir, service, 0)
@@ -380,7 +380,7 @@ func TestUselessAnswersCount(t *testing.T) {
 		q.Dimensions = 32
 		return func(w http.ResponseWriter, _ servicestest.Request) { servicestest.Write(w, servicestest.AnswerTo(q)) }
 	})
-	r = newRig(t, dir, service, 6) // a token is spent
+	r = newRig(t, dir, service, 6) // a token has been spent
 	r.put(numbered(2)...)
 	report, err := r.maker.Embed(t.Context(), "kb", nil)
 	if other := (*services.DimensionError)(nil); !errors.As(err, &other) || report.Tokens != 4 || report.Made != 0 {

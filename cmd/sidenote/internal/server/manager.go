@@ -22,8 +22,8 @@ import (
 	"sidenote/retrieval/vectorstore"
 )
 
-// A manager manages knowledge bases for the admin port. It changes what the state folder
-// holds and never what the configuration says.
+// A manager manages knowledge bases for the admin port. It changes the content of the state
+// folder, never the configuration.
 type manager struct {
 	cfg     *config.Config
 	state   *stateFolder
@@ -33,8 +33,8 @@ type manager struct {
 	monitor Monitor
 }
 
-// NewManager returns a manager for a command that has opened the state folder for itself
-// alone. What is wrong is in its answers only.
+// NewManager returns a manager for a command that opened the state folder itself. Problems are
+// only reported in its responses.
 func NewManager(cfg *config.Config, library *library.Library) admin.Manager {
 	running := new(atomic.Pointer[config.Config])
 	running.Store(cfg)
@@ -45,7 +45,7 @@ func NewManager(cfg *config.Config, library *library.Library) admin.Manager {
 func (m *manager) Bases(ctx context.Context) ([]explain.Base, error) {
 	stored, err := m.state.library.StoredBases(ctx)
 	if damaged := (*store.CorruptError)(nil); errors.As(err, &damaged) && len(stored) > 0 {
-		m.monitor.Tell(slog.LevelWarn, "state: "+err.Error()) // the others are listed
+		m.monitor.Tell(slog.LevelWarn, "state: "+err.Error()) // list the undamaged ones
 	} else if err != nil {
 		return nil, m.refusal("", err)
 	}
@@ -76,7 +76,7 @@ func (m *manager) Base(ctx context.Context, id string) (explain.Base, error) {
 	return explain.Base{}, m.refusal(id, err)
 }
 
-// indexer returns what reads the folder of a base, nil where there is none.
+// indexer returns the indexer of a base, or nil.
 func (m *manager) indexer(id string) *indexer {
 	if m.made == nil {
 		return nil
@@ -89,7 +89,7 @@ func (m *manager) named(id string) (config.Knowledge, bool) {
 	return k, ok
 }
 
-// base describes a base; stored is the zero one where the state folder has none.
+// base describes a base; stored is zero if the state folder has none.
 func (m *manager) base(id string, stored store.Base) explain.Base {
 	k, named := m.named(id)
 	b := explain.Base{
@@ -100,7 +100,7 @@ func (m *manager) base(id string, stored store.Base) explain.Base {
 		return m.vectorStore(b)
 	}
 	_, _, whole := store.ReadOrigin(stored.Origin)
-	if c := m.state.library.Base(id).Content(); c != nil { // what it answers from
+	if c := m.state.library.Base(id).Content(); c != nil { // what it currently serves
 		b.Generation, b.Documents, b.Chunks, b.Bytes = c.Generation(), c.Documents(), c.Chunks(), c.Bytes()
 		whole = !c.Part()
 	} else {
@@ -129,7 +129,7 @@ func (m *manager) base(id string, stored store.Base) explain.Base {
 	return b
 }
 
-// describe says of a base how its folder is being read.
+// describe adds the state of reading the folder to the description of a base.
 func (i indexing) describe(b *explain.Base) {
 	switch {
 	case i.running && b.Generation != "" && b.Status != explain.StatusFailed:
@@ -142,11 +142,11 @@ func (i indexing) describe(b *explain.Base) {
 	b.Ingest = i.wire()
 }
 
-// vectorStore completes the description of a base that is a vector store.
+// vectorStore completes the description of a vector store.
 func (m *manager) vectorStore(b explain.Base) explain.Base {
 	b.Status = explain.StatusIndexing
 	if m.stores == nil {
-		return b // a command looks at the state folder only
+		return b // a command only reads the state folder
 	}
 	if s, _ := m.view.Store(b.ID); s.Generation != "" {
 		b.Status, b.Generation, b.Documents, b.Bytes, b.ChangedAt = explain.StatusReady, s.Generation, s.Files, s.Bytes, admin.Unix(s.Changed)
@@ -157,7 +157,7 @@ func (m *manager) vectorStore(b explain.Base) explain.Base {
 	return b
 }
 
-// wire is an indexing in the words of the admin port.
+// wire converts an indexing for the admin port.
 func (i indexing) wire() *explain.Ingest {
 	took := i.took
 	if i.running {
@@ -176,7 +176,7 @@ func (i indexing) wire() *explain.Ingest {
 	return out
 }
 
-// WireReport is a report in the words of the admin port.
+// WireReport converts a report for the admin port.
 func WireReport(r folder.Report) *explain.IngestReport {
 	out := &explain.IngestReport{
 		Files: r.Files, Chunks: r.Chunks, New: r.Added, Changed: r.Written - r.Added, Unchanged: r.Unchanged,
@@ -195,13 +195,13 @@ func WireReport(r folder.Report) *explain.IngestReport {
 	return out
 }
 
-// CreateBase makes an empty base.
+// CreateBase creates an empty base.
 func (m *manager) CreateBase(ctx context.Context, id string) (created bool, err error) {
 	if err := m.writable(id); err != nil {
 		return false, err
 	}
 	if _, named := m.named(id); named {
-		return false, nil // there from the start of the process on
+		return false, nil // it exists since the process started
 	}
 	_, err = m.state.library.Stored(ctx, id)
 	if err == nil {
@@ -213,7 +213,7 @@ func (m *manager) CreateBase(ctx context.Context, id string) (created bool, err 
 	return err == nil, m.refusal(id, err)
 }
 
-// DeleteBase removes a base that the configuration does not name.
+// DeleteBase deletes a base that is not in the configuration.
 func (m *manager) DeleteBase(ctx context.Context, id string) error {
 	if err := m.writable(id); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (m *manager) DeleteBase(ctx context.Context, id string) error {
 	if _, named := m.named(id); named {
 		return admin.Refuse(http.StatusConflict, "configured", "The configuration names the knowledge base %q, so it would be made again; take it out there first.", id)
 	}
-	if _, err := m.state.library.Stored(ctx, id); err != nil { // the library adds any id that it is asked to change
+	if _, err := m.state.library.Stored(ctx, id); err != nil { // the library would add an unknown id
 		return m.refusal(id, err)
 	}
 	return m.refusal(id, m.state.library.DeleteBase(ctx, id))
@@ -262,13 +262,13 @@ func (m *manager) writable(id string) error {
 	return admin.Refuse(http.StatusConflict, "read_only", "This Sidenote only follows %s; it is written by %s. Ask that one.", m.cfg.State.Path, who)
 }
 
-// unavailable is the answer while the state folder cannot be used.
+// unavailable returns the refusal for a state folder that cannot be used.
 func (m *manager) unavailable() error {
 	return &admin.Refusal{Status: http.StatusServiceUnavailable, Code: "state_unavailable",
 		Message: "The state folder cannot be used now: " + cmp.Or(m.state.problem(), "it is being opened") + ". It is tried again by itself."}
 }
 
-// refusal turns an error of the state folder into an answer of the admin port.
+// refusal converts an error of the state folder for the admin port.
 func (m *manager) refusal(id string, err error) error {
 	_, own := errors.AsType[*admin.Refusal](err)
 	_, corrupt := errors.AsType[*store.CorruptError](err)
@@ -298,7 +298,7 @@ func (m *manager) refusal(id string, err error) error {
 	return as(http.StatusInternalServerError, "state_failed", "%s.", sentence(err))
 }
 
-// sentence is the text of an error with a capital letter.
+// sentence returns the text of an error with a capital letter.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]

@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// What goes wrong with the state folder has an answer of its own, which says what.
+// Each kind of state folder error has its own refusal, which names the cause.
 func TestRefusals(t *testing.T) {
 	warned := 0
 	m := &manager{monitor: Monitor{Tell: func(slog.Level, string) { warned++ }}}

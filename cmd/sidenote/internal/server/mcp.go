@@ -12,8 +12,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// MCPServer is the server for clients of the Model Context Protocol. Call it once, after
-// DataServer and AdminServer: its callers are those that the admin port knows.
+// MCPServer returns the server for MCP clients. Call it once, after DataServer and AdminServer; it
+// has the same callers as the admin port.
 func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 	requests := report.LogVerbosity(e.Config.Telemetry.Log.Requests)
 	knowledge := MCP(e)
@@ -39,7 +39,7 @@ func MCPServer(e *Engine, log *slog.Logger) *mcp.Server {
 	return s
 }
 
-// MCP is the knowledge for clients of the Model Context Protocol.
+// MCP returns the tools and knowledge for MCP clients.
 func MCP(e *Engine) mcp.Knowledge {
 	version, _ := Version()
 	return mcp.Knowledge{
@@ -48,7 +48,7 @@ func MCP(e *Engine) mcp.Knowledge {
 	}
 }
 
-// LogCall writes the line of a call: names and numbers, never an argument or a result.
+// LogCall logs a tool call: names and numbers, never arguments or results.
 func LogCall(log *slog.Logger, c mcp.Call) {
 	level, attrs := slog.LevelInfo, []any{"tenant", c.Caller.Policy.Tenant, "tool", c.Tool, "result", string(c.Result), "duration_ms", float64(c.Took.Microseconds()) / 1000}
 	if c.Caller.By != "" {
@@ -60,7 +60,7 @@ func LogCall(log *slog.Logger, c mcp.Call) {
 	log.Log(context.Background(), level, "mcp call", attrs...)
 }
 
-// runningModels are those of the configuration in force.
+// runningModels resolves models with the running configuration.
 type runningModels struct{ *Engine }
 
 // Model implements rewrite.Models.
@@ -68,8 +68,7 @@ func (m runningModels) Model(name string) rewrite.Model {
 	return m.admin.Load().Rewriter.Models.Model(name)
 }
 
-// link returns the address of a document for people: its attribute url, if that is one of the
-// web; "" without one.
+// link returns the web address of a document, from its attribute url, or "".
 func (c *catalogue) link(knowledge, doc string) string {
 	text := c.urlOf(knowledge, doc)
 	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -8,8 +8,8 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A prefix of the configuration keeps what it leaves open of each model that it covers, and
-// remains one row for labels.
+// A configured prefix keeps the built-in values of each model that it covers, and remains one row
+// in labels.
 func TestPrefixKeepsWhatItLeavesOpen(t *testing.T) {
 	for _, rows := range [][]config.ModelRow{
 		{{Match: "Claude-*", Encoding: "cl100k_base", Estimated: true}},

@@ -10,8 +10,8 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// openModes begins to use the kill switch. What it has is kept in the state folder, unless
-// this process may not write there.
+// openModes opens the kill switch. Its modes are kept in the state folder, unless this process may
+// not write there.
 func (e *Engine) openModes() {
 	dir, keeper := e.Config.State.Path, (*tenant.SwitchStore)(nil)
 	if dir != config.StateMemory && !e.Config.State.Follow {
@@ -45,8 +45,8 @@ func (e *Engine) openModes() {
 	})
 }
 
-// lost says that what was set before a start could not be read, until somebody has removed the
-// damaged file; "" if nothing is lost.
+// lost reports that modes set before a start could not be read, until the damaged file is removed;
+// "" if none are lost.
 func (e *Engine) lost() string {
 	const line = "mode: what was set before the start is lost, so the policies decide"
 	dir := e.Config.State.Path
@@ -62,13 +62,13 @@ func (e *Engine) lost() string {
 	case e.lostModes == nil || e.modesAside:
 		return ""
 	}
-	if data, err := store.ReadModes(dir); err != nil || data != nil { // the folder may be another one by now
+	if data, err := store.ReadModes(dir); err != nil || data != nil { // the folder may have been replaced
 		return fmt.Sprintf("%s: %v", line, e.lostModes)
 	}
 	return ""
 }
 
-// switched says which modes the kill switch holds, a line each.
+// switched lists the modes set by the kill switch, a line each.
 func (e *Engine) switched() (lines []string) {
 	if e.modes == nil {
 		return nil

@@ -17,13 +17,13 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// The tiers of the cache, as metrics name them.
+// The cache tiers, as named in metrics.
 const (
 	TierMemory = "memory"
 	TierRedis  = "redis"
 )
 
-// A Monitor counts what happens beside requests, and tells people what goes wrong there.
+// A Monitor counts background events and reports problems in the background.
 type Monitor struct {
 	Metrics *report.Metrics
 	Tell    func(level slog.Level, line string)
@@ -35,18 +35,18 @@ func (m Monitor) Panicked(value any, stack []byte) {
 	m.Tell(slog.LevelError, fmt.Sprintf("BUG: panic: %s\n%s", panics.Shown(value), stack))
 }
 
-// Changed warns of what begins to go wrong, and tells when it is over.
+// Changed reports that a problem begins or ends.
 func (m Monitor) Changed(line string, bad bool) {
 	if bad {
 		m.Tell(slog.LevelWarn, line)
 		return
 	}
-	what, _, _ := strings.Cut(line, ";") // what is done meanwhile is over too
+	what, _, _ := strings.Cut(line, ";") // what happens meanwhile ends too
 	m.Tell(slog.LevelInfo, "over: "+what)
 }
 
-// Together is for several who watch one thing and tell a Changed function of it: a line that
-// more than one of them tells is passed on once, until it is over for all of them.
+// Together merges the reports of several observers of one thing: a line that more than one reports
+// is passed on once, and is over when it is over for all.
 func Together(changed func(line string, bad bool)) func(line string, bad bool) {
 	var mu sync.Mutex
 	told := map[string]int{}
@@ -65,7 +65,7 @@ func Together(changed func(line string, bad bool)) func(line string, bad bool) {
 	}
 }
 
-// WatchBreaker shows whether a breaker is open.
+// WatchBreaker exports whether a circuit breaker is open.
 func (m Monitor) WatchBreaker(name string, open func() bool) {
 	m.Metrics.Watch("breaker_open", "1 while calls are skipped because they would fail.", map[string]string{"name": name}, false, func() float64 {
 		if open() {
@@ -75,7 +75,7 @@ func (m Monitor) WatchBreaker(name string, open func() bool) {
 	})
 }
 
-// Searched is a base whose searches are counted.
+// Searched returns a retriever that counts the searches of a base.
 func (m Monitor) Searched(base retrieval.Base) retrieval.Retriever {
 	return retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		res, err := base.Retrieve(ctx, q)
@@ -84,8 +84,7 @@ func (m Monitor) Searched(base retrieval.Base) retrieval.Retriever {
 	})
 }
 
-// Indexed counts what was read. What is skipped is counted once, however often the
-// folder is read.
+// Indexed counts documents read. Skipped files are counted only on the first reading.
 func (m Monitor) Indexed(id string, report folder.Report, first bool) {
 	m.Metrics.Ingested(id, "indexed", report.Written, 0)
 	if !first {
@@ -100,10 +99,10 @@ func (m Monitor) Indexed(id string, report folder.Report, first bool) {
 	}
 }
 
-// Neutralised counts tags in documents that were made harmless.
+// Neutralised counts tags in documents that were escaped.
 func (m Monitor) Neutralised(id string, tags int) { m.Metrics.Ingested(id, "indexed", 0, tags) }
 
-// Cached counts what happens in the caches.
+// Cached counts cache events.
 func (m Monitor) Cached(e cache.Event) {
 	switch e.Result {
 	case cache.SetError:
@@ -126,14 +125,13 @@ func (m Monitor) Cached(e cache.Event) {
 	m.Metrics.CacheLookup(string(e.Kind), tier, result)
 }
 
-// Mismatched tells of a value that is not what was stored under its key.
+// Mismatched reports a cached value that does not belong to its key.
 func (m Monitor) Mismatched(tier string, why cache.Mismatch) {
 	m.Metrics.Mismatch(string(why))
 	m.Tell(slog.LevelWarn, fmt.Sprintf("cache: a value in %s was not what its key says (%s), and was not used", tier, string(why)))
 }
 
-// TellOfCertificates says when certificates of upstreams are read again, and why they cannot
-// be used.
+// TellOfCertificates reports when upstream certificates were read again, and why that failed.
 func (m Monitor) TellOfCertificates(cfg *config.Config) {
 	config.TellOfCertificates(cfg, func(upstream config.Name, err error) {
 		if err != nil {

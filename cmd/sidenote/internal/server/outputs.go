@@ -5,7 +5,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// outputsOf remembers what stages say for tenants, where some of them want that; else it is nil.
+// outputsOf returns the cache of stage outputs if a tenant's policy enables it, else nil.
 func outputsOf(e *Engine, of tenant.Tenants) proxy.StageOutputs {
 	for _, p := range tenant.NewDirectory(of).Policies() {
 		for treatment := range p.All {

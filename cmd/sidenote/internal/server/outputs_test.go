@@ -15,7 +15,7 @@ import (
 	"sidenote/proxy/report/reporttest"
 )
 
-// asked is what a stage is asked, in the tests of outputs.
+// asked is the request of a stage in these tests.
 var asked = []byte(`{"model":"m","messages":[{"role":"user","content":"how long?"}]}`)
 
 // outputsOn makes a memory of outputs on a Redis, and waits until that has answered.
@@ -27,13 +27,13 @@ func outputsOn(t *testing.T, url, more string) *Engine {
 	return e
 }
 
-// putOutput remembers an output for a tenant.
+// putOutput stores an output for a tenant.
 func putOutput(t *testing.T, e *Engine, tenant, text string, ttl time.Duration) {
 	t.Helper()
 	e.Outputs().Put(t.Context(), cache.StageOutputKey(tenant, "api", asked), []byte(text), ttl)
 }
 
-// getOutput returns what is remembered for a tenant, and "" if that is nothing.
+// getOutput returns the stored output of a tenant, or "".
 func getOutput(t *testing.T, e *Engine, tenant string) string {
 	t.Helper()
 	text, ok := e.Outputs().Get(t.Context(), cache.StageOutputKey(tenant, "api", asked))
@@ -43,8 +43,8 @@ func getOutput(t *testing.T, e *Engine, tenant string) string {
 	return string(text)
 }
 
-// What one replica remembers the other finds, for the same tenant only and as long as it is to be
-// remembered, under a key that tells the tenant only. Look-ups are counted.
+// What one replica stores the other finds, for the same tenant only and until it expires, under a
+// key that reveals only the tenant. Lookups are counted.
 func TestOutputsAreShared(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := outputsOn(t, server.URL(), ""), outputsOn(t, server.URL(), "")
@@ -78,7 +78,8 @@ func TestOutputsAreShared(t *testing.T) {
 	}
 }
 
-// An output in Redis that is damaged, or another tenant's, is a miss. A new one takes its place.
+// An output in Redis that is damaged, or another tenant's, is a miss, and is replaced by a new
+// one.
 func TestOutputsThatRedisGarbles(t *testing.T) {
 	server := redistest.Start(t)
 	one := outputsOn(t, server.URL(), "")
@@ -116,8 +117,8 @@ func keyOf(t *testing.T, server *redistest.Server, tenant string) string {
 	return key
 }
 
-// Where Redis is killed between, the replica that remembers an output finds it, the other does not, and
-// nothing else happens.
+// If Redis is killed in between, the replica that stored an output finds it, the other does not,
+// and there is no other effect.
 func TestOutputsWithoutRedisBetween(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := outputsOn(t, server.URL(), ""), outputsOn(t, server.URL(), "")
@@ -135,7 +136,7 @@ func TestOutputsWithoutRedisBetween(t *testing.T) {
 	}
 }
 
-// A Redis that hangs costs a few time-outs, until it is not asked any more.
+// A Redis that hangs costs a few timeouts until it is bypassed.
 func TestOutputsOnARedisThatHangs(t *testing.T) {
 	server := redistest.Start(t)
 	e, _ := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {docs: %q}\nredis: {url: %q, timeout: 100ms}\nstate: {path: %q}\n", t.TempDir(), server.URL(), t.TempDir()))
@@ -159,8 +160,8 @@ func TestOutputsOnARedisThatHangs(t *testing.T) {
 	}
 }
 
-// Without Redis outputs are kept in memory, an eighth of what caches may take at most. A process that never
-// asks for the memory has none.
+// Without Redis, outputs are kept in memory, in at most an eighth of the cache memory. A process
+// that does not use them has no such cache.
 func TestOutputsInMemory(t *testing.T) {
 	e, _ := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\ncache: {memory: 8MiB}\nknowledge: {docs: %q}\nstate: {path: %q}\n", t.TempDir(), t.TempDir()))
 	held := func() (bytes float64, there bool) {
@@ -192,7 +193,7 @@ func TestOutputsInMemory(t *testing.T) {
 	}
 }
 
-// With keys of encryption nobody who reads Redis sees what a stage said.
+// With encryption keys, readers of Redis cannot see stage outputs.
 func TestOutputsAreEncrypted(t *testing.T) {
 	server := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "keys")

@@ -8,20 +8,20 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// An EmbeddingEstimate is what the embedding of a base would take.
+// An EmbeddingEstimate is what embedding a base would take.
 type EmbeddingEstimate struct {
 	Chunks int `json:"chunks"`
-	Kept   int `json:"kept"`   // that need not be sent: their vector, or that of the same text, is there
+	Kept   int `json:"kept"`   // need not be sent: a vector of the same text exists
 	Inputs int `json:"inputs"` // to be sent
-	Tokens int `json:"tokens"` // of those, about
+	Tokens int `json:"tokens"` // of the inputs, approximately
 }
 
-// An EmbeddingPlanner estimates what it takes to embed bases, one after the other. It sends nothing.
+// An EmbeddingPlanner estimates the embedding of bases, one after the other. It sends nothing.
 type EmbeddingPlanner struct {
 	Client *services.Embedder
-	Kept   *store.Vectors // in the state folder; nil: there is none
+	Kept   *store.Vectors // in the state folder; nil for none
 
-	seen map[store.VectorKey]bool // in the bases before
+	seen map[store.VectorKey]bool // in earlier bases
 }
 
 // Base estimates one base.

@@ -15,52 +15,53 @@ import (
 	"sidenote/rewrite"
 )
 
-// memoryShare is the part of cache.memory that plans may take beside it, and scores too.
+// memoryShare is the divisor of cache.memory that gives the memory of the plans cache, and of the
+// scores cache; both are in addition to it.
 const memoryShare = 32
 
-// PlannerOptions are what planners are made of. All fields but Meter are required.
+// PlannerOptions are the dependencies of Planners. All fields but Meter are required.
 type PlannerOptions struct {
 	Cache   config.Cache
-	Meter   *budget.Meter // nil: nothing is reserved
+	Meter   *budget.Meter // nil: no budget is reserved
 	Metrics *report.Metrics
 	Cached  func(cache.Event)
-	Changed func(line string, bad bool)         // is told when an upstream stops answering, and when that is over
-	Watch   func(name string, open func() bool) // shows whether an upstream is left alone
+	Changed func(line string, bad bool)         // told when an upstream fails and recovers
+	Watch   func(name string, open func() bool) // exports whether an upstream is skipped
 }
 
-// Planners keeps the clients of the upstreams that planners, rerankers and graders ask, and plans. It
-// is safe for concurrent use.
+// Planners hold the clients of the upstreams for planning, reranking and grading, and the caches
+// of plans and scores. They are safe for concurrent use.
 type Planners struct {
 	options PlannerOptions
 
 	mu      sync.Mutex
-	memory  []*cache.Memory   // of plans and scores
-	plans   *cache.Plans      // nil until there is a planner
-	scores  *cache.Scores     // nil until there is a reranker
-	clients map[string]client // by use and upstream, as in "planner/small": those in use
+	memory  []*cache.Memory   // caches of plans and scores
+	plans   *cache.Plans      // nil without planners
+	scores  *cache.Scores     // nil without rerankers and graders
+	clients map[string]client // by use and upstream, as in "planner/small"
 	watched []string
 }
 
-// A client is the client of an upstream, with what it was made of.
+// A client is an upstream's client and the settings it was made from.
 type client struct {
 	of proxy.Upstream
 	service
 }
 
-// A service is asked by planners, rerankers or graders: a services.LLM or a services.Reranker.
+// A service is a client for planners, rerankers or graders: a services.LLM or services.Reranker.
 type service interface {
 	Skips() bool
 	Trouble() []string
 	Close()
 }
 
-// NewPlanners returns Planners without any client.
+// NewPlanners returns Planners without clients.
 func NewPlanners(o PlannerOptions) *Planners {
 	return &Planners{options: o, clients: map[string]client{}}
 }
 
-// Of makes the planners, rerankers and graders of a configuration; nil where no policy has one. What
-// only an earlier configuration asked stays open until keep is called.
+// Of returns the planners, rerankers and graders of a configuration, or nil if no policy has one.
+// Clients that only an earlier configuration used stay open until keep is called.
 func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *proxy.Planners, keep func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +95,7 @@ func (p *Planners) Of(cfg *config.Config, models rewrite.Models) (made *proxy.Pl
 	return made, keep, nil
 }
 
-// chats returns the client of an upstream's models for a use, and adds it to next.
+// chats returns the LLM client of an upstream for a use, and adds it to next.
 func (p *Planners) chats(use string, u proxy.Upstream, next map[string]client) *services.LLM {
 	return clientOf(p, use, u, next, func() *services.LLM {
 		return services.NewLLM(services.LLMOptions{
@@ -103,7 +104,7 @@ func (p *Planners) chats(use string, u proxy.Upstream, next map[string]client) *
 	})
 }
 
-// open makes what plans and scores are remembered by, unless it is there.
+// open creates the caches of plans and scores that are needed and do not exist.
 func (p *Planners) open(plans, scores bool) error {
 	if plans && p.plans == nil {
 		tier, err := p.tier(cache.Planned)
@@ -122,7 +123,7 @@ func (p *Planners) open(plans, scores bool) error {
 	return nil
 }
 
-// tier makes the memory of a cache.
+// tier creates an in-memory cache.
 func (p *Planners) tier(kind cache.Kind) (cache.Tier, error) {
 	local := p.options.Cache
 	memory, err := cache.NewMemory(max(int64(local.Memory)/memoryShare, 1))
@@ -135,8 +136,8 @@ func (p *Planners) tier(kind cache.Kind) (cache.Tier, error) {
 	return cache.Tier{Name: "memory", Store: memory, TTL: local.TTL, EmptyTTL: local.EmptyTTL}, nil
 }
 
-// clientOf returns the client of an upstream for a use: the one in use, if it is reached in the same
-// way and with the same key. It is added to next.
+// clientOf returns the client of an upstream for a use, reusing the existing one if its address,
+// dialer and key are unchanged. It adds the client to next.
 func clientOf[C service](p *Planners, use string, u proxy.Upstream, next map[string]client, open func() C) C {
 	name := use + "/" + u.Name
 	c, ok := p.clients[name]
@@ -158,7 +159,7 @@ func clientOf[C service](p *Planners, use string, u proxy.Upstream, next map[str
 	return made
 }
 
-// keep closes the clients that are not in next. Their calls under way go on.
+// keep closes the clients that are not in next. Their calls in flight continue.
 func (p *Planners) keep(next map[string]client) {
 	p.mu.Lock()
 	old := p.clients
@@ -171,7 +172,7 @@ func (p *Planners) keep(next map[string]client) {
 	}
 }
 
-// Trouble says what does not work at present, a line each.
+// Trouble lists the current problems, a line each.
 func (p *Planners) Trouble() (lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,7 +183,7 @@ func (p *Planners) Trouble() (lines []string) {
 	return lines
 }
 
-// Close ends what runs in the background.
+// Close closes the clients and caches.
 func (p *Planners) Close() error {
 	p.keep(nil)
 	var errs []error

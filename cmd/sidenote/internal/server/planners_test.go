@@ -29,9 +29,9 @@ func load(t *testing.T, text string) *config.Config {
 	return c
 }
 
-// Clients follow the configuration: an upstream that stays keeps its client, and so what is known
-// of its trouble; one that is reached elsewhere gets another; without a planner there is none. A
-// breaker is shown once for each upstream, whatever comes and goes.
+// Clients follow the configuration: an unchanged upstream keeps its client and breaker state, a
+// changed one gets a new client, and without a planner there is none. Each upstream has one
+// breaker metric across all reloads.
 func TestReload(t *testing.T) {
 	var down atomic.Bool
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

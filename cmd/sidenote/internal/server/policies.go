@@ -12,13 +12,13 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// Policies are those of a configuration. It implements inspector.Policies.
+// Policies are the policies of a configuration. It implements inspector.Policies.
 type Policies struct{ Config *config.Config }
 
-// defaultName is that of the policy which is there though nobody writes it.
+// defaultName is the name of the policy that exists without being configured.
 const defaultName = config.Name("default")
 
-// Names lists the policies, those too that no tenant has.
+// Names lists the policies, including those that no tenant uses.
 func (p Policies) Names() []string {
 	names := slices.Collect(maps.Keys(p.Config.Policies))
 	for _, tenant := range p.Config.TenantNames() {
@@ -28,7 +28,8 @@ func (p Policies) Names() []string {
 	return config.Texts(slices.Compact(names))
 }
 
-// Resolve returns what requests of a tenant get, or would get under a policy.
+// Resolve returns the policy of a tenant's requests, or what it would be if the tenant used the
+// named policy.
 func (p Policies) Resolve(tenant, policy string) (*tenant.Policy, []inspector.Setting) {
 	cfg, name := p.Config, config.Name(tenant)
 	if _, ok := cfg.Tenant(name); !ok && tenant != "" {
@@ -45,7 +46,7 @@ func (p Policies) Resolve(tenant, policy string) (*tenant.Policy, []inspector.Se
 		cfg = config.For(cfg, name, t)
 	}
 	of, ok := cfg.Tenant(name)
-	if !ok { // neither is named
+	if !ok { // neither tenant nor policy given
 		return nil, nil
 	}
 	return &of, settings(config.PolicyOrigins(cfg, name))
@@ -62,7 +63,7 @@ func settings(of []config.Setting) []inspector.Setting {
 	return list
 }
 
-// text is a value for people: a text as it is, all else in JSON.
+// text formats a value for people: strings as they are, everything else as JSON.
 func text(value json.RawMessage) string {
 	var s string
 	if json.Unmarshal(value, &s) == nil {

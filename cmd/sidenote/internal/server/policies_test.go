@@ -42,8 +42,8 @@ func loadPolicies(t *testing.T, text string) server.Policies {
 	return server.Policies{Config: c}
 }
 
-// A tenant has its own policy, and under another one keeps what is its own; a policy by itself has
-// nothing of any tenant. Each value says where it is from, and no secret is a value.
+// A tenant has its own policy and, under another policy, keeps its own settings; a policy alone
+// has no settings of tenants. Each value names its source, and no value is a secret.
 func TestResolve(t *testing.T) {
 	p := loadPolicies(t, text)
 	if got := p.Names(); !slices.Equal(got, []string{"base", "draft", "hr", "open"}) {
@@ -55,7 +55,7 @@ func TestResolve(t *testing.T) {
 		tokens, topK         int
 		limit                int64
 		bases                string
-		settings             []string // of the value and its places
+		settings             []string // the value and its sources
 	}{
 		{"hr", "", "hr", 4000, 6, 50, "hr docs", []string{
 			"context_tokens 4000 c.yaml:6:23 policy hr", "retrieval.top_k 6 ", "knowledge [\"hr\",\"docs\"] c.yaml:13:5 tenant hr", "mode inject ",
@@ -95,7 +95,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Without tenants there is one, which has all bases under any policy that names none.
+// Without tenants there is one, which gets all bases under any policy that names none.
 func TestResolveWithoutTenants(t *testing.T) {
 	p := loadPolicies(t, "upstream: https://u.test/v1\nknowledge: {docs: ./docs, hr: ./hr}\npolicies: {default: {context_tokens: 900}, draft: {context_tokens: 700}}\n")
 	for policy, tokens := range map[string]int{"": 900, "default": 900, "draft": 700} {

@@ -15,21 +15,21 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A Reader has what documents are read with: the tokenizer that measures chunks, and what
-// reads PDF.
+// A Reader holds what reading documents takes: the tokenizer that measures chunks, and the PDF
+// reader.
 type Reader struct {
 	encodings   *tokens.Set
 	counter     retrieval.Counter // of chunks
 	pdf         *pdf.Reader
 	room        *folder.Room
 	apart       *folder.ChildReader
-	neutralised func(base string, tags int) // hears of tags that were made harmless; may be nil
+	neutralised func(base string, tags int) // told of escaped tags; may be nil
 }
 
-// ChunkEncoding measures chunks; the models that read them may count otherwise.
+// ChunkEncoding is the encoding that measures chunks; models may count differently.
 const ChunkEncoding = "o200k_base"
 
-// NewReader returns what reads documents. state is the state folder; "" for none.
+// NewReader returns a Reader. state is the state folder, or "" for none.
 func NewReader(state string) (*Reader, error) {
 	encodings := tokens.New()
 	counter, err := encodings.Encoding(ChunkEncoding)
@@ -37,9 +37,9 @@ func NewReader(state string) (*Reader, error) {
 	return &Reader{encodings: encodings, counter: counter, pdf: pdf.New(code), room: folder.NewRoom(), apart: folder.NewChildReader(code)}, err
 }
 
-// codeFolder is where machine code is kept that reads PDF: in a state folder that is there, else with
-// what else of this user can be made anew, as a command without a state would compile for seconds
-// each time; "" where there is neither.
+// codeFolder returns the folder for the compiled code of the PDF reader: in an existing state
+// folder, else in the user's cache folder, as a command without a state would otherwise compile
+// for seconds each time. It returns "" if there is neither.
 func codeFolder(state string) string {
 	if folder := store.CodeFolder(state); folder != "" {
 		if _, err := os.Stat(state); err == nil {
@@ -50,16 +50,16 @@ func codeFolder(state string) string {
 	if err != nil {
 		return ""
 	}
-	// No folder stands between: one that is another user's would let them put in other code.
+	// No folder in between: if another user owned it, they could put in other code.
 	return filepath.Join(cache, "sidenote")
 }
 
-// Deps are what bases are read with.
+// Deps returns what bases need for reading documents.
 func (r *Reader) Deps() knowledge.Deps {
 	return knowledge.Deps{Counter: r.counter, PDF: r.pdf, Room: r.room, Apart: r.apart, Version: ChunkEncoding + " " + tokens.Version + " " + tags.Version, Neutralise: r.neutralise}
 }
 
-// neutralise makes tags in a text of a base harmless.
+// neutralise escapes tags in a text of a base.
 func (r *Reader) neutralise(base, text string) string {
 	clean, n := tags.Vocabulary{}.Neutralise(text, false)
 	if n > 0 && r.neutralised != nil {
@@ -68,8 +68,8 @@ func (r *Reader) neutralise(base, text string) string {
 	return clean
 }
 
-// stateDeps are what a state folder is opened with. Where it is written, the tokens of
-// chunks are counted once, in the encodings of today's models.
+// stateDeps returns what a state folder is opened with. A writer counts the tokens of chunks once,
+// in the encodings of current models.
 func (r *Reader) stateDeps(writing bool) (knowledge.Deps, error) {
 	deps := r.Deps()
 	if !writing {

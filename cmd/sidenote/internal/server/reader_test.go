@@ -9,8 +9,7 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// Machine code is kept in the state folder; where there is none yet, or none is wanted, in the user's cache,
-// if there is one.
+// Machine code is kept in an existing state folder, else in the user's cache folder, if any.
 func TestCodeFolder(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	cache, err := os.UserCacheDir()

@@ -8,13 +8,13 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// A Reading is a folder that is being read: how far that is, and how long it has taken.
+// A Reading is the progress of a folder that is being read, and the time it has taken.
 type Reading struct {
 	folder.Progress
 	Took time.Duration
 }
 
-// Readings returns the folders that are being read, in the order of their bases.
+// Readings returns the folders that are being read, sorted by base.
 func Readings(b *Bases) (list []Reading) {
 	for _, x := range b.made.Load().indexers {
 		if i := x.status(); i.running {

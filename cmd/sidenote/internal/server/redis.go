@@ -11,11 +11,10 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// DrainWait is how long the end of the process may wait for writes to Redis.
+// DrainWait limits how long pending writes to Redis may delay the end of the process.
 const DrainWait = time.Second
 
-// openRedis begins to use the Redis of the configuration, if there is one. It does
-// not wait for it.
+// openRedis starts to use the configured Redis, if any. It does not wait for it.
 func (c *Caches) openRedis(limited func() bool) error {
 	r, m := c.cfg.Redis, c.monitor
 	url := r.URL.Value.Reveal()
@@ -35,13 +34,13 @@ func (c *Caches) openRedis(limited func() bool) error {
 		Changed: c.Changed,
 		Meanwhile: func() string {
 			if limited() {
-				return "the cache goes on without it" // those who have limits may not
+				return "the cache goes on without it" // tenants with limits may be refused
 			}
 			return "going on without it"
 		},
 	}
 	if !redis.UsesTLS(url) && redis.UsesTLS(budgets) {
-		o.CA = nil // it is for the other
+		o.CA = nil // the CA is for the budgets' Redis
 	}
 	if redis.Address(budgets) == redis.Address(url) {
 		o.Reserved = limited
@@ -58,14 +57,14 @@ func (c *Caches) openRedis(limited func() bool) error {
 	return nil
 }
 
-// openShared begins to use the Redis for a kind.
+// openShared returns the Redis store of a kind.
 func (c *Caches) openShared(kind cache.Kind) (*redis.Store, *cache.CodecStore) {
 	store := c.DB.Store(string(kind))
 	c.monitor.WatchBreaker(TierRedis+"/"+string(kind), store.Open)
 	return store, cache.NewCodecStore(store, c.keys)
 }
 
-// Problems says what does not work at present.
+// Problems lists the current problems.
 func (c *Caches) Problems() []string {
 	if c.DB == nil {
 		return nil
@@ -73,7 +72,7 @@ func (c *Caches) Problems() []string {
 	return c.DB.Trouble()
 }
 
-// Describe says in a few words what is shared, once it is known.
+// Describe says briefly what is shared, once Redis has answered.
 func (c *Caches) Describe(ctx context.Context) string {
 	if c.DB == nil {
 		return "no Redis"

@@ -10,20 +10,19 @@ import (
 	"sidenote/rewrite"
 )
 
-// A Reloader reads the configuration again, and calls Reload of the Engine.
+// A Reloader reads the configuration again and calls Engine.Reload.
 type Reloader interface {
 	Reload(context.Context) (admin.Reloaded, error)
-	Problem() string // why the last reading has changed nothing; "" if it was good
+	Problem() string // why the last reading changed nothing; "" if it succeeded
 }
 
-// Running returns the configuration in force: that of the last Reload, or the first one.
+// Running returns the running configuration: that of the last Reload, or the first one.
 func (e *Engine) Running() *config.Config { return e.running.Load() }
 
-// Reload puts the tenants, policies, identity, models, upstreams and admin tokens of cfg in
-// place of those in force, and has embedded bases come and go; requests that began before
-// keep theirs. All else in cfg must be as it is in Running. The keys of issuers whose place is
-// new are fetched, within 5 s. After an error nothing has changed. It must not be called twice
-// at a time, nor before DataServer and AdminServer.
+// Reload applies the tenants, policies, identity, models, upstreams, admin tokens and embedded
+// bases of cfg; requests that began before keep the old ones. Everything else in cfg must be as in
+// Running. Keys of issuers with a new source are fetched, within 5 s. After an error nothing has
+// changed. Call it neither concurrently nor before DataServer and AdminServer.
 func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 	old := e.issuers.Load()
 	issuers, err := old.Next(ctx, cfg)
@@ -37,7 +36,7 @@ func (e *Engine) Reload(ctx context.Context, cfg *config.Config) error {
 	if old := e.Running(); !reflect.DeepEqual(cfg.Models, old.Models) || !reflect.DeepEqual(cfg.ModelsFile, old.ModelsFile) {
 		rw = &rewrite.Rewriter{Retriever: rw.Retriever, Models: &ModelTable{Rows: cfg.ModelTable(), Encodings: e.Reader.encodings}, Calibration: rw.Calibration}
 	}
-	takeBack, err := addBases(ctx, e.Bases, cfg) // cfg is Running from here on
+	takeBack, err := addBases(ctx, e.Bases, cfg) // Running is cfg from here on
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// addRerankers adds the services that rerank to what is made, and their clients to next.
+// addRerankers adds rerank services to made, and their clients to next.
 func (p *Planners) addRerankers(made *proxy.Planners, asked map[proxy.RerankService]bool, upstreams map[string]proxy.Upstream, next map[string]client) {
 	for service := range asked {
 		u := upstreams[service.Upstream]

@@ -15,9 +15,9 @@ import (
 	"sidenote/retrieval/knowledge/chunk"
 )
 
-// Told which base has the answer, a search is hardly better than over all of them: bases
-// that are about something do not lose to those that mention it. The bases are the pages of
-// this repository, each a base of its own, and the documents of the demo.
+// Searching only the base that has the answer is hardly better than searching all bases: bases
+// about a topic do not lose to those that mention it. The bases are pages of this repository, one
+// each, and the documents of the demo.
 func TestTheRightBaseIsFound(t *testing.T) {
 	bases := map[string]*knowledge.Base{}
 	for id, page := range map[string]string{
@@ -54,7 +54,7 @@ func TestTheRightBaseIsFound(t *testing.T) {
 	pipeline := &retrieval.Pipeline{
 		Bases: func(string) retrieval.Retriever { return group }, Joint: func(string) bool { return true }, Terms: new(analysis.Recent).Terms,
 	}
-	place := func(question, base, text string, ids ...string) int { // of the answer among the sources, from 1; 0 is not there
+	place := func(question, base, text string, ids ...string) int { // rank of the answer among the sources, from 1; 0 if missing
 		q := retrieval.Query{Text: question, Settings: retrieval.DefaultSettings()}
 		q.Settings.Deadline = time.Minute
 		for _, id := range ids {
@@ -113,7 +113,7 @@ func baseOf(t *testing.T, id string, documents []chunk.Document) *knowledge.Base
 	return base
 }
 
-// questions have their answers in one base each: in a chunk that has the text.
+// questions returns questions, each answered by one base in a chunk that contains the text.
 func questions() []struct{ question, base, text string } {
 	return []struct{ question, base, text string }{
 		{"How do I show the sources beside the answer?", "proxy", "## Show the sources beside the answer"},

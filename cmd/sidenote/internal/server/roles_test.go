@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A chat as a model gets it: a role and a text a message.
+// sentMessages is a chat as a model gets it: the role and text of each message.
 type sentMessages struct {
 	Messages []struct{ Role, Content string }
 }
@@ -23,8 +23,8 @@ func (s sentMessages) roles() (roles []string) {
 	return roles
 }
 
-// A model that refuses the system role gets no such message of ours: the block stands in
-// the last user message, whatever the placement.
+// A model that rejects the system role gets no system message of ours: the block is in the last
+// user message, whatever the placement.
 func TestModelsThatTakeNoSystemMessage(t *testing.T) {
 	s := demoStack(t)
 	policy, _ := s.Config.Tenant("default")
@@ -67,7 +67,7 @@ func TestModelsThatTakeNoSystemMessage(t *testing.T) {
 			}
 		}
 	}
-	// What an app says in a system message is its own business; markers go.
+	// System messages of the app are kept; markers are removed.
 	for _, placement := range placements {
 		text := "Be brief."
 		if placement == rewrite.PlaceMarker {

@@ -1,6 +1,6 @@
 // Package server wires a Sidenote from its configuration: knowledge bases, caches, planners,
-// embedders, budgets and the proxy. It also holds what runs beside requests, such as reading
-// folders and making vectors, and reports its health. Nothing else imports all of these.
+// embedders, budgets and the proxy. It also runs background work, such as reading folders and
+// making vectors, and reports its health. No other package imports all of these.
 package server
 
 import (
@@ -36,34 +36,34 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// Options say what a process does with an engine. The zero Options read folders into
-// memory, and other bases from the state folder as it is: that is for commands that look
-// at knowledge and change nothing.
+// Options say what a process uses an engine for. The zero Options are for commands that only look
+// at knowledge: folders are read into memory, other bases come from the state folder, and nothing
+// is changed.
 type Options struct {
 	Keep    bool   // bases are written to the state folder, or followed there
-	Address string // of the admin port, for others that want to write the state folder
-	Vectors bool   // the state folder is written, for vectors only: see Vectors
-	Serve   bool   // requests are served though nothing is kept: limits count in this process, and for it alone
+	Address string // admin port, shown to other processes that want to write the state folder
+	Vectors bool   // the state folder is opened for writing, but only for vectors: see Vectors
+	Serve   bool   // requests are served without keeping anything: limits count in this process alone
 
-	// Tell hears of what goes wrong beside requests, and when it is over; it may be nil.
+	// Tell is told when a problem in the background begins and ends; it may be nil.
 	Tell func(level slog.Level, line string)
-	// Used hears of the tokens that services were sent; it may be nil, and may be called
-	// concurrently.
+	// Used is told of the tokens sent to services. It may be nil, and may be called concurrently.
 	Used func(use Use, tokens int64)
 }
 
-// An Engine is everything between a request and its sources, wired.
+// An Engine holds everything that turns a request into sources, wired together.
 type Engine struct {
-	Config   *config.Config // with which it began; see Running
+	Config   *config.Config // the initial one; see Running
 	Metrics  *report.Metrics
 	Rewriter *rewrite.Rewriter
 	Reader   *Reader
 	Bases    *Bases
-	Planners *proxy.Planners // of the configuration with which it began; nil: nothing is planned
-	Reloader Reloader        // reads the configuration again; nil: nothing does. Set it before AdminServer
+	Planners *proxy.Planners // of the initial configuration; nil: nothing is planned
+	Reloader Reloader        // reads the configuration again; may be nil. Set it before AdminServer
 
-	// Turns returns what keeps the parts of turns that clients do not see. It is one store, which the
-	// first call makes: before the first request, since Redis is used from when it has answered.
+	// Turns returns the store of the parts of turns that clients do not see. The first call
+	// creates it, which must be before the first request, since Redis is used once it has
+	// answered.
 	Turns func() *toolcalls.TurnStore
 	// Outputs returns what remembers outputs of stages. It is one memory, made as that of Turns.
 	Outputs func() *cache.StageOutputs
@@ -78,25 +78,25 @@ type Engine struct {
 	overview  *explain.Recorder // of the last hour
 	sessions  *inspector.Sessions
 	keyUses   tenant.KeyUses
-	budgets   *budgets       // nil in a command
+	budgets   *budgets       // nil in a command that does not serve
 	modes     *tenant.Switch // nil in a command
 
-	lostModes  error // why the modes that were set before the start could not be read
-	modesAside bool  // and their file was renamed
+	lostModes  error // why the modes set before the start could not be read
+	modesAside bool  // their file was renamed
 
 	issuers  atomic.Pointer[Issuers]
 	monitor  Monitor
 	tasks    *Tasks
 	stopping atomic.Bool
-	opened   atomic.Bool // every base was opened once
+	opened   atomic.Bool // every base was open once
 
-	running   atomic.Pointer[config.Config] // what is in force
+	running   atomic.Pointer[config.Config] // the running configuration
 	data      *proxy.Server                 // nil until DataServer
-	addresses *transport.Addresses          // of clients of the data ports and of MCP; nil: not counted, or until DataServer
+	addresses *transport.Addresses          // clients of the data ports and MCP; nil if not counted, or before DataServer
 	admin     atomic.Pointer[admin.Handler] // nil until AdminServer
 }
 
-// New wires a checked configuration. Nothing listens and nothing is indexed yet.
+// New wires a checked configuration. It does not listen or index yet.
 func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	reader, err := NewReader(cfg.State.Path)
 	if err != nil {
@@ -167,7 +167,8 @@ func New(ctx context.Context, cfg *config.Config, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// openCalibration returns what learns how upstreams count. With Redis replicas share it.
+// openCalibration returns the tracker that learns how upstreams count tokens. With Redis replicas
+// share it.
 func openCalibration(e *Engine) *model.Tracker {
 	tracker := model.NewTracker()
 	if store := e.caches.Calibration(); store != nil {
@@ -177,7 +178,7 @@ func openCalibration(e *Engine) *model.Tracker {
 	return tracker
 }
 
-// openPlanners makes what asks the planners and rerankers of policies.
+// openPlanners creates the planners and rerankers of the policies.
 func (e *Engine) openPlanners(o Options) error {
 	options := PlannerOptions{Cache: e.Config.Cache, Metrics: e.monitor.Metrics, Cached: e.monitor.Cached, Changed: e.monitor.Changed, Watch: e.monitor.WatchBreaker}
 	if e.budgets != nil {
@@ -199,11 +200,11 @@ func (e *Engine) openPlanners(o Options) error {
 	return nil
 }
 
-// floorWait is how long a search of several bases waits for their least score to be measured
-// after one of them has changed.
+// floorWait is how long a search of several bases waits for their minimum score to be measured
+// after one of them changed.
 const floorWait = 100 * time.Millisecond
 
-// openBases opens the state folder and makes the bases.
+// openBases opens the state folder and creates the bases.
 func (e *Engine) openBases(ctx context.Context, o Options) error {
 	state := &stateFolder{cfg: &e.running, options: o, reader: e.Reader, view: e.view, group: e.catalogue.group, embedding: e.embedding, monitor: e.monitor}
 	e.Bases = &Bases{
@@ -223,7 +224,7 @@ func (e *Engine) openBases(ctx context.Context, o Options) error {
 	return nil
 }
 
-// Close ends what runs in the background, and closes the state folder and the caches.
+// Close ends background tasks, and closes the state folder and the caches.
 func (e *Engine) Close() error {
 	e.tasks.Close()
 	e.embedding.Close()
@@ -240,13 +241,13 @@ func (e *Engine) Close() error {
 	return errors.Join(append(errs, e.caches.Close())...)
 }
 
-// Panicked is a panics.Handler of what runs beside requests.
+// Panicked is the panics.Handler of background tasks.
 func (e *Engine) Panicked(value any, stack []byte) { e.monitor.Panicked(value, stack) }
 
-// Shared says in a few words what replicas share, once that is known.
+// Shared says briefly what replicas share, once Redis has answered.
 func (e *Engine) Shared(ctx context.Context) string { return e.caches.Describe(ctx) }
 
-// DataServer is the server of the data port. Call it once.
+// DataServer returns the server of the data port. Call it once.
 func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.Server, error) {
 	cfg, all := e.Config.Proxy(), report.Recorders{e.overview, records}
 	if limit := tcp.DescriptorLimit(); cfg.Connections > tcp.SharesOf(limit).Data {
@@ -274,8 +275,7 @@ func (e *Engine) DataServer(records report.Recorder, log *slog.Logger) (*proxy.S
 	return server, err
 }
 
-// tenants says who may call by cfg. What is known of callers while the process runs is shared
-// by all that ask for it.
+// tenants returns the callers of cfg. Their key uses are shared by all results.
 func (e *Engine) tenants(cfg *config.Config, i *Issuers) tenant.Tenants {
 	t := cfg.Proxy().Tenants
 	t.Uses = &e.keyUses
@@ -283,12 +283,12 @@ func (e *Engine) tenants(cfg *config.Config, i *Issuers) tenant.Tenants {
 	return t
 }
 
-// TelemetryServer is the server for scrapers and probes.
+// TelemetryServer returns the server for scrapers and probes.
 func (e *Engine) TelemetryServer(log *slog.Logger) *admin.Server {
 	return admin.NewServer(e.telemetry().Handle, log, e.Metrics.Panicked)
 }
 
-// AdminServer is the server for people who run Sidenote. Call it once.
+// AdminServer returns the server for operators. Call it once.
 func (e *Engine) AdminServer(log *slog.Logger) *admin.Server {
 	e.admin.Store(e.adminHandler(e.Config, e.Rewriter, e.tenants(e.Config, e.issuers.Load()), e.Planners))
 	return admin.NewServer(func(ctx *fasthttp.RequestCtx) { e.admin.Load().Handle(ctx) }, log, e.Metrics.Panicked)
@@ -315,7 +315,7 @@ func (e *Engine) adminHandler(cfg *config.Config, rw *rewrite.Rewriter, tenants 
 	return h
 }
 
-// manager is nil without a state folder.
+// manager returns the manager of bases, or nil without a state folder.
 func (e *Engine) manager(cfg *config.Config) admin.Manager {
 	if e.Bases.state.library == nil {
 		return nil

@@ -17,47 +17,47 @@ import (
 )
 
 const (
-	// A base whose chunks could not be embedded is tried again after a pause that grows between
-	// these.
+	// A base whose chunks could not be embedded is retried after a pause that grows from minRetry
+	// to maxRetry.
 	minRetry = 2 * time.Second
 	maxRetry = 10 * time.Minute
-	// lookEvery is how often a process looks whether it may write the state folder by now, and
-	// forgetEvery how often vectors that nobody uses are removed.
+	// lookEvery is how often a process checks whether it may write the state folder by now, and
+	// forgetEvery how often unused vectors are removed.
 	lookEvery   = 5 * time.Second
 	forgetEvery = 24 * time.Hour
 )
 
-// EmbeddingOptions are what a Service needs of its process. Each may be called concurrently.
+// EmbeddingOptions are callbacks into the process. Each may be called concurrently.
 type EmbeddingOptions struct {
 	Tell    func(level slog.Level, line string)
-	Counted func(use, result string, tokens int) // hears of each request
+	Counted func(use, result string, tokens int) // called for each request
 }
 
-// An EmbeddingService keeps the chunks of the embedded bases of a process embedded, beside the requests. A
-// nil EmbeddingService is one without a configuration for it.
+// An EmbeddingService embeds the chunks of a process's embedded bases in the background. A nil
+// EmbeddingService stands for a configuration without embeddings.
 type EmbeddingService struct {
 	Client *services.Embedder
 
-	config  func() *config.Config // that is in force
+	config  func() *config.Config // the running configuration
 	options EmbeddingOptions
-	wake    chan struct{} // has an element after something has changed
+	wake    chan struct{} // signals that something has changed
 
 	mu     sync.Mutex
 	maker  *VectorMaker
 	states map[string]*state
 }
 
-// A state is what is known of one base.
+// A state is the status of one base.
 type state struct {
 	changed bool // since the last pass began
 	running bool
 	report  EmbeddingReport
 	err     error         // of the last pass
-	next    time.Time     // no pass before that
-	retry   time.Duration // that next was set by; 0 after a pass that ended well
+	next    time.Time     // the earliest time of the next pass
+	retry   time.Duration // the pause before next; 0 after a pass that succeeded
 }
 
-// NewEmbedder returns the client of a configuration, nil where it has no embeddings.
+// NewEmbedder returns the embedding client of a configuration, or nil without embeddings.
 func NewEmbedder(cfg *config.Config, counter retrieval.Counter, o EmbeddingOptions) *services.Embedder {
 	options := config.Embedder(cfg)
 	if options.BaseURL == nil {
@@ -77,8 +77,8 @@ func NewEmbedder(cfg *config.Config, counter retrieval.Counter, o EmbeddingOptio
 	return services.NewEmbedder(options)
 }
 
-// NewEmbeddingService returns the service of a configuration, nil where it has no embeddings. Call Close when
-// done with it.
+// NewEmbeddingService returns the service of a configuration, or nil without embeddings. Call
+// Close when done with it.
 func NewEmbeddingService(cfg func() *config.Config, counter retrieval.Counter, o EmbeddingOptions) *EmbeddingService {
 	client := NewEmbedder(cfg(), counter, o)
 	if client == nil {
@@ -87,14 +87,14 @@ func NewEmbeddingService(cfg func() *config.Config, counter retrieval.Counter, o
 	return &EmbeddingService{Client: client, config: cfg, options: o, wake: make(chan struct{}, 1), states: map[string]*state{}}
 }
 
-// Close ends what the client does in the background.
+// Close closes the client.
 func (s *EmbeddingService) Close() {
 	if s != nil {
 		s.Client.Close()
 	}
 }
 
-// Space is what the chunks of a base are embedded in, if they are.
+// Space returns the vector space of a base; ok is false if it is not embedded.
 func (s *EmbeddingService) Space(base string) (retrieval.Space, bool) {
 	if s == nil {
 		return retrieval.Space{}, false
@@ -102,7 +102,7 @@ func (s *EmbeddingService) Space(base string) (retrieval.Space, bool) {
 	return SpaceOf(s.config(), s.Client)(base)
 }
 
-// SpaceOf tells what the chunks of a base of cfg are embedded in, if they are.
+// SpaceOf returns a function that returns the vector space of a base of cfg, if it is embedded.
 func SpaceOf(cfg *config.Config, client *services.Embedder) func(base string) (retrieval.Space, bool) {
 	return func(base string) (retrieval.Space, bool) {
 		if !cfg.Knowledge[config.Name(base)].Embed {
@@ -112,7 +112,7 @@ func SpaceOf(cfg *config.Config, client *services.Embedder) func(base string) (r
 	}
 }
 
-// Changed says that a base answers from something else.
+// Changed reports that the content of a base has changed.
 func (s *EmbeddingService) Changed(base string) {
 	if s == nil {
 		return
@@ -122,11 +122,11 @@ func (s *EmbeddingService) Changed(base string) {
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is about to look
+	default: // a signal is already pending
 	}
 }
 
-// state returns that of a base; for the holder of mu.
+// state returns the state of a base. The caller holds mu.
 func (s *EmbeddingService) state(base string) *state {
 	one := s.states[base]
 	if one == nil {
@@ -136,8 +136,8 @@ func (s *EmbeddingService) state(base string) *state {
 	return one
 }
 
-// Learn lets the client know how many dimensions the vectors have that a library keeps, so that
-// answers of another model are known from the first on.
+// Learn tells the client the dimensions of the vectors in a library, so that vectors of another
+// model are noticed from the first answer on.
 func (s *EmbeddingService) Learn(ctx context.Context, l *library.Library) {
 	if l.Standing() == library.Apart { // there is no folder
 		return
@@ -148,8 +148,8 @@ func (s *EmbeddingService) Learn(ctx context.Context, l *library.Library) {
 	}
 }
 
-// Run embeds what the bases of a library lack, while this process writes its folder, until ctx
-// ends.
+// Run makes the missing vectors of a library until ctx ends, whenever this process writes its
+// folder.
 func (s *EmbeddingService) Run(ctx context.Context, l *library.Library) {
 	s.mu.Lock()
 	s.maker = NewVectorMaker(s.Client, l, int(s.config().Embeddings.TokensPerDay))
@@ -199,7 +199,7 @@ func (s *EmbeddingService) due(now time.Time) (base string, wait time.Duration) 
 	return "", wait
 }
 
-// settled tells whether all bases are embedded as they are.
+// settled reports whether all bases are embedded completely.
 func (s *EmbeddingService) settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *EmbeddingService) settled() bool {
 	return true
 }
 
-// embed is one pass over a base.
+// embed makes one pass over a base.
 func (s *EmbeddingService) embed(ctx context.Context, base string) {
 	s.mu.Lock()
 	one := s.state(base)
@@ -243,7 +243,7 @@ func (s *EmbeddingService) embed(ctx context.Context, base string) {
 	s.tell(base, report, before, err)
 }
 
-// tell says what was done, or what went wrong unless it is known.
+// tell logs what was done, or an error that was not logged before.
 func (s *EmbeddingService) tell(base string, r EmbeddingReport, before, err error) {
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
@@ -257,13 +257,13 @@ func (s *EmbeddingService) tell(base string, r EmbeddingReport, before, err erro
 	}
 }
 
-// problem says how far a base has come and why not farther.
+// problem returns how much of a base is embedded and why not more.
 func problem(base string, r EmbeddingReport, err error) string {
 	return fmt.Sprintf("knowledge %s: %s of %s embedded, the others are found by words alone: %v", base,
 		terminal.Thousands(r.Chunks-r.Missing()), terminal.Plural(r.Chunks, "chunk"), err)
 }
 
-// Problems says what does not work at present, a line each.
+// Problems lists the current problems, a line each.
 func (s *EmbeddingService) Problems() (lines []string) {
 	if s == nil {
 		return nil
@@ -279,15 +279,15 @@ func (s *EmbeddingService) Problems() (lines []string) {
 	return lines
 }
 
-// An EmbeddingStatus is how far the embedding of a base is.
+// An EmbeddingStatus is the embedding status of a base.
 type EmbeddingStatus struct {
 	Model   string
-	Running bool // a pass is
-	Refused int  // by the service, in the last pass
+	Running bool // a pass is running
+	Refused int  // rejected by the service in the last pass
 	Problem string
 }
 
-// Status returns that of a base; ok is false for one that is not embedded.
+// Status returns the status of a base; ok is false if it is not embedded.
 func (s *EmbeddingService) Status(base string) (_ EmbeddingStatus, ok bool) {
 	space, ok := s.Space(base)
 	if !ok {

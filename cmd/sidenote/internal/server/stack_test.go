@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// demoStack is everything between a request and the demo's documents. A search may take
-// long: what else the machine does is not measured.
+// demoStack returns an engine for the demo's documents. The search deadline is long, so that a
+// busy machine does not matter.
 func demoStack(tb testing.TB) *Engine { return stackOf(tb, demo.Corpus()) }
 
 // stackOf is demoStack with other documents.

@@ -7,7 +7,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// stageNames lists the stages of all tenants' answers by name, each once.
+// stageNames lists the distinct names of all tenants' stages.
 func stageNames(cfg *config.Config) []string {
 	names := map[string]bool{}
 	for _, tenant := range cfg.TenantNames() {

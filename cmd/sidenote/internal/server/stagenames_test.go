@@ -26,7 +26,8 @@ func loaded(t *testing.T, yaml string) *config.Config {
 	return cfg
 }
 
-// The stages of all tenants and their overrides are listed, each once; those that no chat has are not.
+// Stages of all tenants and their overrides are listed once each; stages that no chat uses are
+// not.
 func TestStageNames(t *testing.T) {
 	const two = "[{name: draft, user_prompt_template: '{{QUESTION}}'}, {name: final, user_prompt_template: '{{draft}}'}]"
 	cfg := loaded(t, "policies: {own: {mode: staged, stages: "+two+"}, default: {stages: medical, overrides: [{models: [b], mode: staged, stages: brief}, {models: [c], mode: staged, stages: "+two+"}]}}\n"+
@@ -36,7 +37,7 @@ func TestStageNames(t *testing.T) {
 	}
 }
 
-// Metrics know the stages of the configuration by name, and those of a later one from its reload on.
+// Metrics know the stages of the configuration by name, and those of a new one after its reload.
 func TestStageNamesReachMetrics(t *testing.T) {
 	load := func(stage string) *config.Config {
 		return loaded(t, "policies: {default: {mode: staged, stages: [{name: "+stage+", user_prompt_template: '{{QUESTION}}'}]}}\n")

@@ -18,13 +18,13 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A stateFolder is what a process has of its state folder. One that serves goes on
-// without the folder where that cannot be opened.
+// A stateFolder is a process's access to its state folder. A process that serves goes on without
+// the folder if it cannot be opened.
 type stateFolder struct {
-	cfg      *atomic.Pointer[config.Config] // that is in force
+	cfg      *atomic.Pointer[config.Config] // the running configuration
 	options  Options
 	reader   *Reader
-	library  *library.Library // the bases in it; nil if it is not needed
+	library  *library.Library // the bases in it; nil if not needed
 	obstacle obstacle         // why it cannot be written
 	view     *storeView
 	group    *knowledge.Group // of the bases that are searched
@@ -33,7 +33,7 @@ type stateFolder struct {
 	embedding *EmbeddingService // nil without embeddings
 }
 
-// open opens the state folder if there is something in it that is needed.
+// open opens the state folder if it is needed.
 func (s *stateFolder) open(ctx context.Context) error {
 	state := s.cfg.Load().State
 	if !s.options.Keep && len(s.folderless()) == 0 && s.embedding == nil {
@@ -59,7 +59,7 @@ func (s *stateFolder) open(ctx context.Context) error {
 			return nil
 		}
 		err = StateError(err, state, false)
-		if err != nil && len(s.folderless()) == 0 { // then it only has vectors
+		if err != nil && len(s.folderless()) == 0 { // it would only supply vectors
 			s.monitor.Tell(slog.LevelWarn, err.Error())
 			return nil
 		}
@@ -81,8 +81,8 @@ func (s *stateFolder) open(ctx context.Context) error {
 	return err
 }
 
-// StateError adds to an error of a state folder what to do about it. keep tells whether
-// the process serves bases from the folder.
+// StateError adds advice to an error of a state folder. keep says whether the process serves bases
+// from the folder.
 func StateError(err error, state config.State, keep bool) error {
 	var locked *store.LockedError
 	var damaged *store.CorruptError
@@ -101,7 +101,7 @@ func StateError(err error, state config.State, keep bool) error {
 	return fmt.Errorf("state: %w", err)
 }
 
-// folderless lists the embedded bases of the configuration that are read from no folder.
+// folderless lists the configured embedded bases without a folder of documents.
 func (s *stateFolder) folderless() (ids []string) {
 	for _, name := range s.cfg.Load().KnowledgeNames() {
 		if k := s.cfg.Load().Knowledge[name]; k.Engine == config.EngineEmbedded && k.Path == "" {
@@ -111,7 +111,7 @@ func (s *stateFolder) folderless() (ids []string) {
 	return ids
 }
 
-// base returns the base of an id that is searched in this process.
+// base returns the base that this process searches under an id.
 func (s *stateFolder) base(id, path string) *knowledge.Base {
 	if s.library != nil && (s.options.Keep || path == "") {
 		return s.library.Base(id)
@@ -119,17 +119,17 @@ func (s *stateFolder) base(id, path string) *knowledge.Base {
 	return knowledge.New(id)
 }
 
-// asConfigured tells whether the content of a base in the state folder was read from the
-// folder, and by the rules, of the configuration. No other content is searched.
+// asConfigured reports whether the stored content of a base was read from the configured folder
+// and by the configured rules. Other content is not searched.
 func (s *stateFolder) asConfigured(b store.Base) bool {
 	k := s.cfg.Load().Knowledge[config.Name(b.ID)]
 	folder, settled, _ := store.ReadOrigin(b.Origin)
 	return k.Path == "" || s.cfg.Load().State.Follow || settled && folder == s.cfg.Load().Folder(config.Name(b.ID)).Origin()
 }
 
-// load makes the bases of the configuration answer from what the state folder holds of
-// them. Those that were read from another folder, or by other rules, wait until they
-// are read again. A process that serves is told what is wrong, and goes on.
+// load makes the configured bases answer from the state folder. Bases that were read from another
+// folder, or by other rules, wait until they are read again. In a process that serves, problems
+// are logged and are not errors.
 func (s *stateFolder) load(ctx context.Context) error {
 	if s.library.Standing() == library.Apart {
 		return nil
@@ -157,8 +157,8 @@ func (s *stateFolder) load(ctx context.Context) error {
 	return nil
 }
 
-// loadFolderless makes a base without a folder that is not in the state folder, or says
-// that it is missing.
+// loadFolderless creates a base without a folder if the state folder lacks it, or returns an error
+// if it must exist.
 func (s *stateFolder) loadFolderless(ctx context.Context, id string) error {
 	switch {
 	case s.library.Base(id).Content() != nil:
@@ -171,7 +171,7 @@ func (s *stateFolder) loadFolderless(ctx context.Context, id string) error {
 	return nil
 }
 
-// others lists what the state folder holds, for an error.
+// others lists the bases in the state folder, for an error message.
 func (s *stateFolder) others(ctx context.Context) string {
 	bases, err := s.library.StoredBases(ctx)
 	if err != nil || len(bases) == 0 {
@@ -184,8 +184,8 @@ func (s *stateFolder) others(ctx context.Context) string {
 	return "; there are " + strings.Join(ids, ", ")
 }
 
-// loadOthers loads the bases that the configuration does not name: they were made over the
-// admin port, or are of another configuration. Start-up does not wait for them.
+// loadOthers loads the bases that are not in the configuration: created over the admin port, or of
+// another configuration. Start-up does not wait for them.
 func (s *stateFolder) loadOthers(ctx context.Context) error {
 	err := s.library.Load(ctx, func(b store.Base) bool { return s.cfg.Load().Knowledge[config.Name(b.ID)].Engine == "" })
 	if err != nil {
@@ -194,13 +194,13 @@ func (s *stateFolder) loadOthers(ctx context.Context) error {
 	return nil
 }
 
-// noteChange notes that a base answers from something else.
+// noteChange records that the content of a base has changed.
 func (s *stateFolder) noteChange(id string) {
 	base := s.library.Base(id)
 	s.view.noteChange(id)
 	s.group.Changed(id)
 	if _, named := s.cfg.Load().Knowledge[config.Name(id)]; !named {
-		return // metrics know the names of the configuration only
+		return // metrics only have names of the configuration
 	}
 	if c := base.Content(); c != nil {
 		s.monitor.Metrics.Knowledge(id, c.Documents(), c.Chunks(), c.Bytes(), time.Now())
@@ -212,7 +212,7 @@ func (s *stateFolder) noteChange(id string) {
 	s.embedding.Changed(id)
 }
 
-// noteTrouble warns of what was wrong with a base and did not stop anything.
+// noteTrouble warns of a problem with a base that stopped nothing.
 func (s *stateFolder) noteTrouble(t library.Trouble) {
 	line := "state: " + t.Err.Error()
 	if t.Knowledge != "" && !strings.Contains(line, t.Knowledge) {
@@ -221,15 +221,15 @@ func (s *stateFolder) noteTrouble(t library.Trouble) {
 	s.monitor.Tell(slog.LevelWarn, line)
 }
 
-// checkStart refuses what is most likely a mistake in the command line or configuration: a
-// folder that is not there and was never read, a base that the state folder does not hold.
+// checkStart returns an error for what is most likely a mistake in the command line or
+// configuration: a missing folder that was never read, or a base that the state folder lacks.
 func (s *stateFolder) checkStart(ctx context.Context) error {
-	if s.cfg.Load().State.Follow || s.library.Standing() == library.Apart { // folders of a follower may be on another machine
+	if s.cfg.Load().State.Follow || s.library.Standing() == library.Apart { // a follower's folders may be on another machine
 		return nil
 	}
 	stored, err := s.library.StoredBases(ctx)
 	if err != nil {
-		return nil // it is said when they are loaded
+		return nil // reported when they are loaded
 	}
 	read := map[config.Name]bool{}
 	for _, b := range stored {
@@ -249,8 +249,8 @@ func (s *stateFolder) checkStart(ctx context.Context) error {
 	return nil
 }
 
-// SplitOrigin returns the folder in a base's origin, and the digest of the rules by
-// which it is read; both are "" where there is none.
+// SplitOrigin returns the folder in a base's origin and the digest of the rules by which it was
+// read; both are "" without a folder.
 func SplitOrigin(origin string) (path, rules string) {
 	folder, _, _ := store.ReadOrigin(origin)
 	if end := strings.LastIndexByte(folder, ' '); end > 0 {

@@ -11,19 +11,18 @@ import (
 	"sidenote/retrieval/knowledge"
 )
 
-// A storeView shows knowledge bases on the admin port in the shape of OpenAI's vector
-// stores.
+// A storeView presents knowledge bases on the admin port as OpenAI vector stores.
 type storeView struct {
 	catalogue *catalogue
 	search    retrieval.Retriever
 	created   time.Time
 
 	mu    sync.Mutex
-	known map[string]explain.Store // what is known of a base beside its content
+	known map[string]explain.Store // by id, beside the content
 }
 
-// newStoreView returns the view of a catalogue. Each base is searched as the pipeline
-// does, through its caches.
+// newStoreView returns the view of a catalogue. Each base is searched as in the pipeline, through
+// its caches.
 func newStoreView(bases *catalogue, hasTerms func(string) bool, unready func(id string) retrieval.Reason) *storeView {
 	one := func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		q.Settings = retrieval.Settings{NumCandidates: q.Settings.NumCandidates}
@@ -44,14 +43,14 @@ func (v *storeView) Candidates(ctx context.Context, q retrieval.Query) (retrieva
 	return v.search.Retrieve(ctx, q)
 }
 
-// noteChange notes that the content of a base has changed.
+// noteChange records that the content of a base has changed.
 func (v *storeView) noteChange(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.known[id] = explain.Store{Changed: time.Now()}
 }
 
-// noteStore notes what a vector store holds.
+// noteStore records the size of a vector store.
 func (v *storeView) noteStore(id string, files int, bytes int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -61,7 +60,7 @@ func (v *storeView) noteStore(id string, files int, bytes int64) {
 	}
 }
 
-// Store tells what a base holds.
+// Store describes the content of a base.
 func (v *storeView) Store(id string) (explain.Store, bool) {
 	base, ok := v.catalogue.base(id)
 	if !ok {

@@ -7,24 +7,24 @@ import (
 	"sidenote/proxy/panics"
 )
 
-// Tasks are what runs in the background until Close.
+// Tasks run in the background until Close.
 type Tasks struct {
 	panicked panics.Handler
 
-	mu      sync.Mutex // held to start one
+	mu      sync.Mutex // held to start a task
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// NewTasks returns tasks that keep the values of ctx, and do not end with it.
+// NewTasks returns tasks whose context has the values of ctx but does not end with it.
 func NewTasks(ctx context.Context, panicked panics.Handler) *Tasks {
 	t := &Tasks{panicked: panicked}
 	t.ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	return t
 }
 
-// Start runs f unless the tasks are being closed.
+// Start runs f in the background unless the tasks are being closed.
 func (t *Tasks) Start(f func(ctx context.Context)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,7 +34,7 @@ func (t *Tasks) Start(f func(ctx context.Context)) {
 	}
 }
 
-// Close ends all tasks and waits for them; none starts afterwards.
+// Close cancels all tasks and waits for them; none starts afterwards.
 func (t *Tasks) Close() {
 	t.mu.Lock()
 	t.cancel()

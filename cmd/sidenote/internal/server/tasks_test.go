@@ -11,7 +11,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// A panic in the background is told and counted, and the process goes on serving.
+// A panic in the background is logged and counted, and the process goes on serving.
 func TestBackground(t *testing.T) {
 	var said []string
 	path := filepath.Join(t.TempDir(), "sidenote.yaml")

@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// Toolbox answers calls of tools as requests are answered: through the caches, under the filters
-// of who calls.
+// Toolbox returns the tools, which search through the caches and under the caller's filters like
+// requests.
 func (e *Engine) Toolbox() *tools.Box {
 	return &tools.Box{
 		Knowledge: tools.Knowledge{Retriever: e.Rewriter.Retriever, Reader: e.catalogue, Terms: analysis.Terms},
@@ -25,7 +25,7 @@ func (e *Engine) Toolbox() *tools.Box {
 	}
 }
 
-// urlOf returns the attribute "url" of a document of an embedded base; "" if it has none.
+// urlOf returns the attribute "url" of a document in an embedded base, or "".
 func (c *catalogue) urlOf(id, doc string) string {
 	base := c.embedded(id)
 	if base == nil || base.Content() == nil {
@@ -36,7 +36,7 @@ func (c *catalogue) urlOf(id, doc string) string {
 	return url
 }
 
-// Passage reads on in a document, of an embedded base or elsewhere.
+// Passage returns the text around a passage of a document, in any base.
 func (c *catalogue) Passage(ctx context.Context, q retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
 	switch base, _ := c.base(p.Knowledge); base := base.(type) {
 	case *knowledge.Base:
@@ -47,7 +47,8 @@ func (c *catalogue) Passage(ctx context.Context, q retrieval.Query, p retrieval.
 	return nil, fmt.Errorf("%s: %w", p.Knowledge, retrieval.ErrNoHit)
 }
 
-// kitOf is what answers the calls of models, for tenants. It keeps turns where some of them have tools.
+// kitOf returns what runs the tool calls of models for tenants. Turns are kept if a tenant has
+// tools.
 func kitOf(e *Engine, of tenant.Tenants) *proxy.RoundsKit {
 	kit := &proxy.RoundsKit{Box: e.Toolbox()}
 	for _, p := range tenant.NewDirectory(of).Policies() {

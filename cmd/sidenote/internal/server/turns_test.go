@@ -22,7 +22,7 @@ var (
 	keyed = []toolcalls.TurnKey{{1}, {2}}
 )
 
-// keepTurn keeps a turn under the first key.
+// keepTurn stores a turn under the first key.
 func keepTurn(t *testing.T, e *Engine, text string) {
 	t.Helper()
 	err := e.Turns().Keep(t.Context(), owner, keyed[0], &toolcalls.Turn{
@@ -34,7 +34,7 @@ func keepTurn(t *testing.T, e *Engine, text string) {
 	}
 }
 
-// findTurn returns the result that is kept under the first key, and "" if there is none.
+// findTurn returns the result stored under the first key, or "".
 func findTurn(t *testing.T, e *Engine) string {
 	t.Helper()
 	found := e.Turns().Find(t.Context(), owner, keyed)
@@ -47,7 +47,7 @@ func findTurn(t *testing.T, e *Engine) string {
 	return string(found[0].Results[0])
 }
 
-// turnsOn makes a store of turns on a Redis, and waits until that has answered.
+// turnsOn returns an engine with a turn store on a Redis that has answered.
 func turnsOn(t *testing.T, url, more string) *Engine {
 	t.Helper()
 	e := replica(t, url, more)
@@ -55,14 +55,14 @@ func turnsOn(t *testing.T, url, more string) *Engine {
 	return e
 }
 
-// awaitTurns makes the store of turns, and waits until Redis has answered.
+// awaitTurns creates the turn store and waits until Redis has answered.
 func awaitTurns(t *testing.T, e *Engine) {
 	t.Helper()
 	e.Turns()
 	awaitRedis(t, e, cache.Turns)
 }
 
-// awaitRedis waits until Redis is asked for what is of a kind.
+// awaitRedis waits until lookups of a kind use Redis.
 func awaitRedis(t *testing.T, e *Engine, kind cache.Kind) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -74,7 +74,7 @@ func awaitRedis(t *testing.T, e *Engine, kind cache.Kind) {
 	}
 }
 
-// skipsRedis tells whether Redis is not asked for a kind; true too where there is no such metric.
+// skipsRedis reports whether lookups of a kind bypass Redis; also true if there is no such metric.
 func skipsRedis(t *testing.T, e *Engine, kind cache.Kind) bool {
 	t.Helper()
 	families, err := e.Metrics.Registry().Gather()
@@ -91,8 +91,8 @@ func skipsRedis(t *testing.T, e *Engine, kind cache.Kind) bool {
 	return true
 }
 
-// What one replica keeps the other finds at once, for ten minutes, under a key that tells the tenant
-// only. Look-ups are counted.
+// What one replica stores the other finds at once, for ten minutes, under a key that reveals only
+// the tenant. Lookups are counted.
 func TestTurnsAreShared(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := turnsOn(t, server.URL(), ""), turnsOn(t, server.URL(), "")
@@ -119,8 +119,8 @@ func TestTurnsAreShared(t *testing.T) {
 	}
 }
 
-// Where Redis is killed between, the replica that kept a turn finds it, the other does not, and
-// nothing else happens.
+// If Redis is killed in between, the replica that stored a turn finds it, the other does not, and
+// there is no other effect.
 func TestTurnsWithoutRedisBetween(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := turnsOn(t, server.URL(), ""), turnsOn(t, server.URL(), "")
@@ -138,7 +138,7 @@ func TestTurnsWithoutRedisBetween(t *testing.T) {
 	}
 }
 
-// A Redis that hangs costs its time-out once, not for each turn that is sought.
+// A Redis that hangs costs its timeout once, not for each turn.
 func TestTurnsOnARedisThatHangs(t *testing.T) {
 	server := redistest.Start(t)
 	e, _ := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {docs: %q}\nredis: {url: %q, timeout: 300ms}\nstate: {path: %q}\n", t.TempDir(), server.URL(), t.TempDir()))
@@ -164,7 +164,7 @@ func TestTurnsOnARedisThatHangs(t *testing.T) {
 	}
 }
 
-// Without Redis turns are kept in memory. A process that never asks for the store has none.
+// Without Redis, turns are kept in memory. A process that does not use turns has no store.
 func TestTurnsInMemory(t *testing.T) {
 	e, _ := engineOf(t, fmt.Sprintf("upstream: http://127.0.0.1:9\nknowledge: {docs: %q}\nstate: {path: %q}\n", t.TempDir(), t.TempDir()))
 	held := func() (bytes float64, there bool) {
@@ -193,7 +193,7 @@ func TestTurnsInMemory(t *testing.T) {
 	}
 }
 
-// With keys of encryption nobody who reads Redis sees what a turn holds.
+// With encryption keys, readers of Redis cannot see turns.
 func TestTurnsAreEncrypted(t *testing.T) {
 	server := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "keys")

@@ -6,8 +6,8 @@ import (
 	"sidenote/retrieval/knowledge"
 )
 
-// Content returns what an embedded base of the configuration answers from; nil where there is
-// none, or not yet.
+// Content returns the content of an embedded base of the configuration, or nil if there is none
+// yet.
 func Content(e *Engine, id string) *knowledge.Content {
 	if base := e.Bases.made.Load().embedded[id]; base != nil {
 		return base.Content()
@@ -15,8 +15,8 @@ func Content(e *Engine, id string) *knowledge.Content {
 	return nil
 }
 
-// Arms returns what ranks all that the embedded bases of a query hold by words alone, and by
-// vectors alone, without caches: for measuring.
+// Arms returns retrievers that rank everything in a query's embedded bases by words alone and by
+// vectors alone. They use no caches and serve for measuring.
 func Arms(e *Engine) (words, vectors retrieval.Retriever) {
 	all := e.catalogue.group
 	arm := func(g *knowledge.Group) retrieval.Retriever {
@@ -26,9 +26,9 @@ func Arms(e *Engine) (words, vectors retrieval.Retriever) {
 	return arm(&knowledge.Group{}), arm(&knowledge.Group{Questions: all.Questions, VectorsOnly: true})
 }
 
-// Uncached returns what ranks all that the embedded bases of a query hold, what ranks all that a
-// plan's queries find in them in the order of requests, and what answers requests from them, all
-// without caches: for measuring.
+// Uncached returns three retrievers without caches, for measuring: ranking ranks everything in a
+// query's embedded bases, ordered ranks what the queries of a plan find in the order that requests
+// get, and request selects as for requests.
 func Uncached(e *Engine) (ranking, ordered, request retrieval.Retriever) {
 	analysed := e.catalogue.group.Analysed
 	prepared := func(next retrieval.Retriever) retrieval.Retriever {

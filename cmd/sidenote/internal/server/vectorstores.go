@@ -11,8 +11,7 @@ import (
 	"sidenote/rewrite/tags"
 )
 
-// openStore begins to use the vector store of a base, and asks it now and then until the
-// Engine is closed.
+// openStore opens the vector store of a base, which is polled until the Engine is closed.
 func (b *Bases) openStore(name config.Name) *vectorstore.Base {
 	id := string(name)
 	store := vectorstore.Open(b.storeOptions(name))
@@ -33,11 +32,11 @@ func (b *Bases) storeOptions(name config.Name) vectorstore.Options {
 	return o
 }
 
-// firstAnswerWait is how long start-up waits for the first answers of stores.
+// firstAnswerWait is how long start-up waits for the first answers of vector stores.
 const firstAnswerWait = 2 * time.Second
 
-// AwaitStores waits until the vector stores have told their state, or some time has
-// passed, and tells of each what is known then. tell may be nil.
+// AwaitStores waits until the vector stores have reported their state, or firstAnswerWait has
+// passed, and calls tell, which may be nil, for each.
 func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) {
 	ctx, cancel := context.WithTimeout(ctx, firstAnswerWait)
 	defer cancel()
@@ -63,7 +62,7 @@ func (b *Bases) AwaitStores(ctx context.Context, tell func(Indexed)) {
 	}
 }
 
-// storeProblems says what is wrong with a vector store.
+// storeProblems lists the problems of a vector store.
 func (b *Bases) storeProblems(id string) []string {
 	lines := b.stores[id].Trouble()
 	if len(lines) == 0 && b.stores[id].Ref().Generation == "" {

@@ -5,11 +5,11 @@ import (
 	"runtime/debug"
 )
 
-// Set by the linker (-X) where the Go command cannot see the repository, as in the image.
+// Set by the linker (-X) if the Go command cannot see the repository, as in the image.
 var stampedVersion, stampedCommit string
 
-// Version returns the version of the module and the commit it was built from: those that the linker
-// was given, or those that the Go command stamped. What neither knows is "(devel)" and "unknown".
+// Version returns the module version and the commit of the build, as set by the linker or stamped
+// by the Go command. Unknown values are "(devel)" and "unknown".
 func Version() (version, commit string) {
 	version, commit = stampedVersion, stampedCommit
 	info, ok := debug.ReadBuildInfo()
@@ -22,7 +22,7 @@ func Version() (version, commit string) {
 	return cmp.Or(version, info.Main.Version, "(devel)"), cmp.Or(commit, "unknown")
 }
 
-// revision returns the commit that the Go command stamped, "" if it stamped none.
+// revision returns the commit that the Go command stamped, or "".
 func revision(settings []debug.BuildSetting) (commit string) {
 	modified := ""
 	for _, s := range settings {

@@ -12,8 +12,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// talk is a chat of about n bytes: a system prompt, questions and longer answers in
-// turn, and a last question that the demo's documents answer.
+// talk returns a chat of about n bytes: a system prompt, alternating questions and longer answers,
+// and a last question that the demo's documents answer.
 func talk(n int) []byte {
 	const line = `Most of that depends on the office, so ask its manager \"in good time\", then write down what was agreed.\n`
 	b := bytes.NewBufferString(`{"model":"gpt-4o","messages":[{"role":"system","content":"You are the assistant of a small company.\nAnswer briefly."}`)
@@ -29,8 +29,8 @@ func talk(n int) []byte {
 	return b.Bytes()
 }
 
-// warm returns a rewrite of a chat of about n bytes, parsing included, that meets
-// everything that a request meets before it goes up, and for which nothing is new.
+// warm returns a function that parses and rewrites a chat of about n bytes, with everything that
+// happens to a request before it is sent, when all lookups are cache hits.
 func warm(tb testing.TB, s *Engine, n int) func() {
 	tb.Helper()
 	policy, _ := s.Config.Tenant("default")

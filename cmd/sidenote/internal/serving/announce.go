@@ -22,7 +22,7 @@ func (o *Output) Say(name, format string, args ...any) {
 	o.inOrder(func() { o.write(name, detail) })
 }
 
-// write writes such a line now: as text for a person, otherwise as a line of the log.
+// write writes such a line now: text for a person, otherwise a log record.
 func (o *Output) write(name, detail string) {
 	if o.log != nil {
 		o.Logger.Info(name, "detail", detail)
@@ -46,7 +46,7 @@ func (o *Output) pause() (resume func()) {
 	}
 }
 
-// inOrder calls write now, or after pause when the lines are resumed. It does not wait.
+// inOrder calls write now or, during a pause, when resume is called. It does not wait.
 func (o *Output) inOrder(write func()) {
 	o.order.Lock()
 	defer o.order.Unlock()
@@ -57,7 +57,7 @@ func (o *Output) inOrder(write func()) {
 	write()
 }
 
-// Indexed writes what became of reading a base, in order.
+// Indexed writes the result of reading a base, in order.
 func (o *Output) Indexed(i server.Indexed) { o.inOrder(func() { o.writeIndexed(i) }) }
 
 func (o *Output) writeIndexed(i server.Indexed) {
@@ -76,7 +76,7 @@ func (o *Output) writeIndexed(i server.Indexed) {
 	}
 }
 
-// Reading writes how far the reading of a folder has come.
+// Reading writes the progress of reading a folder.
 func (o *Output) Reading(r server.Reading) {
 	if o.log != nil {
 		o.Logger.Info("reading", "knowledge", r.Knowledge, "done", r.Done, "files", r.Files, "chunks", r.Chunks, "detail", screen.ReadingLine(r))
@@ -85,9 +85,8 @@ func (o *Output) Reading(r server.Reading) {
 	o.write("reading", screen.ReadingLine(r))
 }
 
-// Announce writes where requests come in and where they go. It probes all upstreams at once
-// in the background; lines of inOrder are written after their results, and wait returns when
-// they have been.
+// Announce writes where requests come in and where they go. It probes all upstreams concurrently
+// in the background. Lines of inOrder come after the results; wait returns when all are written.
 func (o *Output) Announce(ctx context.Context, cfg *config.Config, ls Listeners, reach func(context.Context, proxy.Upstream) error) (wait func()) {
 	for i, l := range ls.Data {
 		if _, socket := l.Addr().(*net.UnixAddr); socket {
@@ -140,7 +139,7 @@ func reachState(err error) string {
 	return "not reachable: " + err.Error()
 }
 
-// upstreamLine shows where requests go.
+// upstreamLine shows where requests are relayed to.
 func upstreamLine(u proxy.Upstream, state string) string {
 	at := u.BaseURL.Scheme + "://" + u.BaseURL.Host
 	if u.Dial.Socket != "" {
@@ -153,7 +152,7 @@ func upstreamLine(u proxy.Upstream, state string) string {
 	return fmt.Sprintf("/v1/chat/completions → %s%s/chat/completions   (%s)", at, path, state)
 }
 
-// AnnounceLimits writes what each request may get, and what replicas share.
+// AnnounceLimits writes the context budget of a request, and what replicas share.
 func (o *Output) AnnounceLimits(ctx context.Context, e *server.Engine) {
 	cfg := e.Config
 	if names := cfg.TenantNames(); len(names) == 1 {

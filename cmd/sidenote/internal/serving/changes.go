@@ -11,19 +11,18 @@ import (
 	"sidenote/proxy/admin"
 )
 
-// changes compares a configuration with the one in force. It lists the tenants that differ,
-// and by which keys; the other keys that differ and are taken over; and those that need a
-// restart.
+// changes compares a configuration with the running one. It lists the tenants that differ, with
+// their changed keys; other changed keys that are applied; and those that need a restart.
 func changes(old, fresh *config.Config) admin.Reloaded {
 	out := admin.Reloaded{Object: "reload", Tenants: []admin.ReloadedTenant{}, Keys: []string{}, Restart: []string{}}
 	all := config.CompareConfigs(old, fresh)
 	for _, t := range all.Tenants {
 		keys := keysOf(t.Changes, false)
-		if t.What != config.Changed || len(keys) > 0 { // what needs a restart does not change it now
+		if t.What != config.Changed || len(keys) > 0 { // a restart is needed, so nothing changes now
 			out.Tenants = append(out.Tenants, admin.ReloadedTenant{Tenant: string(t.Name), Change: t.What, Keys: keys})
 		}
 	}
-	for i, c := range all.Keys { // of a base or an upstream that is new or gone, its name says all
+	for i, c := range all.Keys { // for a new or removed base or upstream, the name is enough
 		if parts := strings.SplitN(c.Key, ".", 3); len(parts) == 3 && !inBoth(old, fresh, parts[0], config.Name(parts[1])) {
 			all.Keys[i].Key = parts[0] + "." + parts[1]
 		}
@@ -40,7 +39,7 @@ func changes(old, fresh *config.Config) admin.Reloaded {
 	return out
 }
 
-// inBoth tells whether two configurations have a base or an upstream. Other keys are in both.
+// inBoth reports whether both configurations have a base or an upstream. Other keys are in both.
 func inBoth(a, b *config.Config, key string, name config.Name) bool {
 	switch key {
 	case "knowledge":
@@ -65,8 +64,8 @@ func keysOf(changes []config.Change, restart bool) (keys []string) {
 	return keys
 }
 
-// notYet lists the tenants that would search bases which only a restart brings, and those
-// that are gone though ports are theirs until a restart.
+// notYet lists the tenants that would search bases which need a restart, and the removed tenants
+// that still own ports until a restart.
 func notYet(next, fresh *config.Config) (problems strictyaml.Problems) {
 	for _, l := range next.CallerPorts() {
 		if _, there := fresh.Tenants[l.Tenant]; l.Tenant != "" && !there {

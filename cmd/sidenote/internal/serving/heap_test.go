@@ -17,19 +17,19 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// After a collection the pace is that of what is live by then.
+// After a collection the pace follows the live heap.
 func TestPace(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	told := make(chan int, 100)
 	Pace(func(percent int) {
 		select {
 		case told <- percent:
-		default: // later ones are told by nobody
+		default: // later ones are not needed
 		}
 	})
 	after := func(what string, as func(percent int) bool) {
 		t.Helper()
-		for range 20 { // one may be under way that began before
+		for range 20 { // one may be in progress that began before
 			runtime.GC()
 			if as(<-told) {
 				return

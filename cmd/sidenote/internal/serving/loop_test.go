@@ -14,7 +14,7 @@ import (
 func TestUpstreamLoop(t *testing.T) {
 	for _, c := range []struct {
 		name, listen, upstream string
-		resolves               []string // what the upstream's name resolves to
+		resolves               []string // addresses of the upstream's name
 		own                    bool
 	}{
 		{"own name", "127.0.0.1:0", "http://vm.test", []string{"127.0.0.1"}, true},
@@ -53,7 +53,7 @@ func TestUpstreamLoop(t *testing.T) {
 	}
 }
 
-// Only the name of an upstream on one of our ports is resolved.
+// Only names of upstreams on one of our port numbers are resolved.
 func TestUpstreamOfAnotherPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// ownNames are the names that decide what a configuration reads: those of its files, of the
-// folders and links on the way to them, and those that its patterns match. Events of other
-// names cannot change it.
+// ownNames are the file names that affect a configuration: those of its files, of the folders and
+// links on the way to them, and those that its patterns match. Events for other names are ignored.
 type ownNames struct {
-	list     int // the list of files that they belong to, see Reloader.listed; 0: none
+	list     int // the version of the file list, see Reloader.listed; 0: none
 	names    map[string]bool
 	patterns [][]string // split at the slashes
 }
@@ -51,11 +50,11 @@ func namesOf(paths []string) ownNames {
 	return o
 }
 
-// maxLinks is how many links are followed on the way to a file.
+// maxLinks limits the links that are followed on the way to a file.
 const maxLinks = 40
 
-// spellings returns a path, and the paths that it becomes as its links are followed one after
-// the other. A folder may be watched under any of them.
+// spellings returns a path and the paths that result from following its links one by one. A folder
+// may be watched under any of them.
 func spellings(path string) []string {
 	all := []string{path}
 	for len(all) <= maxLinks {
@@ -77,7 +76,7 @@ func followFirst(path string) (followed string, ok bool) {
 		}
 		target, err := os.Readlink(path[:end])
 		if err != nil {
-			continue // it is no link, or not there
+			continue // not a link, or missing
 		}
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(path[:end]), target)
@@ -87,7 +86,7 @@ func followFirst(path string) (followed string, ok bool) {
 	return "", false
 }
 
-// has reports whether an event of a name may change the configuration.
+// has reports whether an event for a name may change the configuration.
 func (o *ownNames) has(name string) bool {
 	if o.names[name] {
 		return true
@@ -100,7 +99,7 @@ func (o *ownNames) has(name string) bool {
 	return false
 }
 
-// matchesStart reports whether a path matches a pattern or the start of one, and so may be a
+// matchesStart reports whether a path matches a pattern or its beginning, so that it may be a
 // folder on the way to a match.
 func matchesStart(pattern, path []string) bool {
 	if len(path) > len(pattern) {

@@ -12,9 +12,9 @@ import (
 	"sidenote/cmd/sidenote/internal/serving"
 )
 
-// Events count of the files of a configuration, of the folders and links on the way to them and
-// of names that a pattern matches, whatever links they are spelled with. Events of files beside
-// them do not.
+// Events count for the files of a configuration, for the folders and links on the way to them, and
+// for names that a pattern matches, by whatever links they are spelled. Events for neighbouring
+// files do not count.
 func TestOnlyOwnNamesCount(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -38,7 +38,7 @@ func TestOnlyOwnNamesCount(t *testing.T) {
 		"mounted/..data":            true, // the link that Kubernetes replaces
 		"mounted/..1":               true,
 		"mounted/..1/sidenote.yaml": true,
-		"conf/tenants.d":            true, // not there yet
+		"conf/tenants.d":            true, // does not exist yet
 		"conf/tenants.d/a.yaml":     true,
 		"mounted/tenants.d/a.yaml":  true,
 		"conf/teams/red":            true,
@@ -66,8 +66,8 @@ func TestOnlyOwnNamesCount(t *testing.T) {
 	}
 }
 
-// A file that is new in the configuration counts from the reading on that was the first to name
-// it, and a change during that reading is not lost.
+// A file that is new in the configuration is watched from the first reading that names it, and a
+// change during that reading is not lost.
 func TestNewFilesCount(t *testing.T) {
 	s := newStage(t, whole())
 	load, first := s.Load, true
@@ -90,7 +90,7 @@ func TestNewFilesCount(t *testing.T) {
 	s.untilKey(t, "sk-three")
 }
 
-// The files of a folder that takes the place of another by a link count.
+// The files of a folder that replaces another through a link count.
 func TestReplacedFolderCounts(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) { (&stage{dir: dir}).write(t, name, text) }
@@ -116,7 +116,7 @@ func TestReplacedFolderCounts(t *testing.T) {
 	s.untilKey(t, "sk-three")
 }
 
-// The folder of a file that a reload names first is watched from then on.
+// The folder of a file that a reload names for the first time is watched from then on.
 func TestFoldersOfNewFilesAreWatched(t *testing.T) {
 	s := newStage(t, whole())
 	s.write(t, "secrets/key", "sk-one")
@@ -129,7 +129,7 @@ func TestFoldersOfNewFilesAreWatched(t *testing.T) {
 	s.untilKey(t, "sk-two")
 }
 
-// untilKey waits until the key of the upstream in force is want.
+// untilKey waits until the running upstream has the API key want.
 func (s *stage) untilKey(t *testing.T, want string) {
 	t.Helper()
 	for late := time.After(20 * time.Second); s.Running().Upstream.APIKey.Value.Reveal() != want; {

@@ -9,7 +9,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// An address that another process has is named with the flag that chooses another one.
+// The error about an address in use names the flag that chooses another one.
 func TestAddressInUseNamesTheFlag(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestAddressInUseNamesTheFlag(t *testing.T) {
 	}
 }
 
-// Who opens a port says at whose cost.
+// The warning about an open port says whose API key pays.
 func TestOpenLine(t *testing.T) {
 	l := addressed{at: net.TCPAddr{IP: net.IPv6unspecified, Port: 8080}}
 	for file, want := range map[string]string{
@@ -53,7 +53,7 @@ func TestOpenLine(t *testing.T) {
 	}
 }
 
-// An addressed is a listener of some address.
+// An addressed is a listener with a given address.
 type addressed struct {
 	net.Listener
 	at net.TCPAddr
@@ -61,7 +61,7 @@ type addressed struct {
 
 func (a addressed) Addr() net.Addr { return &a.at }
 
-// T10: a name may lead elsewhere than it looks: the address that was taken counts.
+// T10: a name may resolve to another address than it suggests; the actual address counts.
 func TestRealAddressCounts(t *testing.T) {
 	load := func(listen string, open bool) *config.Config {
 		cfg, err := config.Load(config.Source{Flags: config.Flags{Upstream: "http://u.test", Listen: listen, Open: &open}})

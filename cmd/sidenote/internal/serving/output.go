@@ -15,37 +15,37 @@ import (
 	"sidenote/rewrite"
 )
 
-// An Output is where serve logs to: lines for a person, or JSON.
+// An Output is the log of serve: lines for a person, or JSON.
 type Output struct {
 	Recorder report.Recorder // of requests
 	Logger   *slog.Logger
 	writer   *report.AsyncWriter
-	log      *report.Log // nil for a person
+	log      *report.Log // nil: lines for a person
 
 	mu   sync.Mutex
 	told map[string]notice
 
 	order   sync.Mutex
-	paused  bool     // lines of inOrder wait
-	waiting []func() // writes these lines
+	paused  bool     // lines of inOrder are held back
+	waiting []func() // these lines
 }
 
-// A notice is a line that was told.
+// A notice is a line written by Tell.
 type notice struct {
 	level   slog.Level
 	at      time.Time // when it was last written
-	omitted int       // times that it was not written since then
+	omitted int       // repetitions since then
 }
 
-// tellEvery is the least time between two times that one line is written; at most maxTold
-// lines are remembered for that.
+// tellEvery is the minimum time between repetitions of a line; at most maxTold lines are
+// remembered.
 const (
 	tellEvery = time.Minute
 	maxTold   = 1000
 )
 
-// Tell writes a line about what happens beside requests. A line that repeats is written
-// once a minute, with how often it was omitted.
+// Tell writes a line about an event outside of requests. A repeated line is written once a minute,
+// with the number of repetitions that were omitted.
 func (o *Output) Tell(level slog.Level, line string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -64,8 +64,8 @@ func (o *Output) Tell(level slog.Level, line string) {
 	o.note(now, level, line, last.omitted)
 }
 
-// forget drops lines that were last written more than tellEvery ago, and writes how often
-// they were omitted since.
+// forget drops lines that were last written more than tellEvery ago, and writes their omitted
+// repetitions.
 func (o *Output) forget(now time.Time) {
 	for line, last := range o.told {
 		if now.Sub(last.at) < tellEvery {
@@ -78,7 +78,7 @@ func (o *Output) forget(now time.Time) {
 	}
 }
 
-// note writes a line, and how often it was omitted before.
+// note writes a line, with the number of omitted repetitions.
 func (o *Output) note(now time.Time, level slog.Level, line string, omitted int) {
 	if omitted > 0 {
 		line = fmt.Sprintf("%s (and %d times more)", line, omitted)
@@ -90,14 +90,14 @@ func (o *Output) note(now time.Time, level slog.Level, line string, omitted int)
 	fmt.Fprintln(o.writer, terminal.Note(now, line))
 }
 
-// Dropped counts lines that were not written because the log blocked.
+// Dropped returns the number of lines that were dropped because the log blocked.
 func (o *Output) Dropped() int64 { return o.writer.Dropped() }
 
-// closeWait is how long a log that blocks may delay the end of the process.
+// closeWait limits how long a blocked log may delay the end of the process.
 const closeWait = time.Second
 
-// NewOutput returns an Output that writes to w: for a person where that is a terminal, or the
-// configuration says so. Close it.
+// NewOutput returns an Output that writes to w: for a person if w is a terminal or the
+// configuration says so, else JSON. Close it.
 func NewOutput(w io.Writer, cfg config.Log) *Output {
 	o := &Output{writer: report.NewAsyncWriter(w), told: map[string]notice{}}
 	if cfg.Format == "text" || cfg.Format == "auto" && terminal.IsTerminal(w) {
@@ -111,24 +111,24 @@ func NewOutput(w io.Writer, cfg config.Log) *Output {
 	return o
 }
 
-// Close writes what waits, for a second at most.
+// Close writes the pending lines, for at most a second.
 func (o *Output) Close() {
 	if o.log != nil {
 		o.log.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	_ = o.writer.Close(ctx) // nobody could be told of an error
+	_ = o.writer.Close(ctx) // there is nowhere to report an error
 }
 
 // lines writes a line for each request, for a person.
 type lines struct {
 	w        io.Writer
 	requests report.LogVerbosity
-	noted    sync.Map // has the routes that were said to pass unchanged
+	noted    sync.Map // routes that were reported as relayed unchanged
 }
 
-// Record writes r's line.
+// Record writes the line of r.
 func (l *lines) Record(r *report.Report) {
 	if r.Reason == rewrite.ReasonRoute {
 		if _, said := l.noted.LoadOrStore(r.Route, true); !said {

@@ -15,8 +15,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A line is told once, and once a minute how often it came; lines that no longer
-// come are not remembered.
+// A repeated line is written once, then once a minute with the number of repetitions; lines that
+// no longer occur are forgotten.
 func TestLinesThatNoLongerComeAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -44,7 +44,7 @@ func TestLinesThatNoLongerComeAreForgotten(t *testing.T) {
 
 func tail(s string) string { return s[max(0, len(s)-400):] }
 
-// The text log shows a cut answer too, also where only errors are logged.
+// The text log shows a truncated answer, also if only errors are logged.
 func TestCutIsShown(t *testing.T) {
 	for _, end := range []report.ClientEnd{report.ClientCutUpstream, report.ClientCutShutdown, report.ClientCompleted} {
 		var text strings.Builder
@@ -55,7 +55,7 @@ func TestCutIsShown(t *testing.T) {
 	}
 }
 
-// The text log counts the sources and tokens of tools with those up front, and the calls.
+// The text log adds the sources and tokens of tools to those up front, and shows the calls.
 func TestToolsAreShown(t *testing.T) {
 	r := &report.Report{Status: 200, Outcome: report.WithTools, Client: report.ClientCompleted, Tools: &report.Tools{}}
 	r.Rewrite.Ledger = rewrite.Ledger{Used: 100, Exactness: rewrite.Exact, Sources: []rewrite.SourceEntry{{ID: 1, Doc: "a.md"}}}

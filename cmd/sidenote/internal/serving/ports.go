@@ -17,13 +17,14 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Listeners are the open ports; Admin, Telemetry and MCP are nil where they are off.
+// Listeners are the open ports; Admin, Telemetry and MCP are nil if they are off.
 type Listeners struct {
 	Data                  []net.Listener // in the order of the configuration
 	Admin, Telemetry, MCP net.Listener
 }
 
-// OpenPorts opens all ports or none. tell hears of certificates that cannot be read again.
+// OpenPorts opens all ports or none. tell is told when certificates are reloaded, and when that
+// fails.
 func OpenPorts(ctx context.Context, cfg *config.Config, tell func(slog.Level, string)) (ls Listeners, err error) {
 	open := func(key string, of config.Listener) net.Listener {
 		if of.Address == config.Off || err != nil {
@@ -90,7 +91,7 @@ func cannotListen(key, at string, err error) error {
 	return fmt.Errorf("%s: %s: %w", key, at, terminal.Cause(err))
 }
 
-// seldom calls tell once a minute at most.
+// seldom returns a function that calls tell at most once a minute.
 func seldom(tell func(error)) func(error) {
 	var mu sync.Mutex
 	var told time.Time
@@ -115,8 +116,8 @@ func (ls Listeners) All() []net.Listener {
 	return all
 }
 
-// AdminAddress is where other processes find the admin port, as package client reads it; "" if it
-// is off.
+// AdminAddress returns the address of the admin port for other processes, as package client reads
+// it; "" if it is off.
 func (ls Listeners) AdminAddress() string {
 	if ls.Admin == nil {
 		return ""
@@ -128,8 +129,8 @@ func (ls Listeners) AdminAddress() string {
 	return Place(at, Scheme(ls.Admin) == "https")
 }
 
-// Place is where a program on this machine finds a listener of the configuration: HOST:PORT
-// or unix:/PATH, with https:// before it where it takes TLS.
+// Place returns the address of a configured listener for programs on this machine: HOST:PORT or
+// unix:/PATH, prefixed with https:// for TLS.
 func Place(at config.Address, tls bool) string {
 	place := string(at)
 	if at.Socket() == "" {
@@ -148,7 +149,7 @@ func (ls Listeners) Close() {
 	}
 }
 
-// Scheme is that of URLs of a listener.
+// Scheme returns the URL scheme of a listener.
 func Scheme(l net.Listener) string {
 	if port, ok := l.(*transport.Listener); ok && port.TLS != nil {
 		return "https"
@@ -156,10 +157,10 @@ func Scheme(l net.Listener) string {
 	return "http"
 }
 
-// Reached is the address at which a program on this machine calls an open port.
+// Reached returns the address of an open port for programs on this machine.
 func Reached(l net.Listener) string { return Local(config.Address(l.Addr().String())) }
 
-// BaseURL is what a program on this machine calls a data port by.
+// BaseURL returns the base URL of a data port for programs on this machine.
 func BaseURL(l net.Listener) string {
 	if at, ok := l.Addr().(*net.UnixAddr); ok {
 		return config.Unix + at.Name + ":/v1"
@@ -167,7 +168,7 @@ func BaseURL(l net.Listener) string {
 	return Scheme(l) + "://" + Reached(l) + "/v1"
 }
 
-// MCPURL is what clients of the Model Context Protocol on this machine call its port by.
+// MCPURL returns the URL of the MCP port for clients on this machine.
 func MCPURL(l net.Listener) string {
 	if at, ok := l.Addr().(*net.UnixAddr); ok {
 		return config.Unix + at.Name + ":" + mcp.Path
@@ -175,8 +176,8 @@ func MCPURL(l net.Listener) string {
 	return Scheme(l) + "://" + Reached(l) + mcp.Path
 }
 
-// InspectorURL is where a browser on this machine finds the pages of the admin port; "" if it
-// cannot, as on a socket.
+// InspectorURL returns the URL of the admin port's pages for a browser on this machine; "" if
+// there is none, as with a socket.
 func InspectorURL(l net.Listener) string {
 	if l == nil {
 		return ""
@@ -187,8 +188,8 @@ func InspectorURL(l net.Listener) string {
 	return Scheme(l) + "://" + Reached(l) + "/"
 }
 
-// Local is where a program on this machine calls a listener of the configuration: one on
-// all interfaces has no address of its own.
+// Local returns the address of a configured listener for programs on this machine: 127.0.0.1 if it
+// is on all interfaces.
 func Local(at config.Address) string {
 	host, port, err := net.SplitHostPort(string(at))
 	if err != nil {

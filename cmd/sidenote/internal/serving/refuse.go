@@ -12,7 +12,7 @@ import (
 	"sidenote/cmd/sidenote/internal/config"
 )
 
-// Refuse refuses a configuration that does not fit the open ports.
+// Refuse returns an error if a configuration does not fit the open ports.
 func Refuse(ctx context.Context, cfg *config.Config, ls Listeners) error {
 	if err := RefuseOpen(cfg, ls); err != nil {
 		return err
@@ -23,12 +23,12 @@ func Refuse(ctx context.Context, cfg *config.Config, ls Listeners) error {
 // A lookup resolves a host name, as net.Resolver.LookupNetIP does.
 type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
-// lookupWait bounds how long start-up waits for a name.
+// lookupWait limits how long start-up waits for name resolution.
 const lookupWait = 2 * time.Second
 
-// refuseLoop refuses an upstream whose name resolves to one of our open ports: each request
-// would come back until no more fit. Addresses were checked with the configuration; names
-// and interfaces can be checked here only. A name that does not resolve is no error.
+// refuseLoop refuses an upstream whose name resolves to one of our open ports: each request would
+// loop until the limit is reached. Addresses were checked with the configuration; names and
+// interfaces can only be checked here. A name that does not resolve is not an error.
 func refuseLoop(ctx context.Context, cfg *config.Config, ls Listeners, resolve lookup) error {
 	ctx, cancel := context.WithTimeout(ctx, lookupWait)
 	defer cancel()
@@ -52,7 +52,7 @@ func refuseLoop(ctx context.Context, cfg *config.Config, ls Listeners, resolve l
 	return nil
 }
 
-// leadsTo tells whether one of the addresses is that of a listener on this machine.
+// leadsTo reports whether one of the addresses is that of a listener on this machine.
 func leadsTo(addresses []netip.Addr, own netip.Addr) bool {
 	here := map[netip.Addr]bool{}
 	if own.IsUnspecified() {
@@ -69,8 +69,8 @@ func leadsTo(addresses []netip.Addr, own netip.Addr) bool {
 	})
 }
 
-// IsOpen tells whether other machines reach a port and some callers need no key there,
-// and no certificate.
+// IsOpen reports whether other machines can reach a port and some callers need neither a key nor a
+// client certificate there.
 func IsOpen(cfg *config.Config, port config.Listener, l net.Listener) bool {
 	at, ok := l.Addr().(*net.TCPAddr)
 	if _, socket := l.Addr().(*net.UnixAddr); socket {
@@ -80,7 +80,7 @@ func IsOpen(cfg *config.Config, port config.Listener, l net.Listener) bool {
 	return keyless && port.TLS.ClientCA == "" && !(ok && at.IP.IsLoopback())
 }
 
-// OpenLine is the warning about an open data port.
+// OpenLine returns the warning about an open data port.
 func OpenLine(cfg *config.Config, port config.Listener, l net.Listener) string {
 	p := cfg.Proxy()
 	policy := p.Tenants.Unknown
@@ -94,8 +94,8 @@ func OpenLine(cfg *config.Config, port config.Listener, l net.Listener) string {
 	return line
 }
 
-// RefuseOpen refuses a port that is open where identity.open is not set. Addresses were
-// checked with the configuration; this is about names, which may resolve to anything.
+// RefuseOpen refuses an open port unless identity.open is set. Addresses were checked with the
+// configuration; this checks names, which may resolve to anything.
 func RefuseOpen(cfg *config.Config, ls Listeners) error {
 	for i, l := range ls.Data {
 		if err := refuseOpen(cfg, "listen", cfg.Listen[i], l); err != nil {

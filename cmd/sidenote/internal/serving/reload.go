@@ -17,33 +17,33 @@ import (
 	"sidenote/proxy/report"
 )
 
-// A Reloader reads one configuration again. Its fields are set before its methods are called.
-// It is safe for concurrent use.
+// A Reloader reloads a configuration. Set its fields before calling its methods. It is safe for
+// concurrent use.
 type Reloader struct {
-	// Load reads the configuration. seen hears of each file and pattern that it reads.
+	// Load reads the configuration. seen is told of each file and pattern before it is read.
 	Load func(seen func(path string)) (*config.Config, error)
-	// Check refuses a configuration that does not fit the open ports of this process.
+	// Check returns an error if a configuration does not fit the open ports of this process.
 	Check func(context.Context, *config.Config) error
-	// Running returns the configuration in force, and Apply puts another in its place, which
-	// differs from it in nothing that needs a restart.
+	// Running returns the running configuration, and Apply replaces it by one that differs in
+	// nothing that needs a restart.
 	Running func() *config.Config
 	Apply   func(context.Context, *config.Config) error
 	Tell    func(level slog.Level, line string)
-	// Panicked hears of a panic while a configuration is read or put in place; it may be nil.
+	// Panicked handles a panic during a reload; it may be nil.
 	Panicked panics.Handler
 
-	reading sync.Mutex // held while a configuration is read and put in place
-	loaded  uint64     // the digest of the files when it was read; reading guards it
+	reading sync.Mutex // held during a reload
+	loaded  uint64     // digest of the files when they were read; guarded by reading
 
-	mu     sync.Mutex // guards what follows
-	files  []string   // files and patterns that the last reading has read
+	mu     sync.Mutex // guards the following
+	files  []string   // files and patterns of the last reading
 	list   int        // incremented when files is replaced
-	failed error      // why the last reading changed nothing; nil if it was good
+	failed error      // why the last reading changed nothing; nil if it succeeded
 	since  time.Time  // when it failed
-	good   time.Time  // when the configuration was read well for the last time
+	good   time.Time  // last success
 }
 
-// What had a configuration read again. A watcher may meet a file that is half written.
+// What caused a reload. A watcher may see a file that is half written.
 const (
 	byCommand = "asked over the admin port"
 	byHangup  = "SIGHUP"
@@ -61,8 +61,8 @@ func (r *Reloader) Start() (*config.Config, error) {
 }
 
 // Reload reads the configuration again and returns what has changed. Its error is a
-// config.Problems, or one that says why this process cannot use the configuration; nothing
-// has changed then.
+// config.Problems, or says why this process cannot use the configuration; then nothing has
+// changed.
 func (r *Reloader) Reload(ctx context.Context) (admin.Reloaded, error) {
 	return r.reload(ctx, byCommand)
 }
@@ -84,10 +84,10 @@ func (r *Reloader) reload(ctx context.Context, why string) (admin.Reloaded, erro
 	return changed, err
 }
 
-// errPanic stands for a panic, whose text is shown in the log only.
+// errPanic stands for a panic, whose text is only shown in the log.
 var errPanic = errors.New("a bug in Sidenote: it panicked; see the log")
 
-// read reads the configuration again and puts it in place. A panic is an error.
+// read reads the configuration again and applies it. A panic becomes an error.
 func (r *Reloader) read(ctx context.Context, why string) (changed admin.Reloaded, err error) {
 	defer panics.Recover(r.Panicked, func() { err = errPanic })
 	fresh, digest, err := r.load()
@@ -98,13 +98,13 @@ func (r *Reloader) read(ctx context.Context, why string) (changed admin.Reloaded
 	return r.apply(ctx, fresh, why)
 }
 
-// load reads the configuration, and notes which files that took.
+// load reads the configuration and records its files.
 func (r *Reloader) load() (*config.Config, uint64, error) {
 	if path := r.pipe(); path != "" {
 		return nil, r.loaded, fmt.Errorf("%s is a pipe, which can be read once only", path)
 	}
 	var files []string
-	read := newDigest() // of each file before it is read: one that changes meanwhile is read again
+	read := newDigest() // of each file before it is read, so that a change meanwhile is noticed
 	cfg, err := r.Load(func(path string) {
 		files = append(files, path)
 		read.add(path)
@@ -119,7 +119,7 @@ func (r *Reloader) load() (*config.Config, uint64, error) {
 	return cfg, read.sum(), err
 }
 
-// pipe returns a file of the last reading that is a pipe by now; "" if there is none.
+// pipe returns a file of the last reading that is now a pipe, or "".
 func (r *Reloader) pipe() string {
 	for _, path := range r.seen() {
 		if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
@@ -129,7 +129,7 @@ func (r *Reloader) pipe() string {
 	return ""
 }
 
-// apply puts a configuration in place, without what needs a restart.
+// apply applies a configuration, except what needs a restart.
 func (r *Reloader) apply(ctx context.Context, fresh *config.Config, why string) (admin.Reloaded, error) {
 	old := r.Running()
 	changed, next := changes(old, fresh), config.Running(old, fresh)
@@ -149,10 +149,10 @@ func (r *Reloader) apply(ctx context.Context, fresh *config.Config, why string) 
 	return changed, r.Apply(ctx, next)
 }
 
-// keyed tells whether every caller needs a key.
+// keyed reports whether every caller needs a key.
 func keyed(c *config.Config) bool { return c.Proxy().Tenants.Unknown == nil }
 
-// note notes how a reading has ended, and tells whether the one before had failed.
+// note records the result of a reading, and reports whether the previous one failed.
 func (r *Reloader) note(err error) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *Reloader) note(err error) (again bool) {
 	return again
 }
 
-// Problem says why the last reading has changed nothing; "" if it was good.
+// Problem says why the last reading changed nothing; "" if it succeeded.
 func (r *Reloader) Problem() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,10 +175,10 @@ func (r *Reloader) Problem() string {
 	return fmt.Sprintf("configuration: could not be read again at %s, the one from before goes on: %s", r.since.Format(time.DateTime), oneLine(r.failed))
 }
 
-// maxShown is how many problems a line holds.
+// maxShown limits the problems in a line.
 const maxShown = 3
 
-// oneLine is the text of an error in one line, with its first problems only.
+// oneLine formats an error on one line, with its first problems only.
 func oneLine(err error) string {
 	problems, ok := errors.AsType[strictyaml.Problems](err)
 	if !ok {
@@ -196,10 +196,10 @@ func oneLine(err error) string {
 
 func none(c admin.Reloaded) bool { return len(c.Tenants)+len(c.Keys)+len(c.Restart) == 0 }
 
-// maxNamed is how many tenants of one kind a summary names.
+// maxNamed limits the tenants of each kind that a summary names.
 const maxNamed = 10
 
-// Summary says in one line what a reading has changed.
+// Summary describes the changes of a reload on one line.
 func Summary(c admin.Reloaded) string {
 	var parts []string
 	for _, how := range []string{"added", "removed", "changed"} {
@@ -237,13 +237,13 @@ func Summary(c admin.Reloaded) string {
 	return strings.Join(parts, "; ")
 }
 
-// Show adds how the last reading has ended to the metrics.
+// Show adds the result of the last reading to the metrics.
 func (r *Reloader) Show(m *report.Metrics) {
 	m.Watch("config_last_reload_successful", "1 if the configuration was good when it was read for the last time; 0 while an older one goes on.", nil, false, r.Successful)
 	m.Watch("config_last_reload_success_timestamp_seconds", "When the configuration was good for the last time, Unix time.", nil, false, r.LastGood)
 }
 
-// Successful is 1 if the last reading was good, as a gauge.
+// Successful returns 1 if the last reading succeeded, else 0.
 func (r *Reloader) Successful() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -253,14 +253,14 @@ func (r *Reloader) Successful() float64 {
 	return 1
 }
 
-// LastGood is when the configuration was read well for the last time, in Unix seconds.
+// LastGood returns the time of the last success, in Unix seconds.
 func (r *Reloader) LastGood() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return float64(r.good.UnixMilli()) / 1e3
 }
 
-// Serve reads the configuration again at each of hangups and when one of its files changes,
+// Serve reloads the configuration on each signal from hangups and when one of its files changes,
 // until ctx ends.
 func (r *Reloader) Serve(ctx context.Context, hangups <-chan os.Signal) {
 	var watching sync.WaitGroup
@@ -275,7 +275,7 @@ func (r *Reloader) Serve(ctx context.Context, hangups <-chan os.Signal) {
 				hangups = nil
 				continue
 			}
-			_, _ = r.reload(ctx, byHangup) // it was told
+			_, _ = r.reload(ctx, byHangup) // errors are logged
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A stage is a Reloader of a folder, with what it applied and told.
+// A stage is a Reloader of a folder that records what it applied and logged.
 type stage struct {
 	*serving.Reloader
 	dir string
@@ -31,7 +31,7 @@ type stage struct {
 	running *config.Config
 	told    []string
 	refuse  error
-	more    chan struct{} // something was told
+	more    chan struct{} // something was logged
 }
 
 // newStage starts with a configuration.
@@ -94,7 +94,7 @@ func (s *stage) remove(t *testing.T, name string) {
 	}
 }
 
-// until waits until a line is told that holds want.
+// until waits until a line containing want is logged.
 func (s *stage) until(t *testing.T, want string) {
 	t.Helper()
 	end := time.After(30 * time.Second)
@@ -126,8 +126,8 @@ func whole() map[string]string {
 	}
 }
 
-// What has changed is told by tenant and by key. What needs a restart is told too, and
-// stays as it was, also where it is read again.
+// Changes are reported by tenant and by key. Changes that need a restart are reported and not
+// applied, also when the file is read again.
 func TestChanges(t *testing.T) {
 	s := newStage(t, whole())
 	f := func(main string, want admin.Reloaded) {
@@ -208,8 +208,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Rows P1, P4 and P5 of FAULTS.md: what is broken, half written or gone is refused by name,
-// and what runs goes on.
+// Rows P1, P4 and P5 of FAULTS.md: a broken, half-written or missing file is reported by name, and
+// the running configuration stays.
 func TestP1LastGoodGoesOn(t *testing.T) {
 	s := newStage(t, whole())
 	s.write(t, "tenants.d/b.yaml", "tenants: {b: {keys: ["+other+"], knowledge: []}}\n")
@@ -257,7 +257,7 @@ func TestP1LastGoodGoesOn(t *testing.T) {
 	}
 }
 
-// A tenant whose port is open cannot go without a restart.
+// A tenant whose port is open cannot be removed without a restart.
 func TestTenantOfAPort(t *testing.T) {
 	const tenants = "upstream: http://u.test\nidentity: {unknown: refuse}\ntenants: {a: {keys: [{sha256: %064d}]}, b: {keys: [{sha256: %064d}]}}\n"
 	const ports = "listen: [127.0.0.1:7001, {address: 127.0.0.1:7002, tenant: b}]\nadmin: {listen: 'off'}\n"
@@ -272,7 +272,7 @@ func TestTenantOfAPort(t *testing.T) {
 	}
 }
 
-// Keys that have expired are told, as at the start.
+// Expired keys are reported, as at the start.
 func TestExpiredKeys(t *testing.T) {
 	s := newStage(t, whole())
 	s.write(t, "sidenote.yaml", strings.Replace(whole()["sidenote.yaml"], "["+digest+"]", "["+digest+", {sha256: "+other+", expires: 2020-01-31}]", 1))
@@ -284,8 +284,7 @@ func TestExpiredKeys(t *testing.T) {
 	}
 }
 
-// Row P8: a panic while a configuration is read changes nothing and is said; the watcher goes
-// on.
+// Row P8: a panic during a reload changes nothing and is reported; the watcher goes on.
 func TestP8PanicWhileReading(t *testing.T) {
 	s := newStage(t, whole())
 	first, load, panicked := s.running, s.Load, 0
@@ -308,8 +307,8 @@ func (s *stage) serve(t *testing.T, hangups <-chan os.Signal) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-// Changes of the file, of a secret, of an included file that comes or goes, and SIGHUP are
-// noticed.
+// Changes of the file, of a secret and of included files that are added or removed are noticed,
+// and so is SIGHUP.
 func TestWatch(t *testing.T) {
 	s := newStage(t, whole())
 	s.write(t, "tenants.d/README", "not matched\n")
@@ -337,7 +336,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Row P1: what changes while the files are read is not lost: they are read once more.
+// Row P1: a change while the files are read is not lost: they are read again.
 func TestP1ChangeWhileReading(t *testing.T) {
 	s := newStage(t, whole())
 	load := s.Load
@@ -354,7 +353,7 @@ func TestP1ChangeWhileReading(t *testing.T) {
 	s.until(t, "read again (a file has changed): tenants changed: a (upstream.api_key)")
 }
 
-// Kubernetes turns a link to a folder in which all files are new.
+// Kubernetes replaces a link by one to a folder with new files.
 func TestSymlinkSwap(t *testing.T) {
 	files := whole()
 	main := files["sidenote.yaml"]

@@ -1,6 +1,6 @@
-// Package serving answers on the ports of a configuration until the process is asked to stop, and
-// reads the configuration again when it is asked to or when a file of it changes. An invalid
-// configuration changes nothing.
+// Package serving serves the ports of a configuration until the process is asked to stop. It
+// reloads the configuration on request or when one of its files changes; an invalid one changes
+// nothing.
 package serving
 
 import (
@@ -17,18 +17,18 @@ import (
 	"sidenote/proxy/report"
 )
 
-// Parts are what Serve puts together.
+// Parts are the arguments of Serve.
 type Parts struct {
 	Engine  *server.Engine
 	Ports   Listeners
 	Output  *Output
-	Reports report.Recorder // gets the report of each request beside Output; nil: nobody
+	Reports report.Recorder // gets the report of each request, in addition to Output; may be nil
 }
 
-// Serve answers on all ports and runs begin beside it, until ctx ends or one of them fails. Then
-// answers that are open may end within shutdown_grace.
+// Serve serves all ports and runs begin concurrently, until ctx ends or one of them fails.
+// Responses in progress may then complete within shutdown_grace.
 func Serve(ctx context.Context, p Parts, begin func(context.Context) error) error {
-	signal.Ignore(syscall.SIGPIPE) // when the reader of the log is gone its lines are dropped and counted
+	signal.Ignore(syscall.SIGPIPE) // if the reader of the log is gone, lines are dropped and counted
 	e, out := p.Engine, p.Output
 	e.Metrics.Watch("log_dropped_total", "Lines of the log that were dropped because it could not be written.", nil, true,
 		func() float64 { return float64(out.Dropped()) })
@@ -80,8 +80,8 @@ func Serve(ctx context.Context, p Parts, begin func(context.Context) error) erro
 			data.Drain()
 			_ = server.Pause(grace, e.Running().ShutdownDelay) // ends early when the grace is over
 		}
-		// A server that was stopped before it began to serve does not close its
-		// listener. Probes and scrapes go on until the last answer has ended.
+		// A server that was stopped before it began to serve does not close its listener. Probes
+		// and scrapes are served until the last response has ended.
 		defer p.Ports.Close()
 		err := errors.Join(data.Shutdown(grace), stopMCP(grace), admin.Shutdown(grace), telemetry.Shutdown(grace))
 		if errors.Is(err, context.DeadlineExceeded) { // the grace is over, as configured

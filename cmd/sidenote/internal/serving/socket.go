@@ -14,7 +14,7 @@ import (
 // socketMode lets the user and the group of the process connect.
 const socketMode = 0o660
 
-// A socket is a listener of a unix socket, which removes the file when it is closed.
+// A socket is a unix socket listener that removes its file when it is closed.
 type socket struct {
 	*net.UnixListener
 	path   string
@@ -22,9 +22,9 @@ type socket struct {
 	remove sync.Once
 }
 
-// listenUnix opens a unix socket. One that a process left behind is replaced; one that
-// somebody listens on, or a file of another kind, is an error. The socket gets its name when
-// nobody else can connect any more: it has another one until its mode is set.
+// listenUnix opens a unix socket. It replaces a socket that nobody listens on; one in use, or a
+// file of another kind, is an error. The socket has a temporary name until its mode is set, so
+// that nobody else can connect.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err := free(ctx, path); err != nil {
 		return nil, err
@@ -55,10 +55,10 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	return s, nil
 }
 
-// probeWait is how long somebody who listens may take to accept a connection.
+// probeWait limits how long a listening process may take to accept a connection.
 const probeWait = time.Second
 
-// free returns an error unless a socket can be made at path.
+// free returns an error unless a socket can be created at path.
 func free(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -81,10 +81,10 @@ func free(ctx context.Context, path string) error {
 	return nil
 }
 
-// Addr returns the address by the name that the socket has now.
+// Addr returns the address with the final name of the socket.
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
-// Close removes the file, unless it is another one by now.
+// Close removes the file, unless it was replaced by another.
 func (s *socket) Close() error {
 	s.remove.Do(func() {
 		if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.file) {

@@ -21,8 +21,8 @@ func open(t *testing.T, path string) (serving.Listeners, error) {
 	return serving.OpenPorts(t.Context(), &c, func(slog.Level, string) {})
 }
 
-// P16: a socket that a process left behind is replaced; one that is in use, or a file of
-// another kind, stays as it is. The process and its group may connect, and nobody else.
+// P16: a socket left behind by a process is replaced; one in use, or a file of another kind,
+// stays. Only the user and group of the process may connect.
 func TestSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.sock")
@@ -75,8 +75,7 @@ func TestSocket(t *testing.T) {
 	}
 }
 
-// A process that ends does not remove the socket that another one has put in place of its
-// own.
+// A process that ends does not remove the socket by which another process replaced its own.
 func TestSocketOfAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	first, err := open(t, path)

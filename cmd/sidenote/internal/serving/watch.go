@@ -16,8 +16,8 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// watch reads the configuration again when one of its files has changed, one came that a
-// pattern matches, or a link on the way to one was turned, until ctx ends.
+// watch reloads the configuration until ctx ends: when one of its files has changed, when a new
+// file matches a pattern, or when a link on the way to a file was changed.
 func (r *Reloader) watch(ctx context.Context) {
 	seen := r.seen()
 	if len(seen) == 0 {
@@ -30,7 +30,7 @@ func (r *Reloader) watch(ctx context.Context) {
 	}
 	var own ownNames
 	walk := func(_ context.Context, enter func(dir string)) uint64 {
-		own = ownNames{} // links may lead elsewhere by now
+		own = ownNames{} // links may have changed
 		real, err := filepath.EvalSymlinks(top)
 		if err != nil {
 			return 0
@@ -52,13 +52,13 @@ func (r *Reloader) watch(ctx context.Context) {
 	}
 }
 
-// maxReadings is how often catchUp reads the configuration. Later changes are noticed as usual.
+// maxReadings limits the readings of catchUp. Later changes are noticed as usual.
 const maxReadings = 3
 
-// catchUp reads the configuration until no file has changed since. Events of a file that is new
-// in the configuration count only after the first reading that names it, so a change during that
-// reading must be found here. It reports whether other files are named than before, whose folders
-// are to be watched too.
+// catchUp reloads the configuration until no file has changed since it was read. Events of a file
+// that is new in the configuration are only seen after the first reading that names it, so a
+// change during that reading must be found here. It reports whether the set of files has changed,
+// so that other folders must be watched.
 func (r *Reloader) catchUp(ctx context.Context) (others bool) {
 	named := r.seen()
 	for range maxReadings {
@@ -66,7 +66,7 @@ func (r *Reloader) catchUp(ctx context.Context) (others bool) {
 			break
 		}
 		_, before := r.listed()
-		_, _ = r.reload(ctx, byWatcher) // it was told
+		_, _ = r.reload(ctx, byWatcher) // errors are logged
 		if _, after := r.listed(); after == before {
 			break // nothing was read
 		}
@@ -74,7 +74,7 @@ func (r *Reloader) catchUp(ctx context.Context) (others bool) {
 	return !slices.Equal(named, r.seen())
 }
 
-// stale tells whether the files have changed since they were read.
+// stale reports whether the files have changed since they were read.
 func (r *Reloader) stale() bool {
 	digest := r.digest()
 	r.reading.Lock()
@@ -87,15 +87,14 @@ func (r *Reloader) seen() []string {
 	return files
 }
 
-// listed returns the files and patterns of the last reading, and how many lists there were.
+// listed returns the files and patterns of the last reading, and the version of the list.
 func (r *Reloader) listed() (files []string, list int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.files, r.list
 }
 
-// folders lists the folders of the files: those in which they are named, and those in which
-// they are.
+// folders lists the folders of the files, both as named and after following links.
 func (r *Reloader) folders() []string {
 	var dirs []string
 	for _, path := range r.seen() {
@@ -119,7 +118,7 @@ func (r *Reloader) folders() []string {
 	return slices.Compact(dirs)
 }
 
-// digest is of the contents of all files, and of what patterns match.
+// digest returns a digest of the contents of all files and of the matches of patterns.
 func (r *Reloader) digest() uint64 {
 	d := newDigest()
 	for _, path := range r.seen() {
@@ -128,12 +127,12 @@ func (r *Reloader) digest() uint64 {
 	return d.sum()
 }
 
-// A digest is made of the states of files and patterns, in order.
+// A digest combines the states of files and patterns, in order.
 type digest struct{ hash.Hash }
 
 func newDigest() digest { return digest{sha256.New()} }
 
-// add adds what a file holds or a pattern matches now.
+// add adds the content of a file, or the matches of a pattern.
 func (d digest) add(path string) {
 	var state string
 	if strings.ContainsAny(path, config.IsPattern) {
@@ -147,8 +146,8 @@ func (d digest) add(path string) {
 
 func (d digest) sum() uint64 { return binary.BigEndian.Uint64(d.Sum(nil)) }
 
-// contents is a text that changes with a file. Of what is no file it says what that is:
-// reading a pipe would take its text away.
+// contents returns a text that changes with the content of a file. Other kinds of files are only
+// described: reading a pipe would consume its data.
 func contents(path string) string {
 	info, err := os.Stat(path)
 	switch {

@@ -21,40 +21,39 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// A Decoder reads one file's nodes into values and notes where each stood.
-// Decoding over a value that is already filled replaces scalars and lists and
-// goes into maps: that is how extends merges.
+// A Decoder decodes the nodes of one file into values and records their positions. Decoding into a
+// filled value replaces scalars and lists and merges maps, which is how extends works.
 type Decoder struct {
 	File      string
 	Marks     Marks
 	Problems  *Problems
 	Variables Variables
-	Shared    reflect.Type // a struct whose maps and lists several files may add to; nil: there is none
+	Shared    reflect.Type // a struct whose maps and lists several files may extend; nil for none
 	Fields    Cache
 }
 
-// A Node is a type that reads its own node, and reports what is wrong with it.
+// A Node is a type that decodes its own node and reports its problems.
 type Node interface {
 	DecodeYAML(d *Decoder, key string, n ast.Node)
 }
 
-// A Mark is the place of a key's value, and its node.
+// A Mark is the position of a key's value, and its node.
 type Mark struct {
 	Place
-	Node ast.Node // nil below tenants: nobody reads theirs again, and those of many fill the memory
-	Env  string   // the variable that the value was read from
+	Node ast.Node // nil below tenants: not needed again, and many would fill the memory
+	Env  string   // the variable that supplied the value
 }
 
-// Text is the scalar at a mark, as it was written.
+// Text returns the scalar at a mark, as it was written.
 func (m Mark) Text() string {
 	text, _ := Text(m.Node)
 	return text
 }
 
-// Marks has the marks of all keys that are written.
+// Marks holds the marks of all keys that are written.
 type Marks map[string]Mark
 
-// Nearest returns the mark of a key, or of the closest key above it that has one.
+// Nearest returns the mark of a key, or of its nearest parent with a mark.
 func (all Marks) Nearest(key string) (m Mark, ok bool) {
 	for ; key != "" && !ok; key = key[:max(strings.LastIndexAny(key, ".["), 0)] {
 		m, ok = all[key]
@@ -67,7 +66,7 @@ func (d *Decoder) place(n ast.Node) Place {
 	return Place{File: d.File, Line: max(p.Line, 1), Column: max(p.Column, 1)}
 }
 
-// Note notes that the value n of a key stands at a node.
+// Note records that the value n of a key is at a node.
 func (d *Decoder) Note(key string, at, n ast.Node) {
 	if strings.HasPrefix(key, "tenants.") {
 		n = nil
@@ -75,26 +74,26 @@ func (d *Decoder) Note(key string, at, n ast.Node) {
 	d.Marks[key] = Mark{Place: d.place(at), Node: n}
 }
 
-// Problem reports what is wrong with the node at a key.
+// Problem reports a problem of the node at a key.
 func (d *Decoder) Problem(n ast.Node, key, format string, args ...any) {
 	*d.Problems = append(*d.Problems, Problem{Place: d.place(n), Key: key, Reason: fmt.Sprintf(format, args...)})
 }
 
-// Part decodes a part of the file into a map of the schema.
+// Part decodes a part of the file into a struct of the schema.
 func (d *Decoder) Part(p Part, to reflect.Value) {
 	if p.Key == "" {
 		d.Value("", p.Node, to, "")
 		return
 	}
 	for _, f := range d.Fields.Fields(to.Type()) {
-		if f.Key == p.Key { // an unknown one has been reported
+		if f.Key == p.Key { // unknown keys have been reported
 			d.Value(p.Key, p.Node, to.FieldByIndex(f.Index), f.Tag)
 		}
 	}
 }
 
-// Value decodes n into v. tag holds the limits of the field, and of the
-// elements where the field is a list.
+// Value decodes n into v. tag holds the limits of the field, which apply to the elements if the
+// field is a list.
 func (d *Decoder) Value(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
 	if !d.Readable(key, n) {
 		return
@@ -119,7 +118,7 @@ func (d *Decoder) Value(key string, n ast.Node, v reflect.Value, tag reflect.Str
 	}
 }
 
-// Readable refuses anchors, aliases, tags and blanks.
+// Readable reports whether n can be decoded. It refuses anchors, aliases, tags and blanks.
 func (d *Decoder) Readable(key string, n ast.Node) bool {
 	switch n.(type) {
 	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
@@ -138,8 +137,8 @@ func scalarKind(v reflect.Value) bool {
 	return slices.Contains(kinds, v.Kind())
 }
 
-// blank tells whether a key was written but nothing after it, which a reader
-// could take for "none" or for "the default".
+// blank reports whether a key has no value, which a reader could take for "none" or for "the
+// default".
 func blank(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.NullNode:
@@ -153,8 +152,8 @@ func blank(n ast.Node) bool {
 	return ok && strings.TrimSpace(text) == ""
 }
 
-// Text is the text of a scalar as it was written, so that off, no and
-// 1.0 mean what they look like.
+// Text returns the text of a scalar as it was written, so that off, no and 1.0 mean what they look
+// like.
 func Text(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -167,7 +166,7 @@ func Text(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// Scalar decodes a scalar, or the variable in its place, within the limits of a tag.
+// Scalar decodes a scalar, or a variable in its place, within the limits of a tag.
 func (d *Decoder) Scalar(key string, n ast.Node, v reflect.Value, tag reflect.StructTag) {
 	text, ok := Text(n)
 	from := ""
@@ -233,7 +232,7 @@ func setText(v reflect.Value, text string) error {
 	return nil
 }
 
-// outside tells whether v is below lo or above hi, which are texts of v's type.
+// outside reports whether v is below lo or above hi, which are texts of v's type.
 func outside(v reflect.Value, lo, hi string) bool {
 	limit := func(text string) int64 {
 		l := reflect.New(v.Type()).Elem()
@@ -245,7 +244,7 @@ func outside(v reflect.Value, lo, hi string) bool {
 	return v.Int() < limit(lo) || v.Int() > limit(hi)
 }
 
-// Shape is what people call a node of that kind.
+// Shape returns the word for the kind of a node.
 func Shape(n ast.Node) string {
 	switch n.(type) {
 	case ast.MapNode:
@@ -256,7 +255,7 @@ func Shape(n ast.Node) string {
 	return "value"
 }
 
-// plain is a map that says what a text in its place means.
+// plain is a map that may be written as a single string.
 type plain interface{ SetPlain(text string) error }
 
 // Structure decodes a map into a struct, or a string into its first field.
@@ -298,8 +297,8 @@ func (d *Decoder) Structure(key string, n ast.Node, v reflect.Value) {
 	}
 }
 
-// suggestion names the key that an unknown one should have been: a similar one beside it or, for a
-// key at the top of the file, the places further down where keys have that name.
+// suggestion suggests a key for an unknown one: a similar sibling or, for a top-level key, the
+// places further down that have this key.
 func (d *Decoder) suggestion(key, name string, fields []Field, of reflect.Type) string {
 	if similar := DidYouMean(name, Keys(fields)); similar != "" || key != "" {
 		return similar
@@ -311,8 +310,8 @@ func (d *Decoder) suggestion(key, name string, fields []Field, of reflect.Type) 
 	return "; it belongs in " + strings.Join(places[:min(len(places), 2)], " or ")
 }
 
-// placesOf returns the maps below key that have a key of that name, at most depth levels down. Those
-// nearest to the top come first.
+// placesOf returns the maps below key that have a key of that name, at most depth levels down,
+// those nearest to the top first.
 func (d *Decoder) placesOf(name, key string, of reflect.Type, depth int) (places []string) {
 	type below struct {
 		key string
@@ -387,8 +386,8 @@ func (d *Decoder) plainEntry(key string, n ast.Node, v reflect.Value, text strin
 	v.SetMapIndex(k, elem)
 }
 
-// Entries calls f for each entry of a map whose key is new; a key written
-// twice, here or in an earlier file, is a problem.
+// Entries calls f for each entry of a map with a new key. A key that occurs twice, here or in an
+// earlier file, is a problem.
 func (d *Decoder) Entries(key string, n ast.Node, f func(name string, nameNode, val ast.Node)) {
 	m, ok := n.(ast.MapNode)
 	if !ok {
@@ -415,7 +414,7 @@ func (d *Decoder) Entries(key string, n ast.Node, f func(name string, nameNode, 
 	}
 }
 
-// shared tells whether several files may have the map at key.
+// shared reports whether several files may have the map at key.
 func (d *Decoder) shared(key string, before Mark) bool {
 	return before.File != d.File && d.Shared != nil && slices.Contains(Keys(Fields(d.Shared)), key)
 }
@@ -429,7 +428,7 @@ func (d *Decoder) List(key string, n ast.Node, v reflect.Value, tag reflect.Stru
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(a.Values))
 	if _, more := d.Marks[key+"[0]"]; more {
-		out = reflect.AppendSlice(out, v) // models of an earlier file
+		out = reflect.AppendSlice(out, v) // such as models of an earlier file
 	}
 	texts := map[string]bool{}
 	for _, item := range a.Values {

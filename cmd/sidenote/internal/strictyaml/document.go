@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// partSize is how many bytes of text a part has at least: some hundred entries.
+	// partSize is the minimum text of a part in bytes: some hundred entries.
 	partSize = 32 << 10
-	// maxWhole is how long a text may be to be parsed as one where its parts cannot be.
+	// maxWhole is the longest text that is parsed as a whole if it cannot be split.
 	maxWhole = 4 << 20
 )
 
-// An Error says where and why a text is not one document in YAML.
+// An Error says where and why a text is not a single YAML document.
 type Error struct {
 	Line, Column int // from 1
 	Reason       string
@@ -31,8 +31,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Reason) }
 
-// A Part is some of a document. With the key "" it is its root, or a map with some entries of
-// its root; else it is a map with more entries for the map that the root has at Key.
+// A Part is a part of a document. If Key is "", Node is the root, or a map with some of its
+// entries; otherwise it is a map with further entries of the root's map at Key.
 type Part struct {
 	Key  string
 	Node ast.Node
@@ -45,7 +45,7 @@ func Parts(text []byte) iter.Seq2[Part, *Error] {
 
 func parts(text string, size int) iter.Seq2[Part, *Error] {
 	return func(yield func(Part, *Error) bool) {
-		text := strings.ReplaceAll(text, "\r\n", "\n") // which the parser counts as two lines after comments
+		text := strings.ReplaceAll(text, "\r\n", "\n") // after comments the parser counts it as two lines
 		pieces := split(text, size)
 		if len(pieces) == 1 {
 			root, err := parse(pieces[0])
@@ -85,8 +85,8 @@ func parts(text string, size int) iter.Seq2[Part, *Error] {
 	}
 }
 
-// taken takes the entries out of a root whose values are in pieces. It returns false where one
-// of them is not in the root, or is not blank there.
+// taken removes from a root the entries whose values are in pieces. It returns false if one of
+// them is missing in the root, or is not blank there.
 func taken(root ast.Node, pieces []piece) (map[string]*ast.MappingValueNode, bool) {
 	m, ok := root.(*ast.MappingNode)
 	if !ok {
@@ -117,8 +117,8 @@ type reader struct {
 	read    int // pieces so far
 }
 
-// next returns the root of the next piece. A text in quotes may look like an entry, so that a
-// piece ends within it; then it returns the root of that piece and the one after it.
+// next returns the root of the next piece. Text in quotes may look like an entry, so that a piece
+// ends within it; then next returns the root of that piece joined with the following one.
 func (r *reader) next() (ast.Node, *Error) {
 	one := <-<-r.results
 	p := r.pieces[r.read]
@@ -135,13 +135,13 @@ func (r *reader) next() (ast.Node, *Error) {
 	return nil, one.err
 }
 
-// A result is what parse returned.
+// A result is the result of parse.
 type result struct {
 	root ast.Node
 	err  *Error
 }
 
-// ahead parses pieces, some before they are asked for, and sends their results in order.
+// ahead parses pieces concurrently ahead of their use, and sends the results in order.
 func ahead(pieces []piece, stop <-chan struct{}) <-chan chan result {
 	results := make(chan chan result, runtime.GOMAXPROCS(0))
 	go func() {
@@ -153,7 +153,7 @@ func ahead(pieces []piece, stop <-chan struct{}) <-chan chan result {
 				return
 			}
 			go func() {
-				// What panics outside of the main goroutine ends the process.
+				// A panic outside of the main goroutine would end the process.
 				defer func() {
 					if trouble := recover(); trouble != nil {
 						one <- result{err: &Error{p.lines[0].add + 1, 1, fmt.Sprintf("is not YAML: %v", trouble)}}
@@ -167,7 +167,7 @@ func ahead(pieces []piece, stop <-chan struct{}) <-chan chan result {
 	return results
 }
 
-// parse returns the root of the one document in a piece.
+// parse returns the root of the only document in a piece.
 func parse(p piece) (ast.Node, *Error) {
 	fail := func(line, column int, format string, args ...any) (ast.Node, *Error) {
 		return nil, &Error{line, column, fmt.Sprintf(format, args...)}
@@ -198,7 +198,7 @@ func parse(p piece) (ast.Node, *Error) {
 	return docs[0], nil
 }
 
-// Position is where a node stands.
+// Position returns the position of a node.
 func Position(n ast.Node) token.Position {
 	if t := n.GetToken(); t != nil && t.Position != nil {
 		return *t.Position
@@ -206,5 +206,5 @@ func Position(n ast.Node) token.Position {
 	return token.Position{Line: 1, Column: 1}
 }
 
-// Unmarked is a text without the byte order mark that some editors put first.
+// Unmarked returns a text without the byte order mark that some editors put first.
 func Unmarked(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }

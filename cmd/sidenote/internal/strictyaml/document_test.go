@@ -12,7 +12,7 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// leaves lists the keys and scalars below a node with path, text and place, in order.
+// leaves lists the keys and scalars below a node with path, text and position, in order.
 func leaves(path string, n ast.Node, to *[]string) {
 	p := strictyaml.Position(n)
 	switch n := n.(type) {
@@ -34,7 +34,7 @@ func leaves(path string, n ast.Node, to *[]string) {
 	}
 }
 
-// read lists what a text holds, sorted by the keys of its root, and counts its parts.
+// read lists the content of a text, sorted by the keys of its root, and counts its parts.
 func read(text string, size int) (content map[string][]string, parts int, err *strictyaml.Error) {
 	content = map[string][]string{}
 	add := func(key string, n ast.Node) {
@@ -61,7 +61,8 @@ func read(text string, size int) (content map[string][]string, parts int, err *s
 
 const whole = 1 << 30
 
-// A text that is read in parts gives what it gives as one, with the same lines and columns.
+// A text that is read in parts gives the same result as when read whole, with the same lines and
+// columns.
 func TestPartsAreTheWhole(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# many\nupstream: https://u.test\n\nmodels:\n- match: a\n- {match: b}\npolicies:\n")
@@ -103,11 +104,11 @@ var lines = rapid.SampledFrom([]string{
 	"  k2: it's", "\tx: 1", "  ? e", "  : f", "---", "...", "  <<: x", "  e10: &x 1", "  e11: *x", "  e12: !!str 1", "  null: 1", "  e13: 2,000", "    {", "    }", "  : v", "  e14: \"a\\", "   b\"", "  e15:x",
 })
 
-// misindented tells whether a text may have a value on several lines that are not all indented
-// deeper than its key. YAML forbids that, and the parser reads it nevertheless.
+// misindented reports whether a text may have a multi-line value that is not indented deeper than
+// its key. YAML forbids that, but the parser accepts it.
 func misindented(text string) bool { return strings.ContainsAny(text, `"'[{`) }
 
-// Whatever a text is, it is not read in another way because it is read in parts.
+// Any text reads the same in parts and whole.
 func TestPartsNeverDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(lines, 2, 30).Draw(t, "lines"), "\n")
@@ -118,20 +119,19 @@ func TestPartsNeverDiffer(t *testing.T) {
 		want, _, wantErr := read(text, whole)
 		got, _, err := read(text, size)
 		if wantErr != nil && strings.Contains(wantErr.Reason, "could not find multi-line content") {
-			return // YAML has empty texts, the parser only at the end of a text
+			return // YAML allows empty values, the parser only at the end of a text
 		}
 		if err == nil && wantErr != nil || err != nil && wantErr == nil && !misindented(text) {
 			t.Fatalf("in parts: %v, as one: %v\n%s", err, wantErr, text)
 		}
-		// The parser lets the places of blanks and of texts on several lines depend on what follows.
+		// The parser's positions of blanks and of multi-line texts depend on what follows.
 		if err == nil && placeOfValue.ReplaceAllString(fmt.Sprint(got), "") != placeOfValue.ReplaceAllString(fmt.Sprint(want), "") {
 			t.Fatalf("in parts\n%v\nas one\n%v\n%s", got, want, text)
 		}
 	})
 }
 
-// What is wrong far down is found at its line, and a text that looks like entries is no
-// reason to find something wrong.
+// An error far down is reported at its line, and a text that looks like entries causes none.
 func TestFarDown(t *testing.T) {
 	text := func(middle string) string {
 		entries := strings.Repeat("  e: {a: 1}\n", 50)
@@ -151,7 +151,7 @@ func TestFarDown(t *testing.T) {
 	}
 }
 
-// A directive is no document of its own.
+// A directive is not a document of its own.
 func TestDirective(t *testing.T) {
 	if got, _, err := read("%YAML 1.2\n---\na: 1\n", whole); err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)

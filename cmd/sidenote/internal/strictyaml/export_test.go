@@ -1,4 +1,4 @@
 package strictyaml
 
-// PartsOf is Parts with parts of another size.
+// PartsOf is Parts with another part size.
 var PartsOf = parts

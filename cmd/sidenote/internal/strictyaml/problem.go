@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// MaxProblems is how many problems an error shows; the rest is counted.
+// MaxProblems is how many problems an error shows; the rest are counted.
 const MaxProblems = 20
 
-// A Place is the place of a value: a file with line and column (from 1), or a flag.
+// A Place is the position of a value: a file with line and column (from 1), or a flag.
 type Place struct {
-	File         string // path as it was given, or "--upstream"
+	File         string // the path as given, or "--upstream"
 	Line, Column int    // 0 for a flag
 }
 
@@ -29,7 +29,7 @@ func (p Place) String() string {
 type Problem struct {
 	Place  Place
 	Key    string // "policies.base.retrieval.top_k"; "" for the whole file
-	Reason string // for people, naming the value
+	Reason string // for people, with the value
 }
 
 func (p Problem) String() string {
@@ -43,11 +43,10 @@ func (p Problem) String() string {
 	return text
 }
 
-// Problems is everything that is wrong with a configuration, in the order of
-// files and lines.
+// Problems lists everything that is wrong with a configuration, in the order of files and lines.
 type Problems []Problem
 
-// Error shows one problem a line, at most MaxProblems.
+// Error lists at most MaxProblems problems, one a line.
 func (ps Problems) Error() string {
 	lines := make([]string, 0, len(ps))
 	for _, p := range ps[:min(len(ps), MaxProblems)] {
@@ -59,8 +58,8 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Sorted sorts problems by file, in the order of reading, and by line, and drops
-// repetitions: a value may be checked twice.
+// Sorted sorts problems by file, in reading order, and by line, and removes duplicates, as a value
+// may be checked twice.
 func (ps Problems) Sorted(files []string) Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(
@@ -71,7 +70,7 @@ func (ps Problems) Sorted(files []string) Problems {
 	return slices.Compact(ps)
 }
 
-// Cause is the reason of a file error without the path, which the message names already.
+// Cause returns a file error without its path, which the message already contains.
 func Cause(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err

@@ -11,22 +11,22 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// A Field is a key of a struct: its yaml tag.
+// A Field is a struct field with a yaml tag, and its key.
 type Field struct {
 	reflect.StructField
 	Key string
 }
 
-// Needed tells whether the key must be there.
+// Needed reports whether the key is required.
 func (f Field) Needed() bool { return f.Tag.Get("need") != "" }
 
-// unset tells whether v is a number that no file may hold, and so stands for none.
+// unset reports whether v is a zero that no file can set, and so stands for "not set".
 func (f Field) unset(v reflect.Value) bool {
 	least := f.Tag.Get("min")
 	return v.IsZero() && least != "" && !strings.HasPrefix(least, "0")
 }
 
-// Fields lists the keys of a struct; those of an embedded one are its own.
+// Fields lists the keys of a struct, including those of embedded structs.
 func Fields(t reflect.Type) []Field {
 	var fields []Field
 	for _, f := range reflect.VisibleFields(t) {
@@ -37,10 +37,10 @@ func Fields(t reflect.Type) []Field {
 	return fields
 }
 
-// A Cache has the Fields of structs that were asked for. It is not for several goroutines.
+// A Cache holds the Fields of structs. It is not safe for concurrent use.
 type Cache map[reflect.Type][]Field
 
-// Fields are those of a struct, as Fields lists them; they must not be changed.
+// Fields is the function Fields, cached. The result must not be changed.
 func (c Cache) Fields(t reflect.Type) []Field {
 	fields, known := c[t]
 	if !known {
@@ -52,7 +52,7 @@ func (c Cache) Fields(t reflect.Type) []Field {
 	return fields
 }
 
-// Keys are the names of fields.
+// Keys returns the keys of fields.
 func Keys(fields []Field) []string {
 	keys := make([]string, len(fields))
 	for i, f := range fields {
@@ -61,7 +61,7 @@ func Keys(fields []Field) []string {
 	return keys
 }
 
-// Join is the key of name below key, which may be "".
+// Join returns the key of name below key, which may be "".
 func Join(key, name string) string {
 	if key == "" {
 		return name
@@ -69,26 +69,26 @@ func Join(key, name string) string {
 	return key + "." + name
 }
 
-// ShownKey is a value that is shown in other words than its keys have, such as a secret.
+// ShownKey is a value that is not shown by its keys, such as a secret.
 type ShownKey interface {
-	// Shown returns the text for people; "" where nothing is set.
+	// Shown returns the text for people; "" if nothing is set.
 	Shown() string
 }
 
 // A Setting is a key with its value.
 type Setting struct {
 	Key   string        // "retrieval.top_k", "components.house-rules.text"
-	Text  string        // as a file would have it, on one line; "" is not set
-	Value reflect.Value // what Text shows
+	Text  string        // as in a file, on one line; "" is not set
+	Value reflect.Value // the value that Text shows
 }
 
-// Settings lists what is set in v, which is a struct of the schema, in the order of its
-// fields; maps are sorted by key. An element of a list of structs goes by its first field,
-// because its number changes with each element before it.
+// Settings lists what is set in v, a struct of the schema, in the order of its fields; maps are
+// sorted by key. An element of a list of structs is identified by its first field, because its
+// index changes when elements are inserted before it.
 func Settings(v any) []Setting { return Cache{}.settings("", reflect.ValueOf(v)) }
 
-// Differing lists the settings of two structs of one type that differ, with some that do not:
-// what differs in no setting is not walked through.
+// Differing lists the settings of two structs of one type that differ, and possibly some that do
+// not: only equal fields are skipped.
 func (c Cache) Differing(a, b any) (inA, inB []Setting) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for _, f := range c.Fields(x.Type()) {
@@ -157,7 +157,7 @@ func sortedKeys(m reflect.Value) []reflect.Value {
 	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// elements lists those of a list of structs.
+// elements lists the settings of a list of structs.
 func (s *settings) elements(key string, v reflect.Value) {
 	seen := map[string]int{}
 	first := s.fields.Fields(v.Type().Elem())[0]
@@ -170,7 +170,7 @@ func (s *settings) elements(key string, v reflect.Value) {
 	}
 }
 
-// leaf tells whether a struct is one value.
+// leaf reports whether a struct is a single value.
 func (*settings) leaf(v reflect.Value) bool {
 	switch v.Interface().(type) {
 	case ShownKey, encoding.TextMarshaler, yaml.InterfaceMarshaler:
@@ -179,7 +179,7 @@ func (*settings) leaf(v reflect.Value) bool {
 	return false
 }
 
-// TextSetting is a value as a file would have it, on one line; "" where nothing is set.
+// TextSetting formats a value as in a file, on one line; "" if nothing is set.
 func TextSetting(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case ShownKey:

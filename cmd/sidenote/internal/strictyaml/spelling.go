@@ -10,8 +10,7 @@ import (
 	"sidenote/rewrite/similar"
 )
 
-// DidYouMean returns "; did you mean X?" for the word that a typing error
-// could have turned into s; "" where none is similar.
+// DidYouMean returns "; did you mean X?" for the word most similar to s, or "" if none is similar.
 func DidYouMean(s string, words []string) string {
 	best := similar.Word(s, words)
 	if best == "" {
@@ -20,8 +19,8 @@ func DidYouMean(s string, words []string) string {
 	return "; did you mean " + best + "?"
 }
 
-// MeantWord is DidYouMean for one of a setting's words. A word that means yes or no is never taken for a
-// mistyped word of the other sense.
+// MeantWord is DidYouMean for the words of a setting. A word that means yes or no is never taken
+// for a misspelled word of the opposite meaning.
 func MeantWord(s string, words []string) string {
 	counterparts, known := map[string][]string{
 		"no": {"off", "none", "never"}, "false": {"off", "none", "never"}, "off": {"off", "none", "never"}, "n": {"off", "none", "never"},
@@ -39,8 +38,8 @@ func MeantWord(s string, words []string) string {
 	return ""
 }
 
-// Ungrouped returns a number, with its unit, without the separators between groups of three
-// digits; "" where the text is no such number.
+// Ungrouped returns a number, with its unit, without separators between groups of three digits; ""
+// if the text is not such a number.
 func Ungrouped(text string) string {
 	if !regexp.MustCompile(`^[0-9]{1,3}([,_' ][0-9]{3})+[ A-Za-z]*$`).MatchString(text) {
 		return ""
@@ -48,7 +47,7 @@ func Ungrouped(text string) string {
 	return strings.NewReplacer(",", "", "_", "", "'", "", " ", "").Replace(text)
 }
 
-// WriteIt says how to write a number that was not understood.
+// WriteIt says how to write a number that could not be parsed.
 func WriteIt(text, otherwise string) string {
 	if plain := Ungrouped(text); plain != "" {
 		return "write " + plain
@@ -56,12 +55,12 @@ func WriteIt(text, otherwise string) string {
 	return "write it as in " + otherwise
 }
 
-// BeginsWithDigit tells whether a text may be the beginning of a number.
+// BeginsWithDigit reports whether a text may be the beginning of a number.
 func BeginsWithDigit(text string) bool {
 	return text != "" && text[0] >= '0' && text[0] <= '9'
 }
 
-// OutOfRange tells whether a text is a number that is too large for one.
+// OutOfRange reports whether a text is a number that is too large.
 func OutOfRange(text string) bool {
 	if !BeginsWithDigit(strings.TrimLeft(text, "+-.")) {
 		return false
@@ -70,8 +69,8 @@ func OutOfRange(text string) bool {
 	return errors.Is(err, strconv.ErrRange)
 }
 
-// Sourced says in a problem of a value where that is from. What the environment holds may be
-// a secret that was named by mistake, so it is not repeated.
+// Sourced names the source of a value in a problem about it. A value from the environment may be a
+// secret that was named by mistake, so it is not repeated.
 func Sourced(reason, text, from string) string {
 	if from == "" {
 		return reason

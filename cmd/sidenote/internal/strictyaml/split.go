@@ -9,13 +9,13 @@ import (
 
 // A piece is text that is parsed as a document of its own.
 type piece struct {
-	key   string // of the root, whose value it continues; "" is the rest of the text
+	key   string // of the root, whose value it continues; "" for the rest of the text
 	text  string
 	lines []span // sorted
 }
 
-// A span says where lines of a piece stand in the whole text: those from from on (from 1)
-// stand add lines further down.
+// A span maps lines of a piece to the whole text: lines starting at from (counted from 1) are add
+// lines further down there.
 type span struct{ from, add int }
 
 // locate gives tokens the lines that they have in the whole text.
@@ -31,9 +31,9 @@ func (p piece) locate(tokens token.Tokens) {
 	}
 }
 
-// split cuts a text between entries of the maps that its root has for values, so that a piece
-// of them has size bytes or little more. What is not plainly a block of such maps stays
-// whole. The first piece is what is left, with the beginnings of those maps.
+// split splits a text between the entries of maps that are values of the root, into pieces of size
+// bytes or slightly more. What is not plainly a block of such maps stays whole. The first piece is
+// the rest, with the beginnings of those maps.
 func split(text string, size int) []piece {
 	whole := []piece{{text: text, lines: []span{{1, 0}}}}
 	if len(text) < 2*size || strings.Contains(text, "\r") {
@@ -62,9 +62,9 @@ type splitter struct {
 	line int // from 1
 	keys map[string]bool
 
-	key    string // of the root, whose value is read; "" where it is no block
-	indent int    // of its entries; 0: none has been read yet
-	begun  int    // where the piece that is read begins
+	key    string // key of the root whose value is being read; "" if that is not a block
+	indent int    // of its entries; 0: none was read yet
+	begun  int    // start of the current piece
 	first  int    // its line
 	cuts   []cut
 }
@@ -76,7 +76,7 @@ type cut struct {
 	line, next int // of start and end
 }
 
-// next reads a line. It returns false where the text must stay whole.
+// next reads a line. It returns false if the text must stay whole.
 func (s *splitter) next(start int, line string) bool {
 	rest := strings.TrimLeft(line, " ")
 	indent := len(line) - len(rest)
@@ -118,7 +118,7 @@ func (s *splitter) next(start int, line string) bool {
 	return true
 }
 
-// close ends the piece that is read. A block of one small piece stays with the rest.
+// close ends the current piece. A block of one small piece stays with the rest.
 func (s *splitter) close(end int) {
 	if s.key != "" && s.indent > 0 && (end-s.begun >= s.size || len(s.cuts) > 0 && s.cuts[len(s.cuts)-1].key == s.key) {
 		next := s.line
@@ -139,7 +139,7 @@ func (s *splitter) pieces() []piece {
 		kept.WriteString(s.text[from:c.start])
 		from, gone = c.end, gone+c.next-c.line
 		if rest.lines[len(rest.lines)-1].from == c.next-gone {
-			rest.lines = rest.lines[:len(rest.lines)-1] // of the cut before, which ends where this one begins
+			rest.lines = rest.lines[:len(rest.lines)-1] // of the previous cut, which ends where this one begins
 		}
 		rest.lines = append(rest.lines, span{c.next - gone, gone})
 		all = append(all, piece{c.key, s.text[c.start:c.end], []span{{1, c.line - 1}}})
@@ -150,7 +150,8 @@ func (s *splitter) pieces() []piece {
 	return all
 }
 
-// plainKey reads a line that is a key of plain letters and, after a colon, what stands there.
+// plainKey splits a line that starts with a key of plain letters into the key and what follows its
+// colon.
 func plainKey(line string) (name, value string, ok bool) {
 	name, value, ok = strings.Cut(line, ":")
 	if !ok || name == "" || name[0] == '-' || value != "" && value[0] != ' ' {

@@ -6,12 +6,12 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// torn reports numbers that a comma has cut in two, and returns the nodes that are
-// pieces of them: {a: 2,000} is {a: 2} and a key 000 without a value.
+// torn reports numbers that a comma has split, and returns the nodes that are parts of them: {a:
+// 2,000} is {a: 2} and a key 000 without a value.
 func (d *Decoder) torn(key string, m ast.MapNode) map[ast.Node]bool {
-	var pieces map[ast.Node]bool // nil in nearly all
+	var pieces map[ast.Node]bool // nearly always nil
 	var name, text string
-	var value ast.Node // that name has, if it may be the beginning of a number
+	var value ast.Node // of name, if it may be the beginning of a number
 	report := func() {
 		if pieces[value] {
 			write := cmp.Or(Ungrouped(text), "the number without one")

@@ -7,13 +7,13 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Variables are what {env: NAME, default: x} in the place of a scalar is read from.
+// Variables resolve {env: NAME, default: x} in place of a scalar.
 type Variables struct {
 	Lookup func(name string) (string, bool)
-	Refuse func(key string) // reports the use of a variable; nil where the file may use them
+	Refuse func(key string) // reports the use of a variable; nil if the file may use them
 }
 
-// IsVariable tells whether a node is meant as a variable.
+// IsVariable reports whether a node is meant as a variable.
 func IsVariable(n ast.Node) bool {
 	m, ok := n.(ast.MapNode)
 	if !ok {
@@ -27,8 +27,8 @@ func IsVariable(n ast.Node) bool {
 	return false
 }
 
-// Variable returns the text that {env: NAME, default: x} stands for, and describes where it
-// is from. It reports a map that is none or stands for nothing.
+// Variable returns the text that {env: NAME, default: x} stands for, and describes its source. It
+// reports a map that is invalid or has no value.
 func (d *Decoder) Variable(key string, n ast.Node) (text, from string, ok bool) {
 	before := len(*d.Problems)
 	var name, fallback string

@@ -1,4 +1,5 @@
-// Package clienttest has listeners that are not the admin port that a client means, for tests.
+// Package clienttest provides listeners that are not the admin port that a client expects, for
+// tests.
 package clienttest
 
 import (
@@ -13,16 +14,15 @@ import (
 	"sidenote/retrieval/knowledge/store"
 )
 
-// A Stranger is a listener that is not the writer of a state folder. It keeps all that it
-// is sent.
+// A Stranger is a listener that is not the writer of a state folder. It records everything it
+// receives.
 type Stranger struct {
 	net.Listener
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// NewStranger listens on a free port until the test ends and answers each connection by
-// answer.
+// NewStranger listens on a free port until the test ends and calls answer for each connection.
 func NewStranger(t *testing.T, answer func(net.Conn)) *Stranger {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,7 +44,7 @@ func NewStranger(t *testing.T, answer func(net.Conn)) *Stranger {
 	return s
 }
 
-// A recorded is a connection whose reads its Stranger keeps.
+// A recorded is a connection whose reads are recorded by a Stranger.
 type recorded struct {
 	net.Conn
 	by *Stranger
@@ -58,7 +58,7 @@ func (c recorded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Heard checks that s was asked for a proof where asked is true, and for nothing else.
+// Heard checks that s received challenges if asked is true, and nothing else.
 func (s *Stranger) Heard(t *testing.T, what string, asked bool) {
 	t.Helper()
 	s.mu.Lock()
@@ -71,7 +71,7 @@ func (s *Stranger) Heard(t *testing.T, what string, asked bool) {
 	}
 }
 
-// Answering answers each request with the same text.
+// Answering returns a handler that answers each request with the same text.
 func Answering(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		buffer := make([]byte, 4096)
@@ -86,7 +86,7 @@ func Answering(text string) func(net.Conn) {
 	}
 }
 
-// Held makes a state folder that this process writes, with address as that of its admin port.
+// Held creates a state folder that this process writes, with address as that of its admin port.
 func Held(t *testing.T, address string) (state string, who *store.LockedError) {
 	t.Helper()
 	state = filepath.Join(t.TempDir(), "state")
