@@ -29,7 +29,7 @@ func listeners(cfg *config.Config) []listenerReport {
 	return slices.DeleteFunc(all, func(l listenerReport) bool { return l.Address == config.Off })
 }
 
-// An Issuer is an issuer of tokens that name tenants.
+// An issuerReport is an issuer of tokens that name tenants.
 type issuerReport struct {
 	Name       string   `json:"name"`
 	Issuer     string   `json:"issuer"`
@@ -90,7 +90,7 @@ func claimText(cfg *config.Config, tenant config.Name) string {
 	return ""
 }
 
-// Some joins names; of a long list it takes the first and counts the rest.
+// someOf joins names; of a long list it takes the first and counts the rest.
 func someOf(names []string) string {
 	const most = 20
 	if len(names) <= most {

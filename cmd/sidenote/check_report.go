@@ -8,7 +8,7 @@ import (
 	"sidenote/cmd/sidenote/internal/strictyaml"
 )
 
-// A Report is what `sidenote check --json` prints, whether the configuration is valid or not.
+// A checkReport is what `sidenote check --json` prints, whether the configuration is valid or not.
 type checkReport struct {
 	Object   string          `json:"object"` // "check"
 	OK       bool            `json:"ok"`
@@ -24,7 +24,7 @@ type checkReport struct {
 	Policy  []config.Setting `json:"policy,omitempty"`  // with --tenant: what its requests get
 }
 
-// A Problem is a mistake, or a possible one.
+// A problemReport is a mistake, or a possible one.
 type problemReport struct {
 	File    string `json:"file"` // or a flag such as --upstream; "" without a position
 	Line    int    `json:"line"` // from 1; 0 for a flag or a whole file
@@ -33,7 +33,7 @@ type problemReport struct {
 	Message string `json:"message"`
 }
 
-// A TenantReport summarizes what a tenant's requests get.
+// A tenantReport summarizes what a tenant's requests get.
 type tenantReport struct {
 	Name          string          `json:"name"`
 	Policy        string          `json:"policy"`

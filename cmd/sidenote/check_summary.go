@@ -19,7 +19,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// Tenant prints what a tenant's requests get, including inherited settings, and where each value
+// printTenant prints what a tenant's requests get, including inherited settings, and where each value
 // was set.
 func printTenant(w io.Writer, cfg *config.Config, name config.Name) {
 	p, _ := cfg.Tenant(name)
@@ -60,7 +60,7 @@ func upstreamHasKey(cfg *config.Config, upstream string) bool {
 	return slices.ContainsFunc(cfg.Proxy().Tenants.Keys, func(k tenant.Key) bool { return k.Policy.Upstream == upstream })
 }
 
-// Summary prints a summary of a valid configuration.
+// printSummary prints a summary of a valid configuration.
 func printSummary(w io.Writer, cfg *config.Config) {
 	fmt.Fprintln(w, "ok")
 	fmt.Fprintf(w, "listen     %s, admin %s, telemetry %s\n", cfg.Listen, cfg.Admin.Listen, cfg.Telemetry.Listen)

@@ -37,7 +37,7 @@ func embeddingWarnings(cfg *config.Config) (list strictyaml.Problems) {
 	return list
 }
 
-// UnknownAttributes lists attributes in filters that no document has. It reads the documents if
+// unknownAttributes lists attributes in filters that no document has. It reads the documents if
 // there are filters.
 func unknownAttributes(ctx context.Context, cfg *config.Config) (list strictyaml.Problems) {
 	if !hasFilters(cfg) {

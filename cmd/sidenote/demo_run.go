@@ -21,7 +21,7 @@ import (
 	"sidenote/retrieval/knowledge/folder"
 )
 
-// A Demo is a configured run of the demo.
+// A demoRun is a configured run of the demo.
 type demoRun struct {
 	Question string // "": demo.Question
 	Staged   bool   // answer in stages
@@ -33,7 +33,7 @@ type demoRun struct {
 	Panicked       panics.Handler
 }
 
-// Preset is the stages preset of a staged demo.
+// demoPreset is the stages preset of a staged demo.
 const demoPreset = "medical"
 
 // A told is the result of the demo.

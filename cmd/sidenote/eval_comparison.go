@@ -13,7 +13,7 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// A Comparison holds two evaluations of the same questions under different configurations.
+// An evalComparison holds two evaluations of the same questions under different configurations.
 type evalComparison struct {
 	Name  string
 	Sides [2]evalSide

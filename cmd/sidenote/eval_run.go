@@ -15,7 +15,7 @@ import (
 	"sidenote/retrieval/eval"
 )
 
-// An Evaluation holds a collection and the outcomes of its queries, and of off-topic messages if
+// An evaluation holds a collection and the outcomes of its queries, and of off-topic messages if
 // there are any.
 type evaluation struct {
 	Name      string

@@ -50,7 +50,7 @@ func (u *evalUsage) Count(use server.Use, tokens int64) {
 	}
 }
 
-// A Collected is a collection's documents, indexed as a base of an engine, and the policy to
+// A collectedRun is a collection's documents, indexed as a base of an engine, and the policy to
 // search it with.
 type collectedRun struct {
 	engine    *server.Engine

@@ -23,7 +23,7 @@ import (
 // deadline exceeds the duration of any search, so that none is cut short.
 const searchDeadline = time.Minute
 
-// A Subject is what the queries search, without caches.
+// An evalSubject is what the queries search, without caches.
 type evalSubject struct {
 	Bases     []string // empty: only the documents of the collection
 	Documents []eval.Document
@@ -47,10 +47,10 @@ type evalSubject struct {
 	grading          func() *retrieval.Grading
 }
 
-// ScratchBase is the id of the base of a collection's documents.
+// scratchBase is the id of the base of a collection's documents.
 const scratchBase = "eval"
 
-// Scratch indexes the documents of a collection in memory, as serve indexes a folder. They are
+// scratchSubject indexes the documents of a collection in memory, as serve indexes a folder. They are
 // searched as by requests of the default policy.
 func scratchSubject(ctx context.Context, documents []eval.Document, show *terminal.Progress) (*evalSubject, error) {
 	start := time.Now()
@@ -96,7 +96,7 @@ func indexDocuments(ctx context.Context, documents []eval.Document, reader *serv
 	return content, err
 }
 
-// OfBases returns the bases of a policy in e as a subject. They are searched as by the policy's
+// subjectOfBases returns the bases of a policy in e as a subject. They are searched as by the policy's
 // requests; model stands for the request's model if the planner uses that. Bases in vector stores
 // are an error, because their documents are not listed.
 func subjectOfBases(ctx context.Context, e *server.Engine, policy tenant.Policy, model string, used *evalUsage) (*evalSubject, error) {

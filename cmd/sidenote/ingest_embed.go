@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// An Embedded is the result of embedding a base.
+// An embeddedBase is the result of embedding a base.
 type embeddedBase struct {
 	ID     string  `json:"id"`
 	Model  string  `json:"model"`

@@ -33,7 +33,7 @@ type plannedBase struct {
 	server.EmbeddingEstimate
 }
 
-// ErrNotEmbedded means that there is nothing to plan.
+// errNotEmbedded means that there is nothing to plan.
 var errNotEmbedded = errors.New("--plan: no base is embedded; write embeddings, and embed: true in a base")
 
 // Plan reads the folders of the embedded bases and estimates what embedding them would take. It

@@ -48,7 +48,7 @@ type ingestion struct {
 // A progress is the progress of reading a base.
 type ingestProgress struct{ done, files, chunks int }
 
-// An Ingested is the result of reading the folder of a base.
+// An ingestedBase is the result of reading the folder of a base.
 type ingestedBase struct {
 	ID         string  `json:"id"`
 	Path       string  `json:"path"`
