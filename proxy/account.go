@@ -12,32 +12,32 @@ import (
 	"sidenote/rewrite"
 )
 
-// An account owns a request's Report and the slots and memory that the request holds, and
-// ends the request.
+// An account owns a request's Report and the slots and memory that the request holds. It ends the
+// request.
 type account struct {
 	server    *Server
 	report    report.Report
-	readTook  time.Duration       // from report.Time until the request was read, with its body if that is read whole
+	readTook  time.Duration       // from report.Time until the request was read, including its body if that is buffered
 	streaming bool                // the answer is a stream
-	switched  bool                // the answer goes on as another protocol when the handler has returned
+	switched  bool                // the connection switches to another protocol when the handler has returned
 	held      int                 // bytes taken from server.memory for the body
 	reader    *answer.UsageReader // reads the usage of the answer; nil if the answer has none
 	text      *answer.AnswerText  // reads the text of the answer; nil if it is not kept
 	said      *answer.Text        // the answer that Sidenote wrote itself, if it is kept
 	counter   answer.UsageCounter // counts the text of a metered answer without usage; nil: not counted
-	unread    bool                // reader is not used: it panicked, or there is no time for it
+	unread    bool                // do not use reader: it panicked, or there is no time for it
 	spending  *spending           // the budget reservation; nil if nothing is limited
 	terms     *budget.Terms       // of the tenant; nil until it is known
-	model     string              // model that a chat names
+	model     string              // model that the chat names
 	tier      string              // service_tier of the request
-	checker   *citationStage      // checks the answer's citations; nil if nothing does
+	checker   *citationStage      // checks the answer's citations; nil if they are not checked
 	sample    *sample             // the request, for learn; nil if it is not sampled
 	shadow    *rewrite.Result     // the result of shadow work, when it is done
 	before    report.Rounds       // usage of the rounds before the last one
 	holders   atomic.Int32        // references of the answer and shadow work; the last one to end records the Report
 
-	stageBody []byte                  // the memory for requests of stages, used again
-	calls     [1]report.Call          // the memory for the usual list of calls
+	stageBody []byte                  // buffer for the requests of stages, reused
+	calls     [1]report.Call          // backing array of report.Calls in the usual case
 	whenDone  func(transport.Outcome) // the method value exchange.done, allocated once
 	panicked  panics.Handler          // the method value bug, allocated once
 	tapped    func(piece []byte)      // the method value tap, allocated once
@@ -56,7 +56,7 @@ func (a *account) begin(s *Server, now time.Time) {
 	s.work.Add(1)
 }
 
-// bug reports a panic that this request met.
+// bug reports a panic that happened in this request.
 func (a *account) bug(value any, stack []byte) { a.server.bug(a.report.ID, value, stack) }
 
 // beginStream marks the answer as a stream and counts it.
@@ -98,8 +98,8 @@ func (a *account) settle(o transport.Outcome) {
 	}
 }
 
-// finish counts the request as ended when its answer is over. Its slot is free before its
-// Report is recorded.
+// finish counts the request as ended when its answer is over. Its slot is free before its Report
+// is recorded.
 func (a *account) finish() {
 	a.report.Total = time.Since(a.report.Time)
 	if a.streaming {
@@ -109,8 +109,8 @@ func (a *account) finish() {
 	a.server.openRequests.Add(-1)
 }
 
-// record records the Report. No caller would recover a panic, so a recorder that panics is
-// stopped here: it costs its record and nothing else.
+// record records the Report. It recovers panics of recorders, because no caller would; only the
+// record is lost then.
 func (a *account) record() {
 	defer panics.Recover(a.panicked, nil)
 	if a.shadow != nil {
@@ -135,7 +135,7 @@ func (a *account) charge() {
 		return
 	}
 	if a.server.budgets == nil || a.terms == nil || a.terms.Limited() {
-		return // it was refused
+		return // the request was refused
 	}
 	model, kind := a.model, KindOf(r)
 	if stage := r.Stages.Last(); stage != nil && kind == budget.Stage {

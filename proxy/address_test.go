@@ -9,8 +9,8 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// T09: the address of a client is that of its connection, or what trusted proxies say; the
-// header goes up as it came, and names no tenant.
+// T09: a client's address is that of its connection, or the one that trusted proxies report. The
+// header is forwarded unchanged and does not select the tenant.
 func TestAddress(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	for _, c := range []struct {

@@ -9,8 +9,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// A body that cannot be rewritten is sent without the field "sidenote", whose options
-// apply all the same.
+// A body that cannot be rewritten is sent without the field "sidenote", whose options still apply.
 func TestFieldOfABodyThatPasses(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	lenient := open(t, u, nil)
@@ -53,9 +52,9 @@ func TestFieldOfABodyThatPasses(t *testing.T) {
 	}
 }
 
-// Strict policies refuse such a body, and so do others if the request has filters of its
-// own, which make them strict. The error names the place. Ambiguities in parts that
-// Sidenote does not read are not refused.
+// Strict policies refuse such a body, and so do others if the request has its own filters, which
+// make them strict. The error says where the ambiguity is. Ambiguities in parts that Sidenote does
+// not read are not refused.
 func TestStrictPolicies(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	strict := open(t, u, func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure = true })
@@ -104,7 +103,7 @@ func TestStrictPolicies(t *testing.T) {
 	}
 }
 
-// In the modes that add nothing, messages are not read.
+// In modes that add nothing, messages are not read.
 func TestModesThatReadNothing(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	for mode, want := range map[rewrite.Mode]string{rewrite.Off: "untouched; reason=off", rewrite.Shadow: "shadow"} {

@@ -10,13 +10,13 @@ import (
 	"sidenote/rewrite"
 )
 
-// sendFixedAnswer answers with the policy's fixed text, in the shape that the
-// request asked for. No upstream is called.
+// sendFixedAnswer answers with the policy's fixed text, in the shape that the request asked for.
+// No upstream is called.
 func (x *exchange) sendFixedAnswer(req *rewrite.Request, text string) {
 	x.answerItself(x.fixedAnswer(req, req.Stream, text), req.Stream)
 }
 
-// fixedAnswer returns the body of an answer for which no model runs, a stream of events or not.
+// fixedAnswer returns the body of an answer with a fixed text: an event stream or a JSON object.
 func (x *exchange) fixedAnswer(req *rewrite.Request, stream bool, text string) []byte {
 	if x.server.bodies != nil {
 		x.said = &answer.Text{Bytes: len(text), Text: text, Finish: "stop"}
@@ -24,7 +24,7 @@ func (x *exchange) fixedAnswer(req *rewrite.Request, stream bool, text string) [
 	return AppendCompletion(nil, x.report.ID, x.report.Time, req.Model, req.Body, stream, text)
 }
 
-// answerItself answers with a body that no upstream sent, a stream of events or not.
+// answerItself answers with a body that Sidenote wrote: an event stream or a JSON object.
 func (x *exchange) answerItself(body []byte, stream bool) {
 	r, h := &x.report, &x.ctx.Response.Header
 	r.Status = fasthttp.StatusOK

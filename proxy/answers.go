@@ -11,7 +11,7 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// MaxWhole is the largest answer, in bytes, that is read whole.
+// MaxWhole is the largest answer, in bytes, that is buffered.
 const MaxWhole = 16 << 20
 
 // isStream reports whether an answer is an event stream.
@@ -41,8 +41,8 @@ func (m *memory) Take(n int) bool {
 	return !m.short
 }
 
-// answerInstead returns a transport.Relay.Through that replaces the upstream's body, then passes it
-// through then.
+// answerInstead returns a transport.Relay.Through that replaces the upstream's body by body, then
+// passes that through then, which may be nil.
 func answerInstead(then func(io.Writer) io.WriteCloser, body []byte) func(io.Writer) io.WriteCloser {
 	return func(w io.Writer) io.WriteCloser {
 		if then == nil {
@@ -82,8 +82,8 @@ func (c *chained) Close() error {
 	return c.next.Close()
 }
 
-// failStream writes an event with the error in body, or one that says that the answer broke off if body
-// has no error.
+// failStream writes an error event: with the error in body or, if it has none, with one that says
+// that the answer broke off.
 func failStream(next io.Writer, body []byte) error {
 	var said struct {
 		Error json.RawMessage `json:"error"`

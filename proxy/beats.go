@@ -11,9 +11,9 @@ import (
 // seconds or more.
 const Heartbeat = 5 * time.Second
 
-// WithHeartbeat runs do and meanwhile calls comment, first after the time first and then every Beat, to
-// write something that clients ignore. comment may be nil. It is not running when WithHeartbeat returns.
-// If comment fails it is not called again, and its error is returned.
+// WithHeartbeat runs do. Meanwhile it calls comment, first after the duration first and then every
+// Heartbeat, to write something that clients ignore. comment may be nil. It is not running when
+// WithHeartbeat returns. If comment fails it is not called again, and its error is returned.
 func WithHeartbeat(panicked panics.Handler, first time.Duration, comment func() error, do func()) error {
 	if comment == nil {
 		panics.Guard(panicked, do)

@@ -9,12 +9,12 @@ import (
 	"sidenote/proxy"
 )
 
-// Comments are written after a second, and every five seconds from then on, while something is done, until they fail or it is done, and
-// never when it has ended.
+// Comments are written after one second and then every five seconds, until one fails or the work
+// is done, and never after that.
 func TestWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("gone")
-		for after, want := range map[int]int{0: 1, 2: 3, 99: 4} { // of comments that succeed
+		for after, want := range map[int]int{0: 1, 2: 3, 99: 4} { // number of comments that succeed → number of comments written
 			n := 0
 			comment := func() error {
 				if n++; n > after {

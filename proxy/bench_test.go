@@ -19,15 +19,15 @@ import (
 	"sidenote/rewrite"
 )
 
-// BenchmarkServe sends one request after the other through the whole data port, over real
-// sockets. Client and upstream allocate nothing.
+// BenchmarkServe sends sequential requests through the whole data port, over real sockets. Client
+// and upstream allocate nothing.
 func BenchmarkServe(b *testing.B) {
 	for name, target := range map[string]string{"pass": "/v1/embeddings", "chat": "/v1/chat/completions"} {
 		b.Run(name, func(b *testing.B) { serveBench(b, benchServer(b), target) })
 	}
 }
 
-// serveBench sends one request after the other to a data port.
+// serveBench sends sequential requests to a data port.
 func serveBench(b *testing.B, addr, target string) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -53,7 +53,7 @@ const benchLines = "Accept: application/json\r\nAccept-Encoding: gzip, deflate\r
 	"Content-Type: application/json\r\nX-Stainless-Lang: python\r\nX-Stainless-Package-Version: 1.99.1\r\n" +
 	"X-Stainless-OS: Linux\r\nX-Stainless-Arch: x64\r\nX-Stainless-Runtime: CPython\r\nX-Stainless-Retry-Count: 0\r\n"
 
-// skipBench reads one message and drops it.
+// skipBench reads and discards one message.
 func skipBench(r *bufio.Reader, length []byte) error {
 	n := 0
 	for {
@@ -78,7 +78,7 @@ func benchServer(b *testing.B, changes ...func(*proxy.Config)) (addr string) {
 	return benchServerTo(b, strings.Repeat("x", 1024), changes...)
 }
 
-// benchServerTo starts a data port in front of an upstream with one answer to all.
+// benchServerTo starts a data port in front of an upstream that always gives the same answer.
 func benchServerTo(b *testing.B, body string, changes ...func(*proxy.Config)) (addr string) {
 	upstream := listenBench(b)
 	answer := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Type: application/json\r\nx-request-id: req_0123456789\r\n"+
@@ -123,7 +123,7 @@ func benchServerTo(b *testing.B, body string, changes ...func(*proxy.Config)) (a
 	return ln.Addr().String()
 }
 
-// sixSources answers as a cache does: each time with the same sources.
+// sixSources returns the same sources for each search, as a cache does.
 func sixSources() retrieval.Retriever {
 	res := retrieval.Result{Cache: retrieval.CacheHit}
 	for range 6 {

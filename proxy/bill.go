@@ -18,38 +18,38 @@ import (
 	"sidenote/rewrite"
 )
 
-// overhead is what the form of a chat adds to the text of its messages, in tokens.
+// overhead is how many tokens the format of a chat adds to the text of its messages.
 const overhead = 16
 
-// A part is one call of a model.
+// A part is one model call.
 type part struct {
 	prompt  int64 // tokens
-	longest int64 // tokens of the answer
+	longest int64 // most tokens of the answer
 
 	answer services.LLMAnswer
 	err    error
 }
 
-// A bill is the cost of the model calls made for one request.
+// A bill is the cost of the helper calls that were reserved together for one request.
 type bill struct {
 	all     *Planners
 	of      *PlanRequest
 	kind    budget.Kind
 	counter retrieval.Counter
-	hold    *budget.Hold // nil where no tokens are limited
+	hold    *budget.Hold // nil if no tokens are limited
 	prices  budget.Prices
 
 	mu    sync.Mutex
-	parts []part // by prompt; each has failed until it is told how it ended
+	parts []part // by prompt; each counts as failed until ended is called
 }
 
 var errPlanPanic = errors.New("panic")
 
-// reserve reserves for calls, and as much as the request itself takes: a helper must not be the
-// reason why the request has no room any more. That part is given back with the rest when the
-// calls have ended. Where there is no room for both, the error wraps retrieval.ErrNotAsked, and the
-// *budget.Refusal where the ladder does not let a planner give way. A reranker or grader always does.
-// before is how often calls of this kind were reserved for the request.
+// reserve reserves budget for calls and also for the request itself, so that the request still
+// fits after them; its part is released when the calls have ended. If there is no room for both,
+// the error wraps retrieval.ErrNotAsked, and a *budget.Refusal if the ladder does not allow
+// skipping the planner. Rerankers and graders are always skipped. before is how many calls of this
+// kind were reserved for the request.
 func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kind, before int, name string, m rewrite.Model, prompts ...services.Prompt) (*bill, error) {
 	b := &bill{all: p, of: of, kind: kind, counter: m.Counter}
 	for _, prompt := range prompts {
@@ -82,7 +82,7 @@ func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kin
 		terms.Ladder = []budget.Rung{rung}
 	}
 	id := of.ID + ":" + string(kind)
-	if before > 0 { // an ID that was settled is not reserved again
+	if before > 0 { // a settled ID must not be reserved again
 		id += strconv.Itoa(before + 1)
 	}
 	call := budget.MeteredCall{Tenant: of.Tenant, ID: id, Kind: kind, Estimate: with}
@@ -100,16 +100,15 @@ func (p *Planners) reserve(ctx context.Context, of *PlanRequest, kind budget.Kin
 	return b, nil
 }
 
-// ended records how a call ended. It is safe for concurrent use.
+// ended records how call i ended. It is safe for concurrent use.
 func (b *bill) ended(i int, a services.LLMAnswer, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.parts[i].answer, b.parts[i].err = a, err
 }
 
-// settleAfter charges what is known of the calls as soon as nobody waits for them any more, by
-// waiting: what is held for the request itself is free then, though late answers are still waited
-// for. stop ends that.
+// settleAfter charges the known cost of the calls as soon as waiting ends. This releases the
+// budget held for the request while late answers are still read. stop cancels it.
 func (b *bill) settleAfter(waiting context.Context) (stop func() bool) {
 	return panics.AfterEnd(waiting, nil, func() {
 		if b.hold != nil {
@@ -119,7 +118,7 @@ func (b *bill) settleAfter(waiting context.Context) (stop func() bool) {
 	})
 }
 
-// settle charges what the calls took by their answers or errors.
+// settle charges the cost of the calls, by their answers or errors.
 func (b *bill) settle() {
 	sum, told := b.sum()
 	if b.all.Used != nil && told > 0 {
@@ -133,7 +132,8 @@ func (b *bill) settle() {
 	}
 }
 
-// sum returns the known cost of the calls, and how many of its tokens answers reported.
+// sum returns the known cost of the calls, and told, the tokens whose number was reported or
+// counted.
 func (b *bill) sum() (sum budget.Amount, told int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,22 +11,22 @@ import (
 	"sidenote/rewrite"
 )
 
-// A BodyKeeper is shown the bodies of chats, before their Reports are recorded. It must
-// not keep or change what it is shown, as that is used again. It must be quick, as the
-// request waits, and safe for concurrent use.
+// A BodyKeeper gets the bodies of chats, before their Reports are recorded. It must not keep or
+// change its arguments, whose memory is used again. It must be quick, as the request waits, and
+// safe for concurrent use.
 type BodyKeeper interface {
-	// Received takes the body as it came, or uncompressed.
+	// Received gets the body that the client sent, decompressed.
 	Received(r *report.Report, body []byte)
-	// Sent takes the pieces of the body that goes upstream. It is called again if a
-	// shorter one is sent in its place.
+	// Sent gets the pieces of the body that is sent upstream. It is called again for each retry
+	// and each further call.
 	Sent(r *report.Report, pieces [][]byte)
-	// Answered takes what the answer to a chat said, right before its Report is recorded: that of
-	// the last call, or of the stage whose output it is.
+	// Answered gets the text of the answer to a chat, right before its Report is recorded: that of
+	// the last call, or of the stage whose output is the answer.
 	Answered(r *report.Report, said answer.Text)
 }
 
-// keepBody shows a body of this request to the BodyKeeper, if there is one: received if
-// sent is nil. A panic there costs what would have been kept, and nothing else.
+// keepBody passes a body of this request to the BodyKeeper, if there is one: received if sent is
+// nil, else sent. If the BodyKeeper panics only its record is lost.
 func (a *account) keepBody(received []byte, sent [][]byte) {
 	bodies := a.server.bodies
 	if bodies == nil {
@@ -40,8 +40,8 @@ func (a *account) keepBody(received []byte, sent [][]byte) {
 	bodies.Sent(&a.report, sent)
 }
 
-// readText lets an answer's text be read as it passes, in place of that of the call before, if there
-// is a BodyKeeper.
+// readText starts reading the text of an answer while it is relayed, in place of the previous
+// call's, if there is a BodyKeeper.
 func (a *account) readText(ans *transport.Answer) {
 	a.text = nil
 	if a.server.bodies != nil && a.report.Route == route.Chat && ans.Status() == fasthttp.StatusOK {
@@ -49,18 +49,18 @@ func (a *account) readText(ans *transport.Answer) {
 	}
 }
 
-// tapText reads the next piece of the text. If that panics the text is not known.
+// tapText reads the next piece of the text. If that panics, the text is not recorded.
 func (a *account) tapText(piece []byte) {
 	defer panics.Recover(a.panicked, func() { a.text = nil })
 	_, _ = a.text.Write(piece)
 }
 
-// keepAnswer shows the BodyKeeper what was said.
+// keepAnswer passes the answer's text to the BodyKeeper, if there is one.
 func (a *account) keepAnswer() {
 	if a.server.bodies == nil {
 		return
 	}
-	defer a.giveBack() // the end of a stream may have taken some
+	defer a.giveBack() // the end of a stream may have taken some memory
 	defer panics.Recover(a.panicked, nil)
 	said := a.said
 	switch outcome := a.report.Outcome; {
@@ -69,7 +69,7 @@ func (a *account) keepAnswer() {
 		if s := a.report.Stages.Answering(); s != nil {
 			said = &answer.Text{Bytes: len(s.Output), Text: s.Output, Finish: s.Finish}
 		}
-	case a.text != nil && outcome != report.Failed && outcome != rewrite.Refused: // else it is of a stage, or of a round
+	case a.text != nil && outcome != report.Failed && outcome != rewrite.Refused: // else the text is that of a stage or a round
 		read := a.text.Answer()
 		said = &read
 	}

@@ -15,8 +15,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// What the answer to a chat says is shown to the BodyKeeper, and reaches the client byte for byte. No
-// memory stays taken.
+// The BodyKeeper gets the text of the answer to a chat, and the client gets the answer byte for
+// byte. All memory is released.
 func TestBodyKeeperHearsAnswers(t *testing.T) {
 	const (
 		whole  = `{"choices": [{"index":0,"message":{"content":"16 weeks [1]."},"finish_reason":"stop"}], "x": 1.0}`
@@ -69,7 +69,7 @@ func TestBodyKeeperHearsAnswers(t *testing.T) {
 	}
 }
 
-// A fixed answer is one, too.
+// A fixed answer is recorded, too.
 func TestBodyKeeperHearsFixedAnswers(t *testing.T) {
 	u, log := newUpstream(t, answerJSON(`{}`)), &bodyLog{}
 	g := start(t, proxy.Config{
@@ -87,7 +87,7 @@ func TestBodyKeeperHearsFixedAnswers(t *testing.T) {
 	}
 }
 
-// Of several rounds the last one's text is the answer.
+// If there are several rounds, the answer is the text of the last one.
 func TestBodyKeeperHearsTheLastRound(t *testing.T) {
 	for _, body := range []string{weeksBody, weeksStream} {
 		u := newUpstream(t, func(s seen, w io.Writer) {
@@ -111,7 +111,7 @@ func TestBodyKeeperHearsTheLastRound(t *testing.T) {
 	}
 }
 
-// Without a BodyKeeper an answer's text is not read: a request allocates nothing for it.
+// Without a BodyKeeper an answer's text is not read, which costs a request no allocation.
 func BenchmarkServeAnswers(b *testing.B) {
 	for name, bodies := range map[string]proxy.BodyKeeper{"off": nil, "kept": noKeeper{}} {
 		b.Run(name, func(b *testing.B) {
@@ -120,7 +120,7 @@ func BenchmarkServeAnswers(b *testing.B) {
 	}
 }
 
-// A noKeeper keeps nothing.
+// A noKeeper records nothing.
 type noKeeper struct{}
 
 func (noKeeper) Received(*report.Report, []byte)      {}

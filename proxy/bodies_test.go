@@ -17,11 +17,11 @@ import (
 	"sidenote/rewrite"
 )
 
-// A bodyLog is a BodyKeeper that writes down what it is shown.
+// A bodyLog is a BodyKeeper that records its calls.
 type bodyLog struct {
 	mu    sync.Mutex
 	shown []string // "received" or "sent", the tenant, and the body
-	said  []string // by whom, what was answered
+	said  []string // the request, the tenant, and the answer
 }
 
 func (l *bodyLog) add(what string, r *report.Report, body []byte) {
@@ -39,8 +39,8 @@ func (l *bodyLog) Answered(r *report.Report, a answer.Text) {
 	l.said = append(l.said, fmt.Sprintf("%s by %s: %d %q %s %s", r.ID, r.Tenant, a.Bytes, a.Text, a.Finish, a.Unread))
 }
 
-// A BodyKeeper is shown the body of each chat as it came and each one that goes upstream,
-// and nothing of other requests. The report says in which mode a chat was.
+// A BodyKeeper gets the body of each chat as received and each one that is sent upstream, and
+// nothing of other requests. The report tells the mode of a chat.
 func TestBodyKeeper(t *testing.T) {
 	long := badRequest("Too long.")
 	for name, c := range map[string]struct {
@@ -97,7 +97,7 @@ func (brokenKeeper) Received(*report.Report, []byte)      { panic("received") }
 func (brokenKeeper) Sent(*report.Report, [][]byte)        { panic("sent") }
 func (brokenKeeper) Answered(*report.Report, answer.Text) { panic("answered") }
 
-// A BodyKeeper that panics costs no request anything.
+// A BodyKeeper that panics does not affect the request.
 func TestBodyKeeperPanics(t *testing.T) {
 	u := newUpstream(t, answerJSON(`{"ok":true}`))
 	g := openIn(t, u, func(cfg *proxy.Config) { cfg.Bodies = brokenKeeper{} })
@@ -112,8 +112,7 @@ func TestBodyKeeperPanics(t *testing.T) {
 	}
 }
 
-// Keys in headers and bodies are in no explanation, and neither are texts unless bodies are
-// kept.
+// Explanations contain no keys of headers and bodies, and no texts unless bodies are kept.
 func TestExplanationsHoldNoKeys(t *testing.T) {
 	const key = "sk-0123456789abcdef"
 	body := strings.Replace(chatBody, "{", `{"api_key":"`+key+`",`, 1)

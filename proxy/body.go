@@ -13,19 +13,18 @@ import (
 	"sidenote/rewrite"
 )
 
-// A compressed body may decompress to maxUnpacking times its size, and to minUnpacked
-// bytes whatever its size is: chats compress to about a tenth, decompression bombs to
-// a thousandth.
+// A compressed body may decompress to maxUnpacking times its size, and to minUnpacked bytes in any
+// case. Chats compress to about a tenth, decompression bombs to a thousandth.
 const (
 	maxUnpacking = 50
 	minUnpacked  = 1 << 20
 )
 
-// smallBody is the size up to which a body is read without a check for memory first.
+// smallBody is the largest body, in bytes, that is read without checking memory first.
 const smallBody = 64 << 10
 
-// maxBody is the largest body, in bytes, that is read to be rewritten: the policy's
-// limit, or less if memory could never hold that beside what a holds already.
+// maxBody returns the size in bytes of the largest body that is read to be rewritten: the policy's
+// limit, or less if memory could never hold that besides what a holds already.
 func (a *account) maxBody(p *tenant.Policy) int {
 	limit := p.MaxRewriteBytes
 	if limit <= 0 {
@@ -34,9 +33,9 @@ func (a *account) maxBody(p *tenant.Policy) int {
 	return a.server.memory.Largest(limit+a.held) - a.held
 }
 
-// readBody reads the body of a chat request and decompresses it. If the body cannot
-// be read, a policy that readsBodies gets an error; for others reason says why, and body
-// is the part that was read so far, with the rest still unread.
+// readBody reads the body of a request and decompresses it. If it cannot, err is set if the policy
+// requires reading bodies. Otherwise reason says why, and body is the part that was read, still
+// compressed, with the rest unread.
 func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 	ctx, encoding := x.ctx, ""
 	if x.head.Coded() {
@@ -74,8 +73,8 @@ func (x *exchange) readBody() (body []byte, reason rewrite.Reason, err error) {
 	return text, "", nil
 }
 
-// undecodable says what becomes of a compressed body that cannot be decompressed to
-// limit bytes or less.
+// undecodable returns the results of readBody for a compressed body that cannot be decompressed to
+// at most limit bytes.
 func (q *request) undecodable(body []byte, encoding string, limit int, err error) ([]byte, rewrite.Reason, error) {
 	large := errors.Is(err, answer.ErrDecodedTooLong)
 	switch {
@@ -96,8 +95,8 @@ func tooLarge(limit int) *tenant.APIError {
 	return &tenant.APIError{Reason: rewrite.ReasonTooLarge, Message: fmt.Sprintf("The body is larger than %d bytes.", limit)}
 }
 
-// contentEncoding returns the value of Content-Encoding. Of several such headers it
-// makes one text, which no decoder knows.
+// contentEncoding returns the value of Content-Encoding. Several such headers make one text that
+// no decoder knows.
 func contentEncoding(h *fasthttp.RequestHeader) string {
 	all := h.PeekAll(fasthttp.HeaderContentEncoding)
 	if len(all) == 1 {

@@ -17,8 +17,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// compressedForms returns text as clients compress it, by Content-Encoding. (br is in the tests
-// of package answer.)
+// compressedForms returns text compressed, by Content-Encoding. (br is in the tests of package
+// answer.)
 func compressedForms(t *testing.T, text string) map[string]string {
 	t.Helper()
 	packed := map[string]string{}
@@ -43,8 +43,8 @@ func compressedForms(t *testing.T, text string) map[string]string {
 	return packed
 }
 
-// A compressed chat request that is rewritten is sent uncompressed; one that is not
-// changed is sent as it came.
+// A compressed chat request that is rewritten is sent uncompressed; an unchanged one is sent as
+// received.
 func TestCompressedRequests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	plain := open(t, u, nil)
@@ -67,8 +67,8 @@ func TestCompressedRequests(t *testing.T) {
 	}
 }
 
-// A body that cannot be decoded, or is a decompression bomb, is sent as it came, or
-// refused by a strict policy.
+// A body that cannot be decoded, or is a decompression bomb, is sent as received, or refused by a
+// strict policy.
 func TestUnreadableRequests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	lenient := open(t, u, nil)

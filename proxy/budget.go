@@ -12,13 +12,13 @@ import (
 	"sidenote/rewrite"
 )
 
-// reserve reserves what the request takes of its tenant's budget, if that is limited. If there
-// is no room cheaper is asked on the rungs of the policy's ladder.
+// reserve reserves the estimated cost of a request in its tenant's budget, if that is limited. If
+// there is no room, it calls cheaper for the rungs of the policy's ladder.
 func (x *exchange) reserve(of Demand, cheaper func(budget.Rung) (Demand, bool)) error {
 	return x.reserveKind("", of, cheaper)
 }
 
-// reserveKind reserves for a call of that kind, "" for that of the route.
+// reserveKind is reserve for a call of that kind; "" is the kind of the route.
 func (x *exchange) reserveKind(kind budget.Kind, of Demand, cheaper func(budget.Rung) (Demand, bool)) error {
 	terms := &x.policy.Budget
 	if !terms.Limited() {
@@ -37,10 +37,10 @@ func (x *exchange) reserveKind(kind budget.Kind, of Demand, cheaper func(budget.
 	return nil
 }
 
-// asItIs is the cheaper of requests without sources.
+// asItIs is the parameter cheaper for requests without sources, which cannot be reduced.
 func asItIs(budget.Rung) (Demand, bool) { return Demand{}, false }
 
-// budgetError returns the answer to a request that has no room, or for which that is not known.
+// budgetError returns the response to a request whose reservation failed with err.
 func budgetError(life context.Context, err error) error {
 	if life.Err() != nil {
 		return errClientGone
@@ -59,17 +59,17 @@ func budgetError(life context.Context, err error) error {
 	return &tenant.APIError{Reason: report.ReasonLedger, Message: "Your remaining limits cannot be read at the moment; try again.", Err: err}
 }
 
-// reserveRewritten reserves for a chat that was rewritten. On a rung it is rewritten again.
+// reserveRewritten reserves budget for a rewritten chat. On a rung it is rewritten again.
 func (x *exchange) reserveRewritten(a *attempt) error {
 	return x.reserve(x.demandOf(&a.policy, a.req), x.cheaperRewrite(a))
 }
 
-// cheaperRewrite rewrites a chat again on a rung.
+// cheaperRewrite returns the parameter cheaper of ReserveCall for a chat, which rewrites it again.
 func (x *exchange) cheaperRewrite(a *attempt) func(budget.Rung) (Demand, bool) {
 	res := &x.report.Rewrite
 	added := res.Outcome == rewrite.Injected
 	return func(r budget.Rung) (Demand, bool) {
-		if !added || r == budget.NoPlanner { // the planner has been paid, or has given way
+		if !added || r == budget.NoPlanner { // the planner has been paid for, or was skipped
 			return Demand{}, false
 		}
 		*res = x.setup.rewriter.Rewrite(x.life, OnRung(a.policy, r), a.req, a.asked)
@@ -81,7 +81,7 @@ func (x *exchange) cheaperRewrite(a *attempt) func(budget.Rung) (Demand, bool) {
 	}
 }
 
-// demandOf is what a rewritten request takes.
+// demandOf returns the demand of a rewritten request.
 func (x *exchange) demandOf(p *rewrite.Policy, req *rewrite.Request) Demand {
 	res := &x.report.Rewrite
 	whole := int64(res.Ledger.Window.Request)
@@ -100,7 +100,7 @@ func (x *exchange) demandOf(p *rewrite.Policy, req *rewrite.Request) Demand {
 	return of
 }
 
-// reserveAsItIs reserves for a chat that goes up as it came.
+// reserveAsItIs reserves budget for a chat that is sent without sources.
 func (x *exchange) reserveAsItIs(p *rewrite.Policy, req *rewrite.Request) error {
 	of := Demand{Refers: req.Attachments > 0}
 	if x.metered != nil {
@@ -110,11 +110,12 @@ func (x *exchange) reserveAsItIs(p *rewrite.Policy, req *rewrite.Request) error 
 	return x.reserve(of, asItIs)
 }
 
-// reserveUnread reserves for a chat that cannot be read. Where tokens are limited it was refused.
+// reserveUnread reserves budget for a chat that cannot be read. If tokens are limited it was
+// already refused.
 func (x *exchange) reserveUnread() error { return x.reserve(Demand{}, asItIs) }
 
-// reserveAnswered reserves for a chat that no model answers: it is a request, as it was searched
-// for, and takes no tokens.
+// reserveAnswered reserves budget for a chat that no model answers. It counts as a request, since
+// it was searched for, but costs no tokens.
 func (x *exchange) reserveAnswered() error {
 	x.metered = nil
 	err := x.reserve(Demand{}, asItIs)
@@ -122,9 +123,9 @@ func (x *exchange) reserveAnswered() error {
 	return err
 }
 
-// reserveRelayed reserves for a request that is not rewritten. Where models write an answer all
-// of the body counts, as instructions, tools and suffixes are read as well; and a response may
-// continue another, and search by itself, as a message may.
+// reserveRelayed reserves budget for a request that is not rewritten. The whole body counts,
+// except for embeddings, because models also read instructions, tools and suffixes. A response may
+// continue an earlier one, and like a message may search by itself.
 func (x *exchange) reserveRelayed(body []byte) error {
 	of := Demand{Refers: x.target.Route == route.Responses || x.target.Route == route.Messages}
 	if x.metered != nil {
@@ -138,7 +139,7 @@ func (x *exchange) reserveRelayed(body []byte) error {
 	return x.reserve(of, asItIs)
 }
 
-// checkBudgets refuses limits that nobody counts.
+// checkBudgets returns an error if a tenant has limits and budgets is nil.
 func checkBudgets(tenants map[string]*tenant.Policy, budgets *budget.Meter) error {
 	for name, p := range tenants {
 		if p.Budget.Limited() && budgets == nil {

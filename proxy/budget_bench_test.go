@@ -17,11 +17,11 @@ import (
 	"sidenote/proxy/report/reporttest"
 )
 
-// BenchmarkLimited sends requests to a tenant without limits and to one with them in turn,
-// and reports what limits add to a request in process: at most 5 µs are wanted. With them a
-// request is counted whole, capped, reserved and settled. The upstream tells what it used, or
-// not, so that the text of its answer is counted. The times are what the process computes, the
-// client and the upstream in it included, in the best tenth of its rounds.
+// BenchmarkLimited alternates between a tenant without limits and one with limits, and reports the
+// CPU time that limits add to a request: at most 5 µs are wanted. With limits, the whole request
+// is counted, and it is capped, reserved and settled. The upstream reports usage, or not, so that
+// the text of its answer is counted. The times are the process's CPU time, including the client's
+// and the upstream's, in the best tenth of the rounds.
 func BenchmarkLimited(b *testing.B) {
 	const told = `,"usage":{"prompt_tokens":1000,"completion_tokens":12,"total_tokens":1012}`
 	for name, usage := range map[string]string{"told": told, "untold": ""} {
@@ -43,7 +43,7 @@ func BenchmarkLimited(b *testing.B) {
 	}
 }
 
-// A settleNow settles in the ledger of the process before the next request is read.
+// A settleNow settles in the in-memory ledger before the next request is read.
 type settleNow struct{ ledger *budget.Memory }
 
 func (s settleNow) Settle(one budget.Settlement) {
@@ -62,7 +62,7 @@ func compare(b *testing.B, free, limited *benchClient) {
 	for n := 0; b.Loop(); n++ {
 		clients := [2]*benchClient{free, limited}
 		for i := range 2 {
-			i ^= n & 1 // neither is always the one that comes after the other
+			i ^= n & 1 // alternate which one is first
 			used := processTime(b)
 			for range block {
 				clients[i].ask(b, request)
@@ -73,12 +73,12 @@ func compare(b *testing.B, free, limited *benchClient) {
 	for i := range works {
 		slices.Sort(works[i])
 	}
-	least := len(works[0]) / 10 // what is computed beside others on the same cores takes longer
+	least := len(works[0]) / 10 // slower rounds shared their cores with other processes
 	b.ReportMetric(works[0][least], "ns-free/request")
 	b.ReportMetric(works[1][least]-works[0][least], "ns-added/request")
 }
 
-// processTime is what the process has computed.
+// processTime returns the CPU time that the process has used.
 func processTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -87,7 +87,7 @@ func processTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// A benchClient sends one request after the other, and allocates nothing.
+// A benchClient sends sequential requests and allocates nothing.
 type benchClient struct {
 	conn    net.Conn
 	answers *bufio.Reader

@@ -10,8 +10,9 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// What the upstream had in its cache, or wrote into it, is charged at its own price, whichever way the
-// answer tells it, to tenants with limits and without; and it is counted.
+// Tokens that the upstream read from its cache, or wrote into it, are charged at their own price,
+// in whatever form the answer reports them, for tenants with and without limits. They are counted,
+// too.
 func TestBudgetOfCachedTokens(t *testing.T) {
 	prices, err := budget.Text{Input: "5", CachedInput: "0.5", CacheWrite: "6.25", CacheWrite1h: "10", Output: "30"}.Parse()
 	if err != nil {
@@ -29,7 +30,7 @@ func TestBudgetOfCachedTokens(t *testing.T) {
 		head, answer        string
 		cached, write, hour int64 // tokens
 		usd                 int64 // millionths of a dollar
-		without             int64 // likewise, without a price of cache writes
+		without             int64 // the same without a price of cache writes
 	}{
 		"written":         {okJSON, `{"choices":[],"usage":{` + counts + `,"prompt_tokens_details":{"cached_tokens":0,"cache_write_tokens":6000}}}`, 0, 6000, 0, 38_725, 31_225},
 		"DeepSeek":        {okJSON, `{"choices":[],"usage":{` + counts + `,"prompt_cache_hit_tokens":6000,"prompt_cache_miss_tokens":185}}`, 6000, 0, 0, 4_225, 4_225},

@@ -14,15 +14,15 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// Whichever read or write of any connection fails or panics, what was reserved is settled
-// once, to no more than was reserved.
+// Whichever read or write of any connection fails or panics, each reservation is settled once, for
+// no more than was reserved.
 func TestBudgetWhateverIOFails(t *testing.T) {
 	with := talks()
 	for _, name := range []string{"chat", "streamed"} {
 		for _, side := range []string{"client", "upstream"} {
 			for _, kind := range []transporttest.Kind{transporttest.Fails, transporttest.Breaks, transporttest.Panics} {
 				if side == "client" && kind == transporttest.Panics {
-					continue // there is no recovery from those: they are the server's
+					continue // the server's panics are not recovered
 				}
 				t.Run(fmt.Sprintf("%s, %s %s", name, side, kind), func(t *testing.T) {
 					var fault transporttest.Fault
@@ -45,7 +45,7 @@ func TestBudgetWhateverIOFails(t *testing.T) {
 							break
 						}
 					}
-					shutdown(t, g) // now all is recorded
+					shutdown(t, g) // now every request is recorded
 					var sum budget.Amount
 					for len(g.reports) > 0 {
 						r := <-g.reports

@@ -16,15 +16,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Each rung of the ladder, and what goes up on it, byte for byte. The limits leave room for
-// just that rung: the rules take 297 tokens, and each source some 380.
+// Each rung of the ladder, and the request sent on it, byte for byte. The limits leave room for
+// just that rung: the rules take 297 tokens, and each source about 380.
 func TestBudgetLadder(t *testing.T) {
 	ladder := budget.Rungs()
 	for name, c := range map[string]struct {
 		injected int64
 		ladder   []budget.Rung
 		rung     budget.Rung // "": none
-		status   string      // the beginning
+		status   string      // prefix of the status
 		sources  int
 	}{
 		"whole":           {2200, ladder, "", "injected; sources=5;", 5},
@@ -73,7 +73,7 @@ func TestBudgetLadder(t *testing.T) {
 	}
 }
 
-// golden compares what went up with a golden file.
+// golden compares a request with a golden file.
 func golden(t *testing.T, name, body string) {
 	t.Helper()
 	path := filepath.Join("testdata", "ladder", name+".json")

@@ -21,8 +21,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// Limits of requests hold for every request, also for those that cannot be read, and on each
-// route that a tenant with limits may use.
+// Limits of requests apply to every request, also to those that cannot be read, on each route that
+// a tenant with limits may use.
 func TestBudgetOfRequestsAlone(t *testing.T) {
 	for name, request := range map[string]string{
 		"GET":              "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -62,7 +62,7 @@ func TestBudgetOfRequestsAlone(t *testing.T) {
 	}
 }
 
-// Requests on one connection are charged each on its own, also where the second is refused.
+// Requests on one connection are charged separately, even if the second one is refused.
 func TestBudgetOnOneConnection(t *testing.T) {
 	u := newUpstream(t, answerJSON(`{"usage":{"prompt_tokens":19,"completion_tokens":10}}`))
 	b := newTill(t)
@@ -87,7 +87,7 @@ func TestBudgetOnOneConnection(t *testing.T) {
 	}
 }
 
-// Of a request that was sent again with fewer sources the second one is charged.
+// If a request is sent again with fewer sources, the second one is charged.
 func TestBudgetOfWhatWasSentAgain(t *testing.T) {
 	tooLong := badRequest("This model's maximum context length is 100000 tokens. However, your messages resulted in 100400 tokens.")
 	u := refusing(t, tooLong)
@@ -108,7 +108,7 @@ func TestBudgetOfWhatWasSentAgain(t *testing.T) {
 	}
 }
 
-// A recorder that panics leaves nothing held.
+// If a recorder panics, no reservation stays open.
 func TestBudgetAndPanics(t *testing.T) {
 	u := newUpstream(t, answerJSON(`{"usage":{"prompt_tokens":19,"completion_tokens":10}}`))
 	b := newTill(t)
@@ -155,8 +155,8 @@ type recorderFunc func(*report.Report)
 
 func (f recorderFunc) Record(r *report.Report) { f(r) }
 
-// A client that leaves while its upstream is still being connected to is charged nothing, as
-// nothing was sent. (C1)
+// A client that leaves while the upstream is being dialed is charged nothing, as nothing was sent.
+// (C1)
 func TestBudgetOfClientThatLeavesTheDial(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -190,8 +190,8 @@ func TestBudgetOfClientThatLeavesTheDial(t *testing.T) {
 	}
 }
 
-// A fixed answer is a request, as it was searched for, and costs nothing else: it goes out where
-// no token is left, and is refused where no request is.
+// A fixed answer counts as a request, since it was searched for, and costs nothing else: it is
+// sent if no tokens are left, and refused if no requests are.
 func TestBudgetOfFixedAnswers(t *testing.T) {
 	for name, limits := range map[string]budget.Limits{
 		"everything limited": {budget.RequestsPerMinute: 2, budget.TokensPerDay: 1, budget.MoneyPerDay: 1},

@@ -12,8 +12,8 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// Messages, which pass without sources, are reserved for and charged like chats: by what they tell,
-// whole or streamed, or else by the text that came.
+// Messages, which are relayed without sources, are reserved for and charged like chats: by the
+// reported usage, streamed or not, or else by the received text.
 func TestBudgetOfMessages(t *testing.T) {
 	const (
 		sse   = "200 OK\r\nContent-Type: text/event-stream"
@@ -28,7 +28,7 @@ func TestBudgetOfMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const input = 3*1000 + 100*500 + 100*1250 + 300*3000 // what told costs
+	const input = 3*1000 + 100*500 + 100*1250 + 300*3000 // cost of told's input
 	spent := func(tokens, money int64) budget.Amount {
 		return budget.Amount{Requests: 1, Tokens: tokens, Money: money}
 	}
@@ -38,7 +38,7 @@ func TestBudgetOfMessages(t *testing.T) {
 		length       int
 		want         budget.Amount
 		by           answer.SettlementBasis
-		unlimited    bool // it is the same without limits
+		unlimited    bool // the same without limits
 	}{
 		"whole":             {okJSON, whole, 0, spent(540, input+37*2000), answer.SettledAsReported, true},
 		"streamed":          {sse, starts + delta + ends, 0, spent(540, input+37*2000), answer.SettledAsReported, true},
@@ -63,7 +63,7 @@ func TestBudgetOfMessages(t *testing.T) {
 					p.Budget.Prices, p.Routes = budget.PriceTable{{Match: "m", Prices: prices}}, []string{"/messages"}
 				}), nil)
 				resp := g.raw(t, strings.Replace(chatRequest(body), "/v1/chat/completions", "/v1/messages", 1))
-				got, _ := io.ReadAll(resp.Body) // one is cut
+				got, _ := io.ReadAll(resp.Body) // one answer is cut
 				if r := g.reports.next(t); string(got) != c.answer || sent != body || r.Budget.Charged != c.want || r.Budget.By != c.by {
 					t.Errorf("sent %s, relayed %s; %+v, %+v %s, want %+v as %s", sent, got, r.Budget, r.Usage, r.UsageFound, c.want, c.by)
 				} else if limits != (budget.Limits{}) && r.Budget.Estimate != spent(prompt+50, prompt*3000+50*2000) {
@@ -74,8 +74,8 @@ func TestBudgetOfMessages(t *testing.T) {
 	}
 }
 
-// A message that has no room is refused before it is sent, and one that asks for a longer answer than its
-// tenant may have gets a shorter one. One that only fills the cache passes.
+// A message that does not fit the budget is refused before it is sent. One that asks for a longer
+// answer than its tenant may have gets a shorter one. One that only fills the cache is relayed.
 func TestBudgetRefusesMessages(t *testing.T) {
 	var sent []string
 	u := newUpstream(t, func(s seen, w io.Writer) {

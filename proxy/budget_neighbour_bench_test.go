@@ -18,10 +18,10 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// BenchmarkNoisyNeighbour offers 100 requests/s of a quiet tenant, in rounds of a second each,
-// with and without a noisy one that offers ten times what its limit of 100 requests/s grants.
-// It reports the 99th percentiles of the quiet tenant: at most twice is wanted, on cores that
-// nobody else uses; others lengthen the waits of whoever computes more. (P13)
+// BenchmarkNoisyNeighbour sends 100 requests/s of a quiet tenant, in rounds of a second, with and
+// without a noisy tenant that sends ten times its limit of 100 requests/s. It reports the 99th
+// percentiles of the quiet tenant: at most twice is wanted, on idle cores; other load lengthens
+// the waits of whoever computes more. (P13)
 func BenchmarkNoisyNeighbour(b *testing.B) {
 	ledger := budget.NewMemory(nil)
 	counted := budget.NewMeter(ledger, ledger, settleNow{ledger}, reporttest.NewMetrics().NewBudgets())
@@ -43,8 +43,7 @@ func BenchmarkNoisyNeighbour(b *testing.B) {
 		return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAuthorization: Bearer %s-key\r\nContent-Length: %d\r\n\r\n%s", name, len(body), body)
 	}
 	const interval = 10 * time.Millisecond
-	// offer sends for a second, each interval from the first time on, and returns how long the
-	// answers took.
+	// offer sends for a second, one request per interval after first, and returns the latencies.
 	offer := func(c *benchClient, request []byte, first time.Duration) (took []float64) {
 		<-time.After(first)
 		tick := time.NewTicker(interval)
@@ -62,7 +61,7 @@ func BenchmarkNoisyNeighbour(b *testing.B) {
 		noisy = append(noisy, dialBench(b, addr))
 	}
 	for range 6000 {
-		noisy[0].ask(b, request("noisy")) // what its limit grants at once
+		noisy[0].ask(b, request("noisy")) // use up the burst of its limit
 	}
 	draw := rand.New(rand.NewPCG(13, 0))
 	var alone, beside []float64
@@ -70,7 +69,7 @@ func BenchmarkNoisyNeighbour(b *testing.B) {
 		alone = append(alone, offer(quiet, request("quiet"), 0)...)
 		var all sync.WaitGroup
 		for _, c := range noisy {
-			first := time.Duration(draw.Int64N(int64(interval))) // it knows nothing of the others
+			first := time.Duration(draw.Int64N(int64(interval))) // a random phase
 			all.Go(func() { offer(c, request("noisy"), first) })
 		}
 		beside = append(beside, offer(quiet, request("quiet"), 0)...)

@@ -16,8 +16,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// Each limit refuses as OpenAI does, in a form that its SDKs understand, and says when it
-// helps to try again.
+// Each limit refuses as OpenAI does, in a form that its SDKs understand, and says when to retry.
 func TestBudgetRefuses(t *testing.T) {
 	const (
 		told  = `{"usage":{"prompt_tokens":600,"completion_tokens":900}}` // 1500 tokens, $0.0024
@@ -27,7 +26,7 @@ func TestBudgetRefuses(t *testing.T) {
 	for window, c := range map[budget.Window]struct {
 		limit               int64
 		kind, code, message string
-		retry, ms, should   string // headers; "": there is none
+		retry, ms, should   string // headers; "": absent
 		limits              map[string]string
 		status              string
 	}{
@@ -76,7 +75,7 @@ func TestBudgetRefuses(t *testing.T) {
 	}
 }
 
-// only limits one window.
+// only returns limits of one window.
 func only(window budget.Window, limit int64) (limits budget.Limits) {
 	limits[window] = limit
 	return limits
@@ -91,7 +90,7 @@ func header(t *testing.T, resp *http.Response, want map[string]string) {
 	}
 }
 
-// A request that is larger than a whole limit is refused for good, whatever the limit.
+// A request that exceeds a whole limit is refused permanently.
 func TestBudgetRefusesForGood(t *testing.T) {
 	for _, window := range []budget.Window{budget.TokensPerMinute, budget.TokensPerDay, budget.MoneyPerDay, budget.MoneyPerMonth} {
 		t.Run(window.String(), func(t *testing.T) {
@@ -108,7 +107,7 @@ func TestBudgetRefusesForGood(t *testing.T) {
 	}
 }
 
-// No more requests are open at once than may be, and the next one has room when one ends.
+// No more requests are open at once than allowed, and the next one fits when one ends.
 func TestBudgetOfParallelRequests(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	b := newTill(t)
@@ -131,8 +130,8 @@ func TestBudgetOfParallelRequests(t *testing.T) {
 	}
 }
 
-// A model without a price is refused where money is limited, free where it is not, and costs
-// the stated default if there is one.
+// A model without a price is refused if money is limited, and otherwise free, or at the default
+// price if there is one.
 func TestBudgetWithoutAPrice(t *testing.T) {
 	cheap := perMillion(t)[0].Prices
 	for name, c := range map[string]struct {
@@ -164,7 +163,7 @@ func TestBudgetWithoutAPrice(t *testing.T) {
 	}
 }
 
-// A brokenLedger cannot be reached, after it has held what was asked for or before.
+// A brokenLedger cannot be reached, before or after it has reserved.
 type brokenLedger struct {
 	budget.Ledger
 	holds bool
@@ -180,9 +179,9 @@ func (l brokenLedger) Reserve(ctx context.Context, r budget.Reservation) (budget
 	return budget.Decision{}, l.err
 }
 
-// Where the ledger fails requests are refused, to be tried again, and nothing stays held, even
-// if the ledger has granted before its answer was lost. The log has the cause, but not of each
-// request while the ledger is not even asked.
+// If the ledger fails, requests are refused and can be retried. Nothing stays reserved, even if
+// the ledger's answer was lost after it had reserved. The cause is logged, but not for each
+// request while the ledger is bypassed.
 func TestBudgetWithoutALedger(t *testing.T) {
 	gone, skipped := errors.New("the secret host of the ledger is gone"), fmt.Errorf("redis is down: %w", budget.ErrSkipped)
 	for _, broken := range []brokenLedger{{err: gone}, {err: gone, holds: true}, {err: skipped}} {

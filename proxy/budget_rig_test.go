@@ -14,7 +14,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// A till counts what the tenant "acme" uses, at a time that stands still, and settles at once.
+// A till counts the usage of the tenant "acme", with a fixed clock, and settles at once.
 type till struct {
 	*budget.Memory
 	meter   *budget.Meter
@@ -24,7 +24,7 @@ type till struct {
 // tillTime is far from the end of its day and month.
 var tillTime = time.Date(2026, 3, 10, 12, 0, 30, 0, time.UTC)
 
-// A settler settles at once, and notes what came of it.
+// A settler settles at once and records the settlements.
 type settler struct {
 	ledger budget.Ledger
 	mu     sync.Mutex
@@ -45,8 +45,8 @@ func (s *settler) Settle(one budget.Settlement) {
 	s.failed = append(s.failed, string(got[0]))
 }
 
-// newTill counts in memory. At the end of the test nothing may be held, and everything was
-// settled once.
+// newTill returns a till that counts in memory. At the end of the test nothing may be held, and
+// everything must have been settled once.
 func newTill(t *testing.T) *till {
 	t.Helper()
 	b := &till{Memory: budget.NewMemory(func() time.Time { return tillTime }), metrics: reporttest.NewMetrics()}
@@ -73,8 +73,8 @@ func (b *till) usage(t *testing.T) budget.Usage {
 	return u
 }
 
-// perMillion are the prices of model m: a dollar for a million tokens of input is a thousand
-// units for each.
+// perMillion returns the prices of model m: a dollar per million input tokens is a thousand units
+// per token.
 func perMillion(t *testing.T) budget.PriceTable {
 	t.Helper()
 	p, err := budget.ParsePrices("1", "0.50", "2")
@@ -84,7 +84,7 @@ func perMillion(t *testing.T) budget.PriceTable {
 	return budget.PriceTable{{Match: "m", Prices: p}}
 }
 
-// plenty are limits that no test reaches.
+// plenty returns limits that no test reaches.
 func plenty() budget.Limits {
 	return budget.Limits{
 		budget.RequestsPerMinute: 1e6, budget.TokensPerMinute: 1e9, budget.InjectedPerDay: 1e9, budget.TokensPerDay: 1e9,
@@ -92,7 +92,8 @@ func plenty() budget.Limits {
 	}
 }
 
-// limited gives the tenant limits, answers of at most 1000 tokens, and no sources.
+// limited returns a policy whose tenant has limits, with answers of at most 1000 tokens and no
+// sources.
 func limited(t *testing.T, limits budget.Limits, change func(*tenant.Policy)) *tenant.Policy {
 	prices := perMillion(t)
 	return policyOf("acme", func(p *tenant.Policy) {
@@ -104,7 +105,7 @@ func limited(t *testing.T, limits budget.Limits, change func(*tenant.Policy)) *t
 	})
 }
 
-// openLimited opens a rig for a policy whose tenant's limits b counts.
+// openLimited opens a rig for a policy whose limits b counts.
 func openLimited(t *testing.T, b *till, u *stubUpstream, p *tenant.Policy, r retrieval.Retriever, changes ...func(*proxy.Config)) *rig {
 	t.Helper()
 	cfg := proxy.Config{

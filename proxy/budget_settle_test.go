@@ -15,13 +15,13 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// spentAs is the amount of a call of model m.
+// spentAs returns the amount of a call of model m.
 func spentAs(input, cached, output int64) budget.Amount {
 	return budget.Amount{Requests: 1, Tokens: input + output, Money: (input-cached)*1000 + cached*500 + output*2000}
 }
 
-// What a request is charged, by what becomes of it; nothing is held afterwards. A prompt is
-// counted by its bytes here, and an answer may have 1000 tokens. (C18, U1, U3, U5, U14)
+// What a request is charged, by its outcome; nothing stays held. Prompts are counted in bytes
+// here, and an answer may have 1000 tokens. (C18, U1, U3, U5, U14)
 func TestBudgetIsSettled(t *testing.T) {
 	const (
 		sse   = "200 OK\r\nContent-Type: text/event-stream"
@@ -31,14 +31,14 @@ func TestBudgetIsSettled(t *testing.T) {
 		input = `{"model":"m","input":"abcdefg"}`
 		file  = `{"model":"m","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`
 	)
-	fileTokens := int64(wholeCost(t, file) + model.FileTokens + 16) // 16 for errors of formulas
+	fileTokens := int64(wholeCost(t, file) + model.FileTokens + 16) // 16 for errors of the formulas
 	prompt := int64(wholeCost(t, chatBody))
 	with := func(fields string) string { return "{" + fields + chatBody[1:] }
 	lie := func(fields string) string { return `{` + text + `,"usage":{` + fields + `}}` }
 	for name, c := range map[string]struct {
 		path, body   string // of the request; /chat/completions and chatBody if absent
 		head, answer string
-		length       int           // that is announced; 0: that of answer
+		length       int           // announced length; 0: that of answer
 		reserved     budget.Amount // zero: the prompt and 1000 tokens
 		want         budget.Amount
 		by           answer.SettlementBasis
@@ -90,7 +90,7 @@ func TestBudgetIsSettled(t *testing.T) {
 					reserved = spentAs(prompt, 0, 1000)
 				}
 				resp := g.raw(t, strings.Replace(chatRequest(body), "/v1/chat/completions", path, 1))
-				_, _ = io.Copy(io.Discard, resp.Body) // one is cut
+				_, _ = io.Copy(io.Discard, resp.Body) // one answer is cut
 				r := g.reports.next(t)
 				if r.Budget.Estimate != reserved || r.Budget.Charged != c.want || r.Budget.By != c.by || r.Budget.Implausible != c.implausible || r.Budget.Rung != "" {
 					t.Errorf("%s: %+v, want %+v reserved, %+v charged as %s", mode, r.Budget, reserved, c.want, c.by)
@@ -103,8 +103,8 @@ func TestBudgetIsSettled(t *testing.T) {
 	}
 }
 
-// A call without an answer costs nothing if it cannot have reached the upstream, and its
-// estimate if that is not known. (U1, U2)
+// A call without an answer costs nothing if it cannot have reached the upstream, and otherwise its
+// estimate. (U1, U2)
 func TestBudgetWithoutAnAnswer(t *testing.T) {
 	prompt := int64(wholeCost(t, chatBody))
 	for name, c := range map[string]struct {
@@ -137,7 +137,7 @@ func TestBudgetWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A client that leaves is charged the prompt, and what came until then. (C1, C2)
+// A client that leaves is charged the prompt and the text that had come until then. (C1, C2)
 func TestBudgetClientLeaves(t *testing.T) {
 	const event = "data: {\"choices\":[{\"delta\":{\"content\":\"abc\"}}]}\n\n"
 	prompt := int64(wholeCost(t, streamBody))

@@ -10,8 +10,9 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// An answer costs what its service tier does, as the answer tells it, or else as the request asked for
-// it if that is dearer; and a request reserves the dearer one. Tenants without limits have the same cost.
+// An answer costs the price of its service tier: the one that the answer reports, or else the
+// requested one if that is dearer. The dearer one is reserved. The cost is the same for tenants
+// without limits.
 func TestBudgetOfServiceTiers(t *testing.T) {
 	const (
 		sse   = "200 OK\r\nContent-Type: text/event-stream"
@@ -32,7 +33,7 @@ func TestBudgetOfServiceTiers(t *testing.T) {
 		path, body, head, answer string
 		reserved, charged        int64 // times the usual price, in percent
 		tier                     string
-		unread                   bool // the request's tier is not read where nothing is reserved
+		unread                   bool // the request's tier is not read if nothing is reserved
 	}{
 		"neither":              {body: chatBody, answer: `{"choices":[],` + told + `}`, reserved: 200, charged: 100},
 		"told":                 {body: chatBody, answer: `{"choices":[],` + told + `,"service_tier":"priority"}`, reserved: 200, charged: 200, tier: "priority"},
@@ -71,7 +72,7 @@ func TestBudgetOfServiceTiers(t *testing.T) {
 				switch {
 				case limits[budget.TokensPerDay] == 0:
 					if c.charged == none || c.unread {
-						continue // nothing was reserved, or read
+						continue // nothing was reserved or read
 					}
 				case r.Budget.Estimate.Money != c.reserved*(prompt*1000+1000*2000)/100:
 					t.Errorf("reserved %+v, want %d times the price of %d and 1000 tokens", r.Budget.Estimate, c.reserved, prompt)

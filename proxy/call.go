@@ -27,12 +27,12 @@ type flight struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
-	lowered bool   // the limits have room for no stages
-	wait    string // Error.Wait
+	lowered bool   // the budget has no room for stages
+	wait    string // StageError.Wait
 	err     error
 }
 
-// patient removes the time limit of a stage.
+// patient removes the time limit of a stage call.
 func (f *flight) patient() {
 	if f.timer != nil {
 		f.timer.Stop()
@@ -46,11 +46,11 @@ func (f *flight) end() {
 	}
 }
 
-// errLowered is the error of a Host if a tenant's limits have room only for the request without
-// stages. That is reserved then.
+// errLowered is the error of StageHost.Call if the budget has room only for the request without
+// stages, which is then reserved.
 var errLowered = errors.New("there is no room for stages")
 
-// An Unmade is the error of a Host for a call that it must not make.
+// An Unmade is the error of StageHost.Call for a call that must not be made.
 type Unmade struct {
 	Outcome report.StageOutcome
 	Err     error
@@ -62,7 +62,7 @@ func (e *Unmade) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Unmade) Unwrap() error { return e.Err }
 
-// call sends the request of a stage, and waits for the head of its answer.
+// call sends the request of a stage and waits for the head of the answer.
 func (r *Stages) call(f *flight) report.StageOutcome {
 	left := time.Until(r.deadline)
 	if left <= 0 {
@@ -121,7 +121,7 @@ func unsent(err error) bool {
 	return false
 }
 
-// outcome says what the head of an answer is, or its error.
+// outcome returns the outcome of a call by its error or by the head of its answer.
 func (r *Stages) outcome(f *flight) report.StageOutcome {
 	if f.err != nil {
 		return unanswered(f)
@@ -135,12 +135,12 @@ func (r *Stages) outcome(f *flight) report.StageOutcome {
 	case status != fasthttp.StatusOK:
 		return report.StageServer
 	case !answer.PlainCoding(string(f.answer.Header(fasthttp.HeaderContentEncoding))):
-		return report.StageInvalid // it was asked not to
+		return report.StageInvalid // the request asked for an uncompressed answer
 	}
 	return report.StageOK
 }
 
-// unanswered says what an error of a Host is.
+// unanswered returns the outcome of a call that failed with f.err.
 func unanswered(f *flight) report.StageOutcome {
 	if f.lowered = errors.Is(f.err, errLowered); f.lowered {
 		return report.StageBudget
@@ -184,7 +184,7 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 	}
 	turn, ok := r.loop.EndWhole(body)
 	if !ok {
-		return body, report.StageInvalid // it may say why
+		return body, report.StageInvalid // the body may say why
 	}
 	outcome = report.StageOK
 	f.Output, f.Finish = turn.Says(), turn.Finish
@@ -216,11 +216,11 @@ func said(turn *answer.LoopTurn) string {
 	return output
 }
 
-// An StageError says that a stage has failed and that there is no answer to replace it.
+// A StageError reports that a stage failed and that no answer replaces it.
 type StageError struct {
 	Stage report.Stage
-	Of    int    // stages
-	Wait  string // the field Retry-After of the upstream's answer; "" without one
+	Of    int    // number of stages
+	Wait  string // header Retry-After of the upstream's answer; "" if absent
 	Err   error
 }
 
@@ -246,5 +246,5 @@ func (e *StageError) Error() string {
 	return fmt.Sprintf("Stage %d of %d, %s, %s.", e.Stage.At, e.Of, e.Stage.Name, why)
 }
 
-// Unwrap returns the cause; nil if it is an answer.
+// Unwrap returns the cause; nil if the cause is the upstream's answer.
 func (e *StageError) Unwrap() error { return e.Err }

@@ -16,33 +16,33 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// maxCalls is how many calls of one turn are answered.
+// maxCalls is how many calls of one turn are run.
 const maxCalls = 16
 
-// What a model is told of calls that are not made.
+// The results of calls that are not run.
 const (
 	givenAbove   = `{"error":"This was already given above, for the same arguments."}`
 	tooManyCalls = `{"error":"Too many calls in one turn; call again what is still needed."}`
 	noRoom       = `{"error":"There is no room for more results; answer with what is there."}`
 	unknownTool  = `{"error":"There is no tool of this name."}`
 	timeIsUp     = `{"error":"The time for searches is up; answer with what is there."}`
-	notMade      = `{}` // where there is no room for a reason; some upstreams refuse an empty result
+	notMade      = `{}` // if there is no room for a reason; some upstreams refuse an empty result
 )
 
-// skippedShare is which part of the room is kept for the results of calls that are not made.
+// skippedShare: 1/skippedShare of the room is for the results of calls that are not run.
 const skippedShare = 4
 
-// A call is one of ours while it is answered.
+// A call is a call of one of Sidenote's tools.
 type call struct {
 	answer.LoopCall
 	name   tools.ToolName
 	result tools.CallResult
 	took   time.Duration
 
-	repeated bool // it was answered before
+	repeated bool // a call with the same arguments was run before
 }
 
-// answer answers calls, side by side.
+// answer runs calls concurrently and returns them with their results.
 func (r *Rounds) answer(calls []answer.LoopCall) []call {
 	ctx, cancel := context.WithDeadline(r.Life, r.deadline)
 	defer cancel()
@@ -82,7 +82,7 @@ func (r *Rounds) answer(calls []answer.LoopCall) []call {
 	return all
 }
 
-// cost returns the tokens of a result as the model gets it.
+// cost returns the tokens of a call's result.
 func (r *Rounds) cost(c *call) int {
 	text := c.result.Content
 	if c.result.Data == nil && r.Policy.XML && text != "" {
@@ -92,7 +92,8 @@ func (r *Rounds) cost(c *call) int {
 	return tokens
 }
 
-// least returns the tokens of the shortest result of a call that is not made; in a text it is left out.
+// least returns the tokens of the shortest result of a call that is not run. Under the XML
+// protocol such a result is left out.
 func (r *Rounds) least() int {
 	if r.Policy.XML {
 		return 0
@@ -101,20 +102,19 @@ func (r *Rounds) least() int {
 	return max(tokens, 1)
 }
 
-// mostCalls returns how many calls of a turn can have a result each.
+// mostCalls returns how many calls of one turn can get a result.
 func (r *Rounds) mostCalls() int {
 	switch {
 	case r.Policy.XML:
 		return math.MaxInt
-	case r.Room < leastRoom: // none is made
+	case r.Room < leastRoom: // none is run
 		return max(1, r.Room/r.least())
 	}
 	return maxCalls + r.Room/skippedShare/r.least()
 }
 
-// shorten keeps the results of calls that found nothing, as they were not made or have failed, within the
-// room that the others leave: reasons as long as there is room for them, and then as little as a result
-// can be.
+// shorten fits the results of calls without data, which failed or were not run, into the room that
+// the others leave: with their reasons while these fit, then as short as possible.
 func (r *Rounds) shorten(all []call) {
 	left, least, waiting := r.Room, r.least(), 0
 	for i := range all {
@@ -139,7 +139,7 @@ func (r *Rounds) shorten(all []call) {
 	}
 }
 
-// messages are those with the results of calls, in the order of the calls.
+// messages returns the messages with the results of calls, in the order of the calls.
 func messages(calls []call) []json.RawMessage {
 	list := make([]json.RawMessage, len(calls))
 	for i := range calls {
@@ -152,7 +152,7 @@ func messages(calls []call) []json.RawMessage {
 	return list
 }
 
-// canonical returns arguments so that the same ones are the same text.
+// canonical returns JSON arguments in a form in which equal ones have equal text.
 func canonical(arguments string) string {
 	var v any
 	d := json.NewDecoder(bytes.NewReader([]byte(arguments)))
@@ -163,8 +163,8 @@ func canonical(arguments string) string {
 	return string(encodeRound(v))
 }
 
-// run makes calls, each with its share of a room: the last one in this goroutine, which waits for
-// the others anyway.
+// run runs calls concurrently, each with its share of room. The last one runs in this goroutine,
+// which would only wait for the others.
 func (r *Rounds) run(ctx context.Context, calls []*call, room int) {
 	var all sync.WaitGroup
 	for i, c := range calls {
@@ -189,7 +189,7 @@ func (r *Rounds) run(ctx context.Context, calls []*call, room int) {
 	all.Wait()
 }
 
-// number numbers the sources of a result.
+// number assigns ids to the sources of a result.
 func (r *Rounds) number(c *call) {
 	if first := r.Caller.FirstID; first > 1 {
 		c.result.Number(first)
@@ -197,7 +197,7 @@ func (r *Rounds) number(c *call) {
 	r.Caller.FirstID += len(c.result.Sources)
 }
 
-// note counts a result, and reports the call.
+// note subtracts a result from the room and adds the call to the report.
 func (r *Rounds) note(c *call) {
 	tokens, _ := r.Caller.Counter.Count(c.result.Content)
 	r.Room -= r.cost(c)
@@ -210,7 +210,7 @@ func (r *Rounds) note(c *call) {
 	}
 }
 
-// roundOutcome says what became of a call, of a closed list.
+// roundOutcome returns the outcome of a call.
 func roundOutcome(c *call) report.ToolOutcome {
 	_, wrong := errors.AsType[*tools.ArgumentError](c.result.Err)
 	switch {

@@ -12,21 +12,21 @@ import (
 	"sidenote/rewrite"
 )
 
-// A chatRequest is the state of a chatRequest request that other requests do not have, until it is sent.
+// A chatRequest is the state that a request, mostly a chat, needs until it is sent.
 type chatRequest struct {
-	compressed []byte                  // the body as it came, if it was compressed
-	parser     *rewrite.Parser         // holds the parsed body; nil without one, and once that is sent
-	outgoing   [][]byte                // the pieces of the body for the upstream; empty once they are sent
-	attempt    attempt                 // the inputs of the rewrite
-	edits      []rewrite.Edit          // of the rewrite that was sent; see allEdits
-	again      bool                    // may be sent again, shorter, if the upstream finds it too long
-	sentAgain  bool                    // was sent again without edits that the upstream refuses
+	compressed []byte                  // the body as received, if it was compressed
+	parser     *rewrite.Parser         // holds the parsed body; nil if none was parsed, or once it is freed
+	outgoing   [][]byte                // pieces of the body for the upstream; empty once they are sent
+	attempt    attempt                 // inputs of the rewrite
+	edits      []rewrite.Edit          // edits of the rewrite that was sent; see allEdits
+	again      bool                    // may be sent again with fewer sources, if the upstream says that it is too long
+	sentAgain  bool                    // was sent again with fewer sources, or without edits that the upstream refused
 	metered    *rewrite.MeteredRequest // the request as metered; nil if it is not metered
-	limits     rewrite.MeteredRequest  // the memory for metered
+	limits     rewrite.MeteredRequest  // memory for metered
 	row        string                  // row of the model table for the model of metered
-	window     int                     // of that model, in tokens; 0 is unknown
+	window     int                     // context window of that model in tokens; 0 if unknown
 	planner    *Planner                // plans the search; nil without planning
-	chunks     *rewrite.Chunks         // the results for typed chunks; nil without any
+	chunks     *rewrite.Chunks         // results for typed chunks; nil if there are none
 	tools      *tooling                // set if the model is offered Sidenote's tools
 	staging    *staging                // set if the chat is answered in stages
 	sampled    bool                    // the upstream's token count of this request is compared with ours
@@ -36,11 +36,11 @@ type chatRequest struct {
 type attempt struct {
 	body   []byte
 	req    *rewrite.Request
-	policy rewrite.Policy // as the request narrows it
+	policy rewrite.Policy // policy of the rewrite, as narrowed by the request
 	asked  rewrite.Options
 }
 
-// free frees the body and what was parsed of it, and clears c.
+// free frees the body and what was parsed from it, and clears c.
 func (c *chatRequest) free(s *Server) {
 	switch {
 	case c.parser != nil:
@@ -51,7 +51,7 @@ func (c *chatRequest) free(s *Server) {
 	}
 	clear(c.outgoing)
 	outgoing := c.outgoing[:0]
-	*c = chatRequest{} // in one piece, see release
+	*c = chatRequest{} // see release
 	c.outgoing = outgoing
 }
 
@@ -74,7 +74,7 @@ func (x *exchange) serveChat() error {
 		if err := x.reserveUnread(); err != nil {
 			return err
 		}
-		whole := x.compressed != nil // or the rest of the body is still unread
+		whole := x.compressed != nil // else the rest of the body is still unread
 		return x.forward(transport.Call{Body: [][]byte{body}, Whole: whole, Same: true, Replace: x.replacements(), NoUpgrade: true})
 	}
 	if err := x.checkModels(body); err != nil {
@@ -83,8 +83,8 @@ func (x *exchange) serveChat() error {
 	return x.rewriteChat(body, asked)
 }
 
-// rewriteChat rewrites a chat request if its policy says so, and sends it. body is the
-// whole body; asked are the options of its headers.
+// rewriteChat rewrites a chat request if its policy says so, and sends it. body is the whole body;
+// asked holds the options in its headers.
 func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	x.keepBody(body, nil)
 	x.parser = x.server.parsers.Get().(*rewrite.Parser)
@@ -96,7 +96,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 		}
 		asked = rewrite.MergeOptions(asked, field)
 		if asked.Chunks != nil && req.Empty {
-			bodyErr = nil // its chunks are its messages
+			bodyErr = nil // its chunks become its messages
 		}
 	}
 	if bodyErr == nil {
@@ -130,7 +130,7 @@ func (x *exchange) rewriteChat(body []byte, asked rewrite.Options) error {
 	}
 	x.report.Stream, x.sampled = a.req.Stream, x.setup.rewriter.Sample()
 	x.model, x.tier = a.req.Model, a.req.ServiceTier
-	if x.metered == nil && a.req.Stream && x.server.budgets != nil && x.terms.Priced() { // streams often do not tell what they used
+	if x.metered == nil && a.req.Stream && x.server.budgets != nil && x.terms.Priced() { // streams often report no usage
 		x.counter = x.setup.rewriter.Models.Model(a.req.Model).Counter
 	}
 	x.useHelpers(&a.policy, a.req)
@@ -184,7 +184,7 @@ func (x *exchange) injectSources(a *attempt) error {
 	x.again = res.Outcome == rewrite.Injected && x.policy.RetryTooLong
 	if x.tools != nil {
 		if x.report.Outcome = report.WithTools; !x.policy.Tools.FirstSearch {
-			x.report.Reason = "" // nothing was to be searched
+			x.report.Reason = "" // nothing was to be searched yet
 		}
 	}
 	x.checker = newCitationStage(x.policy.Citations, a.req, &x.report, x.server.documents, x.panicked)
@@ -208,7 +208,7 @@ func (x *exchange) afterRewrite(a *attempt) (answered bool, err error) {
 		}
 		return false, noSources(res)
 	case rewrite.Answered:
-		if x.spending == nil { // it is no retry
+		if x.spending == nil { // not a retry
 			if err := x.reserveAnswered(); err != nil {
 				return false, err
 			}
@@ -219,8 +219,8 @@ func (x *exchange) afterRewrite(a *attempt) (answered bool, err error) {
 	return false, nil
 }
 
-// narrow sets a.policy to the rewriting of p, narrowed by headers and fields, with the claims of
-// the caller's token in its filter.
+// narrow sets a.policy to the rewrite policy of p, narrowed by the request's options. claims of
+// the caller's token are put into its filter.
 func (a *attempt) narrow(p *tenant.Policy, claims map[string][]string) error {
 	if err := rewrite.MistypedBase(a.asked, p.Rewrite.Knowledge); err != nil {
 		return err
@@ -244,8 +244,8 @@ func (a *attempt) takeChunks(rw *rewrite.Rewriter) (err error) {
 	return err
 }
 
-// relayChat sends a chat request without sources. In mode shadow it also computes which sources
-// would have been added.
+// relayChat sends a chat request without sources. In mode shadow it also finds, in the background,
+// the sources that would have been added.
 func (x *exchange) relayChat(a *attempt) error {
 	if err := x.reserveAsItIs(&a.policy, a.req); err != nil {
 		return err
@@ -260,7 +260,7 @@ func (x *exchange) relayChat(a *attempt) error {
 	return x.send(a.body, rewrite.StripEdits(a.req, a.policy.Placement))
 }
 
-// noSources returns the error for a request whose policy demands sources when not all knowledge
+// noSources returns the error for a request whose policy requires sources, when not all knowledge
 // could be searched.
 func noSources(res *rewrite.Result) *tenant.APIError {
 	message := "The sources that every answer here must rest on are not available; try again."
@@ -270,8 +270,8 @@ func noSources(res *rewrite.Result) *tenant.APIError {
 	return &tenant.APIError{Reason: res.Reason, Message: message}
 }
 
-// chatAsItIs relays a chat request that cannot be rewritten, for the reason in err. It
-// still removes the field "sidenote" from a JSON body. A strict policy refuses the request.
+// chatAsItIs relays a chat request that cannot be rewritten, for the reason in err. It still
+// removes the field "sidenote" from a JSON body. A strict policy refuses the request.
 func (x *exchange) chatAsItIs(a *attempt, err error) error {
 	bodyErr, ok := errors.AsType[*rewrite.BodyError](err)
 	if !ok || a.policy.Strict() || x.policy.Strict() {
@@ -290,8 +290,8 @@ func (x *exchange) chatAsItIs(a *attempt, err error) error {
 	return x.send(a.body, rewrite.StripEdits(a.req, ""))
 }
 
-// send applies the edits and forwards a chat request whose whole body was read. A
-// compressed body without edits is forwarded as it came, still compressed.
+// send applies the edits and forwards a request whose whole body was read. A compressed body
+// without edits is forwarded unchanged.
 func (x *exchange) send(body []byte, edits []rewrite.Edit) error {
 	x.edits, x.attempt.body = edits, body
 	edits = x.allEdits(edits)

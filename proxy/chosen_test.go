@@ -10,9 +10,9 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// T11: which upstream is asked says the policy, and nothing in a request: no target, host,
-// header or field of a body that other gateways read. Whoever is named there is not called,
-// and the upstream's key goes to the upstream only.
+// T11: the policy alone selects the upstream. No target, host, header or body field that other
+// gateways read does. Hosts named there are not called, and the upstream's key is sent to the
+// upstream only.
 func TestT11UpstreamIsNotChosen(t *testing.T) {
 	named := newUpstream(t, answerJSON(`{"who":"named"}`))
 	u := newUpstream(t, answerJSON(`{"who":"ours"}`))

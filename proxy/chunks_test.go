@@ -14,8 +14,8 @@ import (
 const chunkField = `"sidenote":{"chunks":[{"id":"s1","type":"system","content":"Be kind."},{"id":"u1","type":"agent","role":"user","content":"Earlier."},` +
 	`{"id":"e1","type":"environment","content":"out","metadata":{"tool":"t"}}],"context":{"exclude_types":["environment"]}}`
 
-// Chunks are the application's own conversation: they go up in every mode, also where the kill
-// switch or an unreadable part keeps sources out, and the status counts them.
+// Chunks are part of the application's conversation: they are sent in every mode, even if the kill
+// switch or an unreadable part prevents sources, and the status counts them.
 func TestChunksGoUpInEveryMode(t *testing.T) {
 	for _, c := range []struct{ mode, status string }{
 		{"inject", `injected; chunks="2/3"; sources=1;`}, {"shadow", `shadow; chunks="2/3"`}, {"off", `untouched; reason=off; chunks="2/3"`},
@@ -43,7 +43,7 @@ func TestChunksGoUpInEveryMode(t *testing.T) {
 	}
 }
 
-// A body whose chunks cannot be put in is refused in every mode, and nothing goes up.
+// A body whose chunks cannot be inserted is refused in every mode, and nothing is sent.
 func TestChunksAreNeverDropped(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
@@ -74,8 +74,8 @@ func TestChunksAreNeverDropped(t *testing.T) {
 	}
 }
 
-// A tool result that is larger than the budget does not make the turns of an agent fail: it is
-// left out, and the status and the ledger say so. Policy or request can ask for the 400 instead.
+// A tool result that exceeds the budget does not fail the request of an agent: it is left out, and
+// the status and the ledger report that. The policy or the request can ask for a 400 instead.
 func TestOversizedChunkDoesNotFailTheRequest(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	large := strings.Replace(chunkField, `"content":"out"`, `"content":"`+strings.Repeat("word ", 45_000)+`"`, 1)
@@ -115,7 +115,7 @@ func TestOversizedChunkDoesNotFailTheRequest(t *testing.T) {
 	}
 }
 
-// A conversation that is all chunks needs no messages.
+// A conversation of chunks alone needs no messages.
 func TestChunksAloneAreAConversation(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
@@ -127,8 +127,8 @@ func TestChunksAloneAreAConversation(t *testing.T) {
 	}
 }
 
-// A metered request is capped as others are, and the ledger has the edits where they stand in
-// the body that came.
+// A metered request with chunks is capped as others are, and the edits in the ledger refer to the
+// received body.
 func TestMeteredChunks(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, func(p *tenant.Policy) { p.Metered, p.OutputCap = true, 1000 })

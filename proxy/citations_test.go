@@ -19,8 +19,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// checked starts a rig whose policy has citations checked. Documents have the address that is
-// given, and terms are words.
+// checked starts a rig whose policy checks citations. Documents have the given address, and terms
+// are words.
 func checked(t *testing.T, u *stubUpstream, address string, change func(*tenant.Policy)) *rig {
 	t.Helper()
 	return openIn(t, u, func(cfg *proxy.Config) {
@@ -39,12 +39,12 @@ func checked(t *testing.T, u *stubUpstream, address string, change func(*tenant.
 	})
 }
 
-// annotated is the annotation of [1] at the beginning of a text.
+// annotated returns the annotation of [1] at the beginning of a text.
 func annotated(title, address string) string {
 	return `{"type":"url_citation","url_citation":{"start_index":0,"end_index":3,"title":"` + title + `","url":"` + address + `"}}`
 }
 
-// answering answers with a head and a body.
+// answering returns an upstream that answers with a head and a body.
 func answering(head, body string) func(seen, io.Writer) {
 	return func(_ seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body)
@@ -53,8 +53,8 @@ func answering(head, body string) func(seen, io.Writer) {
 
 const ours = `[{"index":0,"delta":{"annotations":[`
 
-// The citations of an answer are annotated as far as the policy exposes sources. The status of one
-// that is no stream, the report of any, and the metrics tell how many there are.
+// The citations of an answer are annotated as far as the policy exposes sources. They are counted
+// in the status of an answer that is not a stream, in the report and in the metrics.
 func TestCitations(t *testing.T) {
 	const (
 		whole  = `{"choices": [{"message":{"content":"[1] canary of acme [2]"%s}}], "x": 1.0}`
@@ -122,7 +122,7 @@ func TestCitations(t *testing.T) {
 	}
 }
 
-// Statements are compared with what the source says.
+// Statements are compared with the texts of their sources.
 func TestCitationSupport(t *testing.T) {
 	u := newUpstream(t, answerJSON(`{"choices":[{"message":{"content":"canary of nobody [1]"}}]}`))
 	g := checked(t, u, "", nil)
@@ -136,7 +136,8 @@ func TestCitationSupport(t *testing.T) {
 	}
 }
 
-// What cannot be checked passes as it came, and that is said; so does what nobody wants checked.
+// An answer that cannot be checked is relayed unchanged, and that is reported; so is an answer
+// that is not to be checked.
 func TestCitationsUnread(t *testing.T) {
 	const text = `{"choices":[{"message":{"content":"[1]"}}]}`
 	long := `{"choices":[{"message":{"content":"[1]` + strings.Repeat(" ", answer.MaxCitedJSON) + `"}}]}`
@@ -151,7 +152,7 @@ func TestCitationsUnread(t *testing.T) {
 		body   string // of the request
 		change func(*tenant.Policy)
 		want   string
-		unread answer.CitationsUnread // "-": nothing is checked
+		unread answer.CitationsUnread // "-": not checked
 	}{
 		"off":               {answering(okJSON, text), chatBody, func(p *tenant.Policy) { p.Citations = answer.Policy{} }, text, "-"},
 		"no sources":        {answering(okJSON, text), chatBody, func(p *tenant.Policy) { p.Rewrite.Knowledge = nil }, text, "-"},
@@ -186,7 +187,7 @@ func TestCitationsUnread(t *testing.T) {
 	}
 }
 
-// An answer that is cut is relayed as a cut, and one that was short of memory as it came.
+// A cut answer is relayed as cut; one for which memory is short is relayed unchanged.
 func TestCitationsCut(t *testing.T) {
 	u := newUpstream(t, func(_ seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: 99\r\n\r\n{\"choices\":[", okJSON)
@@ -202,8 +203,8 @@ func TestCitationsCut(t *testing.T) {
 	}
 }
 
-// A stream may both have its citations checked and its usage hidden; each event goes on before
-// the next one is there.
+// A stream can have its citations checked and its usage hidden at the same time; each event is
+// relayed before the next one arrives.
 func TestCitationsOfMeteredStream(t *testing.T) {
 	const (
 		text   = "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"[1]\"}}]}\n\n"
@@ -231,15 +232,15 @@ func TestCitationsOfMeteredStream(t *testing.T) {
 	}
 }
 
-// passages read documents of one chunk.
+// passages finds documents of one chunk.
 type passages struct{}
 
 func (passages) Passage(_ context.Context, _ retrieval.Query, p retrieval.Passage) ([]retrieval.Source, error) {
 	return []retrieval.Source{{Type: "rag", Knowledge: p.Knowledge, Doc: p.Doc, Name: "Name of " + p.Doc, Text: "the only chunk"}}, nil
 }
 
-// In mode tools the answer of the last round is checked, by the sources that were put in and by those
-// that the model has read.
+// In mode tools the answer of the last round is checked against the injected sources and those
+// that tools returned.
 func TestCitationsOfTools(t *testing.T) {
 	const text = "It is so [1], the only one [2] [3]."
 	dialogue := answertest.Dialogue{Name: "read", Answers: []answertest.Answer{

@@ -17,9 +17,11 @@ import (
 
 // CitedDocuments looks up cited documents. Its functions must be safe for concurrent use.
 type CitedDocuments struct {
-	// URL returns the attribute "url" of a document, "" if it has none; nil: none has.
+	// URL returns the attribute "url" of a document, "" if it has none. nil means that no document
+	// has one.
 	URL func(knowledge, doc string) string
-	// Terms returns the content terms of a text; nil: statements are not compared with sources.
+	// Terms returns the content terms of a text. nil means that statements are not compared with
+	// sources.
 	Terms func(text string) []string
 }
 
@@ -27,11 +29,11 @@ type CitedDocuments struct {
 type citationStage struct {
 	*answer.CitationChecker
 	report *report.Report
-	stream bool // a stream is being checked; Tell reports the result when it has ended
+	stream bool // a stream is being checked; Tell reports the result when the stream has ended
 }
 
-// newCitationStage returns a Checker for the answer to the chat with report r. It returns nil if p asks
-// for nothing, no sources are given, or the answer is not text.
+// newCitationStage returns a citationStage for the answer to the chat with report r. It returns
+// nil if p does not annotate, if no sources are given, or if the answer is not text.
 func newCitationStage(p answer.Policy, req *rewrite.Request, r *report.Report, d CitedDocuments, panicked panics.Handler) *citationStage {
 	if !p.Annotate || !req.TextFormat || !gives(r) {
 		return nil
@@ -42,7 +44,8 @@ func newCitationStage(p answer.Policy, req *rewrite.Request, r *report.Report, d
 	})}
 }
 
-// OwnMarkers returns the markers in those parts of a request that its model did not write.
+// OwnMarkers returns the citation markers in those parts of a request that the model did not
+// write.
 func OwnMarkers(req *rewrite.Request) answer.OwnMarkers {
 	own := answer.OwnMarkers{}
 	req.EachText(-1, func(n, _ int, raw []byte) {
@@ -53,12 +56,12 @@ func OwnMarkers(req *rewrite.Request) answer.OwnMarkers {
 	return own
 }
 
-// gives reports whether the model is given sources, or may get some by tools.
+// gives reports whether the model gets sources, or may get some from tools.
 func gives(r *report.Report) bool {
 	return r.Outcome == rewrite.Injected || r.Outcome == report.WithTools || r.Outcome == report.Staged
 }
 
-// given returns the source with an id, as far as the caller may know it.
+// given returns the source with an id, with what the caller may know of it.
 func given(r *report.Report, id int, d CitedDocuments) (answer.CitedSource, bool) {
 	e, text := entry(r, id)
 	if e == nil {
@@ -74,7 +77,7 @@ func given(r *report.Report, id int, d CitedDocuments) (answer.CitedSource, bool
 	return s, true
 }
 
-// entry returns the source of an id, of the prompt or of a tool's result, and its text; nil if
+// entry returns the source with an id, from the prompt or a tool's result, and its text; nil if
 // there is none.
 func entry(r *report.Report, id int) (e *rewrite.SourceEntry, text string) {
 	of := func(e rewrite.SourceEntry) bool { return e.ID == id }
@@ -91,7 +94,7 @@ func entry(r *report.Report, id int) (e *rewrite.SourceEntry, text string) {
 	return nil, ""
 }
 
-// textOf returns the text of a source, with that of neighbouring chunks added to it.
+// textOf returns the text of a source, with its neighbouring chunks if they were added.
 func textOf(sources []retrieval.Source, e *rewrite.SourceEntry) string {
 	i := slices.IndexFunc(sources, func(s retrieval.Source) bool {
 		return s.Knowledge == e.Knowledge && s.Doc == e.Doc && s.Chunk == e.Chunk
@@ -105,19 +108,19 @@ func textOf(sources []retrieval.Source, e *rewrite.SourceEntry) string {
 	return sources[i].Text
 }
 
-// address makes an address for a source without a URL, such as "sidenote://handbook/leave.md#3".
+// address returns the address of a source without a URL, such as "sidenote://handbook/leave.md#3".
 func address(e *rewrite.SourceEntry) string {
 	u := url.URL{Scheme: "sidenote", Host: e.Knowledge, Path: "/" + e.Doc}
-	if e.Chunk >= 0 { // of a vector store that tells none
+	if e.Chunk >= 0 { // negative if a vector store does not say
 		u.Fragment = strconv.Itoa(e.Chunk)
 	}
 	return u.String()
 }
 
-// maxAddress is the length of the longest address that browsers are known to take, in bytes.
+// maxAddress is the longest address, in bytes, that all browsers accept.
 const maxAddress = 2048
 
-// webAddress returns an address that a client can show as a link, else "".
+// webAddress returns s if it is an address that a client can show as a link, else "".
 func webAddress(s string) string {
 	if len(s) > maxAddress {
 		return ""
@@ -129,7 +132,7 @@ func webAddress(s string) string {
 	return u.String()
 }
 
-// Tell puts the result of checking a stream, which must have ended, into the report.
+// Tell adds the result of checking a stream, which must have ended, to the report.
 func (c *citationStage) Tell() {
 	if c != nil && c.stream {
 		c.tell()

@@ -10,8 +10,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// T03, T07: under a filter that asks for a claim, a caller without that claim is refused on
-// every chat, in any mode; other routes, which bring no sources, are relayed.
+// T03, T07: if a filter uses a claim, a caller without that claim is refused on every chat, in any
+// mode. Other routes, which get no sources, are relayed.
 func TestCallersWithoutClaims(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	byClaim := func(p *tenant.Policy) {
@@ -36,7 +36,7 @@ func TestCallersWithoutClaims(t *testing.T) {
 		f(g, chatBody, "Sidenote-Knowledge: none")
 		f(g, strings.Replace(chatBody, `"model"`, `"sidenote":{"filters":{"type":"eq","key":"department","value":"hr"}}, "model"`, 1))
 	}
-	// The filter of an override is as good as the policy's.
+	// The filter of an override works like the policy's.
 	g := open(t, u, func(p *tenant.Policy) {
 		other := *p
 		byClaim(&other)

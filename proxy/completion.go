@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxChoices is OpenAI's own bound of n.
+// maxChoices is OpenAI's own limit of n.
 const maxChoices = 128
 
 // AppendCompletion appends to dst the body of an answer to the chat request with the given body and
@@ -27,8 +27,8 @@ type shape struct {
 	} `json:"stream_options"`
 }
 
-// shapeOf reads the shape. A field of a wrong type counts as absent: the
-// parser that request has passed does not check these fields.
+// shapeOf reads the shape. A field of a wrong type counts as absent, because the parser that
+// accepted the request does not check these fields.
 func shapeOf(request []byte) shape {
 	var s shape
 	if err := json.Unmarshal(request, &s); err != nil {
@@ -38,7 +38,7 @@ func shapeOf(request []byte) shape {
 	return s
 }
 
-// A head holds the fields that each event of one answer repeats.
+// A head holds the fields that all events of one answer repeat.
 type head struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -46,7 +46,7 @@ type head struct {
 	Model   string `json:"model"`
 }
 
-// zeroUsage says that no model ran.
+// zeroUsage is the usage of an answer for which no model ran.
 const zeroUsage = `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
 
 // appendCompletion appends a chat.completion with text in each of its choices.
@@ -65,9 +65,8 @@ func appendCompletion(dst []byte, h head, s shape, text string) []byte {
 	return append(dst, `],"usage":`+zeroUsage+`}`...)
 }
 
-// appendStream appends the events of a streamed answer: for each choice a chunk
-// with role and text and a chunk with the finish reason, then usage if the request
-// asked for it.
+// appendStream appends the events of a streamed answer: for each choice a chunk with role and text
+// and a chunk with the finish reason, then usage if the request asked for it.
 func appendStream(dst []byte, h head, s shape, text string) []byte {
 	h.Object = "chat.completion.chunk"
 	usage := ""
@@ -89,7 +88,7 @@ func appendStream(dst []byte, h head, s shape, text string) []byte {
 	return append(dst, "data: [DONE]\n\n"...)
 }
 
-// openObject appends v's JSON object without its closing brace.
+// openObject appends v as a JSON object without its closing brace.
 func openObject(dst []byte, v head) []byte {
 	b := encodeCompletion(v)
 	return append(dst, b[:len(b)-1]...)

@@ -28,15 +28,15 @@ type Config struct {
 	raw struct{ clients, upstreams transport.Raw } // set by tests, to inject faults into connections
 }
 
-// Timeouts fit streams: none of them limits the duration of a whole answer. A zero field
-// means the value of DefaultTimeouts.
+// Timeouts are the time limits of a Server. None of them limits the duration of a whole answer,
+// which may be a stream. A zero field means the value of DefaultTimeouts.
 type Timeouts struct {
-	Connect     time.Duration // to the upstream, TLS included
+	Connect     time.Duration // to the upstream, including TLS
 	FirstByte   time.Duration // from the end of the request to the head of the answer
-	Idle        time.Duration // between two pieces of an answer
-	ClientWrite time.Duration // a client that takes no byte is cut after this time, at most twice this time
-	ClientRead  time.Duration // for the head of a request, for each 256 KiB of a body that is read whole, between two pieces of a body that is streamed
-	ClientIdle  time.Duration // of a kept-alive connection without a request
+	Idle        time.Duration // between two reads of an answer
+	ClientWrite time.Duration // a client that reads nothing is disconnected after this time, or at most twice this time
+	ClientRead  time.Duration // for a request head, for each 256 KiB of a buffered body, and between two reads of a streamed body
+	ClientIdle  time.Duration // of a kept-alive connection between requests
 }
 
 // DefaultTimeouts returns the default timeouts. FirstByte is ten minutes, as in official SDKs.

@@ -19,7 +19,7 @@ import (
 
 const getStream = "GET /v1/stream HTTP/1.%d\r\nHost: x\r\n\r\n"
 
-// An answer that the upstream breaks off is not reported as completed.
+// An answer that the upstream cuts is not reported as completed.
 func TestCutByUpstream(t *testing.T) {
 	const chunks = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
 	for name, c := range map[string]struct {
@@ -59,7 +59,7 @@ func TestCutByUpstream(t *testing.T) {
 	}
 }
 
-// readUntil reads until the text read ends in end.
+// readUntil reads until the text read ends with end.
 func readUntil(t *testing.T, r io.Reader, end string) {
 	t.Helper()
 	var got []byte
@@ -70,8 +70,8 @@ func readUntil(t *testing.T, r io.Reader, end string) {
 	}
 }
 
-// Nor is an answer that a shutdown breaks off, whatever it waits for: its line is written
-// before the process ends.
+// An answer that a shutdown cuts is not reported as completed either, whatever it waits for: its
+// record is written before the process ends.
 func TestCutByShutdown(t *testing.T) {
 	const chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n"
 	f := func(name, request, answer, first string, read bool) {
@@ -100,7 +100,7 @@ func TestCutByShutdown(t *testing.T) {
 		if err := g.server.Shutdown(grace); err == nil {
 			t.Errorf("%s: nothing was cut", name)
 		}
-		select { // Shutdown has waited for it
+		select { // Shutdown has waited for the record
 		case r := <-g.reports:
 			if r.Client != report.ClientCutShutdown || r.Truncated {
 				t.Errorf("%s: %s, truncated %v", name, r.Client, r.Truncated)
@@ -121,8 +121,8 @@ func TestCutByShutdown(t *testing.T) {
 	f("an old client that does not read", fmt.Sprintf(getStream, 0), chunks, "first", false)
 }
 
-// A request that Shutdown cuts before its whole body has come is not reported as one that
-// its client left.
+// A request that Shutdown cuts before its whole body arrived is not reported as left by its
+// client.
 func TestCutBeforeItsBody(t *testing.T) {
 	for range 20 {
 		g := open(t, newUpstream(t, nil), nil)
@@ -136,7 +136,7 @@ func TestCutBeforeItsBody(t *testing.T) {
 		end()
 		shut := g.server.Shutdown(grace)
 		r := g.reports.next(t)
-		if r.Status == fasthttp.StatusServiceUnavailable { // it was counted, and met the shutdown before it was admitted
+		if r.Status == fasthttp.StatusServiceUnavailable { // it was counted as open, but the shutdown began before it was admitted
 			continue
 		}
 		if shut == nil {

@@ -31,7 +31,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// toolPolicy is that of a policy in mode tools, with small limits: tokens are bytes here.
+// toolPolicy returns the tool policy of a policy in mode tools, with small limits: tokens are
+// bytes here.
 func toolPolicy() tools.Policy {
 	return tools.Policy{
 		Offer: []tools.ToolName{tools.SearchKnowledge, tools.ReadKnowledge}, Bases: []tools.Base{{ID: "kb-acme", Description: "rules for staff"}},
@@ -39,9 +40,9 @@ func toolPolicy() tools.Policy {
 	}
 }
 
-// staff is what models search in these tests: a document of three chunks. A search for "fails"
-// fails, one for "hangs" lasts until it is called off; hangs, if it is set, is told when it begins
-// and ends.
+// staff is the knowledge in these tests: a document of three chunks. A search for "fails" fails,
+// one for "hangs" lasts until it is cancelled; hangs, if set, gets a value when it begins and when
+// it ends.
 type staff struct{ hangs chan error }
 
 func (staff) chunks() (list []retrieval.Source) {
@@ -79,7 +80,7 @@ func (s staff) Passage(_ context.Context, _ retrieval.Query, p retrieval.Passage
 	return list[p.First:min(p.End, len(list))], nil
 }
 
-// newBox returns what answers calls of tools in these tests.
+// newBox returns the tools of these tests.
 func newBox() *tools.Box {
 	return &tools.Box{Knowledge: tools.Knowledge{Retriever: staff{}, Reader: staff{}, Terms: strings.Fields}}
 }
@@ -109,10 +110,10 @@ func plain() answertest.Habit {
 	return h
 }
 
-// asStream is what makes a stream of a request.
+// asStream turns a request into one for a stream.
 const asStream = `"stream":true,"stream_options":{"include_usage":true},`
 
-// A played is what came of a dialogue.
+// A played is the result of a dialogue.
 type played struct {
 	upstream []string // requests
 	status   int
@@ -121,7 +122,7 @@ type played struct {
 	err      error // of reading the body
 }
 
-// playDialogue plays a dialogue of tools, as a stream or as its request is.
+// playDialogue plays a dialogue with tools, as a stream or as its request asks for.
 func playDialogue(t *testing.T, d answertest.Dialogue, h answertest.Habit, stream bool) played {
 	t.Helper()
 	return playWith(t, d, h, stream, nil, func(base string) proxy.Config {
@@ -135,7 +136,7 @@ func playDialogue(t *testing.T, d answertest.Dialogue, h answertest.Habit, strea
 	})
 }
 
-// playWith plays a dialogue with the configuration for an upstream, and what finds sources.
+// playWith plays a dialogue with the configuration for an upstream and a retriever.
 func playWith(t *testing.T, d answertest.Dialogue, h answertest.Habit, stream bool, r retrieval.Retriever, config func(base string) proxy.Config) played {
 	t.Helper()
 	u := answertest.Start(t, d, h)
@@ -163,12 +164,12 @@ var (
 	ownID  = regexp.MustCompile(`"chatcmpl-[0-9A-Z]{26}","object":"([a-z.]+)","created":\d+`)
 )
 
-// stable replaces what is another one each time.
+// stable replaces the parts of a text that differ each time.
 func stable(text string) string {
 	var ids []string
 	text = madeID.ReplaceAllStringFunc(text, func(id string) string {
 		if !strings.ContainsAny(id[len("call_"):], "abcdefghijklmnopqrstuvwxyz") {
-			return id // the upstream's
+			return id // the upstream's id
 		}
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -179,8 +180,8 @@ func stable(text string) string {
 	return took.ReplaceAllString(text, "-ms=0")
 }
 
-// requests writes the requests of a dialogue: the first one, and of the others what is new in
-// them. What stands in them about our tools is left out.
+// requests returns the requests of a dialogue: the first one, and of the others only what is new.
+// The definitions of Sidenote's tools are left out.
 func (p *played) requests(t *testing.T, about string) string {
 	t.Helper()
 	var b strings.Builder
@@ -215,7 +216,7 @@ func (p *played) requests(t *testing.T, about string) string {
 
 var ourTool = regexp.MustCompile(`\{"type":"function","function":\{"name":"((?:sidenote_)*(?:search_knowledge|read_knowledge|search_files|recall))","description"`)
 
-// withoutTools puts names in place of the definitions of our tools, and of the text about them.
+// withoutTools replaces the definitions of Sidenote's tools, and the text about them, by names.
 func withoutTools(request, about string) string {
 	request = strings.Replace(request, about, "[about our tools]", 1)
 	for {
@@ -231,7 +232,7 @@ func withoutTools(request, about string) string {
 	}
 }
 
-// answer writes what the client got.
+// answer returns what the client got, as text.
 func (p *played) answer() string {
 	text := fmt.Sprintf("%d %s\n%s", p.status, p.header.Get(report.HeaderStatus), p.body)
 	if !strings.HasSuffix(text, "\n") {
@@ -243,8 +244,8 @@ func (p *played) answer() string {
 	return stable(text)
 }
 
-// Each row of the tables on the page of package rounds, and whatever else can happen, has a
-// dialogue: what goes up, and what the client gets, whole and as a stream.
+// Each row of the tables of tool rounds in the documentation, and every other case, has a
+// dialogue: the requests sent upstream and what the client gets, as a whole and as a stream.
 func TestDialogues(t *testing.T) {
 	const folder = "testdata/dialogues"
 	for _, d := range answertest.Load(t, folder) {
@@ -278,7 +279,7 @@ func cmpOr(a, b []byte) []byte {
 	return b
 }
 
-// quoted is a text as it stands within a JSON string.
+// quoted returns a text as it appears within a JSON string.
 func quoted(text string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -289,7 +290,7 @@ func quoted(text string) string {
 	return strings.Trim(strings.TrimSpace(b.String()), `"`)
 }
 
-// compareSections compares sections of a file with what they should be, or writes them.
+// compareSections compares sections of a file with got, or writes them.
 func compareSections(t *testing.T, file string, got map[string]string) {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)
@@ -319,7 +320,7 @@ func compareSections(t *testing.T, file string, got map[string]string) {
 	}
 }
 
-// A message is what an application reads of an answer.
+// A message is what an application reads from an answer.
 type message struct {
 	Text, Refusal, Finish string
 	Calls                 []string
@@ -355,8 +356,8 @@ func messageOf(p played) (m message, err error) {
 	return m, nil
 }
 
-// compareMessages compares what an application reads of an answer, whole and as streams by every
-// habit of servers.
+// compareMessages compares what an application reads from an answer, as a whole and as streams
+// with every habit of servers.
 func compareMessages(t *testing.T, d answertest.Dialogue, whole, streamed played) {
 	t.Helper()
 	want, wantErr := messageOf(whole)

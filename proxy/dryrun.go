@@ -9,9 +9,9 @@ import (
 	"sidenote/rewrite/chat"
 )
 
-// ToolsDryRun reports what becomes of a chat that is sent to nobody, and returns the names under which
-// its model would be offered the tools of a policy, in that policy's order. The result's edits are
-// those of the first round, without turns of earlier requests, which are of other callers.
+// ToolsDryRun reports how a chat would be rewritten, without sending it. offered holds the names
+// under which the model would be offered the tools of the policy, in that policy's order. The
+// edits in r are those of the first round, without restored turns, which belong to other callers.
 func ToolsDryRun(ctx context.Context, rw *rewrite.Rewriter, of *tools.Policy, p rewrite.Policy, req *chat.Request, asked rewrite.Options) (r report.Report, offered []string) {
 	var o *Offering
 	if p.Mode == rewrite.Tools {
@@ -40,7 +40,7 @@ func tryOffer(rw *rewrite.Rewriter, of *tools.Policy, req *chat.Request, knowled
 	return o, ""
 }
 
-// offered returns the names under which tools are offered.
+// offered returns the names under which tools are offered, in the policy's order.
 func (o *Offering) offered() []string {
 	names := make([]string, len(o.policy.Offer))
 	for name, tool := range o.Names {

@@ -8,7 +8,7 @@ import (
 	"sidenote/retrieval/tools"
 )
 
-// elements reads calls that stand in a text, as an answer.LoopTextReader.
+// elements reads tool calls in the text of an answer. It implements answer.LoopTextReader.
 type elements struct{ scanner tools.XMLScanner }
 
 func newElements(offered []tools.ToolName) *elements {
@@ -33,8 +33,8 @@ func (e *elements) Close() (text []byte, calls []answer.LoopCall, said int) {
 	return text, calls, e.scanner.Said()
 }
 
-// calling makes the assistant's message of calls that stood in a text, without the rest of that,
-// which the client has.
+// calling returns the assistant's message with the given calls. It leaves out the rest of the
+// text, which the client has.
 func calling(calls []answer.LoopCall) json.RawMessage {
 	elements := make([]string, len(calls))
 	for i := range calls {
@@ -46,10 +46,11 @@ func calling(calls []answer.LoopCall) json.RawMessage {
 	}{"assistant", strings.Join(elements, "\n")})
 }
 
-// lastRound is what a model is told that cannot be left without its tools.
+// lastRound tells a model that has no more tool calls, but cannot be sent the request without its
+// tools.
 const lastRound = "No further calls are answered: answer now with what is there.\n"
 
-// inElement returns the result of a call as it stands in a text.
+// inElement returns the result of a call under the XML protocol.
 func inElement(c *call) string {
 	ok, message, content := c.result.Err == nil && c.result.Data != nil, "", c.result.Content
 	if ok && c.result.Nothing != "" {
@@ -58,7 +59,8 @@ func inElement(c *call) string {
 	return tools.XMLResult(string(c.name), ok, message, content)
 }
 
-// inText makes one message of the results of calls that stood in a text.
+// inText returns one message with the results of calls under the XML protocol. last reports that
+// no further calls are answered.
 func inText(calls []call, last bool) json.RawMessage {
 	var b strings.Builder
 	for i := range calls {

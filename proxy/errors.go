@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// serverErrorBody is the body of the answer to a request that could not be read, or
-// to a connection for which there was no room. Handle does not see these.
+// serverErrorBody returns the body of the response to a request that could not be read, or to a
+// connection for which there was no room. Handle does not see these.
 func serverErrorBody(status int, code string) []byte {
 	kind, message := tenant.ErrorTypeRequest, "The request could not be read: "+strings.ReplaceAll(code, "_", " ")+"."
 	if status >= 500 {
@@ -24,7 +24,7 @@ func serverErrorBody(status int, code string) []byte {
 	return tenant.ErrorJSON(message, kind, code, "")
 }
 
-// serverErrorHead returns Sidenote's header lines for such an answer. It has no Report.
+// serverErrorHead returns Sidenote's header lines for such a response, which has no Report.
 func serverErrorHead(code string) []transport.Header {
 	return []transport.Header{
 		{Name: report.HeaderID, Value: report.NewID(time.Now())},
@@ -32,7 +32,8 @@ func serverErrorHead(code string) []transport.Header {
 	}
 }
 
-// callError returns the error that the client gets for one of a call, or of what was done before it.
+// callError returns the error that the client gets for an error of an upstream call or of its
+// preparation.
 func (s *Server) callError(err error) error {
 	if transport.ClassOf(err) == "" {
 		return err
@@ -40,8 +41,7 @@ func (s *Server) callError(err error) error {
 	return s.transportError(err)
 }
 
-// transportError returns the error that the client gets for an error of package
-// transport.
+// transportError returns the error that the client gets for an error of package transport.
 func (s *Server) transportError(err error) error {
 	switch transport.ClassOf(err) {
 	case transport.ClientGone, transport.ClientSlow:

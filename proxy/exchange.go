@@ -16,10 +16,10 @@ import (
 	"sidenote/rewrite"
 )
 
-const statusClientGone = 499 // nginx's code for a client that left before the answer
+const statusClientGone = 499 // nginx's status for a client that left before the answer
 
-// errClientGone ends a request whose client has left, so that no answer is written.
-// errPanic stands for a panic: its text is shown in the log only.
+// errClientGone ends a request whose client has left, so that no answer is written. errPanic
+// replaces a panic, whose text is only logged.
 var (
 	errClientGone = errors.New("the client left")
 	errPanic      = errors.New("panic")
@@ -39,7 +39,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	if x == nil {
 		x = newExchange()
 	}
-	x.account.begin(s, ctx.Time()) // when this call of the handler began
+	x.account.begin(s, ctx.Time()) // ctx.Time is when this call of the handler began
 	defer func() {
 		if !x.switched {
 			x.end()
@@ -53,7 +53,7 @@ func (s *Server) Handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// maxStageBody is the largest buffer for requests of stages that is kept for reuse, in bytes.
+// maxStageBody is the largest buffer for the requests of stages, in bytes, that is reused.
 const maxStageBody = 64 << 10
 
 func newExchange() *exchange {
@@ -70,7 +70,7 @@ func (x *exchange) done(o transport.Outcome) {
 	}
 }
 
-// end is the one place where a request ends.
+// end ends the request. Every request ends here.
 func (x *exchange) end() {
 	s := x.server
 	x.freeBody()
@@ -79,15 +79,15 @@ func (x *exchange) end() {
 	s.work.Done()
 }
 
-// release drops one reference to x. The last one records the Report and clears x, so that
-// nothing of this request stays in memory; its chat is already cleared.
+// release drops one reference to x. The last one records the Report and clears x, so that nothing
+// of this request stays in memory; its chatRequest is already cleared.
 func (x *exchange) release() {
 	if x.holders.Add(-1) > 0 {
 		return
 	}
 	x.record()
 	pool, whenDone, panicked, tapped, told, stageBody := &x.server.exchanges, x.whenDone, x.panicked, x.tapped, x.told, x.stageBody
-	x.request, x.account = request{}, account{} // each in one piece: a literal with values would be made elsewhere and copied
+	x.request, x.account = request{}, account{} // zero values: a literal with fields would be built elsewhere and copied
 	x.whenDone, x.panicked, x.tapped, x.told = whenDone, panicked, tapped, told
 	if cap(stageBody) <= maxStageBody {
 		x.stageBody = stageBody
@@ -95,13 +95,14 @@ func (x *exchange) release() {
 	pool.Put(x)
 }
 
-// freeBody frees the body, what was parsed of it, and the memory counted for it.
+// freeBody frees the body, what was parsed from it, and the memory reserved for it.
 func (x *exchange) freeBody() {
 	x.chatRequest.free(x.server)
 	x.giveBack()
 }
 
-// serve relays the request or answers it. If it does neither, its error is the answer.
+// serve relays or answers the request. If it returns an error, nothing was sent and the error is
+// the answer.
 func (x *exchange) serve() error {
 	if err := x.server.admit(&x.request, x.report.Time); err != nil {
 		return err
@@ -138,8 +139,8 @@ func (x *exchange) relay() error {
 	return x.forward(call)
 }
 
-// forward sends the request to the upstream and relays the answer. It returns an
-// error only if nothing was sent to the client yet.
+// forward sends the request to the upstream and relays the answer. It returns an error only if
+// nothing was sent to the client yet.
 func (x *exchange) forward(r transport.Call) error {
 	r.Head, r.Without, r.Interim = x.head, tenant.KeyPrefix, true
 	began := time.Now()
@@ -169,7 +170,7 @@ func (x *exchange) forward(r transport.Call) error {
 		}
 	}
 	how := x.howOf(answer)
-	if answer.Sent() { // free the body now: a stream may be open for minutes
+	if answer.Sent() { // a stream may be open for minutes, so free the body now
 		x.freeBody()
 	}
 	x.checker.Relay(answer, &how, x)
@@ -179,7 +180,8 @@ func (x *exchange) forward(r transport.Call) error {
 	return nil
 }
 
-// howOf returns how to relay an answer to the client.
+// howOf returns how to relay an answer to the client, and records its status and time to first
+// byte.
 func (x *exchange) howOf(answer *transport.Answer) transport.Relay {
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), answer.Status()
 	if isStream(answer) {
@@ -193,12 +195,12 @@ func (x *exchange) howOf(answer *transport.Answer) transport.Relay {
 	return how
 }
 
-// call makes one call to the upstream, now, and reports it.
+// call makes one call to the request's upstream and reports it. now is the current time.
 func (x *exchange) call(r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
 	return x.callOn(x.life, x.upstream, r, why, now)
 }
 
-// callOn makes one call to an upstream, now, and reports it.
+// callOn makes one call to the given upstream and reports it.
 func (x *exchange) callOn(ctx context.Context, to *backend, r transport.Call, why report.Purpose, now time.Time) (*transport.Answer, error) {
 	answer, err := to.client.Do(ctx, r)
 	c := report.Call{Upstream: to.name, Purpose: why, Took: time.Since(now)}
@@ -238,7 +240,7 @@ func (x *exchange) noteError(e *tenant.APIError) {
 		r.Outcome = report.Failed
 		x.server.log.Warn("request failed", "id", r.ID, "upstream", r.Upstream, "error", e)
 	case report.ReasonLedger:
-		if !errors.Is(e, budget.ErrSkipped) { // while Redis is left alone, that is said once
+		if !errors.Is(e, budget.ErrSkipped) { // while Redis is bypassed, that is logged once elsewhere
 			x.server.log.Warn("request refused", "id", r.ID, "tenant", r.Tenant, "error", e)
 		}
 	}

@@ -22,7 +22,7 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// live returns how many bytes are in use.
+// live returns how many bytes of the heap are in use.
 func live() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -30,7 +30,7 @@ func live() uint64 {
 	return m.HeapAlloc
 }
 
-// Sidenote does not split answers into lines, so a line of 64 MiB needs no limit: memory
+// Sidenote does not split answers into lines, so a line of 64 MiB needs no limit: memory usage
 // stays flat.
 func giantLine(t *testing.T) {
 	const pieces, size = 1024, 64 << 10
@@ -66,8 +66,8 @@ func giantLine(t *testing.T) {
 	}
 }
 
-// An error inside a stream that began well is relayed to the client. (Nothing is billed
-// yet; nothing is learnt from such a stream, as it has no usage.)
+// An error inside a stream that began normally is relayed to the client. Nothing is learnt from
+// such a stream, as it has no usage.
 func errorInsideStream(t *testing.T) {
 	const body = "data: {\"choices\":[]}\n\ndata: {\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\"}}\n\n"
 	g, learnt := sendSampled(t, 1, streamBody, "200 OK\r\nContent-Type: text/event-stream", body)
@@ -79,8 +79,8 @@ func errorInsideStream(t *testing.T) {
 	}
 }
 
-// A decompression bomb is relayed as it is. To find the usage, only a bounded part of an
-// answer is decoded.
+// A decompression bomb is relayed unchanged. To find the usage, only a bounded part of an answer
+// is decoded.
 func compressedBomb(t *testing.T) {
 	const members, most = 1024, 16 << 20
 	var one bytes.Buffer // 1 MiB of zeros; gzip's members follow one another
@@ -110,8 +110,8 @@ func compressedBomb(t *testing.T) {
 	}
 }
 
-// An answer whose end two readers could see in different places is refused, or cut where
-// that is noticed. Bytes after it are not taken for another answer.
+// An answer whose end two readers could see in different places is refused, or is cut visibly.
+// Bytes after it are not taken for another answer.
 func wrongFraming(t *testing.T) {
 	const ok, evil = "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 	for name, c := range map[string]struct {

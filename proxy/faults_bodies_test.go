@@ -13,15 +13,13 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// twoPolicies starts two rigs: one passes bodies that it cannot rewrite, the other refuses
-// them.
+// twoPolicies starts two rigs: one relays bodies that it cannot rewrite, the other refuses them.
 func twoPolicies(t *testing.T) (u *stubUpstream, lenient, strict *rig) {
 	u = newUpstream(t, answerJSON("{}"))
 	return u, open(t, u, nil), open(t, u, func(p *tenant.Policy) { p.Rewrite.RefuseOnFailure = true })
 }
 
-// notLookedInto demands that body passes byte for byte through lenient and is refused by
-// strict.
+// notLookedInto requires that body is relayed byte for byte by lenient and refused by strict.
 func notLookedInto(t *testing.T, u *stubUpstream, lenient, strict *rig, body, reason string) {
 	t.Helper()
 	resp, _ := lenient.post(t, body)
@@ -40,9 +38,9 @@ func notLookedInto(t *testing.T, u *stubUpstream, lenient, strict *rig, body, re
 	}
 }
 
-// The memory for a body is in proportion to its size, whatever it holds.
+// The memory for a body is proportional to its size, whatever it contains.
 func jsonBomb(t *testing.T) {
-	const size, most = 4 << 20, 50 // bytes allocated for each byte, including those of the test's upstream
+	const size, most = 4 << 20, 50 // bytes allocated per byte, including those of the test's upstream
 	u, lenient, strict := twoPolicies(t)
 	fill := func(before, unit, after string) string {
 		return before + strings.TrimSuffix(strings.Repeat(unit, size/len(unit)), ",") + after
@@ -65,7 +63,7 @@ func jsonBomb(t *testing.T) {
 	} {
 		for policy, g := range map[string]*rig{"lenient": lenient, "strict": strict} {
 			if policy == "strict" && name != "objects" {
-				continue // a strict policy reads these in the same way
+				continue // a strict policy reads these alike
 			}
 			before := allocated()
 			resp, _ := g.post(t, body)
@@ -100,8 +98,8 @@ func deepJSON(t *testing.T) {
 	}
 }
 
-// A key that stands twice, or in a spelling that some parsers take for the same key, could
-// be read by Sidenote in one way and by the upstream in another.
+// A key that occurs twice, or in a spelling that some parsers treat as the same key, could be read
+// in one way by Sidenote and in another by the upstream.
 func ambiguousKeys(t *testing.T) {
 	u, lenient, strict := twoPolicies(t)
 	const messages = `"messages":[{"role":"user","content":"q"}]`
@@ -154,16 +152,15 @@ func bigIntegers(t *testing.T) {
 	}
 }
 
-// exactModels counts as OpenAI does.
+// exactModels counts tokens as OpenAI does.
 type exactModels struct{ retrieval.Counter }
 
 func (m exactModels) Model(string) rewrite.Model {
 	return rewrite.Model{Row: "test", Encoding: "o200k_base", Window: 1 << 20, Counter: m.Counter}
 }
 
-// The time to count a run of one character grows in proportion to its length: if it grew
-// with the square, a MiB would take hours. (BenchmarkHostile of rewrite/tokens measures
-// it.)
+// The time to count a run of one character grows linearly with its length: if it grew
+// quadratically, a MiB would take hours. (BenchmarkHostile of rewrite/tokens measures it.)
 func oneCharacter(t *testing.T) {
 	counter, err := tokens.New().Encoding("o200k_base")
 	if err != nil {
@@ -187,8 +184,8 @@ func oneCharacter(t *testing.T) {
 	}
 }
 
-// Without budgets parameters that cost much are relayed: limits are up to the upstream's
-// account. Answers of Sidenote's own are bounded.
+// Without budgets, costly parameters are relayed: limits are up to the upstream's account.
+// Sidenote's own answers are bounded.
 func costlyParameters(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
@@ -212,8 +209,8 @@ func costlyParameters(t *testing.T) {
 	}
 }
 
-// The client's text stays as it is, even if it looks like sources or names a tool of
-// Sidenote's (there are none yet). The ledger counts it.
+// The client's text is unchanged, even if it looks like sources or names one of Sidenote's tools.
+// The ledger counts it.
 func clientsTags(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)

@@ -22,9 +22,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// TestClientFaults holds the rows of deploy/CONTRIBUTING.md: clients that misbehave in every way in
-// front of the whole proxy. There are no budgets yet; until then "settled" means that the
-// request is counted out and reported.
+// TestClientFaults holds the rows of deploy/CONTRIBUTING.md with clients that misbehave, in front
+// of the whole proxy. Here "settled" means that the request has ended and was reported.
 func TestClientFaults(t *testing.T) {
 	atBase(t)
 	for _, row := range []struct {
@@ -56,13 +55,12 @@ func TestClientFaults(t *testing.T) {
 	}
 }
 
-// If a client leaves before the answer begins, the upstream's work ends. (TestHangup of
-// package transport tests every way of leaving, BenchmarkHangup measures how long it
-// takes.)
+// If a client leaves before the answer begins, the upstream's work is cancelled. (TestHangup of
+// package transport tests every way of leaving, BenchmarkHangup measures how long it takes.)
 func leavesEarly(t *testing.T) {
 	for _, leave := range []func(*net.TCPConn) error{
 		(*net.TCPConn).Close,
-		(*net.TCPConn).CloseWrite, // counts as leaving, too
+		(*net.TCPConn).CloseWrite, // a half-close counts as leaving, too
 		func(c *net.TCPConn) error { c.SetLinger(0); return c.Close() },
 	} {
 		gone := make(chan struct{})
@@ -84,8 +82,8 @@ func leavesEarly(t *testing.T) {
 	}
 }
 
-// If a client leaves while sources are searched for, the search ends and nothing is sent
-// to the upstream.
+// If a client leaves during the search for sources, the search is cancelled and nothing is sent to
+// the upstream.
 func leavesSearch(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	searching, ended := make(chan struct{}), make(chan error, 1)
@@ -113,7 +111,7 @@ func leavesSearch(t *testing.T) {
 	}
 }
 
-// The same holds for a client that leaves inside a stream, wherever that is.
+// The same applies to a client that leaves anywhere inside a stream.
 func leavesStream(t *testing.T) {
 	for chunks := range 5 {
 		u, events, _, gone := streamer(t)
@@ -133,8 +131,8 @@ func leavesStream(t *testing.T) {
 	}
 }
 
-// A client that never reads its answer is cut. Until then Sidenote stops reading from the
-// upstream and does not collect the answer.
+// A client that never reads its answer is disconnected. Until then Sidenote stops reading from the
+// upstream and does not buffer the answer.
 func neverReads(t *testing.T) {
 	const most = 8 << 20
 	var sent atomic.Int64
@@ -168,8 +166,8 @@ func neverReads(t *testing.T) {
 	}
 }
 
-// trickle sends text byte by byte as long as the server takes it, and returns what the
-// server answered before it closed the connection.
+// trickle sends text byte by byte while the server accepts it, and returns what the server
+// answered before it closed the connection.
 func (g *rig) trickle(t *testing.T, start, text string) string {
 	t.Helper()
 	c := g.dial(t)
@@ -188,7 +186,7 @@ func (g *rig) trickle(t *testing.T, start, text string) string {
 		case <-answered:
 			return said.String()
 		case <-tick.C:
-			c.Write([]byte{text[i%len(text)]}) // may fail: then the other side has closed
+			c.Write([]byte{text[i%len(text)]}) // may fail if the server has closed
 		}
 	}
 }
@@ -204,16 +202,16 @@ func (g *rig) closesTrickle(t *testing.T, u *stubUpstream, status, start, text s
 	}
 }
 
-// A head that comes byte by byte must be complete before the deadline of heads.
+// A request head that arrives byte by byte must be complete before the deadline.
 func slowloris(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := openIn(t, u, func(c *proxy.Config) { c.Timeouts.ClientRead = 100 * time.Millisecond })
 	g.closesTrickle(t, u, "408", "", "GET / HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: secret\r\n", 1000))
 	g.closesTrickle(t, u, "408", "GET / HTTP/1.1\r\nAuthorization: Bearer secret\r\n", "X-A: b\r\n")
-	g.closesTrickle(t, u, "400", "GET / HTTP/1.1\nHost: x\n", "X-A: b\n") // never a line end that counts
+	g.closesTrickle(t, u, "400", "GET / HTTP/1.1\nHost: x\n", "X-A: b\n") // never a valid line end
 }
 
-// The same holds for a body and its deadline, be it short, long or in chunks.
+// The same applies to a body, whether it is short, long or chunked.
 func slowBody(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := openIn(t, u, func(c *proxy.Config) { c.Timeouts.ClientRead = 100 * time.Millisecond })
@@ -223,10 +221,10 @@ func slowBody(t *testing.T) {
 	g.closesTrickle(t, u, "408", post+"Transfer-Encoding: chunked\r\n\r\n", "1\r\n \r\n")
 }
 
-// Connections without a request take little memory and are closed after a time, and their
-// number is bounded.
+// Connections without a request take little memory and are closed after a time, and their number
+// is limited.
 func idleConnections(t *testing.T) {
-	const many, most = 500, 64 << 10 // bytes for each: half of that is the buffer for a head
+	const many, most = 500, 64 << 10 // bytes per connection: half of that is the buffer for a head
 	u := newUpstream(t, answerJSON("{}"))
 	g := openIn(t, u, func(c *proxy.Config) {
 		c.Connections, c.Timeouts.ClientIdle, c.Timeouts.ClientRead = many+1, 300*time.Millisecond, 300*time.Millisecond
@@ -235,7 +233,7 @@ func idleConnections(t *testing.T) {
 	var conns []*net.TCPConn
 	for i := range many {
 		c := g.dial(t)
-		if i%2 == 0 { // these send one request, the others nothing at all
+		if i%2 == 0 { // half of them send one request, the others nothing
 			g.ask(t, c, "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
 		}
 		conns = append(conns, c)
@@ -258,7 +256,7 @@ func idleConnections(t *testing.T) {
 	})
 	defer close(answered)
 	full := openIn(t, busy, func(c *proxy.Config) { c.Connections = 1 })
-	first := full.dial(t) // waits for its answer: it is not closed to make room
+	first := full.dial(t) // a connection that waits for its answer is not closed to make room
 	if _, err := io.WriteString(first, "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -279,8 +277,8 @@ func inUse() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// A body that is too large to be rewritten passes as it is. A strict policy refuses it,
-// and the rest of it is not read as a request.
+// A body that is too large to be rewritten is relayed unchanged. A strict policy refuses it, and
+// the rest of it is not read as a request.
 func bodyBeyondCap(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	large := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, strings.Repeat("x", 5<<20))
@@ -297,7 +295,7 @@ func bodyBeyondCap(t *testing.T) {
 		c := g.dial(t)
 		go io.WriteString(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"+framing+"\r\n\r\n200000\r\n"+
 			strings.Repeat(" ", 2<<20)+"\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
-		all, _ := io.ReadAll(c) // the end may come as a reset
+		all, _ := io.ReadAll(c) // may end with a reset
 		if n := strings.Count(string(all), "HTTP/1.1 "); n != 1 || !strings.HasPrefix(string(all), "HTTP/1.1 413 ") {
 			t.Errorf("%d answers: %s", n, all)
 		}
@@ -310,7 +308,7 @@ func bodyBeyondCap(t *testing.T) {
 	}
 }
 
-// Bearer tokens of 16 KB pass; heads beyond 24 KiB are refused, unread.
+// Bearer tokens of 16 KB are relayed; heads above 24 KiB are refused unread.
 func largeHeaders(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)

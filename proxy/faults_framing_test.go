@@ -15,17 +15,17 @@ import (
 
 const hidden = "GET /v1/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// answersOnce sends bytes and demands one answer, the end of the connection after it, and
-// at most that many requests at the upstream, none of them the hidden one.
+// answersOnce sends bytes and requires one answer, then the end of the connection, and at most
+// sends requests at the upstream, none of them the hidden one.
 func (g *rig) answersOnce(t *testing.T, u *stubUpstream, name, sent, status string, sends int) {
 	t.Helper()
 	c := g.dial(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		io.WriteString(c, sent) // may fail: then the other side has closed
+		io.WriteString(c, sent) // may fail if the server has closed
 	}()
-	all, _ := io.ReadAll(c) // the end may come as a reset
+	all, _ := io.ReadAll(c) // may end with a reset
 	<-done
 	if n := strings.Count(string(all), "HTTP/1.1 "); n != 1 || !strings.HasPrefix(string(all), "HTTP/1.1 "+status+" ") || !strings.Contains(string(all), "\r\nConnection: close\r\n") {
 		t.Errorf("%s: %d answers: %q", name, n, all)
@@ -41,7 +41,7 @@ func (g *rig) answersOnce(t *testing.T, u *stubUpstream, name, sent, status stri
 }
 
 // C14, T16: each of these could hide a second request in the first, or be read differently by the
-// next server. (TestSmuggling of package transport has those that do not concern framing.)
+// next server. (TestSmuggling of package transport has those that are not about framing.)
 func smuggling(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := openIn(t, u, func(c *proxy.Config) { c.Timeouts.ClientRead = time.Second })
@@ -77,8 +77,8 @@ func smuggling(t *testing.T) {
 		"chunk, huge":           "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\na\r\n0\r\n\r\n",
 	} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/files"} {
-			// A body that breaks while it is streamed has reached the upstream in
-			// part, and is cut there.
+			// A body that breaks off while it is streamed has partly reached the upstream, and is
+			// cut there.
 			sends := 0
 			g.answersOnce(t, u, name+", "+path, "POST "+path+" HTTP/1.1\r\nHost: x\r\n"+head+hidden, "400", sends)
 		}
@@ -110,8 +110,8 @@ func unreadBody(t *testing.T) {
 	}
 }
 
-// Requests of two tenants on one connection, sent at once, are answered in order,
-// each with its own sources.
+// Pipelined requests of two tenants on one connection are answered in order, each with its own
+// sources.
 func pipelinedTenants(t *testing.T) {
 	u := newUpstream(t, func(s seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(s.body), s.body)
@@ -120,7 +120,7 @@ func pipelinedTenants(t *testing.T) {
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("ka", policyOf("acme", nil)), keyOf("kb", policyOf("beta", nil))}},
 	}, nil)
-	keys := []string{"ka", "kb", "kz"} // kz is not known
+	keys := []string{"ka", "kb", "kz"} // kz is unknown
 	c := g.dial(t)
 	var all strings.Builder
 	const requests = 60

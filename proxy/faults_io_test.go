@@ -26,8 +26,8 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// A talk is a list of what a client sends on one connection, each with the text that it
-// waits for before it goes on; "" is the end of the connection.
+// A talk lists what a client sends on one connection, each part with the text that the client
+// waits for before the next one; "" is the end of the connection.
 type talk []struct{ send, until string }
 
 const (
@@ -36,13 +36,13 @@ const (
 	ioUpgrade = "GET /v1/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nping"
 )
 
-// talks returns the talks in which every read and write fails in turn.
+// talks returns the talks in which each read and write fails in turn.
 func talks() map[string]talk {
 	put := func(path string, size int) string {
 		return fmt.Sprintf("PUT %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, size, strings.Repeat("x", size))
 	}
 	early := put("/v1/early", 40<<10)
-	early = strings.Replace(early, "Content-Length: ", "Content-Length: 9", 1) // the client waits, with more to come
+	early = strings.Replace(early, "Content-Length: ", "Content-Length: 9", 1) // the client has more to send, and waits
 	last := func(request string) string {
 		return strings.Replace(request, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)
 	}
@@ -64,7 +64,7 @@ func talks() map[string]talk {
 	}
 }
 
-// ioOrigin is an upstream for talks. It closes a connection that breaks.
+// ioOrigin is an upstream for talks. It closes connections that fail.
 func ioOrigin(t *testing.T) *url.URL {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -92,7 +92,7 @@ func ioOrigin(t *testing.T) *url.URL {
 	return &url.URL{Scheme: "http", Host: ln.Addr().String()}
 }
 
-// ioAnswer answers one request, and reports whether there may be another.
+// ioAnswer answers one request and reports whether another may follow.
 func ioAnswer(c net.Conn, br *bufio.Reader) (more bool) {
 	r, err := http.ReadRequest(br)
 	if err != nil {
@@ -135,7 +135,7 @@ func readsAll(r io.Reader, p []byte) bool {
 	return err == nil
 }
 
-// runTalk sends a talk as far as that is possible, and returns what came back.
+// runTalk sends as much of a talk as possible and returns what came back.
 func (g *rig) runTalk(t *testing.T, with talk) (heard string) {
 	t.Helper()
 	c, err := net.Dial("tcp", g.addr)
@@ -160,8 +160,8 @@ func (g *rig) runTalk(t *testing.T, with talk) (heard string) {
 	return string(all)
 }
 
-// goroutines counts the proxy's goroutines. It leaves out those of fasthttp's pool, which
-// may be idle, and those of the upstream: both stay.
+// goroutines counts the proxy's goroutines, without those of fasthttp's pool, which may be idle,
+// and those of the upstream.
 func goroutines() (n int, stacks string) {
 	others := []string{"fasthttp.(*workerPool)", "fasthttp.updateServerDate", "proxy_test.ioOrigin"}
 	text := make([]byte, 1<<20)
@@ -174,8 +174,7 @@ func goroutines() (n int, stacks string) {
 	return n, string(text)
 }
 
-// settles waits until g has given back all that it took and no more goroutines run than
-// before.
+// settles waits until g holds nothing and no more goroutines run than before.
 func (g *rig) settles(t *testing.T, before int) {
 	t.Helper()
 	var held map[string]int64
@@ -196,9 +195,8 @@ func (g *rig) settles(t *testing.T, before int) {
 	t.Fatalf("%d goroutines, before it was %d; held: %v\n%s", n, before, held, stacks)
 }
 
-// eachIO repeats a talk and breaks in turn the I/O number 0, 1, 2 … of one side's
-// connections, until there are no more. For each I/O that was reached it calls after, when
-// g has given back all that it took.
+// eachIO repeats a talk and breaks in turn the I/O number 0, 1, 2 … of one side's connections,
+// until there are no more. For each I/O that was reached it calls after, once g holds nothing.
 func eachIO(t *testing.T, with talk, kind transporttest.Kind, side string, after func(g *rig, at int64)) {
 	origin := ioOrigin(t)
 	var fault transporttest.Fault
@@ -231,8 +229,8 @@ func eachIO(t *testing.T, with talk, kind transporttest.Kind, side string, after
 	}
 }
 
-// A panic in any read or write of an upstream's connection ends the request that met it as
-// an internal error. It is logged and counted once, and nothing stays taken.
+// A panic in any read or write of an upstream's connection ends its request as an internal error.
+// It is logged and counted once, and nothing stays held.
 func TestEveryIOPanics(t *testing.T) {
 	for name, with := range talks() {
 		t.Run(name, func(t *testing.T) {
@@ -252,7 +250,7 @@ func TestEveryIOPanics(t *testing.T) {
 					}
 					early = early || r.UpstreamStatus() == 413 && !r.Truncated
 				}
-				if bugs != 1 && !(early && bugs == 0) { // a panic in the upload ends nothing if the answer has come before
+				if bugs != 1 && !(early && bugs == 0) { // a panic in the upload has no effect if the answer came first
 					t.Errorf("I/O %d: %d reports of a bug: %s", at, bugs, said)
 				}
 			})
@@ -260,8 +258,8 @@ func TestEveryIOPanics(t *testing.T) {
 	}
 }
 
-// Whichever read or write of any connection fails, everything is given back: slots,
-// streams, memory, connections, goroutines.
+// Whichever read or write of any connection fails, everything is released: slots, streams, memory,
+// connections, goroutines.
 func TestEveryIOFails(t *testing.T) {
 	for name, with := range talks() {
 		for _, side := range []string{"client", "upstream"} {

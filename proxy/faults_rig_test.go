@@ -17,7 +17,7 @@ import (
 	"sidenote/proxy/report"
 )
 
-// atBase demands that when t and its subtests have ended there are no more goroutines and
+// atBase requires that, when t and its subtests have ended, there are no more goroutines and file
 // descriptors than before.
 func atBase(t *testing.T) {
 	t.Helper()
@@ -33,7 +33,7 @@ func atBase(t *testing.T) {
 	})
 }
 
-// descriptors counts open descriptors; it is 0 on systems that do not tell.
+// descriptors counts the open file descriptors; 0 on systems where they cannot be counted.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -62,7 +62,7 @@ func gauge(t *testing.T, m *report.Metrics, name string) float64 {
 	return 0
 }
 
-// shutdown ends the proxy and waits for its work beside requests.
+// shutdown stops the proxy and waits for its background work.
 func shutdown(t *testing.T, g *rig) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -88,7 +88,7 @@ func (g *rig) ask(t *testing.T, c net.Conn, request string) int {
 	return resp.StatusCode
 }
 
-// read fills b and returns it as text.
+// read fills b from r and returns it as text.
 func read(t *testing.T, r io.Reader, b []byte) string {
 	t.Helper()
 	if _, err := io.ReadFull(r, b); err != nil {
@@ -97,5 +97,5 @@ func read(t *testing.T, r io.Reader, b []byte) string {
 	return string(b)
 }
 
-// quiet is a log for servers of tests.
+// quiet returns a log that discards everything.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -20,9 +20,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// TestUpstreamFaults holds the rows of deploy/CONTRIBUTING.md: the whole proxy in front of an
-// upstream that breaks in every way. There are no budgets yet; until then "settled" means
-// that the request is counted out.
+// TestUpstreamFaults holds the rows of deploy/CONTRIBUTING.md with upstreams that fail, behind the
+// whole proxy. Here "settled" means that the request has ended.
 func TestUpstreamFaults(t *testing.T) {
 	atBase(t)
 	for _, row := range []struct {
@@ -52,7 +51,7 @@ func TestUpstreamFaults(t *testing.T) {
 	}
 }
 
-// failed demands an error of Sidenote's own, and that the request has ended.
+// failed requires an error of Sidenote's own, and that the request has ended.
 func (g *rig) failed(t *testing.T, status int, reason string) {
 	t.Helper()
 	resp, body := g.post(t, chatBody)
@@ -86,7 +85,7 @@ func upstreamNeverAnswers(t *testing.T) {
 	wait(t, gone)
 }
 
-// Errors of the upstream are relayed as they are, and no request is sent twice.
+// Errors of the upstream are relayed unchanged, and no request is sent twice.
 func upstreamErrors(t *testing.T) {
 	for _, status := range []string{"429 Slow Down", "500 Oh", "502 Bad Gateway", "503 Busy", "504 Late", "529 Site Overloaded"} {
 		u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -103,8 +102,8 @@ func upstreamErrors(t *testing.T) {
 	}
 }
 
-// A connection that the upstream closed while it was idle harms no request. If it closes
-// during a request, that request fails, as it may have been executed.
+// If the upstream closes an idle connection, no request fails. If it closes one during a request,
+// that request fails, as it may have been executed.
 func keepAliveRace(t *testing.T) {
 	closed := make(chan struct{}, 1)
 	u := newUpstream(t, func(s seen, w io.Writer) {
@@ -151,7 +150,7 @@ func diesMidStream(t *testing.T) {
 	}
 }
 
-// A stream ends where its framing says so, with or without the event [DONE].
+// A stream ends as its framing says, with or without the event [DONE].
 func noDone(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	g := open(t, u, nil)
@@ -183,9 +182,9 @@ func stallsMidStream(t *testing.T) {
 	}
 }
 
-// A slow stream is a live one: it may take any time in all, but the time between two
-// pieces (U7) and the number of streams are bounded. Meanwhile other requests are served,
-// and the stream ends when its client leaves.
+// A slow stream may take any time in total, but the time between two pieces (U7) and the number of
+// streams are limited. Meanwhile other requests are served. The stream ends when its client
+// leaves.
 func drips(t *testing.T) {
 	next, gone := make(chan string), make(chan struct{})
 	u := newUpstream(t, func(s seen, w io.Writer) {
@@ -215,14 +214,14 @@ func drips(t *testing.T) {
 		if resp, _ := g.post(t, chatBody, "Connection: close"); resp.StatusCode != 200 {
 			t.Errorf("beside the drip: %d", resp.StatusCode)
 		}
-		g.reports.next(t) // the stream has ended, which makes room for the next one
+		g.reports.next(t) // the stream has ended and made room for the next one
 	}
 	close(next)
 	c.Close()
 	wait(t, gone)
 }
 
-// Events pass byte for byte wherever the upstream splits them: inside a rune, inside
+// Events are relayed byte for byte wherever the upstream splits them: inside a rune, inside
 // "data:", between CR and LF, in the middle of a comment.
 func splitEvents(t *testing.T) {
 	const golden = ": ping\n\nevent: a\ndata: {\"delta\":\"größe 😀\"}\r\n\r\ndata: b\ndata: c\n\nid: 7\rdata: [DONE]\r\n\r\n"
@@ -240,7 +239,7 @@ func splitEvents(t *testing.T) {
 	}
 }
 
-// Sidenote follows no redirect: that is up to the client, with or without its key.
+// Sidenote follows no redirects: that is up to the client, with or without its key.
 func redirect(t *testing.T) {
 	attacker := newUpstream(t, answerJSON("{}"))
 	for _, status := range []string{"301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect", "308 Permanent Redirect"} {
@@ -264,9 +263,9 @@ func redirect(t *testing.T) {
 	}
 }
 
-// An upstream that fails every other time gets exactly one request for each of a client's,
-// and another tenant's upstream is not affected. (There is no circuit breaker: Sidenote
-// never refuses a request because earlier ones failed.)
+// An upstream that fails every other time gets exactly one request for each of a client's, and
+// another tenant's upstream is not affected. (There is no circuit breaker: Sidenote never refuses
+// a request because earlier ones failed.)
 func flapping(t *testing.T) {
 	var sent atomic.Int64
 	bad := newUpstream(t, func(s seen, w io.Writer) {
@@ -304,8 +303,8 @@ func flapping(t *testing.T) {
 	}
 }
 
-// If the certificate is not valid nothing is sent. (Package transport tests expired ones:
-// here only the system's authorities are trusted.)
+// If the certificate is invalid, nothing is sent. (Package transport tests expired ones: here only
+// the system's authorities are trusted.)
 func badTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the upstream was called") }))
 	server.Config.ErrorLog = quiet()

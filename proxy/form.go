@@ -20,10 +20,9 @@ const (
 	Form     = "multipart/form-data"
 )
 
-// formType returns the media type of a body, which is JSON or Form, and the
-// boundary of a form. A server may read a body by its type in another way than as JSON, so
-// that any other type, one that stands twice, and parameters are refused, by a
-// *rewrite.BodyError.
+// formType returns the media type of a body, formJSON or Form, and the boundary of a form. Any
+// other type, a repeated header and unexpected parameters are refused by a *rewrite.BodyError,
+// because a server may then read the body in another way.
 func formType(h *fasthttp.RequestHeader) (kind, boundary string, err error) {
 	all := h.PeekAll(fasthttp.HeaderContentType)
 	if len(all) == 0 || len(all) == 1 && len(all[0]) == 0 {
@@ -49,7 +48,7 @@ func formType(h *fasthttp.RequestHeader) (kind, boundary string, err error) {
 // maxModelNameForm is the longest model that a form may name, in bytes.
 const maxModelNameForm = 512
 
-// formModels returns the model that a form's field model names. It refuses forms that
+// formModels returns the model in a form's field "model", if there is one. It refuses forms that
 // other parsers could read differently.
 func formModels(body []byte, boundary string) (names []string, err error) {
 	delimiter := []byte("--" + boundary)
@@ -60,7 +59,7 @@ func formModels(body []byte, boundary string) (names []string, err error) {
 	for n := 1; ; n++ {
 		part, err := parts.NextRawPart()
 		if errors.Is(err, io.EOF) {
-			if bytes.Count(body, delimiter) != n { // of n-1 parts, and the end
+			if bytes.Count(body, delimiter) != n { // the n-1 parts, and the end
 				return nil, badForm("its boundary stands within a part")
 			}
 			return names, nil
@@ -83,8 +82,8 @@ func formModels(body []byte, boundary string) (names []string, err error) {
 	}
 }
 
-// fieldName returns the name of a form's field. A header in which parsers could find
-// several is refused.
+// fieldName returns the name of a form's field. It refuses a header in which other parsers could
+// find another name.
 func fieldName(part *multipart.Part) (string, error) {
 	line := part.Header["Content-Disposition"]
 	if len(line) != 1 || part.Header.Get("Content-Transfer-Encoding") != "" {

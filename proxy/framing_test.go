@@ -11,7 +11,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// inChunks returns a chat request in chunks of that many bytes.
+// inChunks returns a chat request in chunks of the given number of bytes.
 func inChunks(body string, each int, lines ...string) string {
 	var b strings.Builder
 	b.WriteString("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + strings.Join(append(lines, ""), "\r\n") + "Transfer-Encoding: chunked\r\n\r\n")
@@ -23,8 +23,8 @@ func inChunks(body string, each int, lines ...string) string {
 	return b.String() + "0\r\n\r\n"
 }
 
-// A chat request that came in chunks is sent in chunks if it is not changed, and with a
-// Content-Length if it is.
+// A chunked chat request is sent chunked if it is unchanged, and with a Content-Length if it is
+// changed.
 func TestChunkedStaysChunked(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	inject := open(t, u, nil)
@@ -52,12 +52,12 @@ func TestChunkedStaysChunked(t *testing.T) {
 	}
 	for name, packed := range compressedForms(t, chatBody) {
 		f(off, packed, false, "Content-Encoding: "+name)
-		f(off, packed[:len(packed)-7], false, "Content-Encoding: "+name) // cut, so it cannot be decoded
+		f(off, packed[:len(packed)-7], false, "Content-Encoding: "+name) // truncated, so it cannot be decoded
 		f(inject, packed, true, "Content-Encoding: "+name)
 	}
 }
 
-// A client's digests of its body are sent only with exactly these bytes.
+// A client's digests of its body are forwarded only with an unchanged body.
 func TestDigests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	inject := open(t, u, nil)

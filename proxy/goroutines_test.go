@@ -21,9 +21,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// Goroutines and timers of this package and those below it must be started by package
-// panics: a panic in any other would end the process. The test parses files without
-// types, so it checks everything that is called Go or AfterFunc.
+// Goroutines and timers of this package and its subpackages must be started by package panics,
+// since a panic in any other would end the process. The test parses files without types, so it
+// checks everything that is called Go or AfterFunc.
 func TestNoBareGoroutine(t *testing.T) {
 	seen, used := 0, 0
 	err := fs.WalkDir(os.DirFS("."), ".", func(file string, d fs.DirEntry, err error) error {
@@ -69,7 +69,7 @@ func startsGoroutine(n ast.Node) (starts, ours bool) {
 	return true, ok && by.Name == "panics"
 }
 
-// Shadow work that panics does not harm the answer, and is reported as failed.
+// Shadow work that panics does not affect the answer, and is reported as failed.
 func TestShadow(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
@@ -90,7 +90,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// An answer is relayed on if reading its usage panics.
+// An answer is still relayed if reading its usage panics.
 func TestTap(t *testing.T) {
 	var heard []any
 	tap := proxy.BrokenTap(func(value any, _ []byte) { heard = append(heard, value) })

@@ -12,7 +12,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// graded is request with a grader.
+// graded returns request with a grader.
 func graded(tokens int64) proxy.PlanRequest {
 	r := request(tokens)
 	r.Grade = retrieval.GradeSettings{By: retrieval.GradeByModel, Upstream: "grades", Address: "http://grades.test", Model: "m"}
@@ -23,8 +23,8 @@ func graders(m *budget.Meter, a proxy.PlanAPI) *proxy.Planners {
 	return &proxy.Planners{Graders: map[string]proxy.PlanUpstream{"grades": {API: a}}, Scores: cache.NewScores(tier(), nil), Models: models{}, Meter: m}
 }
 
-// A grader's calls are charged as kind grade. A second list of documents, as of a second round, is
-// another call; the same one again is not.
+// A grader's calls are charged as kind grade. A second list of documents, as in a second round, is
+// another call; the same list again is not.
 func TestGradeCharges(t *testing.T) {
 	l, m := ledger(t)
 	asked := 0
@@ -42,7 +42,8 @@ func TestGradeCharges(t *testing.T) {
 	}
 }
 
-// A grader gives way to the request itself, whatever the ladder: nobody is asked, nothing is charged.
+// A grader is skipped if the request needs the budget, whatever the ladder: no call is made or
+// charged.
 func TestGradeNoRoom(t *testing.T) {
 	for limit, want := range map[int64]error{1e6: nil, 3000: retrieval.ErrNotAsked} {
 		l, m := ledger(t)
@@ -58,7 +59,7 @@ func TestGradeNoRoom(t *testing.T) {
 	}
 }
 
-// An answer that is no score of each document is not used, and paid for.
+// An answer without a score for each document is not used, but charged.
 func TestGradeLies(t *testing.T) {
 	for name, a := range map[string]api{"too many": judges(2), "none": judges(0), "prose": answers("They are all fine."), "no completion": fails(services.ErrNoCompletion)} {
 		l, m := ledger(t)

@@ -23,7 +23,7 @@ import (
 
 const chatBody = `{ "model":"m", "x": 12345678901234567890, "messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"How long is parental leave?"}]}`
 
-// Requests that Sidenote does not rewrite, and their answers, are relayed as they are.
+// Requests that Sidenote does not rewrite, and their answers, are relayed unchanged.
 func TestRelaysEverything(t *testing.T) {
 	const answer = "{\"a\" :  1.0}\n"
 	u := newUpstream(t, answerJSON(answer))
@@ -71,7 +71,7 @@ func TestRelaysEverything(t *testing.T) {
 	}
 }
 
-// Generation routes that are not rewritten say so.
+// The status of generation routes that are not rewritten says so.
 func TestGenerationRoutesPass(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
@@ -113,7 +113,7 @@ func TestInjects(t *testing.T) {
 	}
 }
 
-// Requests and bodies that are not rewritten, and what strict policies say.
+// Requests and bodies that are not rewritten, and the responses of strict policies to them.
 func TestWhatIsLeftAlone(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	lenient := open(t, u, func(p *tenant.Policy) { p.MaxRewriteBytes = 300 })
@@ -151,7 +151,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 	f("\x28\xb5\x2f\xfd", "encoded-body", 400, "Content-Encoding: zstd")
 }
 
-// Objects that are used again for another request show nothing of the one before.
+// Objects that are reused for another request show nothing of the previous one.
 func TestRequestsShareNothing(t *testing.T) {
 	u := newUpstream(t, answerJSON(`{"ok":true}`))
 	g := open(t, u, nil)
@@ -214,14 +214,14 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Shadow work is bounded. A request whose shadow work is shed is sent all the same.
+// Shadow work is limited. A request whose shadow work is dropped is still sent.
 func TestShadowIsBounded(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	hold, held := make(chan struct{}), make(chan struct{}, 10)
 	g := start(t, proxy.Config{
 		Upstreams:   map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 		Tenants:     tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Shadow })},
-		Concurrency: 8, // shadow work may run for one of them
+		Concurrency: 8, // allows one shadow search
 	}, retrieval.Func(func(ctx context.Context, q retrieval.Query) (retrieval.Result, error) {
 		held <- struct{}{}
 		<-hold
@@ -242,8 +242,7 @@ func TestShadowIsBounded(t *testing.T) {
 	}
 }
 
-// I1: if a retriever fails the request goes on without sources, unless the policy demands
-// them.
+// I1: if a retriever fails, the request is sent without sources, unless the policy requires them.
 func TestRetrievalFails(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	f := func(r retrieval.Retriever, required bool, status int, says string) {
@@ -276,8 +275,8 @@ func TestRetrievalFails(t *testing.T) {
 	f(bug, false, 500, "failed; reason=internal")
 }
 
-// I3: two tenants on one port get their own sources only, whatever they ask for; unknown
-// callers get nothing.
+// I3: two tenants on one port get only their own sources, whatever they ask for; unknown callers
+// get nothing.
 func TestTenants(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{
@@ -329,13 +328,13 @@ func TestTenants(t *testing.T) {
 	refused(400, "ambiguous_path", get("/v1/files/..%2fmodels", "Authorization: Bearer kb\r\n"))
 	refused(421, "misdirected", "CONNECT api.openai.com:443 HTTP/1.1\r\nHost: api.openai.com:443\r\n\r\n")
 
-	g.raw(t, get("/v1/files", "Authorization: Bearer ka\r\n")) // with the client's own upstream key all routes are open
+	g.raw(t, get("/v1/files", "Authorization: Bearer ka\r\n")) // with the client's own upstream key all routes are allowed
 	if s := <-u.seen; s.line != "GET /v1/files HTTP/1.1" {
 		t.Errorf("got %s", s.line)
 	}
 }
 
-// Under on_empty: refuse Sidenote answers itself, in the shape that was asked for.
+// Under on_empty: refuse Sidenote answers itself, in the requested shape.
 func TestAnswersWithoutUpstream(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := start(t, proxy.Config{

@@ -34,14 +34,13 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() != "" {
-		os.Exit(m.Run()) // benchmarks leave fasthttp's pools behind
+		os.Exit(m.Run()) // benchmarks leave the goroutines of fasthttp's pools running
 	}
 	goleak.VerifyTestMain(m, staying()...)
 }
 
-// staying lists the goroutines that tests may leave: fasthttp's clock never ends, and the
-// one that cleans a server's pool sleeps for ten seconds before it notices the server's
-// end.
+// staying lists the goroutines that tests may leave: fasthttp's clock never ends, and the one that
+// cleans a server's pool sleeps for ten seconds before it notices the server's end.
 func staying() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
@@ -49,13 +48,13 @@ func staying() []goleak.Option {
 	}
 }
 
-// patience is the longest wait in these tests. Only what hangs takes that long.
+// patience is the longest wait in these tests. Only a hang takes that long.
 const patience = 30 * time.Second
 
-// A seen is a request as the upstream got it, byte for byte.
+// A seen is a request as the upstream received it, byte for byte.
 type seen struct {
 	line string   // "POST /v1/chat/completions HTTP/1.1"
-	head []string // header lines as they came
+	head []string // header lines as received
 	body string
 }
 
@@ -68,8 +67,8 @@ func (s seen) header(name string) string {
 	return ""
 }
 
-// A stubUpstream is an upstream that records requests and answers each by a function that
-// writes raw bytes.
+// A stubUpstream is an upstream that records requests and answers each by a function that writes
+// raw bytes.
 type stubUpstream struct {
 	url  *url.URL
 	seen chan seen
@@ -103,7 +102,7 @@ func newUpstream(t *testing.T, answer func(seen, io.Writer)) *stubUpstream {
 	return u
 }
 
-// next returns the request that the upstream got next.
+// next returns the next request that the upstream receives.
 func (u *stubUpstream) next(t *testing.T) seen {
 	t.Helper()
 	select {
@@ -165,7 +164,7 @@ func readSeen(r *bufio.Reader) (s seen, err error) {
 	return s, err
 }
 
-// answerJSON answers with a body and a few header lines as upstreams have them.
+// answerJSON answers with a body and a few typical header lines.
 func answerJSON(body string) func(seen, io.Writer) {
 	return func(_ seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nx-request-id: req_1\r\nSidenote-Status: forged\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
@@ -183,7 +182,7 @@ type byteCounter struct{}
 
 func (byteCounter) Count(s string) (int, bool) { return len(s), true }
 
-// fromBases answers each base with one source that names tenant and base.
+// fromBases returns one source for each base, whose text contains tenant and base.
 func fromBases(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	res := retrieval.Result{Bases: q.Bases, Cache: retrieval.CacheMiss}
 	for _, b := range q.Bases {
@@ -195,7 +194,7 @@ func fromBases(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 	return res, nil
 }
 
-// nothing finds nothing.
+// nothing returns no sources.
 func nothing(context.Context, retrieval.Query) (retrieval.Result, error) {
 	return retrieval.Result{Reason: retrieval.ReasonNoMatch}, nil
 }
@@ -205,7 +204,7 @@ type reports chan report.Report
 
 func (c reports) Record(r *report.Report) {
 	kept := *r
-	kept.Calls = slices.Clone(r.Calls) // their memory is used again
+	kept.Calls = slices.Clone(r.Calls) // their memory is reused
 	c <- kept
 }
 
@@ -220,7 +219,7 @@ func (c reports) next(t *testing.T) report.Report {
 	}
 }
 
-// A lockedBuffer is a log that a test reads while other goroutines write to it.
+// A lockedBuffer is a log that a test can read while goroutines write to it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -293,7 +292,7 @@ func startWith(t *testing.T, cfg proxy.Config, rw *rewrite.Rewriter) *rig {
 		http.DefaultClient.CloseIdleConnections()
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		_ = s.Shutdown(ctx) // a connection that a test left open is cut here
+		_ = s.Shutdown(ctx) // cuts connections that a test left open
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
@@ -310,7 +309,7 @@ func open(t *testing.T, u *stubUpstream, change func(*tenant.Policy)) *rig {
 	}, nil)
 }
 
-// openIn is open with changes to the configuration.
+// openIn is open with a change to the configuration.
 func openIn(t *testing.T, u *stubUpstream, change func(*proxy.Config)) *rig {
 	t.Helper()
 	cfg := proxy.Config{
@@ -322,8 +321,7 @@ func openIn(t *testing.T, u *stubUpstream, change func(*proxy.Config)) *rig {
 	return start(t, cfg, nil)
 }
 
-// dial opens a connection that is closed at the end of the test and has patience as its
-// deadline.
+// dial opens a connection that is closed at the end of the test, with a deadline of patience.
 func (g *rig) dial(t *testing.T) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", g.addr)
@@ -337,13 +335,13 @@ func (g *rig) dial(t *testing.T) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// chatRequest returns a chatRequest request as the client writes it.
+// chatRequest returns a chat request as the client sends it.
 func chatRequest(body string, lines ...string) string {
 	head := strings.Join(append(lines, ""), "\r\n")
 	return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", head, len(body), body)
 }
 
-// raw sends bytes on a connection of its own and reads one response.
+// raw sends bytes on a new connection and reads one response.
 func (g *rig) raw(t *testing.T, request string) *http.Response {
 	t.Helper()
 	c := g.dial(t)

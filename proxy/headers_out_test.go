@@ -13,8 +13,8 @@ import (
 	"sidenote/retrieval"
 )
 
-// A caller that the upstream refuses is told nothing about the sources that were found:
-// an answer other than 2xx carries the id of the request only.
+// A caller that the upstream refuses learns nothing about the sources: an answer other than 2xx
+// has only the id of the request.
 func TestOnlySuccessTellsOfSources(t *testing.T) {
 	for _, status := range []string{"200 OK", "201 Made", "299 Odd", "304 Same", "307 Elsewhere", "400 No", "401 Unauthorized", "403 No", "404 No", "429 Slow Down", "500 Oh", "503 Busy", "529 Full"} {
 		u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -40,7 +40,7 @@ func TestOnlySuccessTellsOfSources(t *testing.T) {
 	}
 }
 
-// The same holds for an error of Sidenote's own, whatever was tried before it.
+// The same applies to Sidenote's own errors, whatever was tried before.
 func TestOurErrorsTellNothingOfSources(t *testing.T) {
 	const tooLong = `{"error":{"message":"This model's maximum context length is 100000 tokens. However, your messages resulted in 100400 tokens."}}`
 	var asked atomic.Int32

@@ -17,7 +17,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// head parses lines as the server does: names keep their letter case, duplicates stay.
+// head parses lines as the server does: names keep their letter case, duplicates are kept.
 func head(t testing.TB, lines ...string) *fasthttp.RequestHeader {
 	t.Helper()
 	h := &fasthttp.RequestHeader{}
@@ -32,7 +32,7 @@ func head(t testing.TB, lines ...string) *fasthttp.RequestHeader {
 	return h
 }
 
-// P14, T09: the key is found wherever it stands; two keys that differ are refused.
+// P14, T09: the key is found in any of its headers; two different keys are refused.
 func TestCredential(t *testing.T) {
 	ok := func(want string, lines ...string) {
 		t.Helper()
@@ -154,7 +154,7 @@ func TestDirectory(t *testing.T) {
 	}
 	f("ka", "a")
 	f("ka2", "a")
-	f("kb", "refused") // expired: not even treated as an unknown caller
+	f("kb", "refused") // expired: not treated as an unknown caller
 	f("kc", "strangers")
 	f("", "strangers")
 	if p := d.ByName("b"); p == nil || p.Tenant != "b" || d.ByName("nobody") != nil || d.ByName("").Tenant != "strangers" {

@@ -21,17 +21,16 @@ import (
 	"sidenote/rewrite"
 )
 
-// A sentAs is a way to say who is calling, and whom Sidenote takes the caller for.
+// A sentAs is a credential and the tenant that it identifies.
 type sentAs struct {
 	lines  []string
-	tenant string // "" where nothing names a tenant, denied where the caller is refused
+	tenant string // "" if it identifies no tenant, denied if the caller is refused
 	by     string
 }
 
 const denied = "denied"
 
-// credentials are all ways to say who is calling. Those of a trusted peer are believed from
-// there only.
+// credentials returns all kinds of credentials. Those in trusted count only from a trusted peer.
 func credentials(t *testing.T, s *tenanttest.Signer) (anybody, trusted map[string]sentAs) {
 	now := time.Now()
 	claims := func(change map[string]any) map[string]any { return tenanttest.Claims(now, change) }
@@ -88,15 +87,15 @@ func credentials(t *testing.T, s *tenanttest.Signer) (anybody, trusted map[strin
 	return anybody, trusted
 }
 
-// P14, T09, T12: who a caller is does not depend on route or policy; each policy gets what
-// it allows of each route, and nobody learns why a credential does not count.
+// P14, T09, T12: a caller's identity does not depend on route or policy. Each policy gets the
+// routes that it allows, and no response says why a credential is invalid.
 func TestIdentityMatrix(t *testing.T) {
 	s, u := tenanttest.NewSigner(t), newUpstream(t, answerJSON("{}"))
 	routes, policies := matrix()
 	old, early := keyOf("k-old", nil), keyOf("k-early", nil)
 	old.Expires, early.NotBefore = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	anybody, ofTrusted := credentials(t, s)
-	refusals := map[string]bool{} // the bodies of 401
+	refusals := map[string]bool{} // bodies of 401
 	for policy, change := range policies {
 		named := map[string]*tenant.Policy{}
 		for _, name := range []string{"key", "jwt", "jwt2", "header", "web"} {
@@ -150,21 +149,21 @@ func TestIdentityMatrix(t *testing.T) {
 			}
 		}
 	}
-	if len(refusals) != 2 { // for something and for nothing
+	if len(refusals) != 2 { // one with a credential, one without
 		t.Errorf("refusals differ: %v", slices.Collect(maps.Keys(refusals)))
 	}
 }
 
-// matrix returns the routes, as request lines, and the policies of the tests of who may do what.
+// matrix returns the routes, as request lines, and the policies of the identity tests.
 func matrix() (routes map[string]string, policies map[string]func(*tenant.Policy)) {
 	own := func(p *tenant.Policy) { p.Upstream, p.Routes = "ours", []string{"/chat/completions"} }
 	routes = map[string]string{"chat": "POST /v1/chat/completions", "models": "GET /v1/models", "files": "DELETE /v1/files/x", "spelt": "POST /v1//chat/completions"}
 	return routes, map[string]func(*tenant.Policy){"relayed": nil, "ours": own, "off": func(p *tenant.Policy) { p.Rewrite.Mode = rewrite.Off }}
 }
 
-// relayed is the credential that the upstream gets under a policy.
+// relayed returns the credential that the upstream gets under a policy.
 func relayed(c sentAs, policy string) (want string) {
-	for _, l := range c.lines { // without a key of Sidenote's the client's is relayed, unless it is a token for Sidenote
+	for _, l := range c.lines { // without Sidenote's own key the client's is relayed, unless it is a token for Sidenote
 		if value, ok := strings.CutPrefix(l, "Authorization: "); ok && c.by != "jwt" {
 			want = value
 		}
@@ -178,8 +177,8 @@ func relayed(c sentAs, policy string) (want string) {
 	return want
 }
 
-// checkCell sends a request and checks its answer, its report and what the
-// upstream got. want is the credential that goes up.
+// checkCell sends a request and checks its answer, its report and what the upstream got. want is
+// the credential that is forwarded.
 func checkCell(t *testing.T, g *rig, u *stubUpstream, send func(*testing.T, string) *http.Response, cell, line string, c sentAs, status int, want string, refusals map[string]bool) {
 	t.Helper()
 	body := ""
@@ -213,8 +212,8 @@ func checkCell(t *testing.T, g *rig, u *stubUpstream, send func(*testing.T, stri
 	}
 }
 
-// P14: a trusted address is no secret, so pages that a browser shows there ask as little as
-// without a header; nor does a preflight open the way for them.
+// P14: a trusted address proves nothing about a web page in a browser there: Sidenote-Tenant counts
+// only from pages of allowed origins, and a preflight does not change that.
 func TestTrustedPeersPages(t *testing.T) {
 	u := newUpstream(t, func(_ seen, w io.Writer) {
 		_, _ = io.WriteString(w, "HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Headers: *\r\n\r\n")

@@ -12,8 +12,8 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// A key counts from its first day to its last. Outside of them its caller is refused, even
-// where callers that nothing names are let in.
+// A key is valid from its first day to its last. Outside of them its caller is refused, even if
+// unidentified callers are accepted.
 func TestKeyValidity(t *testing.T) {
 	first, last := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 5, 3, 0, 0, 0, 0, time.UTC)
 	k := keyOf("k", policyOf("acme", nil))
@@ -28,8 +28,8 @@ func TestKeyValidity(t *testing.T) {
 	}
 }
 
-// Lists show when keys were used, to the minute, and 8 digits of their digests. A Directory
-// that replaces another one knows what that one knew.
+// Lists show when keys were last used, to the minute, and 8 digits of their digests. A Directory
+// that replaces another one keeps its records.
 func TestKeyUses(t *testing.T) {
 	named := keyOf("ka", policyOf("acme", nil))
 	named.Name = "chat-app"
@@ -58,7 +58,7 @@ func TestKeyUses(t *testing.T) {
 	}
 }
 
-// Finding a caller by its key, and noting that, costs no allocation.
+// Finding a caller by its key, and recording that, does not allocate.
 func TestRecogniseAllocates(t *testing.T) {
 	d := tenant.NewDirectory(tenant.Tenants{Keys: []tenant.Key{keyOf("k", policyOf("acme", nil))}})
 	now := time.Now()

@@ -10,7 +10,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// The kill switch lowers the mode of a policy and never raises it. The answer says so.
+// The kill switch lowers the mode of a policy and never raises it. The status reports it.
 func TestKillSwitch(t *testing.T) {
 	const asks = `{"model":"m","messages":[{"role":"user","content":"q"}]}`
 	up := newUpstream(t, answerJSON(`{}`))

@@ -6,8 +6,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// learn compares the tokens that were billed for the prompt, 0 if that is not known, with those
-// that we count, beside the request. If enough of that is done already, it does not.
+// learn compares, in the background, the billed tokens of the prompt, 0 if unknown, with our own
+// count. It does nothing if enough of these comparisons are running.
 func (a *account) learn(billed int) {
 	s, from := a.server, a.sample
 	a.sample = nil
@@ -16,7 +16,7 @@ func (a *account) learn(billed int) {
 		return
 	}
 	tenant, upstream, id := a.report.Tenant, a.report.Upstream, a.report.ID
-	logPanic := func(value any, stack []byte) { s.bug(id, value, stack) } // by then a may be another request's
+	logPanic := func(value any, stack []byte) { s.bug(id, value, stack) } // a may belong to another request by then
 	if !from.Read(logPanic, func(body []byte) { s.learnFrom(tenant, upstream, body, billed) }) {
 		s.metrics.Shed("calibration")
 	}
@@ -37,8 +37,8 @@ func (s *Server) learnFrom(tenant, upstream string, body []byte, billed int) {
 	}
 }
 
-// showWindow shows the window that an upstream was seen to serve, and warns of it once for
-// each upstream and row of the model table.
+// showWindow reports the context window that an upstream was seen to serve, and logs a warning
+// once for each upstream and row of the model table.
 func (s *Server) showWindow(upstream string, m rewrite.Calibrated, billed int) {
 	pair := [2]string{upstream, m.Row}
 	if m.Window == 0 {

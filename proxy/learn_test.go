@@ -17,8 +17,8 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// sendSampled sends the same request n times to an upstream that gives this answer, and returns
-// what was learnt when all samples have been read. Each answer must be relayed as it is.
+// sendSampled sends the same request n times to an upstream with this answer, and returns what was
+// learnt when all samples have been read. Each answer must be relayed unchanged.
 func sendSampled(t *testing.T, n int, request, head, answer string) (*rig, []model.CalibrationEntry) {
 	t.Helper()
 	u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -58,8 +58,8 @@ func gzipped(t *testing.T, text string) string {
 
 const okJSON = "200 OK\r\nContent-Type: application/json"
 
-// For a sample of requests, the number of prompt tokens in the answer, in whatever form it
-// comes, is compared with the count of the request as it was sent.
+// For a sample of requests, the number of prompt tokens in the answer, in any form, is compared
+// with the count of the request as it was sent.
 func TestLearnsWhatIsBilled(t *testing.T) {
 	const usage = `{"object":"chat.completion","usage":{"prompt_tokens":1500,"completion_tokens":3}}`
 	const events = "data: {\"choices\":[],\"usage\":null}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1500}}\n\ndata: [DONE]\n\n"
@@ -70,7 +70,7 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, all := sendSampled(t, 40, chatBody, c.head, c.answer)
-			// Sampled are the first 32 requests, then one of 16.
+			// The first 32 requests are sampled, then one in 16.
 			if len(all) != 1 || all[0].Samples != 32 {
 				t.Fatalf("%+v, %v shed", all, reporttest.Count(t, g.metrics, "sidenote_shed_total", "calibration"))
 			}
@@ -82,8 +82,8 @@ func TestLearnsWhatIsBilled(t *testing.T) {
 	}
 }
 
-// A usage that cannot be true is ignored and counted; one that does not concern text is
-// ignored. (U14; the fuzz test is in proxy/answer.)
+// An impossible usage is ignored and counted; one that is not about text is ignored. (U14; the
+// fuzz test is in proxy/answer.)
 func usageLies(t *testing.T) {
 	usage := func(n string) string { return `{"usage":{"prompt_tokens":` + n + `}}` }
 	image := strings.Replace(chatBody, `"content":`, `"content":[{"type":"image_url","image_url":{"url":"https://x"}}],"x":`, 1)
@@ -114,7 +114,7 @@ func usageLies(t *testing.T) {
 	}
 }
 
-// Sidenote-Status lists the token counts of a request that was counted.
+// Sidenote-Status lists the token counts of a counted request.
 func TestStatusOfCountedRequest(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, func(p *tenant.Policy) { p.Rewrite.CountWhole = true })
@@ -128,7 +128,7 @@ func TestStatusOfCountedRequest(t *testing.T) {
 	}
 }
 
-// An upstream that silently truncates prompts is warned of once, with the remedy; the window
+// If an upstream silently truncates prompts, one warning with the remedy is logged; the window
 // that it serves is shown as a metric and used from then on.
 func TestServedWindowIsUsed(t *testing.T) {
 	long := strings.Repeat("All parents may take ten weeks of leave, and more if the office agrees. ", 400)

@@ -21,7 +21,7 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// A port is a listener of a rig, and a client of it.
+// A port is a listener of a rig, with a client for it.
 type port struct {
 	name    string
 	tenant  string // of the listener
@@ -32,7 +32,7 @@ type port struct {
 	reader *bufio.Reader
 }
 
-// send sends a request, on the connection of the one before if that is still open.
+// send sends a request, on the previous connection if that is still open.
 func (p *port) send(t *testing.T, request string) *http.Response {
 	t.Helper()
 	if p.conn == nil {
@@ -71,7 +71,7 @@ func (p *port) close() {
 	}
 }
 
-// serveOn opens one more listener of a rig.
+// serveOn opens another listener of a rig.
 func (g *rig) serveOn(t *testing.T, settings transport.Listener) (addr string) {
 	t.Helper()
 	var err error
@@ -80,7 +80,7 @@ func (g *rig) serveOn(t *testing.T, settings transport.Listener) (addr string) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- g.server.Serve(&settings) }()
-	t.Cleanup(func() { // before the rig's
+	t.Cleanup(func() { // before the rig's cleanup
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := g.server.Shutdown(ctx); err != nil {
@@ -91,8 +91,8 @@ func (g *rig) serveOn(t *testing.T, settings transport.Listener) (addr string) {
 	return settings.Addr().String()
 }
 
-// portsOf opens a listener of each kind. Certificates of gateway.test are of a trusted peer,
-// those of app.test are not.
+// portsOf opens a listener of each kind. Certificates of gateway.test belong to a trusted peer,
+// those of app.test do not.
 func portsOf(t *testing.T, g *rig) []*port {
 	t.Helper()
 	authority := transporttest.NewAuthority()
@@ -121,9 +121,9 @@ func portsOf(t *testing.T, g *rig) []*port {
 	return all
 }
 
-// P14, T09, T12: on each kind of listener each credential makes the caller whom it should,
-// on each route and under each policy. A listener's tenant cannot be changed by anything that
-// is sent, and what is sent to name a tenant does not go up.
+// P14, T09, T12: on each kind of listener each credential identifies the right caller, on each
+// route and under each policy. A listener's tenant cannot be changed by anything in a request, and
+// anything that names a tenant is not forwarded.
 func TestListenerMatrix(t *testing.T) {
 	s, u := tenanttest.NewSigner(t), newUpstream(t, answerJSON("{}"))
 	routes, policies := matrix()
@@ -171,13 +171,13 @@ func TestListenerMatrix(t *testing.T) {
 			}
 		}
 	}
-	if len(refusals) != 2 { // for something and for nothing
+	if len(refusals) != 2 { // one with a credential, one without
 		t.Errorf("refusals differ: %v", slices.Collect(maps.Keys(refusals)))
 	}
 }
 
-// onPort is whom a credential makes the caller on a port, where unknown callers are refused,
-// and the credential that goes up.
+// onPort returns whom a credential identifies on a port where unknown callers are refused, and the
+// credential that is forwarded.
 func onPort(p *port, c sentAs, policy string) (sentAs, string) {
 	if p.tenant == "" {
 		if c.tenant == "" {
@@ -194,7 +194,7 @@ func onPort(p *port, c sentAs, policy string) (sentAs, string) {
 	return c, up
 }
 
-// statusOf is the status that a caller gets for a route under a policy.
+// statusOf returns the status that a caller gets for a route under a policy.
 func statusOf(c sentAs, policy, route string) int {
 	switch {
 	case c.tenant == denied:

@@ -9,33 +9,33 @@ import (
 )
 
 const (
-	// checkEvery is how often the use of memory is read, which takes microseconds.
+	// checkEvery is how often memory usage is read, which takes microseconds.
 	checkEvery = 100 * time.Millisecond
-	// collectEvery is the least time between two garbage collections that we ask for.
-	// The figure of live memory is that of the last collection, and the runtime may
-	// leave two minutes between two of its own.
+	// collectEvery is the least time between two garbage collections that we ask for. The figure
+	// of live memory is that of the last collection, and the runtime may leave two minutes between
+	// two of its own.
 	collectEvery = time.Second
-	// tightAt is how much of the limit may be live memory, in percent. The rest is for
-	// garbage not collected yet, so only live memory counts. Beyond this share the
-	// runtime would do little else than collect.
+	// tightAt is the share of the limit, in percent, that live memory may take. Garbage that is
+	// not yet collected does not count. Above this share the runtime would do little else than
+	// collect.
 	tightAt = 90
-	// bodyShare: all bodies together may take one bodyShare-th of the limit, and no
-	// more than half of the memory that is free for them. Half, as a growing body exists
-	// twice while it is copied, and its parsed form takes as much again.
+	// All bodies together may take 1/bodyShare of the limit, and at most half of the memory that
+	// is free for them: a growing body exists twice while it is copied, and its parsed form takes
+	// as much again.
 	bodyShare = 4
 )
 
-// A memoryWatch watches how much memory the process uses. At its limit the process would be
-// killed, and every stream with it; so before that, new requests are refused, and
-// bodies that would grow beyond their share. The limit is the runtime's: GOMEMLIMIT,
-// or what the process has set. Without a limit nothing is refused.
+// A memoryWatch watches the memory usage of the process. At its limit the process would be killed,
+// with every stream; so before that, new requests are refused, and bodies that would exceed their
+// share. The limit is the runtime's: GOMEMLIMIT, or what the process has set. Without a limit
+// nothing is refused.
 type memoryWatch struct {
 	lastCheck   atomic.Int64 // Unix nanoseconds
 	lastCollect atomic.Int64 // Unix nanoseconds of the last collection that we asked for
 	short       atomic.Bool
-	maxBodies   atomic.Int64 // the most that bodies may ever take together, in bytes
-	share       atomic.Int64 // the most that they may take now
-	bodies      atomic.Int64 // what they take
+	maxBodies   atomic.Int64 // the most bytes that bodies may ever take together
+	share       atomic.Int64 // the most bytes that they may take now
+	bodies      atomic.Int64 // bytes that they take
 }
 
 // Tight reports whether memory is short, as of the last check. Call Check first: before it,
@@ -47,15 +47,15 @@ func (m *memoryWatch) Tight(now time.Time) bool {
 	return m.short.Load() && (!m.collect(now) || m.short.Load())
 }
 
-// due reports whether the time every has passed since at. If so it sets at to now, so
-// that only one caller is told.
+// due reports whether the duration every has passed since at. If so it sets at to now, so that
+// only one caller gets true.
 func due(at *atomic.Int64, now time.Time, every time.Duration) bool {
 	last, next := at.Load(), now.UnixNano()
 	return next-last >= int64(every) && at.CompareAndSwap(last, next)
 }
 
-// collect runs the garbage collector before a request is refused for want of memory.
-// It does nothing and returns false if that was done less than collectEvery ago.
+// collect runs the garbage collector before a request is refused for lack of memory. It does
+// nothing and returns false if that was done less than collectEvery ago.
 func (m *memoryWatch) collect(now time.Time) bool {
 	if !due(&m.lastCollect, now, collectEvery) {
 		return false
@@ -65,7 +65,7 @@ func (m *memoryWatch) collect(now time.Time) bool {
 	return true
 }
 
-// Check reads how much memory is used. Tight calls it now and then.
+// Check reads the memory usage. Tight calls it regularly.
 func (m *memoryWatch) Check() {
 	samples := []metrics.Sample{{Name: "/gc/gomemlimit:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(samples)
@@ -84,8 +84,8 @@ func (m *memoryWatch) Check() {
 	m.short.Store(live > usable)
 }
 
-// Take counts n bytes for a body. It takes nothing and returns false if bodies would
-// exceed their share.
+// Take reserves n bytes for a body. It reserves nothing and returns false if bodies would exceed
+// their share.
 func (m *memoryWatch) Take(n int) bool {
 	if m.room(m.bodies.Add(int64(n))) {
 		return true
@@ -94,7 +94,7 @@ func (m *memoryWatch) Take(n int) bool {
 	return false
 }
 
-// room reports whether all bodies together may take that many bytes.
+// room reports whether all bodies together may take this many bytes.
 func (m *memoryWatch) room(bytes int64) bool {
 	if bytes <= m.share.Load() {
 		return true
@@ -102,13 +102,13 @@ func (m *memoryWatch) room(bytes int64) bool {
 	return bytes <= m.maxBodies.Load() && m.collect(time.Now()) && bytes <= m.share.Load()
 }
 
-// Give gives back n bytes of what Take took.
+// Give releases n bytes that Take reserved.
 func (m *memoryWatch) Give(n int) { m.bodies.Add(-int64(n)) }
 
-// Fits reports whether there is room for another n bytes of a body.
+// Fits reports whether a body of n more bytes would fit.
 func (m *memoryWatch) Fits(n int) bool { return m.room(m.bodies.Load() + int64(n)) }
 
-// Largest returns n, or the most that bodies may ever take if that is less.
+// Largest returns n, or the most bytes that bodies may ever take together if that is less.
 func (m *memoryWatch) Largest(n int) int { return int(min(int64(n), m.maxBodies.Load())) }
 
 // Taken returns how many bytes bodies take.

@@ -23,16 +23,16 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// limitMemory limits the memory of this process to 128 MiB during the test. Of these
-// bodies may take 32.
+// limitMemory limits the memory of this process to 128 MiB during the test. Bodies may take 32 MiB
+// of them.
 func limitMemory(t *testing.T) {
 	t.Helper()
 	limit := debug.SetMemoryLimit(128 << 20)
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 }
 
-// Bodies that grow at the same time are shed before memory is full, and what they took is
-// given back.
+// Bodies that grow at the same time are refused before memory is full, and their memory is
+// released.
 func TestBodiesHaveTheirShare(t *testing.T) {
 	const many, size, most = 12, 6 << 20, 5 // most is how many fit at the same time
 	limitMemory(t)
@@ -46,9 +46,9 @@ func TestBodiesHaveTheirShare(t *testing.T) {
 	for range many {
 		c := g.dial(t)
 		conns = append(conns, c)
-		go c.Write(endless) // may fail: then the other side has closed
+		go c.Write(endless) // may fail if the server has closed
 		go func() {
-			all, _ := io.ReadAll(c) // the end may come as a reset
+			all, _ := io.ReadAll(c) // may end with a reset
 			answers <- string(all)
 		}()
 	}
@@ -114,8 +114,7 @@ func readMetric(name string) uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// Memory that was live at the last garbage collection, and is garbage now, causes no
-// refusal.
+// Memory that was live at the last garbage collection, but is garbage now, causes no refusal.
 func TestFreedMemoryIsUsedAtOnce(t *testing.T) {
 	const limit, size = 256 << 20, 30 << 20 // bodies may take 64 MiB of the limit, and half of what is free
 	before := debug.SetMemoryLimit(limit)
@@ -130,8 +129,8 @@ func TestFreedMemoryIsUsedAtOnce(t *testing.T) {
 	}
 }
 
-// While memory is short, requests are refused and garbage is collected once a second.
-// When there is memory again, requests are served again.
+// While memory is short, requests are refused and garbage is collected once a second. Requests are
+// served again once there is memory.
 func TestCollectsWhileTight(t *testing.T) {
 	const size, lasts = 100 << 20, 1500 * time.Millisecond
 	u := newUpstream(t, answerJSON("{}"))
@@ -151,7 +150,7 @@ func TestCollectsWhileTight(t *testing.T) {
 		}
 		resp.Body.Close()
 		g.reports.next(t)
-		if resp.StatusCode != 503 && time.Since(start) > time.Second { // before that, the figure may be an old one
+		if resp.StatusCode != 503 && time.Since(start) > time.Second { // before that, the figure may be outdated
 			t.Fatalf("after %s: %d", time.Since(start), resp.StatusCode)
 		}
 		if resp.StatusCode == 503 && (!bytes.Contains(body, []byte(`"overloaded"`)) || resp.Header.Get("Retry-After") != "1") {
@@ -171,8 +170,7 @@ func TestCollectsWhileTight(t *testing.T) {
 	}
 }
 
-// The decompressed body counts as well, and a body for which there can never be memory is
-// one that is too large.
+// The decompressed body counts, too, and a body that could never fit into memory is too large.
 func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 	limitMemory(t)
 	u := newUpstream(t, answerJSON("{}"))
@@ -211,7 +209,7 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 		t.Errorf("uncompressed: %d", resp.StatusCode)
 	}
 	body := chatRequest(pack(plain(8<<20)), "Content-Encoding: gzip")
-	for range 5 { // each gives back what it took
+	for range 5 { // each releases its memory
 		if resp := lenient.untilServed(t, body); resp.StatusCode != 200 {
 			t.Errorf("%d", resp.StatusCode)
 		}
@@ -219,15 +217,15 @@ func TestUnpackedBodiesHaveTheirShare(t *testing.T) {
 	}
 }
 
-// A bodyWatch is a BodyKeeper that tells whether the last body is still in memory.
+// A bodyWatch is a BodyKeeper that sends weak pointers to bodies.
 type bodyWatch chan weak.Pointer[byte]
 
 func (w bodyWatch) Received(_ *report.Report, body []byte) { w <- weak.Make(&body[0]) }
 func (bodyWatch) Sent(*report.Report, [][]byte)            {}
 func (bodyWatch) Answered(*report.Report, answer.Text)     {}
 
-// The memory of a request's body is free while its answer is relayed, as a stream may be
-// open for minutes.
+// The memory of a request's body is free while its answer is relayed, as a stream may be open for
+// minutes.
 func TestStreamsHoldNoBodies(t *testing.T) {
 	body := `{"stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("x", 200<<10) + `"}]}`
 	for name, request := range map[string]string{
@@ -239,7 +237,7 @@ func TestStreamsHoldNoBodies(t *testing.T) {
 		resp := g.raw(t, request)
 		expect(t, events, bufio.NewReader(resp.Body), "data: {}\n\n")
 		held := receive(t, watch)
-		for begin := time.Now(); held.Value() != nil; runtime.GC() { // a pool keeps what is in it for two collections
+		for begin := time.Now(); held.Value() != nil; runtime.GC() { // a pool keeps its objects for two collections
 			if time.Since(begin) > patience {
 				t.Fatalf("%s: the body is still in memory", name)
 			}

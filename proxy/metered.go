@@ -13,8 +13,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// measure makes a request ready to be metered, if its policy asks for that. body is whole, and
-// decompressed. If another server could read other limits in it, the error refuses it.
+// measure prepares a request for metering, if its policy asks for that. body must be complete and
+// decompressed. The error refuses a body in which another server could read other limits.
 func (x *exchange) measure(body []byte) error {
 	if !x.policy.Metered {
 		return nil
@@ -25,7 +25,8 @@ func (x *exchange) measure(body []byte) error {
 	return x.meterBody(&x.limits, x.parser, body, x.upstream)
 }
 
-// meterBody makes a body that goes to an upstream ready to be metered in r, which p reads.
+// meterBody prepares a body for metering in r, parsed by p, and sets the metering fields of x. to
+// is the upstream that gets the body.
 func (x *exchange) meterBody(r *rewrite.MeteredRequest, p *rewrite.Parser, body []byte, to *backend) error {
 	if err := r.ReadBy(p, meteredRouteOf(x.target.Route), body); err != nil {
 		return err
@@ -35,15 +36,15 @@ func (x *exchange) meterBody(r *rewrite.MeteredRequest, p *rewrite.Parser, body 
 	r.IncludeUsage = !to.noUsage
 	x.avoidRefused(r, to)
 	x.metered, x.row, x.window = r, m.Row, m.Window
-	if x.target.Route != route.Embeddings { // these have no text
+	if x.target.Route != route.Embeddings { // embeddings answer without text
 		x.counter = m.Counter
 	}
 	return nil
 }
 
-// fitAnswer keeps the limit of an answer that the request does not limit within what its prompt
-// leaves of the window: upstreams refuse a prompt and a limit that together do not fit. Where a
-// prompt leaves nothing, the upstream decides.
+// fitAnswer lowers the default limit of the answer to what the prompt leaves of the context
+// window, because upstreams refuse a prompt and a limit that together do not fit. If the prompt
+// leaves nothing the upstream decides.
 func (x *exchange) fitAnswer(prompt int64) {
 	if x.metered == nil {
 		return
@@ -55,8 +56,7 @@ func (x *exchange) fitAnswer(prompt int64) {
 	}
 }
 
-// plainStreams replaces Accept-Encoding for a request whose answer is to be edited: what is
-// compressed cannot be.
+// plainStreams asks for an uncompressed answer if the answer is to be edited.
 func (x *exchange) plainStreams(lines []transport.Header) []transport.Header {
 	if x.tools == nil && x.checker == nil && (x.metered == nil || !x.metered.HidesUsage()) {
 		return lines
@@ -64,8 +64,7 @@ func (x *exchange) plainStreams(lines []transport.Header) []transport.Header {
 	return append(slices.Clip(lines), transport.Header{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"})
 }
 
-// hideUsage hides from the client that its stream tells what it used, if it did not ask for
-// that.
+// hideUsage removes the usage from a stream whose client did not ask for it.
 func (x *exchange) hideUsage(ans *transport.Answer, how *transport.Relay) {
 	if x.metered == nil || !x.metered.HidesUsage() || !x.streaming || ans.Status() != fasthttp.StatusOK ||
 		!answer.PlainCoding(string(ans.Header(fasthttp.HeaderContentEncoding))) {
@@ -74,8 +73,8 @@ func (x *exchange) hideUsage(ans *transport.Answer, how *transport.Relay) {
 	how.Through = func(w io.Writer) io.WriteCloser { return answer.NewUsageHider(w) }
 }
 
-// allEdits adds the edits of a metered request, and of one with tools, to those of its rewrite, and
-// to the ledger.
+// allEdits adds the edits of tools and of metering to those of the rewrite, and records them in
+// the ledger.
 func (x *exchange) allEdits(edits []rewrite.Edit) []rewrite.Edit {
 	if x.metered == nil && x.tools == nil {
 		return edits

@@ -17,14 +17,14 @@ import (
 	"sidenote/rewrite"
 )
 
-// A metered request goes up with a cap of its output, on every listed route, and what two
-// servers could read differently of its limits is refused. Nothing else of it changes.
-// Requests that are not metered are not touched. (C18)
+// A metered request is sent with an output cap, on every listed route, and refused if two servers
+// could read its limits differently. Nothing else in it changes. Requests that are not metered are
+// unchanged. (C18)
 func TestMeteredRequests(t *testing.T) {
 	const input = `"input":"a","seed": 1.0}`
 	for name, c := range map[string]struct {
 		path, body string
-		want       string // "" is refused
+		want       string // "": refused
 	}{
 		"chat":             {"/v1/chat/completions", chatBody, `{"max_tokens":1000,` + chatBody[1:]},
 		"chat, its own":    {"/v1/chat/completions", `{"max_tokens":7,` + chatBody[1:], `{"max_tokens":7,` + chatBody[1:]},
@@ -70,8 +70,8 @@ func TestMeteredRequests(t *testing.T) {
 	}
 }
 
-// A compressed request that is metered goes up as it came if nothing is changed of it, and
-// uncompressed otherwise.
+// A compressed metered request is sent as received if nothing in it changes, and uncompressed
+// otherwise.
 func TestMeteredCompressed(t *testing.T) {
 	for body, want := range map[string]string{`{"max_tokens":7,"prompt":"a"}`: "", `{"prompt":"a"}`: `{"max_tokens":16,"prompt":"a"}`} {
 		u := newUpstream(t, answerJSON("{}"))
@@ -88,9 +88,8 @@ func TestMeteredCompressed(t *testing.T) {
 	}
 }
 
-// A metered stream tells what it used, which its client does not see unless it asked for
-// it. A stream that is not metered, or whose
-// upstream refuses the option, is left alone.
+// A metered stream reports its usage, which the client does not see unless it asked for it. A
+// stream that is not metered, or whose upstream refuses the option, is unchanged.
 func TestMeteredStreams(t *testing.T) {
 	const (
 		asked = `data: {"choices":[{"delta":{"content":"Hi"}}],"usage":null}` + "\n\n" +
@@ -100,9 +99,9 @@ func TestMeteredStreams(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		metered, noUsage bool
-		request          string // what its options are
-		up, answer       string // what they are upstream, and what the client gets
-		encoding         string // that the upstream is asked for
+		request          string // its options
+		up, answer       string // the options sent upstream, and what the client gets
+		encoding         string // that Sidenote asks the upstream for
 		output           int64
 	}{
 		"not metered":     {false, false, "", "", unasked, "gzip", 0},
@@ -142,8 +141,8 @@ func TestMeteredStreams(t *testing.T) {
 	}
 }
 
-// The text of a metered answer that does not tell what it used is counted, whole or cut,
-// compressed or not, and even while others are being counted. (C2, U5, U6, U11)
+// The text of a metered answer without usage is counted, complete or cut, compressed or not, and
+// even while others are being counted. (C2, U5, U6, U11)
 func TestMeteredTextIsCounted(t *testing.T) {
 	const (
 		event = "data: {\"choices\":[{\"delta\":{\"content\":\"abc\"}}]}\n\n"
@@ -151,7 +150,7 @@ func TestMeteredTextIsCounted(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		head, answer string
-		length       int // that is announced; 0: that of answer
+		length       int // announced length; 0: that of answer
 		want         answer.CountedUsage
 	}{
 		"stream":           {sse, event + event + "data: [DONE]\n\n", 0, answer.CountedUsage{Output: 6, Exact: true, Known: true}},
@@ -175,7 +174,7 @@ func TestMeteredTextIsCounted(t *testing.T) {
 					free = proxy.OccupyDecoders(g.server)
 				}
 				resp := g.raw(t, chatRequest(strings.Replace(chatBody, "{", `{"stream":true,`, 1)))
-				_, _ = io.Copy(io.Discard, resp.Body) // some are cut
+				_, _ = io.Copy(io.Discard, resp.Body) // some answers are cut
 				if r := g.reports.next(t); r.Generated != c.want {
 					t.Errorf("busy %t: counted %+v, %s", busy, r.Generated, r.UsageFound)
 				}
@@ -188,7 +187,7 @@ func TestMeteredTextIsCounted(t *testing.T) {
 	}
 }
 
-// A client that leaves in a stream is charged what has come until then. (C2)
+// A client that leaves during a stream is charged what had come until then. (C2)
 func TestMeteredClientLeaves(t *testing.T) {
 	u, events, _, gone := streamer(t)
 	g := open(t, u, func(p *tenant.Policy) { p.Metered = true })
@@ -205,7 +204,7 @@ func TestMeteredClientLeaves(t *testing.T) {
 	}
 }
 
-// smallModel is one whose window holds no more than its longest answer, as that of gpt-4.
+// smallModel is a model whose window is no larger than its longest answer, as that of gpt-4.
 type smallModel struct{ testModels }
 
 func (m smallModel) Model(name string) rewrite.Model {
@@ -214,15 +213,15 @@ func (m smallModel) Model(name string) rewrite.Model {
 	return of
 }
 
-// A limit that Sidenote gives an answer fits the window together with the prompt, with
-// sources, without and on other routes: an upstream refuses what does not. A limit of the
-// request is its own.
+// The limit that Sidenote gives an answer fits into the window together with the prompt, with
+// sources, without, and on other routes, since an upstream refuses anything else. The request's
+// own limit is unchanged.
 func TestMeteredLimitFitsWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, body string
 		limits     budget.Limits
 		knowledge  []string
-		want       int // at most; and no less than half of it
+		want       int // at most this, and at least half of it
 	}{
 		"chat":         {"/v1/chat/completions", chatBody, plenty(), []string{"kb-acme"}, 8192},
 		"no sources":   {"/v1/chat/completions", chatBody, plenty(), nil, 8192},

@@ -11,9 +11,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// A base that is spelled nearly as one of the tenant's is refused with that one's name, in the
-// header and in the body, whatever the mode. Other tenants' bases make no difference (I3):
-// neither their names nor that they exist are told.
+// A misspelled base is refused with the name of the tenant's base that is meant, in the header and
+// in the body, in any mode. Other tenants' bases make no difference (I3): neither their names nor
+// their existence are revealed.
 func TestMistypedBase(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	having := func(name string, bases ...string) *tenant.Policy {
@@ -53,7 +53,7 @@ func TestMistypedBase(t *testing.T) {
 	refused("sidenote.knowledge", "kbacme", "kb-acme", field(`"kbacme"`))
 	refused("sidenote.knowledge", "kbacme", "kb-acme", field(`["product-v1","kbacme"]`), "Sidenote-Knowledge: product-v1")
 	refused("Sidenote-Knowledge", "kb-acm", "kb-acme", field(`"kb-acme"`), "Sidenote-Knowledge: kb-acm")
-	// What is another tenant's base is answered as what is nobody's.
+	// Another tenant's base is answered like a base that does not exist.
 	refused("Sidenote-Knowledge", "product-v2", "product-v1", chatBody, "Sidenote-Knowledge: product-v2")
 	refused("Sidenote-Knowledge", "product-v3", "product-v1", chatBody, "Sidenote-Knowledge: product-v3")
 
@@ -64,9 +64,9 @@ func TestMistypedBase(t *testing.T) {
 		}
 		u.next(t)
 	}
-	passes(chatBody, "Sidenote-Knowledge: handbook")               // of another tenant: there, and nobody learns it
-	passes(chatBody, "Sidenote-Knowledge: handbok")                // near that
-	passes(chatBody, "Sidenote-Knowledge: none")                   // near nothing
-	passes(chatBody, "Sidenote-Knowledge: product-v2, product-v1") // who names all tenants' gets the own ones
+	passes(chatBody, "Sidenote-Knowledge: handbook")               // another tenant's: it exists, which must not show
+	passes(chatBody, "Sidenote-Knowledge: handbok")                // close to that one
+	passes(chatBody, "Sidenote-Knowledge: none")                   // close to none
+	passes(chatBody, "Sidenote-Knowledge: product-v2, product-v1") // who names bases of all tenants gets its own
 	passes(field(`[]`))
 }

@@ -13,8 +13,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// checkTargetModels refuses a request whose path names a model that its policy does not
-// allow, or whose query could name one.
+// checkTargetModels refuses a request whose path names a model that its policy does not allow, or
+// whose query could name a model.
 func (q *request) checkTargetModels() error {
 	if err := q.checkQuery(); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (q *request) checkTargetModels() error {
 	return q.policy.Models.Allow(q.target.PathModels()...)
 }
 
-// checkQuery refuses a query that could name a model: some gateways prefer that to the
+// checkQuery refuses a query that could name a model, since some gateways prefer that to the
 // body's.
 func (q *request) checkQuery() error {
 	_, query, _ := bytes.Cut(q.ctx.Request.Header.RequestURI(), []byte("?"))
@@ -32,9 +32,9 @@ func (q *request) checkQuery() error {
 	return nil
 }
 
-// checkModels refuses a request unless its policy allows all models that it names. Under a
-// list of models it must name one, as otherwise the upstream would choose. body is whole,
-// and decompressed.
+// checkModels refuses a request unless its policy allows all models that it names. If the policy
+// lists models the request must name one, as otherwise the upstream would choose. body must be
+// complete and decompressed.
 func (q *request) checkModels(body []byte) error {
 	if q.policy.Models == nil {
 		return nil
@@ -49,7 +49,8 @@ func (q *request) checkModels(body []byte) error {
 	return q.policy.Models.Allow(names...)
 }
 
-// bodyModels returns the models that a body names, if it can be told for all servers.
+// bodyModels returns the models that a body names. It refuses bodies that servers could read
+// differently.
 func bodyModels(h *fasthttp.RequestHeader, body []byte) ([]string, error) {
 	kind, boundary, err := formType(h)
 	switch {
@@ -61,8 +62,8 @@ func bodyModels(h *fasthttp.RequestHeader, body []byte) ([]string, error) {
 	return rewrite.NamedModels(body)
 }
 
-// checkRelayedModels is checkModels for a request that Sidenote does not rewrite. It reads
-// the body, and puts it into the call as it came.
+// checkRelayedModels is checkModels for a request that Sidenote does not rewrite. It reads the
+// body and puts it into the call unchanged.
 func (x *exchange) checkRelayedModels(call *transport.Call) error {
 	if string(x.ctx.Method()) != fasthttp.MethodPost {
 		return nil

@@ -27,7 +27,7 @@ func TestModelsHas(t *testing.T) {
 	}
 }
 
-// form returns a form with a file and the given fields, as official SDKs write it.
+// form returns a form with a file and the given fields, as official SDKs encode it.
 func form(fields ...string) (contentType, body string) {
 	const file = "--b0\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\nContent-Type: audio/mpeg\r\n\r\n\x00\xff\n\r\n"
 	return "Content-Type: multipart/form-data; boundary=b0", file + strings.Join(fields, "") + "--b0--\r\n"
@@ -37,7 +37,7 @@ func field(name, value string) string {
 	return fmt.Sprintf("--b0\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", name, value)
 }
 
-// modelRig has a tenant with a list of models, and these routes open.
+// modelRig returns a rig whose tenant has a list of models, with these routes open.
 func modelRig(t *testing.T, u *stubUpstream) *rig {
 	t.Helper()
 	return open(t, u, func(p *tenant.Policy) {
@@ -46,7 +46,7 @@ func modelRig(t *testing.T, u *stubUpstream) *rig {
 	})
 }
 
-// A request for a model of the list goes up as it came.
+// A request for a listed model is forwarded unchanged.
 func TestModelsThatAreAllowed(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := modelRig(t, u)
@@ -94,8 +94,8 @@ func TestModelsThatAreAllowed(t *testing.T) {
 	}
 }
 
-// C11, T12, T15, T19: whatever names another model, in any way in which an upstream could
-// read it, does not go up; on each route the answer is OpenAI's for an unknown model.
+// C11, T12, T15, T19: a request that names another model, in any way in which an upstream could
+// read it, is not forwarded; on each route the answer is OpenAI's for an unknown model.
 func TestModelsThatAreRefused(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := modelRig(t, u)
@@ -187,7 +187,7 @@ func TestModelsThatAreRefused(t *testing.T) {
 	}
 }
 
-// The error is the one that OpenAI's clients know.
+// The error is the one that clients of OpenAI know.
 func TestModelRefusalIsOpenAIs(t *testing.T) {
 	g := modelRig(t, newUpstream(t, answerJSON("{}")))
 	resp, body := g.post(t, `{"model":"gpt-4","messages":[]}`)

@@ -14,11 +14,11 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// An Offering is what Sidenote adds to a request for its tools: the tools, or a text that describes
-// them, and messages that the client has not seen.
+// An Offering is what Sidenote adds to a request for its tools: the tools, or a text that
+// describes them, and messages that the client has not seen.
 type Offering struct {
-	Names map[string]tools.ToolName // of our tools, by the names under which they are offered
-	Given []json.RawMessage         // the sources of turns that were put back, as report.Tools.Given returned them
+	Names map[string]tools.ToolName // Sidenote's tools, by the names under which they are offered
+	Given []json.RawMessage         // the sources of restored turns, as report.Tools.Given returned them
 
 	req       *chat.Request
 	policy    *tools.Policy
@@ -27,19 +27,19 @@ type Offering struct {
 	text      string       // describes them, under the XML protocol
 	place     chat.Place   // of the text
 	restored  []rewrite.Edit
-	history   *toolcalls.History // of the client; nil without kept
+	history   *toolcalls.History // the client's; nil without kept
 	kept      *toolcalls.TurnStore
 	owner     toolcalls.TurnOwner
-	nextID    int               // first id that no restored source has
-	messages  []json.RawMessage // of the earlier rounds
+	nextID    int               // first source id that no restored turn uses
+	messages  []json.RawMessage // of earlier rounds
 	last      bool              // offer no more tools
 	withdrawn bool              // add nothing at all
 	base      []rewrite.Edit    // of the rewrite
 }
 
-// OfferTools offers the tools of a policy to the model of a request. If it cannot, refusal says why.
-// knowledge lists the bases that the model may search. A model without function calling is offered
-// tools in text if it is known to call them, or if the policy says so.
+// OfferTools offers the tools of a policy to the model of a request. If it cannot, refusal says
+// why. knowledge lists the bases that the model may search. A model without function calling is
+// offered the tools in text if it is known to handle that, or if the policy says so.
 func OfferTools(req *chat.Request, p *tools.Policy, m rewrite.Model, knowledge []string) (o *Offering, refusal toolcalls.OfferReason) {
 	o = &Offering{req: req, policy: p, asked: toolcalls.ReadOffer(req), Names: map[string]tools.ToolName{}}
 	uses := m.Tools.For(o.asked.Effort)
@@ -80,7 +80,7 @@ func OfferTools(req *chat.Request, p *tools.Policy, m rewrite.Model, knowledge [
 // Policy returns the policy of the offered tools.
 func (o *Offering) Policy() *tools.Policy { return o.policy }
 
-// Rules returns the rules for reading answers; the caller sets the remaining fields.
+// Rules returns the rules for reading answers, without Take.
 func (o *Offering) Rules() answer.LoopRules {
 	r := answer.LoopRules{
 		HideText: o.hidesText(),
@@ -100,8 +100,8 @@ func (o *Offering) Rules() answer.LoopRules {
 	return r
 }
 
-// ours reports whether calls of that name are answered here: those of Sidenote's tools, and those of
-// unknown tools if the model can only mean Sidenote's.
+// ours reports whether Sidenote answers calls of that name: those of its own tools, and those of
+// unknown tools that cannot be the application's.
 func (o *Offering) ours(name string) bool {
 	switch {
 	case o.policy.XML || name == "":
@@ -112,12 +112,12 @@ func (o *Offering) ours(name string) bool {
 	return len(o.asked.Names) == 0 || strings.HasPrefix(name, toolcalls.Prefix) && !slices.Contains(o.asked.Names, name)
 }
 
-// hidesText reports whether the text of a round before the last is hidden from the client.
+// hidesText reports whether the client does not get the text of rounds before the last.
 func (o *Offering) hidesText() bool {
 	return o.policy.HidePreamble || !o.req.TextFormat || o.asked.Logprobs
 }
 
-// Protecting returns a policy under which nothing in a prompt looks like a call.
+// Protecting returns a policy that escapes text in prompts that looks like a call.
 func (o *Offering) Protecting(p rewrite.Policy) rewrite.Policy {
 	if o.policy.XML {
 		return p.Protecting(tools.XMLTags())
@@ -128,7 +128,7 @@ func (o *Offering) Protecting(p rewrite.Policy) rewrite.Policy {
 // UpFront returns the policy for rewriting a request whose model can search.
 func (o *Offering) UpFront(p rewrite.Policy) rewrite.Policy {
 	if p.Empty() == rewrite.EmptyRefuse {
-		p.OnEmpty = rewrite.EmptyPass // the model may find what this search does not
+		p.OnEmpty = rewrite.EmptyPass // the model may find what this search did not
 	}
 	if !o.policy.FirstSearch {
 		p.Knowledge = nil
@@ -136,7 +136,7 @@ func (o *Offering) UpFront(p rewrite.Policy) rewrite.Policy {
 	return p
 }
 
-// Join adds the edits of this round to those of a rewrite.
+// Join adds the edits of this round to those of the rewrite.
 func (o *Offering) Join(edits []rewrite.Edit) []rewrite.Edit {
 	if o.withdrawn {
 		return edits
@@ -156,7 +156,8 @@ func (o *Offering) Join(edits []rewrite.Edit) []rewrite.Edit {
 	return rewrite.SortEdits(all)
 }
 
-// describe adds the text about tools after the application's text and what the rewrite adds there.
+// describe adds the text about tools after the application's text and after what the rewrite adds
+// there.
 func (o *Offering) describe(edits []rewrite.Edit) []rewrite.Edit {
 	place := o.place
 	for i := range edits {
@@ -172,13 +173,14 @@ func (o *Offering) describe(edits []rewrite.Edit) []rewrite.Edit {
 	return append(edits, rewrite.Edit{Name: toolcalls.EditTools, Offset: place.Offset, Delete: place.Remove, Insert: rewrite.EditText{place.JSON([]string{lead + o.text})}})
 }
 
-// Withdraw makes Join add nothing to the next round, which is the last, as the upstream refuses it.
+// Withdraw makes Join add nothing to the next round, which is the last, because the upstream
+// refuses it.
 func (o *Offering) Withdraw() { o.withdrawn = true }
 
 // Withdrawn reports whether Withdraw was called.
 func (o *Offering) Withdrawn() bool { return o.withdrawn }
 
-// BesideOthers reports whether the request has tools of its own.
+// BesideOthers reports whether the request also has tools of the application.
 func (o *Offering) BesideOthers() bool { return len(o.asked.Names) > 0 }
 
 // Restores reports whether turns of earlier requests were restored.

@@ -12,8 +12,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// An elsewhere is a listener whose connections have a local address that other machines
-// can reach.
+// An elsewhere is a listener whose connections have a local address that other machines can reach.
 type elsewhere struct{ net.Listener }
 
 func (l elsewhere) Accept() (net.Conn, error) {
@@ -25,7 +24,7 @@ type reachedConn struct{ net.Conn }
 
 func (reachedConn) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 8080} }
 
-// elsewhere lets g serve such a listener, too, and returns a rig that calls it there.
+// elsewhere makes g serve on such a listener, too, and returns a rig that calls it there.
 func (g *rig) elsewhere(t *testing.T) *rig {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,8 +39,7 @@ func (g *rig) elsewhere(t *testing.T) *rig {
 	return &other
 }
 
-// startKeyless starts a rig that serves callers without a key and one tenant with the
-// key "ka".
+// startKeyless starts a rig that serves callers without a key and one tenant with the key "ka".
 func startKeyless(t *testing.T, u *stubUpstream) *rig {
 	t.Helper()
 	return openIn(t, u, func(c *proxy.Config) {
@@ -51,8 +49,8 @@ func startKeyless(t *testing.T, u *stubUpstream) *rig {
 	})
 }
 
-// want sends a request and compares the status of the answer. A refusal must name the key
-// of the configuration that would allow the request, which must not reach the upstream.
+// want sends a request and compares the status of the answer. A refusal must name the key of the
+// configuration that would allow the request, and the request must not reach the upstream.
 func (g *rig) want(t *testing.T, u *stubUpstream, name, request string, status int, key string) {
 	t.Helper()
 	resp := g.raw(t, request)
@@ -79,7 +77,7 @@ func (g *rig) want(t *testing.T, u *stubUpstream, name, request string, status i
 	}
 }
 
-// A page in somebody's browser may not send requests as a program on this machine may, on
+// A web page in a browser may not send the requests that a program on this machine may send, on
 // any route.
 func TestPagesOfOtherSites(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))

@@ -5,15 +5,15 @@ import (
 	"io"
 )
 
-// maxIdle is the largest buffer that is kept between two pieces, in bytes.
+// maxIdle is the largest buffer, in bytes, that is kept after Flush.
 const maxIdle = 4 << 10
 
 // An answerOut buffers the client's side of a stream until Flush.
 type answerOut struct {
 	bytes.Buffer
-	Notes  bytes.Buffer // comments, written before the buffer
+	Notes  bytes.Buffer // comments, written before the rest of the buffer
 	To     io.Writer
-	Broken error // set when nothing more is written: a write failed, or an error was sent
+	Broken error // set when nothing more may be written: a write failed, or an error was sent
 }
 
 // Flush writes the buffered notes and data.

@@ -11,8 +11,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// overriding returns changes that give a policy overrides: for gpt-4* mode off, for o3 a
-// budget of 10 tokens and no names in the headers, for one deployment mode off.
+// overriding gives a policy overrides: mode off for gpt-4*, a budget of 10 tokens and no names in
+// the headers for o3, mode off for one deployment.
 func overriding(p *tenant.Policy) {
 	with := func(hash string, change func(*tenant.Policy)) *tenant.Policy {
 		o := *p
@@ -29,8 +29,8 @@ func overriding(p *tenant.Policy) {
 	}
 }
 
-// The first override that fits model and path of a chat counts. What it changes, and its
-// hash, are those of the request.
+// The first override that matches model and path of a chat applies. Its changes and its hash are
+// those of the request.
 func TestOverridesOfChats(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, overriding)
@@ -63,7 +63,7 @@ func TestOverridesOfChats(t *testing.T) {
 	}
 }
 
-// C11, T19: a request of which it cannot be told which override fits is refused.
+// C11, T19: a request is refused if it is ambiguous which override matches.
 func TestOverridesOfAmbiguousChats(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, overriding)
@@ -85,8 +85,8 @@ func TestOverridesOfAmbiguousChats(t *testing.T) {
 	if len(u.seen) > 0 {
 		t.Errorf("what was refused went up: %q", <-u.seen)
 	}
-	// Where all that is named leads to the same rules nothing is ambiguous, and a body that
-	// cannot be read at all passes without sources, as under other policies.
+	// If all models that are named lead to the same rules nothing is ambiguous. A body that cannot
+	// be read at all is relayed without sources, as under other policies.
 	for _, body := range []string{`{"model":"gpt-5","models":["gpt-5-mini"],` + question + `}`, `{"model":"gpt-4","model":"gpt-5",` + question + `}`} {
 		if resp, text := g.post(t, body); resp.StatusCode != 200 {
 			t.Errorf("%s: %d %s", body, resp.StatusCode, text)
@@ -95,7 +95,7 @@ func TestOverridesOfAmbiguousChats(t *testing.T) {
 	}
 }
 
-// If one override is strict, so is the policy towards bodies that cannot be read.
+// If one override is strict, the policy is strict towards bodies that cannot be read.
 func TestStrictOverride(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, func(p *tenant.Policy) {

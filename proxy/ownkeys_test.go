@@ -10,8 +10,8 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// A key made by `sidenote key new` is for Sidenote only: no upstream gets it, whether it is
-// known, expired or another Sidenote's, on any route and in any header line.
+// A key made by `sidenote key new` is for Sidenote only: no upstream gets it, on any route or in
+// any header line, whether it is known, expired or another Sidenote's.
 func TestTenantsKeysStayHere(t *testing.T) {
 	const (
 		known, expired, foreign = "sk-sidenote-canary-known", "sk-sidenote-canary-old", "sk-sidenote-canary-foreign"
@@ -46,7 +46,7 @@ func TestTenantsKeysStayHere(t *testing.T) {
 		g             *rig
 		lines         string
 		status        int
-		auth          string // what the upstream gets as Authorization
+		auth          string // the Authorization that the upstream gets
 	}{
 		{"a tenant's", chatting, keyed, "Authorization: Bearer " + known, 200, ""},
 		{"as Azure has it", chatting, keyed, "Api-Key: " + known, 200, ""},

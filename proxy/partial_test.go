@@ -13,7 +13,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// twoBases searches bases by found, except for kb-late, which does not answer in time.
+// twoBases searches bases by found, except kb-late, which does not answer in time.
 func twoBases(found func(context.Context, retrieval.Query) (retrieval.Result, error)) retrieval.Retriever {
 	late := func(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
 		<-ctx.Done()
@@ -30,9 +30,8 @@ func twoBases(found func(context.Context, retrieval.Query) (retrieval.Result, er
 	}
 }
 
-// If one base has sources and another one is late, the request gets those sources and a
-// reason, and is refused only if the policy says so. Without any source retrieval has
-// failed.
+// If one base has sources and another one is late, the request gets those sources and a reason,
+// and is refused only if the policy says so. If there is no source at all, retrieval has failed.
 func TestPartialResults(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	f := func(r retrieval.Retriever, refuseFailed, refusePartial bool, status int, says string) {
@@ -41,7 +40,7 @@ func TestPartialResults(t *testing.T) {
 			Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 			Tenants: tenant.Tenants{Unknown: policyOf("acme", func(p *tenant.Policy) {
 				p.Rewrite.Knowledge, p.Rewrite.Search.Deadline = []string{"kb-acme", "kb-late"}, 20*time.Millisecond
-				p.Rewrite.OnEmpty = rewrite.EmptyRefuse // a search that failed does not count as empty
+				p.Rewrite.OnEmpty = rewrite.EmptyRefuse // a failed search does not count as empty
 				p.Rewrite.RefuseOnFailure, p.Rewrite.RefuseOnPartial = refuseFailed, refusePartial
 			})},
 		}, r)
@@ -70,8 +69,8 @@ func TestPartialResults(t *testing.T) {
 	f(none, false, false, 200, "untouched; reason=retrieval-timeout")
 }
 
-// A base that was not searched does not count as empty: the answer must not say that the
-// documents do not cover the question.
+// A base that was not searched does not count as empty: the answer must not say that the documents
+// do not cover the question.
 func TestNotSearchedIsNotEmpty(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	const image = `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// phrases compiles alternatives, in any letter case. N in them stands for a number.
+// phrases compiles alternatives, ignoring case. N in them stands for a number.
 func phrases(alternatives ...string) *regexp.Regexp {
 	const n = `(\d{1,3}(?:[,_]\d{3})+|\d+)`
 	return regexp.MustCompile("(?i)" + strings.ReplaceAll(strings.Join(alternatives, "|"), "N", n))
 }
 
-// The texts of servers about a request that is too long, from their sources and from
-// reports of users. Few are documented, so a new version of a server may need a new
-// line.
+// The messages of servers about a request that is too long, from their sources and from reports of
+// users. Few are documented, so a new version of a server may need a new line.
 var (
 	overflowPhrases = phrases(
 		`context_length_exceeded|context_window_exceeded`, // OpenAI, Azure, Groq, DeepSeek; z.ai
@@ -41,11 +40,11 @@ var (
 		`range of input length should be`,                                                                              // DashScope
 		`reduce the length of the messages`,                                                                            // Groq
 	)
-	// overflowPhrases500 are those that llama.cpp sends with status 500.
+	// overflowPhrases500 are the messages that llama.cpp sends with status 500.
 	overflowPhrases500 = phrases(`exceed_context_size_error`, `exceeds the available context size`, `context size has been exceeded`)
 
-	// rateLimit matches rate limits, whose texts may look the same but which end
-	// within a minute.
+	// rateLimit matches rate limits, whose messages may look the same but which end within a
+	// minute.
 	rateLimit = phrases(`rate.?limit`, `tokens per (?:min|day|hour)`, `too many requests`, `throttl`)
 
 	limitNumber = phrases(

@@ -17,7 +17,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// answersWanted is how many answers TestPipelinedTenants reads.
+// answersWanted returns how many answers TestPipelinedTenants reads.
 func answersWanted() int {
 	switch {
 	case os.Getenv("SIDENOTE_LONG") != "":
@@ -28,9 +28,8 @@ func answersWanted() int {
 	return 100_000
 }
 
-// C16, T03, T17: two tenants share connections, each with requests that do not wait for
-// the answers before. In all answers stands nothing of the other tenant: not of its
-// documents, its key or its questions. The upstream answers with what it got.
+// C16, T03, T17: two tenants share connections, each with pipelined requests. No answer contains
+// anything of the other tenant: no documents, key or questions. The upstream echoes what it got.
 func TestPipelinedTenants(t *testing.T) {
 	const connections, ahead = 8, 16
 	u := newUpstream(t, func(s seen, w io.Writer) {
@@ -41,7 +40,7 @@ func TestPipelinedTenants(t *testing.T) {
 		Upstreams: map[string]proxy.Upstream{"stub": {BaseURL: u.url}},
 		Tenants:   tenant.Tenants{Keys: []tenant.Key{keyOf("canary-key-acme", acme), keyOf("canary-key-beta", beta)}},
 	}, nil)
-	go func() { // neither is checked, and nothing may wait for them
+	go func() { // the test does not check these, but must not block on them
 		for {
 			select {
 			case <-g.reports:
@@ -80,7 +79,7 @@ func TestPipelinedTenants(t *testing.T) {
 				own, _ := tenantOf(i)
 				body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, question(i))
 				if _, err := io.WriteString(c, chatRequest(body, "Authorization: Bearer canary-key-"+own)); err != nil {
-					return // the reader tells why
+					return // the reader reports why
 				}
 			}
 		})

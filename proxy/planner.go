@@ -11,8 +11,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// useHelpers lets the planner, the reranker and the grader of p ask in the name of this request, if p
-// has them.
+// useHelpers sets the planner, the reranker and the grader of p for this request, if p uses them.
 func (x *exchange) useHelpers(p *rewrite.Policy, req *rewrite.Request) {
 	if p.Planner.MaxQueries+p.Rerank.Documents == 0 && p.Grade.By == "" || p.Mode == rewrite.Off {
 		return
@@ -21,13 +20,13 @@ func (x *exchange) useHelpers(p *rewrite.Policy, req *rewrite.Request) {
 		Tenant: x.policy.Tenant, ID: x.report.ID, Upstream: x.policy.Upstream, Model: req.Model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: &x.policy.Budget,
 		Path: transport.TargetOn(x.upstream.of.BaseURL, x.ctx.Request.Header.RequestURI(), p.Planner.Model), Credentials: credentials(&x.request),
 	}
-	if p.Mode != rewrite.Shadow { // then it has been reserved
+	if p.Mode != rewrite.Shadow { // a shadow request has reserved its budget already
 		of.Bare = x.bare(p, req)
 	}
 	x.planner = x.setup.planners.Help(p, of)
 }
 
-// bare is what the request takes without sources.
+// bare returns the estimated cost of the request without sources; zero if it is not metered.
 func (x *exchange) bare(p *rewrite.Policy, req *rewrite.Request) budget.Amount {
 	if x.metered == nil {
 		return budget.Amount{}
@@ -37,8 +36,8 @@ func (x *exchange) bare(p *rewrite.Policy, req *rewrite.Request) budget.Amount {
 	return estimateCall(&x.policy.Budget, SpendRequest{Route: x.target.Route, Body: x.metered, Row: x.row}, of)
 }
 
-// credentials are those with which the caller's own request goes to its upstream, copied; nil if
-// that has a key of Sidenote's or is shown none.
+// credentials returns a copy of the caller's credentials for the upstream of its request. It
+// returns nil if Sidenote has its own key for that upstream, or if they must not be forwarded.
 func credentials(q *request) http.Header {
 	if q.upstream.replace != nil || q.caller.By == report.ByJWT || q.caller.Drop {
 		return nil
@@ -59,7 +58,7 @@ func credentials(q *request) http.Header {
 	return h
 }
 
-// OwnKey are the header lines of Sidenote's own key for an upstream; nil if it has none.
+// OwnKey returns the header lines with Sidenote's own key for an upstream; nil if it has none.
 func OwnKey(u Upstream) (h http.Header) {
 	for _, line := range keyHeaders(u) {
 		if line.Value != "" {

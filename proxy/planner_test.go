@@ -19,14 +19,14 @@ import (
 	"sidenote/rewrite"
 )
 
-// A planned is an API whose model plans.
+// A planned is a PlanAPI whose model plans.
 type planned func(context.Context, services.LLMCall) (services.LLMAnswer, error)
 
 func (p planned) Ask(ctx context.Context, to services.LLMCall, _ services.Prompt) (services.LLMAnswer, error) {
 	return p(ctx, to)
 }
 
-// Plan remembers nothing.
+// Plan does not cache.
 func (planned) Plan(ctx context.Context, _ string, _ []string, find func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error) {
 	return find(ctx)
 }
@@ -37,7 +37,8 @@ func plans(text string) planned {
 	}
 }
 
-// withPlanner lets policies' planners ask an API, in front of a search that finds five sources.
+// withPlanner returns a configuration whose planners use an API, and a retriever that finds five
+// sources.
 func withPlanner(p planned, m *budget.Meter) (func(*proxy.Config), retrieval.Retriever) {
 	search := &retrieval.Prepare{
 		Next: retrieval.Func(fiveSources), HasTerms: func(text string) bool { return strings.TrimSpace(text) != "" },
@@ -54,8 +55,8 @@ func planner(p *tenant.Policy) {
 	p.Rewrite.Planner = retrieval.PlanSettings{Model: "small", MaxQueries: 3, Turns: 3, Timeout: time.Second}
 }
 
-// The rung no_planner: with room for the request but not for a plan beside it the request goes on
-// without; under a ladder that lacks the rung it is refused, as others are.
+// The rung no_planner: if the budget has room for the request but not also for a plan, the request
+// is sent without a plan; it is refused, as others are, if the ladder lacks the rung.
 func TestBudgetNoPlanner(t *testing.T) {
 	const answer = `{"usage":{"prompt_tokens":900,"completion_tokens":10}}`
 	for name, c := range map[string]struct {
@@ -63,7 +64,7 @@ func TestBudgetNoPlanner(t *testing.T) {
 		ladder []budget.Rung
 		status string
 		code   int
-		kinds  int64 // charged as kind planner
+		kinds  int64 // calls charged as kind planner
 	}{
 		"room":    {1e6, budget.Rungs(), "injected; sources=5;", 200, 110},
 		"no room": {1700, budget.Rungs(), "injected; ladder=no_planner; sources=", 200, 0},
@@ -72,7 +73,8 @@ func TestBudgetNoPlanner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			u, b := newUpstream(t, answerJSON(answer)), newTill(t)
 			change, search := withPlanner(plans(`["more"]`), b.meter)
-			// Under the limit of 1,700 the request takes some 500 bare and 1,200 with a source, a plan some 1,400.
+			// The request takes about 500 tokens without sources and 1,200 with one, a plan about
+			// 1,400.
 			g := openLimited(t, b, u, limited(t, only(budget.TokensPerDay, c.tokens), func(p *tenant.Policy) {
 				planner(p)
 				p.Budget.Ladder = c.ladder
@@ -102,7 +104,8 @@ func TestBudgetNoPlanner(t *testing.T) {
 	}
 }
 
-// A planner that hangs costs its timeout and nothing else: the request goes up, and says so.
+// A planner that hangs costs its timeout and nothing else: the request is sent, and its status
+// says so.
 func TestPlannerHangs(t *testing.T) {
 	u := newUpstream(t, answerJSON(`{}`))
 	change, search := withPlanner(func(ctx context.Context, _ services.LLMCall) (services.LLMAnswer, error) {
@@ -128,7 +131,7 @@ func TestPlannerHangs(t *testing.T) {
 	}
 }
 
-// A request whose plan finds a search needless goes up as it came, in mode shadow like any other.
+// A request whose plan needs no search is sent unchanged; in mode shadow like any other.
 func TestPlannerSkips(t *testing.T) {
 	for _, mode := range []rewrite.Mode{rewrite.Inject, rewrite.Shadow} {
 		u := newUpstream(t, answerJSON(`{}`))
@@ -149,7 +152,7 @@ func TestPlannerSkips(t *testing.T) {
 	}
 }
 
-// What a planner made of a question is a text of its user: it is explained only where texts are
+// What a planner made of a question is the user's text: it is in explanations only if texts are
 // kept.
 func TestPlannerExplained(t *testing.T) {
 	for bodies, want := range map[explain.Bodies]bool{explain.BodiesOff: false, explain.BodiesRedacted: false, explain.BodiesFull: true} {
@@ -173,7 +176,8 @@ func TestPlannerExplained(t *testing.T) {
 	}
 }
 
-// Where the path names the model, as on Azure, a planner's names its own, unless that is the request's.
+// If the path names the model, as on Azure, the planner's path names the planner's model, unless
+// it uses that of the request.
 func TestPlannerDeployment(t *testing.T) {
 	for model, deployment := range map[string]string{"small": "small", "": "gpt-4o"} {
 		u, path := newUpstream(t, answerJSON("{}")), make(chan string, 1)

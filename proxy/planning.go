@@ -20,7 +20,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// An PlanAPI calls models, as services.LLM does.
+// A PlanAPI calls models, as services.LLM does.
 type PlanAPI interface {
 	Ask(ctx context.Context, to services.LLMCall, p services.Prompt) (services.LLMAnswer, error)
 }
@@ -30,21 +30,21 @@ type Plans interface {
 	Plan(ctx context.Context, tenant string, key []string, find func(context.Context) (retrieval.Plan, error)) (retrieval.Plan, error)
 }
 
-// scores caches the scores of documents, as cache.scores does.
+// scores caches the scores of documents, as cache.Scores does.
 type scores interface {
 	Scores(ctx context.Context, tenant string, key []string, find func(context.Context) ([]float64, error)) ([]float64, error)
 }
 
-// An PlanUpstream is an upstream that planners may call.
+// A PlanUpstream is an upstream that planners, rerankers and graders may call.
 type PlanUpstream struct {
 	API  PlanAPI
 	Base string      // its base URL
 	Own  http.Header // headers with Sidenote's own key; nil: the caller's credentials are used
 }
 
-// Planners holds what the planners, rerankers and graders of all requests share. Models is required,
-// Plans if there are Upstreams, and Scores if there are Scorers, Judges or Graders. Fields must not
-// change once it is in use.
+// Planners holds what the planners, rerankers and graders of all requests share. Models is
+// required, Plans if there are Upstreams, and Scores if there are Scorers, Judges or Graders. Its
+// fields must not change once it is in use.
 type Planners struct {
 	Upstreams map[string]PlanUpstream // for planning
 	Plans     Plans
@@ -76,14 +76,14 @@ type PlanRequest struct {
 	Bare     budget.Amount // cost of the request without sources; planning must leave room for it
 }
 
-// PlanDryRun returns a Request without a caller and so without credentials. Its calls are charged to
-// the tenant of p as usual.
+// PlanDryRun returns a PlanRequest without a caller and so without credentials. Its calls are
+// charged to the tenant of p as usual.
 func PlanDryRun(p *rewrite.Policy, model string, terms *budget.Terms) PlanRequest {
 	return PlanRequest{Tenant: p.Tenant, ID: rand.Text(), Upstream: p.Upstream, Model: model, Settings: p.Planner, Rerank: p.Rerank, Grade: p.Grade, Terms: terms}
 }
 
-// A Planner plans for one request. It calls the model at most once: a request that is rewritten
-// again to be cheaper uses the same plan.
+// A Planner plans the search of one request. It calls the model at most once: a request that is
+// rewritten again to be cheaper uses the same plan.
 type Planner struct {
 	all  *Planners
 	of   PlanRequest
@@ -92,8 +92,8 @@ type Planner struct {
 	err  error
 }
 
-// Help sets the planner, reranker and grader of a policy for a request, as the policy asks for
-// them. It returns the planner, nil if there is none. On nil Planners it does nothing.
+// Help sets the planner, reranker and grader of policy for a request, as far as policy uses them.
+// It returns the planner, nil if there is none. It does nothing if p is nil.
 func (p *Planners) Help(policy *rewrite.Policy, of PlanRequest) (planner *Planner) {
 	if p == nil {
 		return nil
@@ -114,14 +114,15 @@ func (p *Planners) Help(policy *rewrite.Policy, of PlanRequest) (planner *Planne
 // For returns the planner of a request.
 func (p *Planners) For(of PlanRequest) *Planner { return &Planner{all: p, of: of} }
 
-// errNoRoom says that planning was skipped on the rung no_planner, to leave budget for the request.
+// errNoRoom reports that a call was skipped to leave budget for the request; a planner's under the
+// rung no_planner.
 var errNoRoom = fmt.Errorf("no room in the budget: %w", retrieval.ErrNotAsked)
 
 // GaveWay reports whether planning was skipped because the budget had no room for it.
 func (p *Planner) GaveWay() bool { return p != nil && errors.Is(p.err, errNoRoom) }
 
 // Refusal returns why the request must be refused: the budget had no room for planning, and the
-// tenant's ladder does not allow skipping it. It is nil if the request may go on.
+// tenant's ladder does not allow skipping it. It returns nil if the request may continue.
 func (p *Planner) Refusal() *budget.Refusal {
 	if p == nil {
 		return nil
@@ -157,9 +158,9 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 		services.PlanVersion, name, u.Base, to.Path, fingerprint(to.Header), model,
 		strconv.Itoa(q.MaxQueries), strconv.FormatBool(q.MaySkip), q.Text,
 	}, q.Earlier...)
-	// The caller waits for Settings.Timeout, but the call may run longer: a late plan is cached for
-	// the next request.
-	var asked atomic.Bool // a flight may outlive its caller
+	// The caller waits for Settings.Timeout only. The call may run longer: a late plan is cached
+	// for the next request.
+	var asked atomic.Bool // atomic: a flight may outlive its caller
 	found, err := p.all.Plans.Plan(ctx, p.of.Tenant, key, func(flight context.Context) (retrieval.Plan, error) {
 		asked.Store(true)
 		return p.ask(flight, ctx, u.API, to, model, q)
@@ -168,7 +169,7 @@ func (p *Planner) find(ctx context.Context, q retrieval.Question) (retrieval.Pla
 	return found, err
 }
 
-// ask calls the model and charges the call; waiting ends when no caller waits for the plan.
+// ask calls the model and charges the call. waiting ends when no caller waits for the plan.
 func (p *Planner) ask(ctx, waiting context.Context, api PlanAPI, to services.LLMCall, model string, q retrieval.Question) (retrieval.Plan, error) {
 	m := p.all.Models.Model(model)
 	prompt, err := services.PlanPrompt(modelOf(model, &m), q)

@@ -20,18 +20,18 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// An api answers each call by a function.
+// An api is a PlanAPI that answers each call by a function.
 type api func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error)
 
 func (a api) Ask(ctx context.Context, to services.LLMCall, _ services.Prompt) (services.LLMAnswer, error) {
 	return a(ctx, to)
 }
 
-// Keys are the keys of plans that were asked for; none is ever found.
+// keys records the keys of the plans that are looked up; none is ever found.
 type keys struct{ all []string }
 
 func (k *keys) Plan(ctx context.Context, tenant string, key []string, find func(context.Context) (retrieval.Plan, error)) (p retrieval.Plan, err error) {
-	defer func() { // as flights do
+	defer func() { // as cache flights do
 		if recover() != nil {
 			err = errors.New("panic")
 		}
@@ -40,7 +40,7 @@ func (k *keys) Plan(ctx context.Context, tenant string, key []string, find func(
 	return find(ctx)
 }
 
-// The models count 1,000 tokens in any text.
+// models counts 1,000 tokens in any text.
 type models struct{}
 
 func (models) Model(string) rewrite.Model {
@@ -53,7 +53,7 @@ func (counter) Count(string) (int, bool) { return 1000, true }
 
 const good = `{"queries": ["a"]}`
 
-// answers is an api that answers with a text and tells what it used.
+// answers returns an api that answers with a text and reports its usage.
 func answers(text string) api {
 	return func(context.Context, services.LLMCall) (services.LLMAnswer, error) {
 		return services.LLMAnswer{Text: text, Usage: services.LLMUsage{Input: 900, Output: 50, Known: true}}, nil
@@ -64,7 +64,7 @@ func fails(err error) api {
 	return func(context.Context, services.LLMCall) (services.LLMAnswer, error) { return services.LLMAnswer{}, err }
 }
 
-// request is one of tenant acme for model m, under limits of a day; 0 is no limit.
+// request returns a request of tenant acme for model m, under limits per day; 0 is no limit.
 func request(tokens int64, ladder ...budget.Rung) proxy.PlanRequest {
 	terms := &budget.Terms{Limits: budget.Limits{budget.TokensPerDay: tokens}, Ladder: ladder}
 	return proxy.PlanRequest{
@@ -73,7 +73,7 @@ func request(tokens int64, ladder ...budget.Rung) proxy.PlanRequest {
 	}
 }
 
-// A ledger counts in memory, at a time that stands still.
+// ledger returns a ledger in memory, with a fixed clock.
 func ledger(t *testing.T) (*budget.Memory, *budget.Meter) {
 	t.Helper()
 	now := time.Date(2026, 3, 10, 12, 0, 30, 0, time.UTC)
@@ -111,13 +111,14 @@ func planners(m *budget.Meter, a proxy.PlanAPI) *proxy.Planners {
 	return &proxy.Planners{Upstreams: map[string]proxy.PlanUpstream{"openai": {API: a}}, Plans: new(keys), Models: models{}, Meter: m}
 }
 
-// Each call is charged by how it ended, as kind planner, and what was held is given back.
+// Each call is charged by its outcome, as kind planner, and the rest of its reservation is
+// released.
 func TestCharges(t *testing.T) {
-	const estimate = 1000 + 16 + 512 // prompt, form, longest answer
+	const estimate = 1000 + 16 + 512 // prompt, overhead, longest answer
 	for name, c := range map[string]struct {
 		api     api
 		tokens  int64
-		counted int64 // for the metric
+		counted int64 // for the metric Used
 	}{
 		"told":    {answers(good), 950, 950},
 		"no plan": {answers("prose"), 950, 950},
@@ -150,8 +151,8 @@ func TestCharges(t *testing.T) {
 	}
 }
 
-// Money is charged by the prices of the model that plans. Where money is limited a model without a
-// price is not asked.
+// Money is charged by the prices of the planner's model. If money is limited, a model without a
+// price is not called.
 func TestMoney(t *testing.T) {
 	prices, err := budget.ParsePrices("1", "", "2")
 	if err != nil {
@@ -172,15 +173,15 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// A plan never takes the room that its request needs: without room for both the planner gives way
-// on its rung; a ladder that lacks it refuses the request.
+// A plan never takes budget that its request needs: without room for both the planner is skipped
+// on its rung. If the ladder lacks the rung, the request is refused.
 func TestNoRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit    int64
 		ladder   []budget.Rung
 		gaveWay  bool
 		refused  bool
-		bareFits bool // what the request itself takes, afterwards
+		bareFits bool // the request itself fits afterwards
 	}{
 		"room for both":    {1528 + 2000, budget.Rungs(), false, false, true},
 		"no room for both": {1528 + 1999, budget.Rungs(), true, false, true},
@@ -214,7 +215,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// However often a request is rewritten, its model is asked once.
+// The model is called once, however often a request is rewritten.
 func TestOnce(t *testing.T) {
 	asked := 0
 	p := planners(nil, api(func(ctx context.Context, to services.LLMCall) (services.LLMAnswer, error) {
@@ -231,7 +232,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// A plan that was made for another request is one that was kept, however often it is asked for.
+// A plan that was made for another request counts as kept, however often it is used.
 func TestKeptPlan(t *testing.T) {
 	p := planners(nil, answers(good))
 	p.Plans = cache.NewPlans(tier(), nil)
@@ -245,8 +246,8 @@ func TestKeptPlan(t *testing.T) {
 	}
 }
 
-// Whose credential goes where: the caller's to the request's own upstream, unless Sidenote has a
-// key for it; never to another one. Without a model nobody is asked.
+// The caller's credential is sent to the request's own upstream only, and only if Sidenote has no
+// key for it. Without a model no call is made.
 func TestCredentials(t *testing.T) {
 	theirs, ours := http.Header{"Authorization": {"Bearer theirs"}}, http.Header{"Api-Key": {"ours"}}
 	var got *services.LLMCall
@@ -286,8 +287,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// T04: two requests share a plan only if tenant, credential, upstream, path, model and all that the
-// model sees are the same.
+// T04: two requests share a plan only if tenant, credential, upstream, path, model and everything
+// that the model sees are the same.
 func TestKeysOfPlans(t *testing.T) {
 	seen := new(keys)
 	p := planners(nil, answers(good))

@@ -6,9 +6,9 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// A Secret is text that is never printed: logs, errors and dumps show "***". The text
-// is behind a pointer, as fmt does not call String on a Secret in an unexported field
-// and would print the text itself.
+// A Secret is text that is never printed: logs, errors and dumps show "***". The text is behind a
+// pointer because fmt does not call String on a Secret in an unexported field and would print the
+// text itself.
 type Secret struct{ text *string }
 
 // NewSecret wraps text.
@@ -39,10 +39,10 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // An Upstream is an OpenAI-style API that requests are relayed to.
 type Upstream struct {
 	Name    string
-	BaseURL *url.URL // its path is put before the request's
-	APIKey  Secret   // Sidenote's own; "" relays the client's
+	BaseURL *url.URL // its path is prepended to the request's
+	APIKey  Secret   // Sidenote's own key; "" relays the client's
 	Dial    transport.OutboundOptions
-	// NoUsageOption says that the upstream rejects stream_options, so metered streams do not
-	// request their usage.
+	// NoUsageOption reports that the upstream rejects stream_options, so that metered streams do
+	// not request their usage.
 	NoUsageOption bool
 }

@@ -9,7 +9,7 @@ import (
 	"sidenote/proxy"
 )
 
-// A secret is never printed, however deep it is nested and whatever the verb.
+// A secret is never printed, however deeply nested, with any verb.
 func TestSecretNeverPrints(t *testing.T) {
 	const canary = "sk-canary"
 	hidden := struct{ inner proxy.Secret }{proxy.NewSecret(canary)}

@@ -7,9 +7,9 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// preflighted returns the method that a browser asks permission for on behalf of a
-// page, nil if this is not a CORS preflight (Fetch standard, "CORS-preflight request").
-// A preflight has neither a body nor credentials.
+// preflighted returns the method that a browser asks permission for on behalf of a page; nil if
+// this is not a CORS preflight (Fetch standard, "CORS-preflight request"). A preflight has neither
+// a body nor credentials.
 func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 	if !h.IsOptions() || h.ContentLength() > 0 || h.ContentLength() == -1 || len(h.Peek(fasthttp.HeaderOrigin)) == 0 {
 		return nil
@@ -20,9 +20,9 @@ func preflighted(h *fasthttp.RequestHeader) (method []byte) {
 	return h.Peek(fasthttp.HeaderAccessControlRequestMethod)
 }
 
-// preflight relays a CORS preflight, without any key of ours: the upstream answers it.
-// If callers are known by their keys, nobody can tell whose preflight it is. It is then
-// relayed if there is only one upstream and some tenant's routes allow the request.
+// preflight relays a CORS preflight, without Sidenote's key; the upstream answers it. If keys
+// identify the callers, it is not known whose preflight it is. It is then relayed if there is only
+// one upstream and the routes of some tenant allow the request.
 func (x *exchange) preflight(method []byte) (err error) {
 	p := x.setup.tenants.ByKey("", x.report.Time)
 	if tenant := transport.PeerOf(x.ctx).Tenant; tenant != "" {
@@ -30,13 +30,13 @@ func (x *exchange) preflight(method []byte) (err error) {
 	}
 	if p != nil {
 		if err := x.setup.tenants.CheckPage(senderOf(x.ctx)); err != nil {
-			return err // it is not known whether the request to come will have a key
+			return err // the actual request may come without a key
 		}
 		if x.usePolicy(p); x.upstream.replace != nil {
 			err = x.checkRoute(method, p.Routes)
 		}
 	} else if err = tenant.NoKey(); len(x.setup.upstreams) == 1 {
-		if x.setup.tenants.Trusts(senderOf(x.ctx)) { // the request to come may need no key
+		if x.setup.tenants.Trusts(senderOf(x.ctx)) { // the actual request may need no key
 			if err := x.setup.tenants.CheckPage(senderOf(x.ctx)); err != nil {
 				return err
 			}

@@ -9,8 +9,8 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// A preflight has no credentials. The upstream answers it; it is relayed without
-// Sidenote's key, and for open routes only.
+// A preflight has no credentials. It is relayed without Sidenote's key, for open routes only, and
+// the upstream answers it.
 func TestPreflight(t *testing.T) {
 	const asks = "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: authorization\r\n"
 	u := newUpstream(t, func(_ seen, w io.Writer) {

@@ -20,7 +20,7 @@ import (
 	"sidenote/proxy/transport/transporttest"
 )
 
-// headerOf returns a header of the PROXY protocol for a client.
+// headerOf returns a PROXY protocol header for a client.
 func headerOf(t *testing.T, version byte, client string) string {
 	t.Helper()
 	h := proxyproto.HeaderProxyFromAddrs(version, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(client)), net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.1:8080")))
@@ -31,9 +31,9 @@ func headerOf(t *testing.T, version byte, client string) string {
 	return string(text)
 }
 
-// T09: a load balancer that is trusted says by the PROXY protocol who called it, under TLS,
-// too. Its client is judged by that address and not by the load balancer's; one that is not
-// trusted says nothing, and a connection of a trusted one without a header is not answered.
+// T09: a trusted load balancer reports its client's address by the PROXY protocol, also under TLS.
+// The client is judged by that address and not by the load balancer's. An untrusted one's header
+// is not accepted, and a trusted connection without a header is not answered.
 func TestProxyProtocol(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	local := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -50,7 +50,7 @@ func TestProxyProtocol(t *testing.T) {
 	stranger := g.serveOn(t, transport.Listener{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	v1, v2 := headerOf(t, 1, "203.0.113.9:1234"), headerOf(t, 2, "[2001:db8::1]:1234")
 	own := headerOf(t, 2, "127.0.0.1:1")
-	localOnly := "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00" // of a health check
+	localOnly := "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00" // the header of a health check
 	const get, named = "GET /v1/models HTTP/1.1\r\nHost: localhost\r\n", "Sidenote-Tenant: acme\r\n"
 	for name, c := range map[string]struct {
 		addr   string
@@ -102,8 +102,8 @@ func TestProxyProtocol(t *testing.T) {
 	}
 }
 
-// sendProxied sends pieces, the first of them in plain text, and returns the status of the
-// answer, 0 if the connection ends without one.
+// sendProxied sends pieces, the first one in plain text, and returns the status of the answer, 0
+// if the connection ends without one.
 func sendProxied(t *testing.T, addr string, secure bool, pieces []string) int {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)

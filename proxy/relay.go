@@ -11,11 +11,11 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Relay makes how pass an answer through c, after what it passes through already. It reads an
-// answer that is not a stream into memory from room, so that the head can report the result.
+// Relay makes how pass the answer through c, after how.Through. An answer that is not a stream is
+// buffered in memory from room, so that the response head can report the result.
 func (c *citationStage) Relay(ans *transport.Answer, how *transport.Relay, room transport.Room) {
 	switch {
-	case c == nil || ans.Status() != http.StatusOK || !gives(c.report): // it was sent again without sources
+	case c == nil || ans.Status() != http.StatusOK || !gives(c.report): // or it was sent again without sources
 		return
 	case !answer.PlainCoding(string(ans.Header("Content-Encoding"))):
 		c.Skip(answer.UnreadEncoded)
@@ -32,7 +32,7 @@ func (c *citationStage) Relay(ans *transport.Answer, how *transport.Relay, room 
 	c.tell()
 }
 
-// Streamed makes how pass a stream through c, after what it passes through already.
+// Streamed makes how pass a stream through c, after how.Through.
 func (c *citationStage) Streamed(how *transport.Relay) {
 	if c == nil {
 		return
@@ -48,7 +48,7 @@ func (c *citationStage) Streamed(how *transport.Relay) {
 	}
 }
 
-// Whole checks an answer that is not a stream and was read already.
+// Whole checks an answer that is not a stream and was already read.
 func (c *citationStage) Whole(body []byte) []byte {
 	if c == nil {
 		return body
@@ -57,7 +57,7 @@ func (c *citationStage) Whole(body []byte) []byte {
 	return c.JSON(body)
 }
 
-// peek reads a whole answer; false if it is not read.
+// peek reads a whole answer. It returns false if the answer is not to be checked.
 func peek(c *answer.CitationChecker, ans *transport.Answer, room transport.Room) (body []byte, ok bool) {
 	size := answer.MaxCitedJSON
 	if n, err := strconv.Atoi(string(ans.Header("Content-Length"))); err == nil {
@@ -67,7 +67,7 @@ func peek(c *answer.CitationChecker, ans *transport.Answer, room transport.Room)
 		c.Skip(answer.UnreadTooLarge)
 		return nil, false
 	}
-	if !room.Take(2 * size) { // one that is changed is copied
+	if !room.Take(2 * size) { // a changed answer is copied
 		c.Skip(answer.UnreadMemory)
 		return nil, false
 	}
@@ -83,7 +83,7 @@ func peek(c *answer.CitationChecker, ans *transport.Answer, room transport.Room)
 	return nil, false
 }
 
-// A replacement writes a fixed text instead of what is written to it.
+// A replacement drops what is written to it and writes a fixed text instead.
 type replacement struct {
 	to   io.Writer
 	text []byte
@@ -96,7 +96,7 @@ func (r *replacement) Close() error {
 	return err
 }
 
-// A chain is two writers; the first writes to the second.
+// A chain closes two writers; the first one writes to the second.
 type chain struct {
 	io.WriteCloser
 	second io.Closer

@@ -18,7 +18,7 @@ import (
 	"sidenote/rewrite"
 )
 
-// setupNumber is a configuration whose parts carry one number: the key for the upstream, the
+// setupNumber returns a configuration whose parts carry one number: the key for the upstream, the
 // hash of the policy and its base.
 func setupNumber(u *stubUpstream, n int) proxy.Config {
 	p := policyOf("acme", func(p *tenant.Policy) {
@@ -36,8 +36,7 @@ func rewriter() *rewrite.Rewriter {
 	return &rewrite.Rewriter{Retriever: retrieval.Func(fromBases), Models: testModels{}}
 }
 
-// Row P3 of FAULTS.md: under load each request is answered, and all that it gets is of one
-// configuration.
+// Row P3 of FAULTS.md: under load each request is answered by a single configuration.
 func TestP3ReloadUnderLoad(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"user","content":"q"}]}`
 	up := newUpstream(t, func(s seen, w io.Writer) {
@@ -61,7 +60,7 @@ func TestP3ReloadUnderLoad(t *testing.T) {
 				default:
 				}
 				resp, text := g.post(t, body, "Authorization: Bearer a")
-				r := g.reports.next(t) // of this request or of another
+				r := g.reports.next(t) // of this request or another one
 				if resp.StatusCode != 200 || strings.HasPrefix(text, "torn") || r.Outcome != rewrite.Injected {
 					t.Errorf("%d %s, %s", resp.StatusCode, text, r.Outcome)
 					return
@@ -81,7 +80,7 @@ func TestP3ReloadUnderLoad(t *testing.T) {
 		if err := g.server.Reload(setupNumber(up, n), rewriter()); err != nil {
 			t.Error(err)
 		}
-		for mu.Lock(); answers[fmt.Sprint(n)] == 0 && !t.Failed(); mu.Lock() { // each setup is used
+		for mu.Lock(); answers[fmt.Sprint(n)] == 0 && !t.Failed(); mu.Lock() { // until each setup was used
 			mu.Unlock()
 			if _, text := g.post(t, body, "Authorization: Bearer a"); text != fmt.Sprint(n) {
 				t.Errorf("after reload %d: %s", n, text)
@@ -106,8 +105,7 @@ func atoi(digits string) (n int) {
 	return n
 }
 
-// A stream that is open keeps the upstream that it began with, also when the configuration
-// has it no more.
+// An open stream keeps its upstream, even if a reload removes that.
 func TestP3StreamKeepsItsSetup(t *testing.T) {
 	more := make(chan string)
 	old := newUpstream(t, func(_ seen, w io.Writer) {
@@ -145,9 +143,8 @@ func TestP3StreamKeepsItsSetup(t *testing.T) {
 	}
 }
 
-// The connections to an upstream that is no more in the configuration are closed: idle ones
-// at once, one of an open stream when that has ended. So is one of a request that began
-// before and asks the upstream later.
+// The connections to a removed upstream are closed: idle ones at once, that of an open stream when
+// the stream has ended. So is one of an earlier request that calls the upstream later.
 func TestP3RemovedUpstreamIsLeft(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -231,7 +228,7 @@ func TestP3RemovedUpstreamIsLeft(t *testing.T) {
 	}
 }
 
-// Row P1: a configuration that cannot be used changes nothing.
+// Row P1: an invalid configuration changes nothing.
 func TestP1BadSetup(t *testing.T) {
 	up := newUpstream(t, answerJSON(`{}`))
 	g := startWith(t, setupNumber(up, 1), rewriter())
@@ -251,7 +248,7 @@ func TestP1BadSetup(t *testing.T) {
 	}
 }
 
-// A changed key for an upstream keeps its connections; the next request has the new key.
+// If the key for an upstream changes, connections stay open, and the next request has the new key.
 func TestP5KeyOfUpstreamChanges(t *testing.T) {
 	up := newUpstream(t, answerJSON(`{}`))
 	g := startWith(t, setupNumber(up, 1), rewriter())

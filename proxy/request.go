@@ -15,12 +15,12 @@ import (
 	"sidenote/rewrite"
 )
 
-// A request is what is known of a client's request: its facts, and, once identify has
-// found them, whose it is and where it goes.
+// A request holds what is known of a client's request: its head and, after identify, its caller,
+// policy and upstream.
 type request struct {
-	ctx      *fasthttp.RequestCtx // valid until the handler returns, as head
+	ctx      *fasthttp.RequestCtx // valid until the handler returns, as is head
 	head     *transport.Head
-	life     context.Context // of all that is done for it: ends when the client leaves
+	life     context.Context // for all work of the request: ends when the client leaves
 	target   route.Target
 	setup    *setup
 	caller   tenant.Caller
@@ -34,7 +34,7 @@ func (q *request) begin(s *Server, ctx *fasthttp.RequestCtx) {
 	q.target = route.Classify(ctx.Method(), ctx.Request.Header.RequestURI())
 }
 
-// admit refuses a request that cannot be served, now or ever.
+// admit refuses requests that cannot be served now, or at all.
 func (s *Server) admit(q *request, now time.Time) error {
 	ctx := q.ctx
 	if s.draining.Load() {
@@ -58,14 +58,13 @@ func (s *Server) admit(q *request, now time.Time) error {
 	return nil
 }
 
-// noRoom counts and returns the refusal of a request for which memory is too short.
+// noRoom counts the refusal of a request for lack of memory and returns its error.
 func (s *Server) noRoom() *tenant.APIError {
 	s.metrics.Shed("memory")
 	return &tenant.APIError{Reason: rewrite.ReasonOverload, Message: "Sidenote is short of memory and has no room for this request; try again."}
 }
 
-// identify finds the caller's policy and upstream and checks that this request
-// may go there.
+// identify finds the caller's policy and upstream and checks that this request is allowed there.
 func (x *exchange) identify() error {
 	caller, err := x.setup.tenants.IdentifyBy(senderOf(x.ctx), x.head.Addressed(), x.report.Time)
 	x.caller, x.report.Denied = caller, caller.Denied()
@@ -97,8 +96,8 @@ func (x *exchange) usePolicy(p *tenant.Policy) {
 	x.report.Upstream, x.report.Expose = p.Upstream, p.Expose
 }
 
-// checkRoute refuses a request unless its method and path are unambiguously those of
-// one of the routes.
+// checkRoute refuses a request unless its method and path are unambiguously those of one of the
+// routes.
 func (q *request) checkRoute(method []byte, routes []string) error {
 	switch {
 	case q.target.Ambiguous:
@@ -117,8 +116,8 @@ func senderOf(ctx *fasthttp.RequestCtx) tenant.Sender {
 	return tenant.Sender{Header: &ctx.Request.Header, Peer: transport.PeerOf(ctx), Remote: ctx.RemoteAddr(), Local: ctx.LocalAddr()}
 }
 
-// replacements returns the header lines in place of the client's: Sidenote's key for the
-// upstream, or nothing in place of a credential that is for Sidenote. nil leaves all as they are.
+// replacements returns the header lines that replace the client's: Sidenote's key for the
+// upstream, or the removal of a credential that is meant for Sidenote. nil keeps all lines.
 func (q *request) replacements() []transport.Header {
 	if q.upstream.replace == nil && (q.caller.By == report.ByJWT || q.caller.Drop) {
 		return withoutCredentials

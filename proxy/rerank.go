@@ -21,33 +21,33 @@ type Scorer interface {
 	Scores(ctx context.Context, model, query string, documents []string) ([]float64, error)
 }
 
-// A RerankService is an upstream that reranks, in a dialect.
+// A RerankService is an upstream with its reranking dialect.
 type RerankService struct {
 	Upstream string
 	Dialect  services.RerankDialect
 }
 
-// A reranker reranks, or grades, for one request. It calls the service once for equal inputs: a
+// A reranker reranks or grades for one request. It calls the service once for equal inputs: a
 // request that is rewritten again to be cheaper gets the same scores.
 type reranker struct {
 	all      *Planners
 	of       PlanRequest
 	kind     budget.Kind
 	settings retrieval.RerankSettings
-	judges   map[string]PlanUpstream // whose chat models it asks
+	judges   map[string]PlanUpstream // upstreams whose chat models may be asked
 
 	mu    sync.Mutex
 	asked []scored
-	last  scored // that was returned
+	last  scored // the last one that was returned
 }
 
-// A scored is a call of a service with its answer.
+// A scored is a call of the service with its result.
 type scored struct {
 	query     string
 	documents []string
 	scores    []float64
 	err       error
-	kept      bool // the service was not asked for this request
+	kept      bool // from the cache: the service was not called for this request
 }
 
 // Reranker returns the reranker of a request.
@@ -55,7 +55,7 @@ func (p *Planners) Reranker(of PlanRequest) *reranker {
 	return &reranker{all: p, of: of, kind: budget.Rerank, settings: of.Rerank, judges: p.Judges}
 }
 
-// Grader returns the grader of a request, by the scores of a chat model.
+// Grader returns the grader of a request, which uses the scores of a chat model.
 func (p *Planners) Grader(of PlanRequest) *reranker {
 	by := retrieval.RerankSettings{Upstream: of.Grade.Upstream, Address: of.Grade.Address, Model: of.Grade.Model, Dialect: string(services.RerankLLM)}
 	return &reranker{all: p, of: of, kind: budget.Grade, settings: by, judges: p.Graders}
@@ -104,7 +104,7 @@ func (r *reranker) find(ctx context.Context, query string, documents []string) (
 	return found, err == nil && !asked.Load(), err
 }
 
-// digest returns a hash of a list of documents.
+// digest returns a hash of documents.
 func digest(documents []string) string {
 	sum := sha256.New()
 	for _, text := range documents {
@@ -114,8 +114,8 @@ func digest(documents []string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// judge asks a chat model, with Sidenote's own key, and charges the call; waiting ends when no
-// caller waits for the scores.
+// judge asks a chat model for scores, with Sidenote's own key, and charges the calls. waiting ends
+// when no caller waits for the scores.
 func (r *reranker) judge(ctx, waiting context.Context, u PlanUpstream, before int, query string, documents []string) ([]float64, error) {
 	model := r.settings.Model
 	m := r.all.Models.Model(model)

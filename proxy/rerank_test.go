@@ -18,7 +18,7 @@ import (
 	"sidenote/retrieval/services"
 )
 
-// A store keeps everything.
+// A store caches everything.
 type store struct {
 	mu   sync.Mutex
 	kept map[string][]byte
@@ -41,14 +41,15 @@ func tier() cache.Tier {
 	return cache.Tier{Name: "memory", Store: &store{kept: map[string][]byte{}}, TTL: time.Hour, EmptyTTL: time.Hour}
 }
 
-// A scorer answers by a function.
+// A scorer is a Scorer that answers by a function.
 type scorer func(ctx context.Context, query string, documents []string) ([]float64, error)
 
 func (s scorer) Scores(ctx context.Context, _, query string, documents []string) ([]float64, error) {
 	return s(ctx, query, documents)
 }
 
-// rerankers have the chat model of an api and a scorer, on an upstream of one name.
+// rerankers returns Planners with the chat model of an api and with a scorer, on upstreams of the
+// same name.
 func rerankers(m *budget.Meter, a proxy.PlanAPI, s proxy.Scorer) *proxy.Planners {
 	return &proxy.Planners{
 		Judges: map[string]proxy.PlanUpstream{"scores": {API: a}}, Scorers: map[proxy.RerankService]proxy.Scorer{{Upstream: "scores", Dialect: services.RerankTEI}: s},
@@ -56,14 +57,14 @@ func rerankers(m *budget.Meter, a proxy.PlanAPI, s proxy.Scorer) *proxy.Planners
 	}
 }
 
-// reranking is request with a reranker.
+// reranking returns request with a reranker.
 func reranking(tokens int64, dialect services.RerankDialect) proxy.PlanRequest {
 	r := request(tokens, budget.Rungs()...)
 	r.Rerank = retrieval.RerankSettings{Upstream: "scores", Address: "http://scores.test", Model: "m", Dialect: string(dialect), Documents: 50, Timeout: time.Minute}
 	return r
 }
 
-// judges is a chat model that gives each of n documents a 5, and tells what it used.
+// judges returns a chat model that gives each of n documents a 5 and reports its usage.
 func judges(n int) api {
 	list := strings.Repeat(`{"index": %, "score": 5}, `, n)
 	for i := range n {
@@ -83,10 +84,10 @@ func kind(t *testing.T, l *budget.Memory, k budget.Kind) budget.Amount {
 	return u.Day.Kinds[k]
 }
 
-// A chat model that reranks is charged for each of its calls by how that ended, as kind rerank, and
-// what was held is given back.
+// A chat model that reranks is charged for each of its calls by its outcome, as kind rerank, and
+// the rest of the reservation is released.
 func TestRerankCharges(t *testing.T) {
-	const each = 1000 + 16 + 64 + 2*24 // prompt, form, longest answer about two documents
+	const each = 1000 + 16 + 64 + 2*24 // prompt, overhead, longest answer about two documents
 	for name, c := range map[string]struct {
 		api     api
 		tokens  int64
@@ -128,7 +129,7 @@ func TestRerankCharges(t *testing.T) {
 				t.Error(err)
 			}
 			got := kind(t, l, budget.Rerank)
-			if c.tokens < 0 { // the first answer ends the other calls, which may have been answered
+			if c.tokens < 0 { // the first answer cancels the other calls, which may have been answered
 				if got.Tokens < 950 || got.Tokens > 4*950 || got.Tokens != used {
 					t.Errorf("charged %+v, counted %d", got, used)
 				}
@@ -143,8 +144,8 @@ func TestRerankCharges(t *testing.T) {
 
 var errPanics = errors.New("any error")
 
-// A reranker never takes the room that its request needs, whatever the ladder: it gives way, and
-// nobody is asked.
+// A reranker never takes budget that its request needs, whatever the ladder: it is skipped, and no
+// call is made.
 func TestRerankNoRoom(t *testing.T) {
 	const each = 1000 + 16 + 64 + 2*24
 	for _, ladder := range [][]budget.Rung{budget.Rungs(), {budget.FewerSources}, nil} {
@@ -174,9 +175,9 @@ func TestRerankNoRoom(t *testing.T) {
 	}
 }
 
-// What comes after its caller has gone on is there for the next; the caller has waited for its
-// own time only, and nothing is held in its name any more: what is not known yet is charged as
-// the most that it takes.
+// An answer that comes after its caller's timeout is cached for the next request. The caller has
+// waited for its timeout only, and nothing stays reserved for it: an unknown cost is charged as
+// the most that the call can take.
 func TestLateAnswersAreKept(t *testing.T) {
 	const timeout, late = 4 * time.Second, 6 * time.Second
 	slow := func(a api) api {
@@ -238,7 +239,7 @@ func TestLateAnswersAreKept(t *testing.T) {
 				if got := kind(t, l, c.kind).Tokens; got != c.charged || m.Open() != 0 {
 					t.Errorf("charged %d, want %d; %d held", got, c.charged, m.Open())
 				}
-				time.Sleep(late - timeout) // of the bubble
+				time.Sleep(late - timeout) // of the synctest bubble
 				synctest.Wait()
 				if err := c.ask(p, t.Context()); err != nil || asked != c.calls || time.Since(began) != late {
 					t.Errorf("the next one: %v, asked %d times, after %v", err, asked, time.Since(began))
@@ -252,7 +253,7 @@ func TestLateAnswersAreKept(t *testing.T) {
 }
 
 // T04: two requests share scores only if tenant, service, model, question and documents are the
-// same, wherever one document ends and the next begins.
+// same, including the boundaries of documents.
 func TestKeysOfScores(t *testing.T) {
 	asked := 0
 	p := rerankers(nil, nil, scorer(func(_ context.Context, _ string, documents []string) ([]float64, error) {
@@ -278,7 +279,7 @@ func TestKeysOfScores(t *testing.T) {
 			change(&r, &query, &documents)
 			before := asked
 			by := p.Reranker(r)
-			for range 2 { // the second time by what the request knows itself
+			for range 2 { // the second time from the request's own memory
 				if scores, err := by.Rerank(t.Context(), query, documents); err != nil || len(scores) != len(documents) || (asked > before) != (round == 0) || by.Kept() != (round > 0) {
 					t.Errorf("round %d, change %d: %v, %v, asked %d times, kept %v", round, i, scores, err, asked-before, by.Kept())
 				}

@@ -22,14 +22,14 @@ type roundsHost interface {
 	Error(err error) []byte
 }
 
-// A RoundsSetup holds the inputs of New.
+// A RoundsSetup holds the inputs of NewRounds.
 type RoundsSetup struct {
 	Host   roundsHost
 	Policy *tools.Policy
 	Offer  *Offering
 	Box    *tools.Box
 	Caller tools.Caller   // FirstID is the first unused source id
-	Room   int            // token budget of all results
+	Room   int            // token budget for all results
 	Memory transport.Room // for buffered streams
 	Life   context.Context
 	Began  time.Time     // of the request
@@ -47,9 +47,9 @@ type Rounds struct {
 	RoundsSetup
 	loop     *answer.Loop
 	deadline time.Time
-	messages []json.RawMessage // of the rounds so far, to be sent again
-	unseen   []json.RawMessage // those that the client does not see, under the XML protocol
-	given    map[string]bool   // calls that were answered
+	messages []json.RawMessage // messages of the rounds so far, which are sent again
+	unseen   []json.RawMessage // messages that the client does not see, under the XML protocol
+	given    map[string]bool   // calls that were run, by name and arguments
 	trace    []traced
 	last     bool
 	held     int // buffered bytes of streams
@@ -76,11 +76,11 @@ func (r *Rounds) begin() {
 	r.Report.Rounds++
 }
 
-// leastRoom is the smallest token budget for a result.
+// leastRoom is the smallest token budget for which a call is run.
 const leastRoom = 64
 
-// follow answers the model's tool calls. goes reports whether another round follows; it is ready
-// to be sent then.
+// follow runs the model's calls of Sidenote's tools. goes reports whether another round follows;
+// next can send it then.
 func (r *Rounds) follow(t *answer.LoopTurn) (goes bool) {
 	switch goes = t.Continues() && !r.last; {
 	case goes, t.Mixed() && !r.last:
@@ -140,7 +140,7 @@ func (r *Rounds) vendor() json.RawMessage {
 	return encodeRound(map[string]any{"tool_calls": r.trace})
 }
 
-// encodeRound writes JSON compactly, with < and & as they are.
+// encodeRound encodes v as compact JSON without escaping HTML characters.
 func encodeRound(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -14,15 +14,15 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// A RoundsKit is what answers the calls of models, and keeps what their clients do not see of them.
+// A RoundsKit runs the tool calls of models and stores the turns that their clients do not see.
 type RoundsKit struct {
 	Box   *tools.Box
-	Turns *toolcalls.TurnStore // nil: nothing is kept
+	Turns *toolcalls.TurnStore // nil: nothing is stored
 }
 
-// Restore puts back what the client of a request has not seen of turns before, and returns how many
-// turns these are. owner is whose they must be. take takes memory for them, in bytes; where there is
-// none nothing is put back.
+// Restore adds the hidden parts of earlier turns of the conversation, as far as the owner has them
+// in kept, and returns the number of these turns. take reserves memory for them, in bytes; if it
+// returns false nothing is restored.
 func (o *Offering) Restore(ctx context.Context, kept *toolcalls.TurnStore, owner toolcalls.TurnOwner, take func(n int) bool) int {
 	if kept == nil {
 		return 0
@@ -37,7 +37,7 @@ func (o *Offering) Restore(ctx context.Context, kept *toolcalls.TurnStore, owner
 	for _, turn := range restored {
 		size += turn.Size()
 	}
-	if !take(2 * size) { // as it was found, and in the edits
+	if !take(2 * size) { // once as found, once in the edits
 		return 0
 	}
 	for _, in := range insertions {
@@ -50,8 +50,8 @@ func (o *Offering) Restore(ctx context.Context, kept *toolcalls.TurnStore, owner
 	return len(restored)
 }
 
-// Fitting returns a policy under which a rewrite leaves room in the window of a model for what was
-// put back.
+// Fitting returns a policy under which a rewrite leaves room in the context window of model m for
+// the restored turns.
 func (o *Offering) Fitting(p rewrite.Policy, m rewrite.Model) rewrite.Policy {
 	if len(o.restored) == 0 || m.Window == 0 && p.Window == 0 {
 		return p
@@ -64,11 +64,11 @@ func (o *Offering) Fitting(p rewrite.Policy, m rewrite.Model) rewrite.Policy {
 	return p
 }
 
-// FirstID returns the id of the first source that results may give, where a prompt has n.
+// FirstID returns the first source id that tool results may use, if the prompt has n sources.
 func (o *Offering) FirstID(n int) int { return max(n+1, o.nextID) }
 
-// keep keeps what the client does not see of a turn in which it gets calls of its own: the rounds
-// before, and ours with their results. shown is the text that the client has.
+// keep stores the hidden part of a turn in which the client gets calls of its own tools: earlier
+// rounds, and Sidenote's calls with their results.
 func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours []call) {
 	if o.kept == nil {
 		return
@@ -82,7 +82,7 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours
 	} else {
 		turn.Before, turn.Results = r.messages, messages(ours)
 		if !o.hidesText() {
-			turn.Before = withoutText(r.messages) // the client has it, in one with the text of its own message
+			turn.Before = withoutText(r.messages) // the client has the text, in its own message
 		}
 		for i := range ours {
 			turn.Calls = append(turn.Calls, toolcalls.HistoryCall{At: ours[i].At, JSON: ours[i].JSON})
@@ -101,7 +101,8 @@ func (o *Offering) keep(ctx context.Context, r *Rounds, t *answer.LoopTurn, ours
 	}
 }
 
-// withoutText returns messages of which those of the assistant say nothing beside their calls.
+// withoutText returns messages with the text of the assistant's messages removed; their calls
+// remain.
 func withoutText(messages []json.RawMessage) []json.RawMessage {
 	all := slices.Clone(messages)
 	for i, m := range all {

@@ -14,7 +14,8 @@ import (
 	"sidenote/rewrite/toolcalls/toolcallstest"
 )
 
-// goesOn is what a client sends behind a turn of which it saw the call of weather.
+// goesOn is the request of a client that continues a turn of which it saw only the call of
+// weather.
 const goesOn = `{"model":"m","messages":[{"role":"user","content":"?"},` +
 	`{"role":"assistant","content":"Wait.","tool_calls":[{"id":"a","type":"function","function":{"name":"weather","arguments":"{}"}}]},` +
 	`{"role":"tool","tool_call_id":"a","content":"It rains."}]}`
@@ -26,7 +27,8 @@ func (words) Count(text string) (int, bool) { return len(strings.Fields(text)), 
 
 var acme = toolcalls.TurnOwner{Tenant: "acme"}
 
-// remembering returns what keeps the rest of the turn in goesOn: a call whose result has n words.
+// remembering returns a store with the hidden part of the turn in goesOn: a call whose result has
+// n words.
 func remembering(t *testing.T, n int) (*toolcalls.TurnStore, *chat.Request) {
 	t.Helper()
 	req, err := chat.Parse([]byte(goesOn))
@@ -58,8 +60,8 @@ func offer(t *testing.T, req *chat.Request) *proxy.Offering {
 	return o
 }
 
-// What is put back counts: in the memory of bodies, in the window of the model and in the tokens of
-// the request. Its sources keep their ids.
+// Restored messages count in the memory for bodies, in the window of the model and in the tokens
+// of the request. Their sources keep their ids.
 func TestRestoredCounts(t *testing.T) {
 	kept, req := remembering(t, 500)
 	bare, o, taken := offer(t, req), offer(t, req), 0
@@ -90,7 +92,7 @@ func TestRestoredCounts(t *testing.T) {
 	}
 }
 
-// Where there is no memory for it, and for whom it is not, nothing is put back.
+// Nothing is restored if there is no memory for it, or for another owner.
 func TestNotRestored(t *testing.T) {
 	kept, req := remembering(t, 500)
 	want := string(rewrite.ApplyEdits(nil, req.Body, offer(t, req).Join(nil)))

@@ -22,7 +22,7 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A host has no further answer.
+// A host is a roundsHost without a further answer.
 type host struct{ messages []json.RawMessage }
 
 var errNone = errors.New("no further round")
@@ -41,13 +41,13 @@ type unbounded struct{}
 
 func (unbounded) Take(int) bool { return true }
 
-// nobody keeps an answer open that is written to it.
+// A nobody is a writer whose Close does nothing.
 type nobody struct{ io.Writer }
 
 func (nobody) Close() error { return nil }
 
 // conversation plays the first round of a stream whose model searches, and returns what the client
-// gets, and what goes up.
+// gets and the host with the messages that were sent.
 func conversation(t *testing.T, heartbeat bool, search retrieval.Func, calls ...string) (client string, sent *host) {
 	t.Helper()
 	a := answertest.Answer{Finish: "tool_calls"}
@@ -57,7 +57,7 @@ func conversation(t *testing.T, heartbeat bool, search retrieval.Func, calls ...
 	return converse(t, heartbeat, false, search, a)
 }
 
-// converse plays a first round in which the model answers so.
+// converse plays a first round in which the model answers with a.
 func converse(t *testing.T, heartbeat, xml bool, search retrieval.Func, a answertest.Answer) (client string, sent *host) {
 	t.Helper()
 	req, err := rewrite.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"?"}]}`))
@@ -87,8 +87,9 @@ func converse(t *testing.T, heartbeat, xml bool, search retrieval.Func, a answer
 	return out.String(), sent
 }
 
-// Results stay within max_tokens, however many calls of a turn are not made, and why: too many, repeated, of
-// wrong arguments or no tool of ours. Those that are made have room beside them, and each call has a result.
+// Results stay within max_tokens, however many calls of a turn are not run, and why: too many,
+// repeated, with wrong arguments or an unknown tool. There is room for the results of the calls
+// that are run, and each call has a result.
 func TestResultsStayWithinMaxTokens(t *testing.T) {
 	hit := retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 		if strings.HasPrefix(q.Text, "fails") {
@@ -149,7 +150,7 @@ func TestResultsStayWithinMaxTokens(t *testing.T) {
 	}
 }
 
-// Results in a text stay within max_tokens too; those for which there is no room are left out.
+// Results in text stay within max_tokens, too; those that do not fit are left out.
 func TestResultsInTextStayWithinMaxTokens(t *testing.T) {
 	hit := retrieval.Func(func(_ context.Context, q retrieval.Query) (retrieval.Result, error) {
 		s := retrieval.Source{Knowledge: "docs", Doc: "leave.md", Name: "Leave", Text: "Parental leave.", Score: 1}
@@ -175,8 +176,8 @@ func TestResultsInTextStayWithinMaxTokens(t *testing.T) {
 	}
 }
 
-// Comments keep a stream alive while a tool runs, every five seconds, unless the policy says that
-// there are none.
+// Comments keep a stream alive while a tool runs, every five seconds, unless the policy disables
+// them.
 func TestHeartbeat(t *testing.T) {
 	for _, heartbeat := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// Calls of one turn run side by side, and a panic of one costs its result.
+// Calls of one turn run concurrently, and a panic of one only costs its result.
 func TestCallsSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -219,7 +220,7 @@ func TestCallsSideBySide(t *testing.T) {
 	})
 }
 
-// Searches end when the time for all of them is up, and the model is told so.
+// Searches end at the deadline for all of them, and the model is told so.
 func TestTimeIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := retrieval.Func(func(ctx context.Context, _ retrieval.Query) (retrieval.Result, error) {
@@ -234,13 +235,13 @@ func TestTimeIsUp(t *testing.T) {
 	})
 }
 
-// A model is offered tools as the model table says that it takes them, which may depend on the effort
-// that a chat asks for. What a policy says of text holds for all models.
+// A model is offered tools as the model table says, which may depend on the reasoning effort of a
+// chat. A policy that asks for text applies to all models.
 func TestOfferByModel(t *testing.T) {
 	const functions, text, nothing = "functions", "text", "model"
 	for name, c := range map[string]struct {
 		uses           tokens.ToolUse
-		xml            bool // by the policy
+		xml            bool // set by the policy
 		members, offer string
 	}{
 		"functions":           {tokens.ToolFunctions, false, ``, functions},

@@ -9,22 +9,22 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// The bounds of what is kept and compared.
+// Limits of sampling.
 const (
 	maxSize  = 256 << 10 // bytes of a request's body; larger ones are not sampled
 	maxReads = 2         // samples whose tokens are counted at once
 	maxKept  = 64        // samples that wait for the end of their answers
 )
 
-// A Samples keeps samples. It is safe for concurrent use.
+// Samples holds the samples of requests. It is safe for concurrent use.
 type Samples struct {
 	work    *sync.WaitGroup // counts running comparisons
 	reading chan struct{}
 	kept    atomic.Int64
-	pool    sync.Pool // of *Sample
+	pool    sync.Pool // of *sample
 }
 
-// newSamples returns a Keeper.
+// newSamples returns Samples that count running comparisons in work.
 func newSamples(work *sync.WaitGroup) *Samples {
 	return &Samples{work: work, reading: make(chan struct{}, maxReads)}
 }

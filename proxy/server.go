@@ -1,6 +1,5 @@
-// Package proxy serves requests: it finds out who calls, rewrites the body of a chat,
-// calls the upstream, relays the answer and reports what happened. All other requests
-// are relayed unchanged.
+// Package proxy serves requests: it identifies the caller, rewrites the body of a chat, calls the
+// upstream, relays the answer and reports what happened. All other requests are relayed unchanged.
 package proxy
 
 import (
@@ -25,14 +24,14 @@ import (
 )
 
 const (
-	// DefaultConcurrency is how many requests are served at once if the configuration
-	// does not say.
+	// DefaultConcurrency is the number of requests served at once if the configuration sets none.
 	DefaultConcurrency = 1024
-	// DefaultMaxRewriteBytes is enough for a conversation with images.
+	// DefaultMaxRewriteBytes is the default of Policy.MaxRewriteBytes: enough for a chat with
+	// images.
 	DefaultMaxRewriteBytes = 32 << 20
 
 	shadowShare = 8           // shadow work may run for one in eight of the concurrent requests
-	cutWait     = time.Second // how long Shutdown waits for streams that it cut
+	cutWait     = time.Second // how long Shutdown waits for answers that it cut
 )
 
 // A Server serves the data port. It is made by New.
@@ -56,13 +55,13 @@ type Server struct {
 	stop         context.CancelFunc
 	draining     atomic.Bool  // Drain was called
 	shuttingDown atomic.Bool  // Shutdown was called
-	openRequests atomic.Int64 // whose answers have not ended
+	openRequests atomic.Int64 // requests whose answers have not ended
 	memory       memoryWatch
-	refused      services.Memory // by stages' models
-	edits        services.Memory // of ours that models refuse; see editsKey
+	refused      services.Memory // parameters that the models of stages refused; see modelKey
+	edits        services.Memory // Sidenote's edits that models refused; see editsKey
 	shadows      chan struct{}
 	samples      *Samples
-	windows      sync.Map // upstream and row of the model table → true: a served window was shown
+	windows      sync.Map // [2]string{upstream, row of the model table} → true once its served window was reported
 	readers      answer.UsagePool
 	decoders     chan struct{}
 	exchanges    sync.Pool      // of *exchange
@@ -108,18 +107,18 @@ func New(cfg Config, rw *rewrite.Rewriter, metrics *report.Metrics, log *slog.Lo
 	return s, nil
 }
 
-// panicked is a panics.Handler.
+// panicked counts and logs a panic outside of a request. It is a panics.Handler.
 func (s *Server) panicked(value any, stack []byte) { s.bug("", value, stack) }
 
-// bug counts a panic and writes it to the log, with the id of the request that met it.
+// bug counts a panic and logs it with the id of the request that it happened in.
 func (s *Server) bug(id string, value any, stack []byte) {
 	s.metrics.Panicked(value, stack)
 	s.log.Error("BUG: panic", "id", id, "panic", panics.Shown(value), "stack", string(stack))
 }
 
-// keyHeaders returns the header lines that put Sidenote's key for an upstream in place
-// of the client's credentials, its cookies among them; nil if there is no such key. Azure
-// takes the key as api-key.
+// keyHeaders returns the header lines that replace the client's credentials, including cookies, by
+// Sidenote's key for an upstream. It returns nil if there is no such key. Azure takes the key as
+// api-key.
 func keyHeaders(u Upstream) []transport.Header {
 	key := u.APIKey.Reveal()
 	switch {
@@ -139,14 +138,13 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// Drain closes each client's connection after its next answer, so that the client
-// comes back on a new one, which may lead to another replica. Requests are still
-// served. Call it some time before Shutdown.
+// Drain closes each client's connection after its next answer, so that the client reconnects,
+// maybe to another replica. Requests are still served. Call it some time before Shutdown.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// Shutdown stops listening and lets open requests end while ctx lasts; new requests on
-// open connections get a 503. When ctx ends, open answers are cut in a way that clients
-// notice, and ctx's error is returned.
+// Shutdown stops listening and waits for open requests until ctx ends; new requests on open
+// connections get a 503. When ctx ends, open answers are cut in a way that clients notice, and
+// ctx's error is returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.shuttingDown.Store(true)
 	err := s.http.Shutdown(ctx)

@@ -10,28 +10,28 @@ import (
 	"sidenote/rewrite"
 )
 
-// A setup is what requests read of the configuration. It is never changed: Reload puts
-// another in its place, and a request keeps the one that it began with.
+// A setup is the part of the configuration that requests read. It is immutable: Reload replaces
+// it, and a request keeps the setup that it began with.
 type setup struct {
 	tenants   *tenant.Directory
 	upstreams map[string]*backend
 	rewriter  *rewrite.Rewriter
 	planners  *Planners    // nil: nothing is planned
 	tools     *RoundsKit   // nil: no tools are offered
-	outputs   StageOutputs // nil: none are remembered
+	outputs   StageOutputs // nil: none are cached
 }
 
 // A backend is a configured upstream with its client.
 type backend struct {
 	name    string
 	client  *transport.Upstream
-	of      clientConfig       // what client was made of
+	of      clientConfig       // the configuration of client
 	noUsage bool               // do not ask for the usage of its streams
-	replace []transport.Header // puts Sidenote's key for the upstream in place of the client's; nil relays the client's
+	replace []transport.Header // header lines with Sidenote's key for the upstream; nil relays the client's credentials
 }
 
-// A clientConfig is the configuration of an upstream's client. Upstreams with equal
-// clientConfigs can share a client.
+// A clientConfig is the configuration of an upstream's client. Upstreams with equal clientConfigs
+// can share a client.
 type clientConfig struct {
 	Upstream // without its key, which is sent with each request
 	timeouts Timeouts
@@ -44,21 +44,20 @@ func (c clientConfig) equal(d clientConfig) bool {
 	return same && reflect.DeepEqual(c, d)
 }
 
-// A retired is the client of an upstream that was taken out of the configuration, or
-// changed there. Requests that began before may still use it. Each of its connections is
-// closed when the answer on it has ended.
+// A retired is the client of an upstream that a reload removed or changed. Earlier requests may
+// still use it. Each of its connections is closed when the answer on it has ended.
 type retired struct {
 	client *transport.Upstream
 	since  time.Time
 }
 
-// retiredFor is the least time that a retired client without a call is kept, longer than it
-// takes to read the body of a request that may still use it. Shutdown closes kept clients.
+// retiredFor is how long a retired client is kept at least: longer than it takes to read the body
+// of a request that may still use it. Shutdown closes the clients that are kept.
 const retiredFor = time.Hour
 
-// Reload puts the upstreams and tenants of cfg, its timeouts for upstreams, and rw in place
-// of those in force, all at once. Requests that began before keep what they began with. Other
-// fields of cfg are not read. After an error nothing has changed.
+// Reload replaces, all at once, the Rewriter by rw and these parts of the configuration by those of
+// cfg: Upstreams, Tenants, Planners, Tools, Outputs, and the timeouts for upstreams. Earlier requests
+// keep theirs. Other fields of cfg are ignored. After an error nothing has changed.
 func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -88,7 +87,8 @@ func (s *Server) Reload(cfg Config, rw *rewrite.Rewriter) error {
 	return nil
 }
 
-// newSetup checks cfg and returns its setup. It reuses unchanged clients of old, which may be nil.
+// newSetup checks cfg and returns its setup. It reuses the unchanged clients of old, which may be
+// nil.
 func (s *Server) newSetup(cfg Config, rw *rewrite.Rewriter, old *setup) (*setup, error) {
 	next := &setup{tenants: tenant.NewDirectory(cfg.Tenants), upstreams: make(map[string]*backend, len(cfg.Upstreams)), rewriter: rw, planners: cfg.Planners, tools: cfg.Tools, outputs: cfg.Outputs}
 	for name, u := range cfg.Upstreams {

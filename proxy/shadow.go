@@ -8,9 +8,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// runShadow rewrites a copy of the body for metrics and log, while the request itself
-// goes to the upstream at once and unchanged. If as much shadow work runs as is
-// allowed, it does nothing.
+// runShadow rewrites a copy of the body for metrics and log, in the background. It does nothing if
+// as much shadow work is running as is allowed.
 func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 	s := x.server
 	if !s.beginShadow(len(body)) {
@@ -37,8 +36,8 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 	}, s.work.Done)
 }
 
-// beginShadow takes a slot and size bytes of memory for shadow work. It returns false,
-// having taken nothing, if there is not enough left of either.
+// beginShadow reserves a slot and size bytes of memory for shadow work. It returns false, having
+// reserved nothing, if either is not available.
 func (s *Server) beginShadow(size int) bool {
 	if !s.memory.Take(size) {
 		return false

@@ -10,10 +10,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// retryIfTooLong checks the answer to a rewritten request, of which the client has got
-// nothing yet. If the upstream says that the request is too long for its model, and
-// fewer sources may help, the request is sent once more with what fits. Otherwise resp
-// is returned as it is.
+// retryIfTooLong checks the answer to a rewritten request, before anything of it was sent to the
+// client. If the upstream says that the request is too long for the model, and fewer sources may
+// help, the request is sent once more with fewer. Otherwise it returns resp unchanged.
 func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*transport.Answer, error) {
 	t, ok := refusedAsTooLong(resp)
 	if !ok {
@@ -37,7 +36,7 @@ func (x *exchange) retryIfTooLong(resp *transport.Answer, r transport.Call) (*tr
 }
 
 func refusedAsTooLong(resp *transport.Answer) (t TooLongCounts, ok bool) {
-	if !mayBeTooLong(resp.Status()) { // do not delay the answer
+	if !mayBeTooLong(resp.Status()) { // do not delay other answers
 		return t, false
 	}
 	body, ok := errorBody(resp)
@@ -61,20 +60,20 @@ func errorBody(resp *transport.Answer) (body []byte, ok bool) {
 	return body, true
 }
 
-// numberSlack is how many tokens are left beyond what numbers demand, as an upstream's way of
-// counting differs from ours.
+// numberSlack is how many tokens are left free beyond the numbers in the upstream's error, as
+// upstreams count differently.
 const numberSlack = 16
 
-// shorter rewrites the request again so that it fits, by the numbers that the upstream
-// gave; used tokens were added the first time. It returns false if that would not help.
+// shorter rewrites the request again so that it fits by the upstream's numbers. used is how many
+// tokens were added before. It returns false if that would not help.
 func (a *attempt) shorter(ctx context.Context, rw *rewrite.Rewriter, used int, t TooLongCounts) (rewrite.Result, bool) {
 	policy := a.policy
-	policy.Digest = "" // no fit is remembered: this one is for this request only
+	policy.Digest = "" // do not cache this fit: it is for this request only
 	switch {
 	case t.Requested > 0:
 		policy.ContextTokens = used - (t.Requested - t.Limit) - numberSlack
 		if policy.ContextTokens+numberSlack < 0 {
-			return rewrite.Result{}, false // it is too long without what was added
+			return rewrite.Result{}, false // it is too long even without what was added
 		}
 	case t.Limit > 0:
 		policy.Window, policy.CountWhole = t.Limit, true

@@ -17,7 +17,7 @@ import (
 	"sidenote/rewrite/model"
 )
 
-// refusing is an upstream that answers the first requests with these errors and later ones
+// refusing is an upstream that answers the first requests with these errors, and later ones
 // without an error.
 func refusing(t *testing.T, errors ...string) *stubUpstream {
 	t.Helper()
@@ -48,8 +48,8 @@ func fiveSources(_ context.Context, q retrieval.Query) (retrieval.Result, error)
 	return res, nil
 }
 
-// A request that the upstream finds too long because of the sources is sent once more with
-// those that fit.
+// A request that is too long for the upstream because of the sources is sent once more with those
+// that fit.
 func TestTooLongIsSentAgain(t *testing.T) {
 	const first = `{"ok":true}`
 	over := func(by int) string {
@@ -58,9 +58,9 @@ func TestTooLongIsSentAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		errors  []string
 		change  func(*tenant.Policy)
-		sent    int    // how many requests the upstream gets
-		sources int    // how many are in the last of these
-		answer  string // what the client gets, if not the second answer
+		sent    int    // number of requests that the upstream gets
+		sources int    // number of sources in the last one
+		answer  string // the client's, if not the second answer
 	}{
 		"by its numbers":     {errors: []string{over(400)}, sent: 2, sources: 3},
 		"by a lot":           {errors: []string{over(2000)}, sent: 2, sources: 0},
@@ -122,7 +122,7 @@ func TestTooLongIsSentAgain(t *testing.T) {
 	}
 }
 
-// If an upstream tells only its limit, the whole request is counted and fitted into that.
+// If an upstream reports only its limit, the whole request is counted and fitted to that.
 func TestTooLongByItsLimit(t *testing.T) {
 	u := refusing(t, `400 Bad Request`+"\r\n\r\n"+`{"error":{"message":"The input token count exceeds the maximum number of tokens allowed (2400).","code":400,"status":"INVALID_ARGUMENT"}}`)
 	g := start(t, proxy.Config{
@@ -142,7 +142,7 @@ func TestTooLongByItsLimit(t *testing.T) {
 	}
 }
 
-// An answer whose status no upstream uses for this error is relayed at once.
+// An answer with a status that no upstream uses for this error is relayed at once.
 func TestOtherErrorsFlow(t *testing.T) {
 	more := make(chan struct{})
 	u := newUpstream(t, func(_ seen, w io.Writer) {
@@ -164,8 +164,8 @@ func TestOtherErrorsFlow(t *testing.T) {
 	}
 }
 
-// For a request that was sent again, the token count is learnt from the second request,
-// not from the refused one.
+// For a request that was sent again, the token count is learnt from the second request, not from
+// the refused one.
 func TestLearnsFromWhatWasSentAgain(t *testing.T) {
 	const posts, hidden = 20, 100
 	for name, over := range map[string]int{"fewer sources": 400, "none": 2000} {

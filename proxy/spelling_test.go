@@ -8,8 +8,8 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// The spellings of the path that the page lists count as chat requests, are relayed as
-// they came, and are refused by a strict policy.
+// The documented spellings of the path count as chat requests, are relayed unchanged, and are
+// refused by a strict policy.
 func TestSpellingsOfChat(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

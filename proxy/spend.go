@@ -19,7 +19,7 @@ type SpendRequest struct {
 	Tenant string
 	ID     string      // of the request; unique
 	Round  int         // index of the upstream call; only the first, 0, counts as a request of the client
-	Counts bool        // count this call as the client's request, as the earlier calls did nothing
+	Counts bool        // count this call as the client's request, as the earlier calls did no work
 	Kind   budget.Kind // "": the kind of the route
 	Route  route.Kind
 	Body   *rewrite.MeteredRequest // nil on routes whose answers have no tokens
@@ -33,7 +33,8 @@ type Demand struct {
 	Injected int64 // of Prompt: added by Sidenote
 	Refers   bool  // the request refers to other content, such as files, and may use more tokens
 
-	// Body and Row replace those of the Request, if cheaper replaced it by another one.
+	// Body and Row replace those of the SpendRequest, if cheaper replaced the request by another
+	// one.
 	Body *rewrite.MeteredRequest
 	Row  string
 }
@@ -46,20 +47,20 @@ type spending struct {
 	prices  budget.Tariff
 	tier    string // service_tier of the request
 	sent    Demand // of the request, as it was sent
-	later   bool   // does not count as a request; see Request.Round
+	later   bool   // does not count as a request; see SpendRequest.Round
 	longest int64  // most output tokens of all its answers
 }
 
-// A priceError says that money is limited and the price of a model is unknown.
+// A priceError reports that money is limited and the price of a model is unknown.
 type priceError struct{ Model string }
 
 // Error names the model.
 func (e *priceError) Error() string { return fmt.Sprintf("no price for model %.128q", e.Model) }
 
-// ReserveCall reserves the estimated cost of a request. If the budget has no room, it calls cheaper for
-// the rungs of the ladder; cheaper reduces the request and returns its new demand, or false if the
-// rung changes nothing. The request must be sent as cheaper left it. The error is a *PriceError, a
-// *budget.Refusal, or an error of the ledger.
+// ReserveCall reserves the estimated cost of a request. If the budget has no room, it calls
+// cheaper for the rungs of the ladder; cheaper reduces the request and returns its new demand, or
+// false if the rung changes nothing. The request must be sent as cheaper left it. The error is a
+// *priceError, a *budget.Refusal, or an error of the ledger.
 func ReserveCall(ctx context.Context, m *budget.Meter, terms *budget.Terms, r SpendRequest, of Demand, cheaper func(budget.Rung) (Demand, bool)) (*spending, budget.Rung, error) {
 	s := &spending{terms: terms, tier: r.Tier}
 	var err error
@@ -98,7 +99,7 @@ func estimateCall(terms *budget.Terms, r SpendRequest, of Demand) budget.Amount 
 	}
 	var err error
 	if s.prices, err = terms.PricesOf(r.Body.ModelName(), r.Row); err != nil {
-		return budget.Amount{} // Reserve refuses the request for that
+		return budget.Amount{} // ReserveCall refuses the request for that
 	}
 	return s.estimate(r.Body, of)
 }

@@ -46,7 +46,7 @@ func BenchmarkSpend(b *testing.B) {
 	}
 }
 
-// A rung takes from a policy what its name says, and never the last source.
+// A rung reduces a policy as its name says, and never removes the last source.
 func TestOnRung(t *testing.T) {
 	for rung, want := range map[budget.Rung][3]int{
 		budget.FewerSources: {4, 1001, 1}, budget.ShorterSources: {4, 501, 1}, budget.NoSources: {7, 2001, 0}, budget.RefuseRung: {7, 2001, 1},

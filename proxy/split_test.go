@@ -11,8 +11,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// In mode inject the rules of placement split are sent with every turn, and the answer says
-// why there are no sources. In lower modes nothing is added.
+// In mode inject the rules of placement split are sent with every turn, and the status says why
+// there are no sources. In lower modes nothing is added.
 func TestRulesGoUpInModeInjectOnly(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	for mode, want := range map[rewrite.Mode]string{

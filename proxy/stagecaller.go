@@ -13,8 +13,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// stageKey tells apart whom a stage is asked of: the upstream, the path on it, which may name a model, and
-// the credentials where they are the caller's own.
+// stageKey returns a hash of what else a stage's answer depends on: the upstream, the path on it,
+// which may name a model, and the caller's credentials if they are used.
 func (x *exchange) stageKey(upstream string) string {
 	to := x.upstream
 	if upstream != "" {
@@ -31,11 +31,12 @@ func (x *exchange) stageKey(upstream string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// anotherRequest leaves out the client's idempotency key: it is of the client's request only, and an upstream that
-// knows it would answer a further request as that one.
+// anotherRequest removes the client's idempotency key, which is for the client's own request only:
+// an upstream could answer a further request as that one.
 var anotherRequest = transport.Header{Name: "Idempotency-Key"}
 
-// headOfStage replaces lines of the client's head for a call whose body is not the client's.
+// headOfStage returns the replacements of header lines for a call to an upstream whose body is not
+// the client's. stage reports whether a stage makes the call.
 func headOfStage(q *request, to *backend, stage bool) []transport.Header {
 	replace := []transport.Header{{Name: fasthttp.HeaderAcceptEncoding, Value: "identity"}, {Name: fasthttp.HeaderContentEncoding}}
 	if stage {
@@ -53,6 +54,6 @@ func headOfStage(q *request, to *backend, stage bool) []transport.Header {
 	return replace
 }
 
-// anonymous are the lines of a client's head that go to an upstream that is not the client's: they say nothing
-// of who the client is. What else is a credential somewhere nobody can know.
+// anonymous are the only header lines of the client that another upstream gets, since they do not
+// identify the client. Any other line might be a credential.
 var anonymous = [...]string{"accept", "content-type", "user-agent", "traceparent", "tracestate", "x-request-id"}

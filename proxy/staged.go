@@ -19,7 +19,7 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// A staging is what a chat has that is answered in stages.
+// A staging is the state of a chat that is answered in stages.
 type staging struct {
 	*Stages
 	body    []byte // the client's
@@ -27,15 +27,16 @@ type staging struct {
 	policy  rewrite.Policy
 	asked   rewrite.Options
 	metered *rewrite.MeteredRequest // of the client's request
-	made    int                     // calls that were reserved for
-	lowered bool                    // what is reserved is for the request without stages
+	made    int                     // number of calls for which budget was reserved
+	lowered bool                    // the reservation is for the request without stages
 }
 
-// tellsUsage tells whether the client's stream is to tell what was used.
+// tellsUsage reports whether the client's stream includes usage.
 func (g *staging) tellsUsage() bool { return g.req.Limits.IncludeUsage.N == 1 }
 
-// fitStages returns a chat as stages read it, nil if it is not answered in any. If it does not fit a chain
-// the report says why, and the error refuses it where its policy does.
+// fitStages returns a chat in the form that stages take; nil if it is not answered in stages. If a
+// chat does not fit a chain the report says why, and the error refuses it if the policy requires
+// stages.
 func (x *exchange) fitStages(req *rewrite.Request, p *rewrite.Policy) (*staged.Request, error) {
 	if p.Mode != rewrite.Staged {
 		return nil, nil
@@ -53,7 +54,7 @@ func (x *exchange) fitStages(req *rewrite.Request, p *rewrite.Policy) (*staged.R
 	return nil, nil
 }
 
-// answerInStages answers a chat that was rewritten, and is to be answered in stages.
+// answerInStages answers a rewritten chat in stages.
 func (x *exchange) answerInStages(req *staged.Request, a *attempt) error {
 	res, of, p := &x.report.Rewrite, &x.policy.Stages, a.policy
 	g := &staging{body: a.body, req: req, policy: p, asked: a.asked, metered: x.metered}
@@ -98,7 +99,7 @@ func (x *exchange) answerInStages(req *staged.Request, a *attempt) error {
 	return x.endInStages(end)
 }
 
-// endStages says what is known at the end of the stages.
+// endStages marks the stages as ended and returns the Report.
 func (x *exchange) endStages() *report.Report {
 	if x.report.Stages != nil {
 		x.report.Stages.Ended = true
@@ -106,7 +107,8 @@ func (x *exchange) endStages() *report.Report {
 	return &x.report
 }
 
-// leadStages sends the head of a stream, whose first call was answered, and goes on with the stages.
+// leadStages sends the head of a stream, for which the first upstream call was answered, and then
+// runs the remaining stages.
 func (x *exchange) leadStages() {
 	g := x.staging
 	x.beginStream()
@@ -119,7 +121,7 @@ func (x *exchange) leadStages() {
 	how.Replace = append(slices.Clip(ours), transport.Header{Name: fasthttp.HeaderContentType, Value: "text/event-stream; charset=utf-8"},
 		transport.Header{Name: fasthttp.HeaderCacheControl, Value: "no-cache"})
 	g.Answer.Lead(x.ctx, how, func(w *transport.ReplyWriter) error {
-		if g.Policy.NoHeartbeat { // else it goes with the first comment
+		if g.Policy.NoHeartbeat { // else the head is sent with the first comment
 			if err := w.Flush(); err != nil {
 				return err
 			}
@@ -132,7 +134,7 @@ func (x *exchange) leadStages() {
 	})
 }
 
-// endInStages answers a client that has got nothing so far.
+// endInStages answers a client to which nothing was sent so far.
 func (x *exchange) endInStages(end stageEnd) error {
 	g := x.staging
 	switch end {
@@ -165,7 +167,7 @@ func (x *exchange) relayInstead(answer *transport.Answer, body []byte) {
 	answer.Relay(x.ctx, how)
 }
 
-// sendInstead sends the request as mode inject does, to a client that has got nothing so far.
+// sendInstead sends the request as mode inject does, to a client to which nothing was sent so far.
 func (x *exchange) sendInstead(bare bool) error {
 	edits, err := x.instead(bare)
 	if err != nil {
@@ -177,12 +179,12 @@ func (x *exchange) sendInstead(bare bool) error {
 	return x.send(x.staging.body, edits)
 }
 
-// instead makes the request ready as mode inject sends it, and reserves for it; bare leaves sources out,
-// as none help.
+// instead prepares the request as mode inject sends it and reserves budget for it. bare leaves out
+// the sources, because none help.
 func (x *exchange) instead(bare bool) ([]rewrite.Edit, error) {
 	g, res := x.staging, &x.report.Rewrite
 	x.settleStage()
-	if x.metered = g.metered; x.metered != nil && !g.lowered { // else its answer's limit is fitted already
+	if x.metered = g.metered; x.metered != nil && !g.lowered { // else the answer's limit is fitted already
 		if err := x.measure(g.body); err != nil {
 			return nil, err
 		}
@@ -194,15 +196,15 @@ func (x *exchange) instead(bare bool) ([]rewrite.Edit, error) {
 	}
 	x.report.Outcome, x.report.Reason = res.Outcome, res.Reason
 	switch {
-	case g.lowered: // it is reserved
+	case g.lowered: // budget is reserved already
 		return res.Edits, nil
-	case g.made == 0: // it is the client's request, still
+	case g.made == 0: // it still counts as the client's request
 		return res.Edits, x.reserve(x.demandOf(&g.policy, g.req.Request), asItIs)
 	}
 	return res.Edits, x.reserveLater(budget.Chat, x.demandOf(&g.policy, g.req.Request))
 }
 
-// settleStage settles the call before, of which the answer was read.
+// settleStage settles the previous call, whose answer was read.
 func (x *exchange) settleStage() {
 	if x.staging.made > 0 && !x.staging.lowered {
 		x.endRound()

@@ -18,10 +18,11 @@ import (
 	"sidenote/rewrite"
 )
 
-// BenchmarkStaged sends in turn a chat that is relayed whole, one that is relayed as a stream, and
-// one that is answered in four stages. It reports what the staged answer takes of what four relayed
-// chats take, of which one is a stream if the last stage is: at most 1.5 is wanted. The times are
-// what the process computes, as in BenchmarkLimited. The search itself costs nothing here.
+// BenchmarkStaged alternates between a chat that is relayed as a whole, one that is relayed as a
+// stream, and one that is answered in four stages. It reports the staged answer's time relative to
+// four relayed chats, of which one is a stream if the last stage is: at most 1.5 is wanted. The
+// times are CPU times of the process, as in BenchmarkLimited. The search itself costs nothing
+// here.
 func BenchmarkStaged(b *testing.B) {
 	for name, stream := range map[string]bool{"whole": false, "stream": true} {
 		b.Run(name, func(b *testing.B) {
@@ -35,7 +36,7 @@ func BenchmarkStaged(b *testing.B) {
 			took := make([][]float64, len(work))
 			for n := 0; b.Loop(); n++ {
 				for i := range work {
-					i = (i + n) % len(work) // none is always behind the same other one
+					i = (i + n) % len(work) // rotate the order
 					used := processTime(b)
 					for range block {
 						work[i].client.askChunked(b, work[i].request)
@@ -55,13 +56,14 @@ func BenchmarkStaged(b *testing.B) {
 	}
 }
 
-// benchChat is a chat of 1 KB as a client writes it.
+// benchChat returns a chat of 1 KB as a client sends it.
 func benchChat(stream bool) []byte {
 	body := fmt.Sprintf(`{"model":"gpt-4o","stream":%t,"messages":[{"role":"user","content":"%s"}]}`, stream, strings.Repeat("a question ", 90))
 	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n%sContent-Length: %d\r\n\r\n%s", benchLines, len(body), body)
 }
 
-// benchStages connects to a data port whose model says 600 characters, as a stream if it is asked so.
+// benchStages connects to a data port whose model answers with 600 characters, as a stream if
+// asked for.
 func benchStages(b *testing.B, change func(*tenant.Policy)) *benchClient {
 	b.Helper()
 	var answers [2][]byte
@@ -100,8 +102,8 @@ func benchStages(b *testing.B, change func(*tenant.Policy)) *benchClient {
 	}))
 }
 
-// BenchmarkStagedLeave reports how long it takes until the upstream's connection is closed when a
-// client leaves: the 99th percentile is wanted to be 50 ms at most.
+// BenchmarkStagedLeave reports how long it takes to close the upstream's connection after a client
+// left: a 99th percentile of at most 50 ms is wanted.
 func BenchmarkStagedLeave(b *testing.B) {
 	for name, d := range stageLeaves(b) {
 		for way, body := range map[string]string{"whole": weeksBody, "stream": weeksStream} {

@@ -12,12 +12,12 @@ import (
 	"sidenote/rewrite"
 )
 
-// Each call of a chain is settled as it told, under the kind of stages, and all of them are one
-// request of the client.
+// Each call of a chain is charged by its reported usage, as kind stage, and all of them count as
+// one request of the client.
 func TestStagedIsSettled(t *testing.T) {
-	const each = 15 // tokens that a call tells
+	const each = 15 // tokens that a call reports
 	for name, c := range map[string]struct {
-		stage          int // that fails; 0: none
+		stage          int // the one that fails; 0: none
 		stages, others int64
 	}{
 		"all":              {0, 4, 0},
@@ -51,12 +51,13 @@ func TestStagedIsSettled(t *testing.T) {
 	}
 }
 
-// Where the limits have no room for a stage, a rung of the ladder leaves stages out, before the first
-// one; else the stage fails. What is sent in its place is reserved for as well.
+// If the budget has no room for a stage, a rung of the ladder leaves the stages out, before the
+// first one; otherwise the stage fails. Budget is also reserved for the call that replaces the
+// stages.
 func TestStagedLimits(t *testing.T) {
 	rungs := []budget.Rung{budget.NoStages}
 	for name, c := range map[string]struct {
-		stage  int // that asks for more than there is, from 1
+		stage  int // the one that exceeds the limit, from 1
 		limit  int64
 		refuse bool
 		ladder []budget.Rung
@@ -98,8 +99,8 @@ func TestStagedLimits(t *testing.T) {
 	}
 }
 
-// A chat that goes up without stages, as the limits have no room for them, is the one that mode inject
-// sends, to the limit of its answer, which fits the window together with the prompt; and it is charged as
+// A chat without stages, because the budget has no room for them, is sent as mode inject sends it,
+// with a limit of the answer that fits into the window together with the prompt, and is charged as
 // a chat.
 func TestLoweredIsInjected(t *testing.T) {
 	body := strings.Replace(weeksBody, "leave?", "leave?"+strings.Repeat(" Please.", 700), 1)

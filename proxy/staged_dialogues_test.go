@@ -17,7 +17,7 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// fourStages are the stages of these tests: evidence, draft, review, final answer.
+// fourStages returns the stages of these tests: evidence, draft, review, final answer.
 func fourStages() []staged.Stage {
 	degrees := func(t float64) *float64 { return &t }
 	const asked = "\n<question>\n{{QUESTION}}\n</question>"
@@ -29,14 +29,14 @@ func fourStages() []staged.Stage {
 	}
 }
 
-// stagedTerms are what a test says of a policy in mode staged.
+// stagedTerms are the settings of a policy in mode staged in a test.
 type stagedTerms struct {
 	staged.Policy
 	OnEmpty      rewrite.OnEmpty
 	RetryTooLong bool
 }
 
-// inStages puts a policy into mode staged. Stages are fourStages unless there are others, and
+// inStages puts a policy into mode staged. The default stages are fourStages, and by default
 // nothing times out.
 func inStages(t testing.TB, p *tenant.Policy, terms stagedTerms) {
 	t.Helper()
@@ -58,7 +58,7 @@ func inStages(t testing.TB, p *tenant.Policy, terms stagedTerms) {
 	p.Rewrite.Mode, p.Stages, p.Rewrite.OnEmpty, p.RetryTooLong = rewrite.Staged, s, terms.OnEmpty, terms.RetryTooLong
 }
 
-// withStages starts a proxy whose only policy is in mode staged.
+// withStages returns the configuration of a proxy whose only policy is in mode staged.
 func withStages(t testing.TB, base string, terms stagedTerms) proxy.Config {
 	t.Helper()
 	u, err := url.Parse(base + "/v1")
@@ -84,8 +84,8 @@ func playStages(t *testing.T, d answertest.Dialogue, h answertest.Habit, stream 
 	return playWith(t, d, h, stream, staff{}, func(base string) proxy.Config { return withStages(t, base, terms) })
 }
 
-// What each stage is asked, and what the client gets, whole and as a stream: rows of the tables on
-// the pages of the packages staged and stages.
+// The request of each stage, and what the client gets, as a whole and as a stream: the rows of the
+// tables of stages in the documentation.
 func TestStagedDialogues(t *testing.T) {
 	const folder = "testdata/stages"
 	for _, d := range answertest.Load(t, folder) {
@@ -107,8 +107,8 @@ func TestStagedDialogues(t *testing.T) {
 	}
 }
 
-// compareStaged compares what an application reads of an answer, whole and as streams by every
-// habit of servers.
+// compareStaged compares what an application reads from an answer, as a whole and as streams with
+// every habit of servers.
 func compareStaged(t *testing.T, d answertest.Dialogue, whole, streamed played) {
 	t.Helper()
 	want, wantErr := messageOf(whole)
@@ -125,8 +125,8 @@ func compareStaged(t *testing.T, d answertest.Dialogue, whole, streamed played) 
 	}
 }
 
-// A stage that is asked elsewhere gets that upstream's key, and neither the caller's nor that of the
-// request's upstream; the caller's goes where the request does. (T28)
+// A stage with another upstream gets that upstream's key, and neither the caller's nor that of the
+// request's upstream. The caller's is sent only where the request goes. (T28)
 func TestStagedElsewhere(t *testing.T) {
 	other, u := newUpstream(t, say("A draft [1].")), newUpstream(t, say("Sixteen weeks [1]."))
 	for name, own := range map[string]string{"with a key of its own": "sk-theirs", "without one": ""} {
@@ -143,7 +143,7 @@ func TestStagedElsewhere(t *testing.T) {
 			if resp.StatusCode != 200 || !strings.Contains(body, "Sixteen weeks [1].") {
 				t.Fatalf("%d %s", resp.StatusCode, body)
 			}
-			theirs, ours := other.next(t), u.next(t) // what is asked of the request's own has no name in the report
+			theirs, ours := other.next(t), u.next(t) // calls of the request's own upstream have no upstream in the report
 			if all := strings.Join(theirs.head, "\n"); strings.Contains(all, "callers") || strings.Contains(all, "a=b") || own == "" && theirs.header("Authorization") != "" {
 				t.Errorf("the other upstream got\n%s", all)
 			}

@@ -18,20 +18,20 @@ import (
 	"sidenote/proxy/report"
 )
 
-// A stageFault is what an upstream does instead of answering a stage.
+// A stageFault is a failure of an upstream that is called for a stage.
 type stageFault struct {
 	name   string
-	does   func(seen, io.Writer) // nil: it refuses connections
-	terms  func(*stagedTerms)    // changes the policy; nil: does not
+	does   func(seen, io.Writer) // nil: refuses connections
+	terms  func(*stagedTerms)    // changes the policy; nil: unchanged
 	want   report.StageOutcome
-	accept bool          // the answer begins with a status 2xx
-	last   bool          // only a stage that streams can fail so
-	idle   time.Duration // how long an answer may say nothing; 0: as usual
-	whole  bool          // only one that does not stream can
-	cut    bool          // it fails after text that a client of a stream has
+	accept bool          // the answer begins with status 2xx
+	last   bool          // only for a stage that streams
+	idle   time.Duration // how long an answer may pause; 0: the default
+	whole  bool          // only for a stage that does not stream
+	cut    bool          // fails after text that a streaming client has got
 }
 
-// hang says something, and then nothing until the connection is closed.
+// hang writes a text, and then nothing until the connection is closed.
 func hang(text string) func(seen, io.Writer) {
 	return func(_ seen, w io.Writer) {
 		io.WriteString(w, text)
@@ -39,7 +39,7 @@ func hang(text string) func(seen, io.Writer) {
 	}
 }
 
-// closing says something, and closes the connection.
+// closing writes a text and closes the connection.
 func closing(text string) func(seen, io.Writer) {
 	return func(_ seen, w io.Writer) {
 		io.WriteString(w, text)
@@ -47,7 +47,7 @@ func closing(text string) func(seen, io.Writer) {
 	}
 }
 
-// whole answers with a body.
+// whole answers with a head and a body.
 func whole(head, body string) func(seen, io.Writer) {
 	return func(_ seen, w io.Writer) { writeWhole(w, head, body) }
 }
@@ -62,10 +62,10 @@ const (
 	doneEvent = "data: [DONE]\n\n"
 )
 
-// stageFaults are those of a stage that does not stream, or before its text if it does, and those of
-// a stage that streams.
+// stageFaults returns the faults of a stage that does not stream (or before its text if it does),
+// and those of a stage that streams.
 func stageFaults() []stageFault {
-	const soon = 10 * time.Second // the other stages take some milliseconds, or a second on a busy machine; rows wait side by side
+	const soon = 10 * time.Second // the other stages take milliseconds, or a second on a busy machine; rows run in parallel
 	stageTime := func(t *stagedTerms) { t.StageTimeout = soon }
 	chainTime := func(t *stagedTerms) { t.Timeout = soon }
 	var packed bytes.Buffer
@@ -115,9 +115,9 @@ func stageFaults() []stageFault {
 }
 
 // Whichever stage fails, and however, the status says which and why, and the client gets an answer
-// or one clear error: the draft if there is one, else what one call with the sources gives, or the
-// refusal that the policy asks for. Nothing hangs, nothing is held afterwards, and no goroutine is
-// left. (U1, U2, U3, U5, U7, U11)
+// or one clear error: the draft if there is one, else the answer to one call with the sources, or
+// the refusal if the policy says so. Nothing hangs, nothing stays held, and no goroutine is left.
+// (U1, U2, U3, U5, U7, U11)
 func TestStagedFaults(t *testing.T) {
 	atBase(t)
 	var together sync.WaitGroup
@@ -134,7 +134,7 @@ func TestStagedFaults(t *testing.T) {
 						t.Run(name, row.test)
 						continue
 					}
-					together.Go(func() { t.Run(name, row.test) }) // each waits for its time
+					together.Go(func() { t.Run(name, row.test) }) // each waits for a timeout
 				}
 			}
 		}
@@ -142,14 +142,14 @@ func TestStagedFaults(t *testing.T) {
 	together.Wait()
 }
 
-// A stagedRow is a fault at a stage, from 1, under a policy, for a client.
+// A stagedRow is a fault of a stage, counted from 1, under a policy, for a client.
 type stagedRow struct {
 	stageFault
 	stage          int
 	refuse, stream bool
 }
 
-// outcomes is what stages came to, in their order.
+// outcomes returns the outcomes of the stages, in order.
 func outcomes(s *report.Stages) (list []report.StageOutcome) {
 	for i := range s.Called {
 		list = append(list, s.Called[i].Outcome)
@@ -204,22 +204,23 @@ func (row stagedRow) test(t *testing.T) {
 
 func (row *stagedRow) name() string { return fourStages()[row.stage-1].Name }
 
-// requests are those that reach the upstream: nothing is sent twice that may have arrived.
+// requests returns how many requests the upstream gets: no request that may have arrived is
+// repeated.
 func (row *stagedRow) requests() int {
 	n := row.stage
 	if row.does == nil {
 		n--
 	}
 	if row.stage <= 2 && !row.refuse {
-		n++ // without stages
+		n++ // the request without stages
 	}
 	return n
 }
 
-// begun tells whether a stream had begun when the stage failed.
+// begun reports whether the client's stream had begun when the stage failed.
 func (row *stagedRow) begun() bool { return row.stream && (row.stage > 1 || row.accept) }
 
-// wantsAnswer demands an answer in place of that of the chain.
+// wantsAnswer requires an answer in place of the chain's.
 func (row *stagedRow) wantsAnswer(t *testing.T, p *played) {
 	t.Helper()
 	text, status := said(0), fmt.Sprintf("injected; stages=%d; failed=%s; failure=%s; sources=3; ", row.stage, row.name(), row.want)
@@ -241,7 +242,7 @@ func (row *stagedRow) wantsAnswer(t *testing.T, p *played) {
 	}
 }
 
-// wantsError demands one error that names the stage and what became of it.
+// wantsError requires one error that names the stage and its outcome.
 func (row *stagedRow) wantsError(t *testing.T, p *played) {
 	t.Helper()
 	text := p.body
@@ -269,8 +270,8 @@ func (row *stagedRow) wantsError(t *testing.T, p *played) {
 	}
 }
 
-// wantsCut demands a stream that shows that it is not whole behind its text: it is cut where the
-// upstream's is, and else it has no end, and a status that says why.
+// wantsCut requires a stream that is visibly incomplete after its text: it is cut if the
+// upstream's was, and otherwise has no end; its status says why.
 func (row *stagedRow) wantsCut(t *testing.T, p *played) {
 	t.Helper()
 	m, err := messageOf(*p)
@@ -280,7 +281,7 @@ func (row *stagedRow) wantsCut(t *testing.T, p *played) {
 	}
 }
 
-// A stream that has text takes the time that it takes, whatever its stage and its chain have. (U7)
+// A stream with text may take any time, whatever the timeouts of its stage and chain are. (U7)
 func TestStagedStreamHasTime(t *testing.T) {
 	release := make(chan struct{})
 	u := newUpstream(t, func(s seen, w io.Writer) {
@@ -308,7 +309,7 @@ func TestStagedStreamHasTime(t *testing.T) {
 		}
 		text.Write(piece[:n])
 	}
-	later := g.plays(t, strings.Replace(weeksBody, "leave", "another leave", 1)) // its time is up after that of the stream would be
+	later := g.plays(t, strings.Replace(weeksBody, "leave", "another leave", 1)) // times out after the stream would have
 	if failed := g.reports.next(t).Stages.Failed(); failed == nil || failed.Outcome != report.StageTimeout || !strings.Contains(later.body, said(0)) {
 		t.Fatalf("the later request: %s", later.body)
 	}
@@ -322,7 +323,7 @@ func TestStagedStreamHasTime(t *testing.T) {
 	}
 }
 
-// An upstream that does not stream, though it is asked to, answers a client of a stream all the same.
+// If an upstream does not stream, though asked to, the client of a stream still gets an answer.
 func TestStagedUpstreamDoesNotStream(t *testing.T) {
 	u := newUpstream(t, func(s seen, w io.Writer) {
 		s.body = strings.Replace(s.body, `"stream":true`, "", 1)

@@ -16,10 +16,10 @@ import (
 	"sidenote/proxy/report"
 )
 
-// stageSays are what stages say, one after another.
+// stageSays are the answers of the stages, in order.
 var stageSays = []string{"text Evidence [1].", "text Draft [1].", "text Careless.", "text Final [1]."}
 
-// stageLeaves are the stages in which a client leaves, and what goes on then.
+// stageLeaves returns dialogues that stop at the point where a client leaves.
 func stageLeaves(t testing.TB) map[string]answertest.Dialogue {
 	all := map[string]answertest.Dialogue{
 		"the last stage hangs in its text":  talking(t, append(stageSays[:3:3], "text Half\nwait")...),
@@ -32,8 +32,8 @@ func stageLeaves(t testing.TB) map[string]answertest.Dialogue {
 	return all
 }
 
-// If a client leaves, in whatever stage, the upstream's work ends, no other stage is called, and
-// nothing stays held.
+// If a client leaves during any stage, the upstream's work is cancelled, no other stage is called,
+// and nothing stays held.
 func TestStagedClientLeaves(t *testing.T) {
 	atBase(t)
 	for name, d := range stageLeaves(t) {
@@ -63,8 +63,8 @@ func TestStagedClientLeaves(t *testing.T) {
 	}
 }
 
-// The client of a stream reads the beginning of each stage before its model answers; without a
-// stream, and before the first answer of an upstream, it reads nothing.
+// The client of a stream reads a comment at the beginning of each stage, before its model answers.
+// Without a stream, and before the first answer of an upstream, it reads nothing.
 func TestStagedProgress(t *testing.T) {
 	arrived, release := make(chan int), make(chan struct{})
 	u := newUpstream(t, func(s seen, w io.Writer) {
@@ -105,8 +105,8 @@ func TestStagedProgress(t *testing.T) {
 	}
 }
 
-// Two hundred at once, of which some leave and some fail, leave nothing behind, and none reads what
-// another one asked.
+// After two hundred concurrent chats, of which some are left and some fail, nothing stays held,
+// and no client reads another one's answer.
 func TestStagedTogether(t *testing.T) {
 	const many = 200
 	atBase(t)
@@ -134,7 +134,7 @@ func TestStagedTogether(t *testing.T) {
 				return
 			}
 			if n%5 == 0 {
-				return // it leaves
+				return // the client leaves
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {

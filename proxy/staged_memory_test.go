@@ -12,16 +12,17 @@ import (
 	"sidenote/rewrite"
 )
 
-// limitBodies limits the memory of this process so that LeaveMemory decides how much bodies get: the limit
-// is far above what a test has live.
+// limitBodies limits the memory of this process so that LeaveMemory decides how much bodies get:
+// the limit is far above what a test has live.
 func limitBodies(t *testing.T) {
 	t.Helper()
 	limit := debug.SetMemoryLimit(1 << 40)
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 }
 
-// Where memory is too short for the answer of a last stage, the client gets the whole answer to the
-// request that takes its place. If a stream has begun it gets an error that does not blame the upstream.
+// If memory is too short for the answer of the last stage, the client gets the complete answer to
+// the request that replaces the stages. If a stream has begun it gets an error that does not blame
+// the upstream.
 func TestStagedWithoutMemory(t *testing.T) {
 	limitBodies(t)
 	large := strings.Repeat("x", 3<<20)
@@ -41,7 +42,7 @@ func TestStagedWithoutMemory(t *testing.T) {
 				}
 			})
 			stages := fourStages()
-			stages[2].StopIf = "" // else the draft is the answer
+			stages[2].StopIf = "" // otherwise the draft is the answer
 			terms := stagedTerms{}
 			terms.Stages, terms.RefuseOnFailure = stages, c.refuse
 			g := openStaged(t, newTill(t), u, terms)
@@ -74,8 +75,8 @@ func TestStagedWithoutMemory(t *testing.T) {
 	}
 }
 
-// Where memory is too short for the answer of a round with tools, which may hold calls, the client gets
-// an error before the first byte, in the first round and in a further one.
+// If memory is too short for the answer of a round with tools, which may contain calls, the client
+// gets an error before the first byte, in the first and in a later round.
 func TestRoundWithoutMemory(t *testing.T) {
 	limitBodies(t)
 	large := answertest.Answer{Text: strings.Repeat("x", 3<<20), Finish: "stop"}

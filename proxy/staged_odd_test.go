@@ -15,8 +15,8 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// oddStages starts a rig whose chats are answered in stages of these names. Each prompt begins with the name
-// of its stage, and shows the output before it.
+// oddStages starts a rig whose chats are answered in stages with these names. Each prompt begins
+// with the name of its stage and contains the previous output.
 func oddStages(t *testing.T, u *stubUpstream, change func(*proxy.Config, *tenant.Policy), list ...staged.Stage) *rig {
 	t.Helper()
 	for i := range list {
@@ -40,8 +40,9 @@ func oddStages(t *testing.T, u *stubUpstream, change func(*proxy.Config, *tenant
 	})
 }
 
-// saying answers each stage by its name, and what takes the place of stages by "". An answer that begins with
-// "data:" is a stream, one that begins with "HTTP/" is sent as it is; any other is the text of an answer.
+// saying answers each stage by its name, and the request that replaces the stages by "". An answer
+// that begins with "data:" is a stream, one that begins with "HTTP/" is sent unchanged; any other
+// is the text of an answer.
 func saying(answers map[string]string) func(seen, io.Writer) {
 	return func(s seen, w io.Writer) {
 		answer := answers[""]
@@ -64,7 +65,7 @@ func saying(answers map[string]string) func(seen, io.Writer) {
 	}
 }
 
-// raised is an answer of the upstream as it is sent.
+// raised returns an upstream's answer as it is sent.
 func raised(head, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body)
 }
@@ -73,8 +74,8 @@ const oddBody = `{"model":"m","messages":[{"role":"user","content":"How long is 
 
 var oddStream = strings.Replace(oddBody, "{", `{"stream":true,`, 1)
 
-// What a stage is asked is another request than the client's: it is not compressed as that was, and has no
-// idempotency key of it. What takes the place of stages is the client's own.
+// A stage's request is not the client's: it is not compressed like that, and has no idempotency
+// key. The request that replaces the stages is the client's own.
 func TestHeadsOfStages(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -98,8 +99,8 @@ func TestHeadsOfStages(t *testing.T) {
 	}
 }
 
-// Where the path names the model, as on Azure, it names a stage's own one, escaped; of the others, and of what
-// takes the place of stages, it is the client's.
+// If the path names the model, as on Azure, a stage's path names its own model, escaped. Without a
+// model of its own, and for the request that replaces the stages, it is the client's.
 func TestDeploymentsOfStages(t *testing.T) {
 	u := newUpstream(t, saying(map[string]string{"one": "evidence", "two": raised("500 Internal Server Error", "{}"), "": "answer"}))
 	g := oddStages(t, u, nil, staged.Stage{Name: "one", Model: "our mini"}, staged.Stage{Name: "two"})
@@ -114,7 +115,7 @@ func TestDeploymentsOfStages(t *testing.T) {
 	}
 }
 
-// To an upstream of a stage's own goes nothing that says who the client is, whatever it is called, and
+// A stage's own upstream gets no header that identifies the client, whatever its name, but
 // Sidenote's own key for it.
 func TestHeadsOfStagesElsewhere(t *testing.T) {
 	answer := saying(map[string]string{"one": "evidence", "two": "review", "three": "answer"})
@@ -150,10 +151,10 @@ func TestHeadsOfStagesElsewhere(t *testing.T) {
 	}
 }
 
-// draftOf are two stages, of which the first is the answer where the other one fails.
+// draftOf returns two stages; the first one's output is the answer if the second one fails.
 func draftOf() []staged.Stage { return []staged.Stage{{Name: "one", Draft: true}, {Name: "two"}} }
 
-// A last stage that says nothing but white space has said nothing, be it a stream or not.
+// A last stage that outputs only white space counts as silent, streamed or not.
 func TestStageSaysWhiteSpace(t *testing.T) {
 	const piece = `data: {"id":"c","choices":[{"index":0,"delta":{"content":" \n"},"finish_reason":null}]}` + "\n\n"
 	for _, blank := range []string{" \n", piece + piece + `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"} {
@@ -173,7 +174,8 @@ func TestStageSaysWhiteSpace(t *testing.T) {
 	}
 }
 
-// A stage of a model that shows its thoughts is answered with a list of parts; the next one reads the texts of it.
+// A stage whose model shows its reasoning is answered with a list of parts; the next stage gets
+// their texts.
 func TestStageSaysParts(t *testing.T) {
 	parts := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"the evidence"}]},"finish_reason":"stop"}]}`
 	u := newUpstream(t, saying(map[string]string{"one": raised(okJSON, parts), "two": raised(okJSON, strings.Replace(parts, "evidence", "answer", 1))}))
@@ -190,8 +192,8 @@ func TestStageSaysParts(t *testing.T) {
 	}
 }
 
-// What takes the place of stages within a stream, and is no answer, ends it with an error: the upstream's own, if it
-// said one.
+// If the request that replaces the stages fails within a stream, the stream ends with an error:
+// the upstream's own if it sent one.
 func TestInsteadOfStagesIsNoAnswer(t *testing.T) {
 	gzipped := raised("200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip", "\x1f\x8b")
 	for want, answer := range map[string]string{
@@ -208,8 +210,9 @@ func TestInsteadOfStagesIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A stream that ends with an error in place of an answer has failed, as one without a stream has: it did not go on
-// without a helper. Nobody is told to try again what an upstream refuses, nor earlier than it says.
+// A stream that ends with an error instead of an answer is reported as failed, as it is without a
+// stream, and not as answered without stages. Clients are not told to retry what an upstream
+// refuses, nor earlier than it says.
 func TestStreamOfStagesFails(t *testing.T) {
 	for head, want := range map[string]struct {
 		message string

@@ -23,8 +23,9 @@ func refusingParam(param, answer string, then func(seen, io.Writer)) func(seen, 
 	}
 }
 
-// A stage whose model refuses a parameter that we chose, or that is of the client's own model, is called
-// once more without it, and the next stages are without from the start, also in later requests.
+// A stage whose model refuses a parameter that Sidenote chose, or that is meant for the client's
+// own model, is called once more without it. Later stages omit it from the start, also in later
+// requests.
 func TestStagesLeaveOutWhatModelRefuses(t *testing.T) {
 	degrees := 0.2
 	ours := staged.Stage{Name: "first", Temperature: &degrees, MaxTokens: 50}
@@ -33,9 +34,9 @@ func TestStagesLeaveOutWhatModelRefuses(t *testing.T) {
 		stage         staged.Stage
 		member        string // of the client's request
 		param, answer string
-		calls         int // of the first request
+		calls         int // calls of the first request
 		fails         bool
-		has           string // in what stages send at last
+		has           string // part of the last request of a stage
 	}{
 		"our temperature":     {ours, "", "temperature", "`temperature` is deprecated for this model.", 3, false, `"max_tokens":50`},
 		"our limit's name":    {ours, "", "max_tokens", "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", 3, false, `"max_completion_tokens":50`},
@@ -72,7 +73,8 @@ func TestStagesLeaveOutWhatModelRefuses(t *testing.T) {
 	}
 }
 
-// Under limits the cap of an answer is renamed, and never left out: the refused call costs nothing.
+// Under limits the cap of an answer is renamed, and never left out: the refused call costs
+// nothing.
 func TestStagesKeepTheirCapUnderLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
@@ -80,7 +82,7 @@ func TestStagesKeepTheirCapUnderLimits(t *testing.T) {
 		calls  int
 	}{
 		"another name": {"'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", "staged; stages=4; ", 5},
-		"none":         {"max_tokens is not supported", "injected; retry=max-tokens; ", 3}, // stages have failed
+		"none":         {"max_tokens is not supported", "injected; retry=max-tokens; ", 3}, // the stages failed
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := newUpstream(t, refusingParam("max_tokens", fmt.Sprintf(`{"error":{"message":%q}}`, c.answer), plays(-1, nil)))

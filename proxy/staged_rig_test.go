@@ -18,8 +18,7 @@ import (
 	"sidenote/retrieval"
 )
 
-// say answers with a text, whole or as a stream as the request wants it, and tells what it used if it
-// is to.
+// say answers with a text, as a whole or as a stream as requested, and reports usage if requested.
 func say(text string) func(seen, io.Writer) {
 	const used = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}` + "\n\n"
 	return func(s seen, w io.Writer) {
@@ -36,10 +35,10 @@ func writeWhole(w io.Writer, head, body string) {
 	fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", head, len(body), body)
 }
 
-// streams tells whether a request is for a stream.
+// streams reports whether a request asks for a stream.
 func streams(s seen) bool { return strings.Contains(s.body, `"stream":true`) }
 
-// stageOf returns which of fourStages a request is of, from 1; 0 if it is of none.
+// stageOf returns which of fourStages a request is for, from 1; 0 if for none.
 func stageOf(s seen) int {
 	for i, stage := range fourStages() {
 		if strings.Contains(s.body, `{"role":"system","content":"`+stage.SystemPrompt+`"}`) {
@@ -49,12 +48,12 @@ func stageOf(s seen) int {
 	return 0
 }
 
-// said is what a stage says, and what the model says without stages.
+// said returns the text of a stage's answer; 0 is the answer without stages.
 func said(stage int) string {
 	return [...]string{"Without stages [1].", "Evidence [1].", "Draft [1].", "Careless.", "Final [1]."}[stage]
 }
 
-// plays answers as said, but for one stage.
+// plays answers with said, except for one stage.
 func plays(stage int, by func(seen, io.Writer)) func(seen, io.Writer) {
 	return func(s seen, w io.Writer) {
 		if n := stageOf(s); n != stage {
@@ -65,7 +64,7 @@ func plays(stage int, by func(seen, io.Writer)) func(seen, io.Writer) {
 	}
 }
 
-// openStaged opens a rig whose only policy is in mode staged, and whose tenant's limits b counts.
+// openStaged opens a rig whose only policy is in mode staged and whose limits b counts.
 func openStaged(t *testing.T, b *till, u *stubUpstream, terms stagedTerms, changes ...func(*proxy.Config)) *rig {
 	t.Helper()
 	policy := limited(t, plenty(), func(p *tenant.Policy) {
@@ -75,13 +74,13 @@ func openStaged(t *testing.T, b *till, u *stubUpstream, terms stagedTerms, chang
 	return openLimited(t, b, u, policy, retrieval.Func(staff{}.Retrieve), changes...)
 }
 
-// closedPort is an upstream that refuses connections.
+// closedPort returns an upstream that refuses connections.
 func closedPort(t *testing.T) proxy.Upstream {
 	t.Helper()
 	return proxy.Upstream{Name: "closed", BaseURL: &url.URL{Scheme: "http", Host: "127.0.0.1:1", Path: "/v1"}}
 }
 
-// stubAt is an upstream that is no stub, for rigs that want one.
+// stubAt returns a stubUpstream at another server's address, for rigs that need one.
 func stubAt(t *testing.T, base string) *stubUpstream {
 	t.Helper()
 	u, err := url.Parse(base + "/v1")
@@ -91,7 +90,7 @@ func stubAt(t *testing.T, base string) *stubUpstream {
 	return &stubUpstream{url: u}
 }
 
-// plays sends a chat, and reads what the client gets.
+// plays sends a chat and reads what the client gets.
 func (g *rig) plays(t *testing.T, body string) played {
 	t.Helper()
 	c := g.dial(t)
@@ -108,7 +107,7 @@ func (g *rig) plays(t *testing.T, body string) played {
 	return played{status: resp.StatusCode, header: resp.Header, body: string(all), err: err}
 }
 
-// told is the last that the client gets to know of a status: of a stream in a comment at its end.
+// told returns the final status that the client gets: for a stream that in the comment at its end.
 func (p *played) told() string {
 	if _, comment, ok := strings.Cut(p.body, "\n: sidenote-status: "); ok {
 		comment, _, _ = strings.Cut(comment, "\n")
@@ -117,7 +116,7 @@ func (p *played) told() string {
 	return p.header.Get(report.HeaderStatus)
 }
 
-// stageAt returns terms by which a stage has another upstream.
+// stageAt returns terms under which a stage has another upstream.
 func stageAt(stage int, upstream string) stagedTerms {
 	stages := slices.Clone(fourStages())
 	stages[stage-1].Upstream, stages[stage-1].Model = upstream, "m"

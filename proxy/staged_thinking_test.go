@@ -7,8 +7,9 @@ import (
 	"sidenote/rewrite/staged"
 )
 
-// What a stage's model thought is no part of its output: its words to stop or to say that nothing was found are
-// seen behind it, and later stages do not read it, whatever shape the answer has.
+// A model's reasoning is not part of a stage's output: the words to stop or to say that nothing
+// was found are recognized after it, and later stages do not read it, whatever shape the answer
+// has.
 func TestStagesDoNotReadThoughts(t *testing.T) {
 	parts := func(text string) string {
 		return raised(okJSON, `{"choices":[{"index":0,"message":{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"SECRET"}]},{"type":"text","text":"`+text+`"}]},"finish_reason":"stop"}]}`)

@@ -60,7 +60,7 @@ func (x stageHost) Call(ctx context.Context, c *stageCall) (*transport.Answer, e
 	return answer, nil
 }
 
-// makeReady settles the call before, and reserves for a stage.
+// makeReady settles the previous call and reserves budget for a stage.
 func (x *exchange) makeReady(c *stageCall, to *backend) error {
 	g := x.staging
 	if !c.Again {
@@ -88,13 +88,13 @@ func (x *exchange) makeReady(c *stageCall, to *backend) error {
 		return unmade(err)
 	}
 	if g.made++; g.lowered {
-		x.report.Stages = nil // there are none
+		x.report.Stages = nil // no stage was called
 		return errLowered
 	}
 	return nil
 }
 
-// stageOnRung makes the first stage's request cheaper, or leaves stages out.
+// stageOnRung reduces the first stage's request on a rung, or leaves out all stages.
 func (x *exchange) stageOnRung(c *stageCall, to *backend, r budget.Rung) (Demand, bool) {
 	g, res := x.staging, &x.report.Rewrite
 	if r == budget.NoStages {
@@ -125,7 +125,7 @@ func (x *exchange) stageOnRung(c *stageCall, to *backend, r budget.Rung) (Demand
 	return x.demandOfStage(c), true
 }
 
-// demandOfStage is what a stage takes.
+// demandOfStage returns the demand of a stage's request.
 func (x *exchange) demandOfStage(c *stageCall) Demand {
 	var of Demand
 	if x.metered == nil {
@@ -141,7 +141,7 @@ func (x *exchange) demandOfStage(c *stageCall) Demand {
 	return of
 }
 
-// unmade says what becomes of a stage that may not be called.
+// unmade returns the error for a stage that must not be called.
 func unmade(err error) error {
 	refusal, ok := errors.AsType[*tenant.APIError](err)
 	if !ok {
@@ -173,7 +173,7 @@ func (x stageHost) Shorter(answer *transport.Answer) ([]byte, bool) {
 	return res.Block, true
 }
 
-// optionalParams are the parameters that a stage can go without.
+// optionalParams are the parameters that a stage can do without.
 var optionalParams = [...]string{
 	"temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias", "seed",
 	"max_tokens", "max_completion_tokens", "reasoning_effort", "reasoning", "verbosity", "thinking", "enable_thinking", "chat_template_kwargs",
@@ -185,7 +185,7 @@ const (
 	maxCompletion = "max_completion_tokens"
 )
 
-// modelKey tells apart the models whose refusals are remembered.
+// modelKey returns the key for the remembered refusals of a stage's model.
 func (x stageHost) modelKey(c *stageCall) string {
 	to, model := x.upstream, cmp.Or(c.Stage.Model, x.staging.req.Model)
 	if c.Stage.Upstream != "" {
@@ -208,8 +208,8 @@ func (x stageHost) Adapt(c *stageCall) {
 	}
 }
 
-// mayOmit reports whether a call can go without a parameter. What the client says to its own model is
-// its own matter.
+// mayOmit reports whether a call can be sent without a parameter. Parameters that the client chose
+// for its own model are kept.
 func (x stageHost) mayOmit(c *stageCall, name string) bool {
 	switch {
 	case c.Stage.Model != "" || c.Stage.Upstream != "":
@@ -239,7 +239,7 @@ func (x stageHost) Refused(c *stageCall, answer *transport.Answer) bool {
 	}
 	refusal, ok := services.Read(answer.Status(), body, sent...)
 	if !ok || x.metered != nil && (refusal.Param == maxTokens || refusal.Param == maxCompletion) && refusal.Instead == "" {
-		return false // limits need the cap
+		return false // limits need a cap on the answer
 	}
 	x.server.refused.Add(x.modelKey(c), refusal)
 	return true
@@ -251,7 +251,8 @@ func carries(pieces [][]byte, name string) bool {
 	return slices.ContainsFunc(pieces, func(piece []byte) bool { return bytes.Contains(piece, key) })
 }
 
-// stageError is what a client gets for a stage that failed, or for what took its place.
+// stageError returns the error that a client gets for a failed stage, or for the failed request
+// that replaced the stages.
 func (x *exchange) stageError(err error) *tenant.APIError {
 	if refusal, ok := errors.AsType[*tenant.APIError](err); ok {
 		return refusal
@@ -264,7 +265,7 @@ func (x *exchange) stageError(err error) *tenant.APIError {
 	if failed.Stage.Outcome == report.StageTimeout {
 		reason = report.ReasonStageTimeout
 	}
-	if failed.Stage.Outcome == report.StageRefused { // as it would be once more
+	if failed.Stage.Outcome == report.StageRefused { // a retry would be refused, too
 		return &tenant.APIError{Reason: reason, Message: failed.Error(), Err: failed.Err, Final: true}
 	}
 	return &tenant.APIError{Reason: reason, Message: failed.Error() + " Try again.", Wait: failed.Wait, Err: failed.Err}

@@ -22,7 +22,7 @@ type stageCall struct {
 	Again bool          // retry of the previous call, which did no work
 	Body  []byte        // of the stage's request
 	Model rewrite.Model // of the stage
-	Last  bool          // of the chain
+	Last  bool          // of the chain's last stage
 
 	Without []string // parameters that Model refuses
 	// Make rebuilds Body with other sources, in the form of staged.Inputs.
@@ -32,7 +32,7 @@ type stageCall struct {
 // A StageHost makes the upstream calls of a request and accounts for them.
 type StageHost interface {
 	// Call settles the previous call, whose answer was read, and makes the next one. The error is
-	// a *transport.Error, an *Unmade, or ErrLowered.
+	// a *transport.Error, an *Unmade, errLowered, or an error to answer the client with.
 	Call(ctx context.Context, c *stageCall) (*transport.Answer, error)
 	// Shorter returns fewer sources, in the form of staged.Inputs, for a call that its answer
 	// rejects as too long for the model. ok is false if it does not, or if fewer would not help.
@@ -45,13 +45,13 @@ type StageHost interface {
 	Refused(c *stageCall, answer *transport.Answer) bool
 }
 
-// An StageOutputs caches the answers to stages.
+// A StageOutputs caches the answers to stages.
 type StageOutputs interface {
 	Get(ctx context.Context, key string) (answer []byte, ok bool)
 	Put(ctx context.Context, key string, answer []byte, ttl time.Duration)
 }
 
-// A StagesSetup holds the inputs of New.
+// A StagesSetup holds the inputs of newStages.
 type StagesSetup struct {
 	Host    StageHost
 	Policy  *staged.Policy
@@ -63,13 +63,13 @@ type StagesSetup struct {
 	// Key returns the cache key of the answer to body from the named upstream.
 	Key    func(upstream string, body []byte) string
 	Memory transport.Room // for answers
-	Keep   bool           // put the stages' requests into the Report; else all share Buffer
-	Buffer []byte         // the memory for requests of stages
+	Keep   bool           // put the stages' requests into the Report; otherwise all share Buffer
+	Buffer []byte         // memory for the requests of stages
 	Life   context.Context
 	Report *report.Stages // filled while the stages run
 	Tap    func([]byte)   // reads the usage of answers
-	// Fixed returns the answer to send if a stage found nothing; nil: the request is then sent
-	// without sources.
+	// Fixed returns the answer to send if a stage found nothing. If nil, the request is sent
+	// without sources then.
 	Fixed func() []byte
 	// Error returns the response body for an error.
 	Error func(err error) []byte
@@ -78,10 +78,10 @@ type StagesSetup struct {
 	Panicked panics.Handler
 }
 
-// An stageEnd says which answer the client gets.
+// A stageEnd says which answer the client gets.
 type stageEnd int
 
-// The values of End.
+// The values of stageEnd.
 const (
 	ByLast     stageEnd = iota // the answer of the last stage
 	ByBody                     // Stages.Body: a draft, or a fixed answer
@@ -108,8 +108,8 @@ type Stages struct {
 	flight   *flight   // the running stage; nil for none
 	streams  bool      // the client gets events
 	held     int       // buffered bytes of streams
-	draft    []byte    // the answer of the latest draft stage
-	drafted  string    // the name of that stage
+	draft    []byte    // answer of the latest draft stage
+	drafted  string    // name of that stage
 	wait     func(do func())
 }
 
@@ -133,8 +133,8 @@ func (r *Stages) take(n int) bool {
 	return r.held <= MaxWhole && r.Memory.Take(n)
 }
 
-// Start runs stages until one responds with status 200, which sets Answer, or until the chain ends,
-// which over reports. Nothing has been sent to the client then.
+// Start runs stages until one is answered with status 200, which sets Answer, or until the chain
+// ends, which over reports. Nothing was sent to the client then.
 func (r *Stages) Start() (end stageEnd, over bool) {
 	for {
 		goes, end, over := r.begin()
@@ -262,7 +262,7 @@ func (r *Stages) finish() (end stageEnd, over bool) {
 		return r.failed(f), true
 	}
 	if r.last() {
-		f.patient() // it ends with Life
+		f.patient() // Answer is relayed next; its context ends with Life
 		r.Body = answer
 		r.note(f, f.Name)
 		return ByLast, true
@@ -324,7 +324,8 @@ func (r *Stages) failed(f *flight) stageEnd {
 	return ByInjected
 }
 
-// note adds a stage to the Report. answer names the stage whose output is the answer, "" if unknown.
+// note adds a stage to the Report. answer names the stage whose output is the answer, "" if
+// unknown.
 func (r *Stages) note(f *flight, answer string) {
 	f.Took = time.Since(f.began)
 	r.Report.Called, r.Report.Answer = append(r.Report.Called, f.Stage), answer

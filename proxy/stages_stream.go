@@ -12,8 +12,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Stream calls the other stages behind Start, and writes the answer as a stream to a client whose
-// head was sent. usage tells whether the client asked what was used.
+// Stream runs the remaining stages after Start and writes the answer as a stream to a client whose
+// response head was sent. usage reports whether the client asked for usage.
 func (r *Stages) Stream(to io.Writer, usage bool) error {
 	s := &stageStream{Stages: r, out: answerOut{To: to}, usage: usage}
 	r.streams = true
@@ -31,28 +31,28 @@ func (r *Stages) Stream(to io.Writer, usage bool) error {
 	return err
 }
 
-// A stageStream writes the events of the answer.
+// A stageStream writes the answer of Stages as events.
 type stageStream struct {
 	*Stages
 	usage    bool
 	splitter answer.Splitter
-	out      answerOut // events that the client is to get
-	said     bool      // the client has got something of the answer
+	out      answerOut // events for the client
+	said     bool      // the client has got some text of the answer
 }
 
-// soon is how long a comment waits for something else to be written with it.
+// soon is how long a comment waits for other data to be written with it.
 const soon = 100 * time.Millisecond
 
-// announce says which stage is called, with what is written next, or soon.
+// announce adds a comment with the next stage, to be written with the next event or soon.
 func (s *stageStream) announce() {
 	if s.Policy.NoHeartbeat {
 		return
 	}
 	text := fmt.Sprintf("sidenote stage %d/%d %s", s.at+1, len(s.chain.Stages), s.chain.Stages[s.at].Name)
-	_ = answer.EventComment(&s.out.Notes, text) // a buffer takes everything
+	_ = answer.EventComment(&s.out.Notes, text) // a bytes.Buffer never fails
 }
 
-// alive does something, which writes nothing, while comments keep the stream alive.
+// alive runs do, which writes nothing, while comments keep the stream alive.
 func (s *stageStream) alive(do func()) {
 	if s.out.Broken != nil {
 		return
@@ -75,7 +75,7 @@ func (s *stageStream) alive(do func()) {
 	}
 }
 
-// run calls stages until the last one's answer begins, and writes that, or what takes its place.
+// run runs the stages and writes the answer of the last one, or what replaces it.
 func (s *stageStream) run() error {
 	s.announce()
 	for {
@@ -98,7 +98,7 @@ func (s *stageStream) run() error {
 	}
 }
 
-// pass passes on the answer of the last stage, which is a stream.
+// pass relays the streamed answer of the last stage.
 func (s *stageStream) pass(f *flight) error {
 	ended, err := s.copy(f)
 	s.close(f)
@@ -117,15 +117,15 @@ func (s *stageStream) pass(f *flight) error {
 		s.note(f, f.Name)
 		return err
 	}
-	if f.Outcome = report.StageOK; !ended { // the client gets as much of an end as there is
+	if f.Outcome = report.StageOK; !ended { // the client gets what there is of an end
 		f.Outcome = report.StageBroken
 	}
 	s.note(f, f.Name)
 	return s.finishStream()
 }
 
-// copy copies the stream of a last call, but for its end, which ended says that there is. If it says
-// nothing the client has got nothing of it.
+// copy relays the stream of a last call without its end; ended reports whether it had one. If the
+// stream says nothing, nothing was sent to the client.
 func (s *stageStream) copy(f *flight) (ended bool, err error) {
 	s.loop.Begin(true)
 	s.splitter.Reset(true, &s.out, s.loop.Stage)
@@ -145,7 +145,7 @@ func (s *stageStream) copy(f *flight) (ended bool, err error) {
 	return turn.Ended, err
 }
 
-// why says why nothing came of a stream.
+// why returns the outcome of a stream that failed or said nothing.
 func why(f *flight, err error, ended bool) report.StageOutcome {
 	switch {
 	case late(f):
@@ -162,8 +162,8 @@ func why(f *flight, err error, ended bool) report.StageOutcome {
 	return report.StageBroken
 }
 
-// readEvents reads the stream to its end. Until it says something its time is limited, and comments keep the
-// client's alive.
+// readEvents reads the stream to its end. Until the stream says something its time is limited, and
+// comments keep the client's stream alive.
 func (s *stageStream) readEvents(f *flight) (err error) {
 	piece := make([]byte, 16<<10)
 	for more := true; more && err == nil; {
@@ -194,7 +194,7 @@ func (s *stageStream) piece(f *flight, piece []byte) (more bool, err error) {
 	n, err := f.answer.Read(piece)
 	if n > 0 {
 		s.Tap(piece[:n])
-		s.out.Grow(n + n/8) // its events take about as much
+		s.out.Grow(n + n/8) // its events are about as long
 		if _, writeErr := s.splitter.Write(piece[:n]); writeErr != nil {
 			return false, writeErr
 		}
@@ -220,7 +220,7 @@ func (s *stageStream) finishStream() error {
 	return s.out.Flush()
 }
 
-// end writes what takes the place of the last stage's stream.
+// end writes what replaces the last stage's stream.
 func (s *stageStream) end(end stageEnd) error {
 	if s.out.Broken != nil {
 		return s.out.Broken
@@ -236,23 +236,23 @@ func (s *stageStream) end(end stageEnd) error {
 	return s.instead(end == ByBare)
 }
 
-// whole writes a whole answer as events.
+// whole writes a complete answer as events.
 func (s *stageStream) whole(body []byte) error {
 	s.out.Write(stageEvents(body, s.usage, s.Closing()))
 	return s.out.Flush()
 }
 
-// stageEvents returns a whole answer as a stream, with what was used if usage asks for that, and a comment
-// at its end.
+// stageEvents returns a complete answer as a stream that ends with comment. usage reports whether
+// it includes usage.
 func stageEvents(body []byte, usage bool, comment string) []byte {
 	var b bytes.Buffer
 	b.Write(answer.LoopEvents(body, usage))
-	_ = answer.EventComment(&b, comment) // a buffer takes everything
+	_ = answer.EventComment(&b, comment) // a bytes.Buffer never fails
 	b.WriteString(answer.LoopDone)
 	return b.Bytes()
 }
 
-// instead sends the request without stages, and passes on its answer.
+// instead sends the request without stages and relays its answer.
 func (s *stageStream) instead(bare bool) error {
 	c := &stageCall{Bare: bare, Last: true}
 	f := &flight{call: c, ctx: s.Life}
@@ -291,13 +291,13 @@ func (s *stageStream) instead(bare bool) error {
 	case err != nil:
 		return s.fail(nil, err)
 	}
-	return s.finishStream() // it may say nothing
+	return s.finishStream() // even if it says nothing
 }
 
-// errRefused says that an upstream refused what takes the place of stages.
+// errRefused reports that an upstream refused the request that replaces the stages.
 var errRefused = errors.New("the request was refused")
 
-// fail ends a stream with an error, unless what failed was given up as the client left.
+// fail ends a stream with an error, unless the client has left.
 func (s *stageStream) fail(body []byte, err error) error {
 	if s.Life.Err() != nil {
 		return s.end(ByNobody)

@@ -10,8 +10,8 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// Through returns what the stream of the first round passes through on its way to the client: it
-// writes all rounds. It is closed when that stream has ended.
+// Through returns a transport.Relay.Through for the stream of the first round, which writes all
+// rounds to the client. It passes them through then, which may be nil.
 func (r *Rounds) Through(then func(io.Writer) io.WriteCloser) func(io.Writer) io.WriteCloser {
 	return func(w io.Writer) io.WriteCloser {
 		s := &roundStream{Rounds: r, out: answerOut{To: w}}
@@ -30,15 +30,15 @@ func (r *Rounds) Through(then func(io.Writer) io.WriteCloser) func(io.Writer) io
 	}
 }
 
-// A roundStream writes the events of all rounds as one roundStream.
+// A roundStream writes the events of all rounds as one stream.
 type roundStream struct {
 	*Rounds
-	then     io.WriteCloser // what is closed after it; nil for nothing
+	then     io.WriteCloser // closed after the stream; may be nil
 	splitter answer.Splitter
-	out      answerOut // for the client, of the current piece
+	out      answerOut // events for the client
 }
 
-// Write takes the next piece of the first round.
+// Write processes the next piece of the first round.
 func (s *roundStream) Write(piece []byte) (int, error) {
 	if _, err := s.splitter.Write(piece); err != nil {
 		return 0, s.full(err)
@@ -46,7 +46,7 @@ func (s *roundStream) Write(piece []byte) (int, error) {
 	return len(piece), s.out.Flush()
 }
 
-// full ends a stream of which more must be held up than there is memory for.
+// full ends a stream with err, because there is no memory to buffer it.
 func (s *roundStream) full(err error) error {
 	if s.out.Broken != nil {
 		return s.out.Broken
@@ -60,7 +60,7 @@ func (s *roundStream) full(err error) error {
 	return err
 }
 
-// Close ends the first round, goes on with the others, and ends the answer.
+// Close ends the first round, runs the others, and ends the answer.
 func (s *roundStream) Close() error {
 	if s.out.Broken != nil {
 		return s.out.Broken
@@ -107,7 +107,7 @@ func (s *roundStream) rest() error {
 	}
 }
 
-// round sends the next round and passes on its answer.
+// round sends the next round and relays its answer.
 func (s *roundStream) round() error {
 	var answer *transport.Answer
 	var err error = errLater // if the goroutine panics
@@ -144,7 +144,7 @@ func (s *roundStream) round() error {
 	}
 }
 
-// alive does something while comments keep the stream alive.
+// alive runs do while comments keep the stream alive.
 func (s *roundStream) alive(do func()) error {
 	comment := func() error {
 		if err := answer.EventComment(&s.out, "sidenote tools"); err != nil {
@@ -158,10 +158,10 @@ func (s *roundStream) alive(do func()) error {
 	return WithHeartbeat(s.Panicked, Heartbeat, comment, do)
 }
 
-// errLater says that a round behind the first was not answered as it should.
+// errLater reports that a round after the first one failed.
 var errLater = &transport.Error{Class: transport.Truncated, Err: errors.New("a further round was refused")}
 
-// fail ends a stream that has begun: with an event that has the upstream's error, if there is one.
+// fail ends a stream that has begun with an error event: the error in body, if there is one.
 func (s *roundStream) fail(body []byte, err error) error {
 	if writeErr := failStream(&s.out, body); writeErr != nil {
 		return writeErr

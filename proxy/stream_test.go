@@ -25,8 +25,8 @@ import (
 
 const streamBody = `{"stream":true,"messages":[{"role":"user","content":"How long is parental leave?"}]}`
 
-// streamer is an upstream whose streams the test writes event by event. Closing events ends
-// a stream normally, closing cut breaks it off.
+// streamer is an upstream whose streams the test writes event by event. Closing events ends a
+// stream normally, closing cut breaks it off.
 func streamer(t *testing.T) (u *stubUpstream, events chan string, cut chan struct{}, gone chan struct{}) {
 	t.Helper()
 	events, cut, gone = make(chan string), make(chan struct{}), make(chan struct{})
@@ -69,7 +69,7 @@ func (g *rig) stream(t *testing.T) (*http.Response, *bufio.Reader, net.Conn) {
 	return resp, bufio.NewReader(resp.Body), c
 }
 
-// expect sends an event and demands that the client gets it.
+// expect sends an event and requires that the client gets it.
 func expect(t *testing.T, events chan<- string, r *bufio.Reader, event string) {
 	t.Helper()
 	events <- event
@@ -79,8 +79,7 @@ func expect(t *testing.T, events chan<- string, r *bufio.Reader, event string) {
 	}
 }
 
-// Head and events of a stream arrive as they are sent, whatever the model was led to write
-// (T08).
+// Head and events of a stream arrive as they are sent, whatever the model was led to write (T08).
 func TestStreamsEventByEvent(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	g := open(t, u, nil)
@@ -110,8 +109,8 @@ func wait(t *testing.T, c <-chan struct{}) {
 	}
 }
 
-// Beyond the limit requests are shed, and served again when others have ended. Streams
-// count until they end.
+// Beyond the limit requests are refused, and served again when others have ended. Streams count
+// until they end.
 func TestConcurrencySheds(t *testing.T) {
 	u, events, _, _ := streamer(t)
 	g := start(t, proxy.Config{
@@ -136,7 +135,7 @@ func TestConcurrencySheds(t *testing.T) {
 	}
 }
 
-// When memory is nearly used up requests are refused, and served again when there is some.
+// When memory is short requests are refused, and served again when there is memory.
 func TestMemorySheds(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	g := open(t, u, nil)
@@ -159,8 +158,8 @@ func TestMemorySheds(t *testing.T) {
 	}
 }
 
-// P6: during the time for a shutdown streams go on and new requests are refused; then the
-// streams are cut, which clients notice.
+// P6: during a shutdown, streams continue and new requests are refused; when its time is up the
+// streams are cut, and clients notice.
 func TestShutdown(t *testing.T) {
 	u, events, _, gone := streamer(t)
 	g := open(t, u, nil)
@@ -191,8 +190,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// T28: that a bug panicked goes to the log with its stack, what it said to nobody, and the next
-// request is served.
+// T28: a panic is logged with its stack, its value is shown to no client, and the next request is
+// served.
 func TestPanicIsOneRequests(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	bug := true
@@ -226,8 +225,8 @@ type breaking struct{}
 
 func (breaking) Record(*report.Report) { panic("inner secret") }
 
-// P8: the record is written after the handler has returned, where no caller would recover a
-// panic: the process would end, or the request would never be counted out.
+// P8: the record is written after the handler has returned, where no caller would recover a panic:
+// the process would end, or the request would stay open.
 func TestPanicInRecorder(t *testing.T) {
 	u := newUpstream(t, answerJSON("{}"))
 	log := new(lockedBuffer)
@@ -264,8 +263,8 @@ func TestPanicInRecorder(t *testing.T) {
 	}
 }
 
-// T17: under load, on connections kept alive, every request carries the sources of its own
-// tenant only, and every answer belongs to its request.
+// T17: under load, on kept-alive connections, every request gets only the sources of its own
+// tenant, and every answer belongs to its request.
 func TestTenantsNeverMix(t *testing.T) {
 	u := newUpstream(t, func(s seen, w io.Writer) {
 		fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(s.body), s.body)

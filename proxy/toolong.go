@@ -8,31 +8,30 @@ import (
 	"strings"
 )
 
-// maxTooLongBody is the size of the largest error answer that is read, in bytes.
+// maxTooLongBody is the largest error answer, in bytes, that is read.
 const maxTooLongBody = 64 << 10
 
 const (
-	// maxErrorText is how much of its text is searched, in bytes: searching 64 KiB would
-	// take a tenth of a second, and the longest real texts have 2 KiB.
+	// maxErrorText is how many bytes of its text are searched: searching 64 KiB would take a tenth
+	// of a second, and the longest real texts have 2 KiB.
 	maxErrorText = 4 << 10
-	// maxWindow is the largest number of tokens that is taken for a real one.
+	// maxWindow is the largest number of tokens that is accepted.
 	maxWindow = 100_000_000
 )
 
-// TooLongCounts are the numbers of tokens in such an error. One that is missing or contradicts
+// TooLongCounts are the numbers of tokens in an error answer. One that is missing or contradicts
 // the other is 0.
 type TooLongCounts struct {
-	Limit     int // the largest context, or the largest input if that is what the upstream bounds
+	Limit     int // the context length, or the most input tokens if the upstream limits those
 	Requested int // tokens of the input, plus the output if the limit is for both
 }
 
 // mayBeTooLong reports whether an answer with that status can mean that the request is too long.
 func mayBeTooLong(status int) bool { return phrasesFor(status) != nil }
 
-// ReadTooLong reports whether an upstream's error answer says that the request is longer
-// than the model's context, so that fewer sources would help. Errors about rate limits,
-// too many bytes, or an output that would fill the context alone do not count. body is
-// not compressed.
+// ReadTooLong reports whether an upstream's error answer says that the request exceeds the model's
+// context, so that fewer sources would help. Errors about rate limits, too many bytes, or an
+// output that would fill the context alone do not count. body must be decompressed.
 func ReadTooLong(status int, body []byte) (c TooLongCounts, ok bool) {
 	if len(body) > maxTooLongBody {
 		return c, false
@@ -59,8 +58,8 @@ func ReadTooLong(status int, body []byte) (c TooLongCounts, ok bool) {
 	return plausible(limit, requested), true
 }
 
-// phrasesFor returns the phrases that say so in an answer of that status, nil
-// if no server uses that status for it.
+// phrasesFor returns the phrases that report a request that is too long with that status, nil if
+// no server uses that status for it.
 func phrasesFor(status int) *regexp.Regexp {
 	switch status {
 	case 400, 413, 422:
@@ -71,7 +70,7 @@ func phrasesFor(status int) *regexp.Regexp {
 	return nil
 }
 
-// plausible returns the numbers, or none if they cannot be right.
+// plausible returns the numbers, or zeros if they cannot be right.
 func plausible(limit, requested int) TooLongCounts {
 	if limit <= 0 || limit > maxWindow || requested != 0 && (requested <= limit || requested > maxWindow) {
 		return TooLongCounts{}
@@ -82,7 +81,7 @@ func plausible(limit, requested int) TooLongCounts {
 // A serverError holds the texts and numbers of an error answer of any shape.
 type serverError struct {
 	text             string // code, type and message, a line each; maxErrorText bytes at most
-	limit, requested int    // of the fields for them, which llama.cpp has; else 0
+	limit, requested int    // of the fields that llama.cpp has for them; else 0
 }
 
 // errorFields are the fields of an error object. Some servers send codes as
@@ -131,7 +130,7 @@ func (r *serverError) read(value json.RawMessage, depth int) {
 	}
 }
 
-// tokensOfToolong finds the numbers of tokens in a message; a number that is missing is 0.
+// tokensOfToolong returns the numbers of tokens in a message; a number that is missing is 0.
 func tokensOfToolong(text string) (limit, requested, output int) {
 	limit, output = first(limitNumber, text), first(outputNumber, text)
 	if requested = first(totalNumber, text); requested == 0 {
@@ -142,7 +141,7 @@ func tokensOfToolong(text string) (limit, requested, output int) {
 	return limit, requested, output
 }
 
-// first returns the number in re's first match, in whichever group it stands.
+// first returns the number in re's first match, from the first group that matched.
 func first(re *regexp.Regexp, text string) int {
 	groups := re.FindStringSubmatch(text)
 	for i := 1; i < len(groups); i++ {
@@ -153,9 +152,8 @@ func first(re *regexp.Regexp, text string) int {
 	return 0
 }
 
-// number reads digits, with or without separators of thousands. Text that is not a
-// number is 0. Of more than 15 digits the first 15 are read, which is still far above
-// maxWindow.
+// number parses digits, with or without thousands separators. Text that is not a number is 0. Only
+// the first 15 digits are read, which is still far above maxWindow.
 func number(digits string) int {
 	digits = strings.NewReplacer(",", "", "_", "").Replace(digits)
 	if len(digits) > 15 {

@@ -10,12 +10,12 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// in returns a message in the shape of OpenAI's errors.
+// in returns an error body in the shape of OpenAI's errors.
 func in(message, kind, code string) string {
 	return string(tenant.ErrorJSON(message, kind, code, ""))
 }
 
-// vllmError returns a message in the shape that vLLM had before it took OpenAI's.
+// vllmError returns an error body in the shape that vLLM had before it took OpenAI's.
 func vllmError(message string) string {
 	quoted, err := json.Marshal(message)
 	if err != nil {
@@ -136,7 +136,7 @@ func TestReadNot(t *testing.T) {
 	}
 }
 
-// No answer makes it panic or return numbers that cannot be right.
+// No answer makes ReadTooLong panic or return numbers that cannot be right.
 func FuzzRead(f *testing.F) {
 	for _, c := range tooLongAnswers {
 		f.Add(c.status, []byte(c.body))

@@ -14,17 +14,17 @@ import (
 	"sidenote/rewrite/toolcalls"
 )
 
-// A tooling is what a chat has whose model is offered tools of ours.
+// A tooling is the state of a chat whose model is offered Sidenote's tools.
 type tooling struct {
 	*Offering
 	body   []byte
 	req    *rewrite.Request
-	policy rewrite.Policy // of the caller, with all of its bases
+	policy rewrite.Policy // the caller's, with all of its bases
 	call   transport.Call // of the first round
 }
 
-// offerTools offers the model of a chat the tools of its policy, and returns the policy by which it
-// is rewritten. If they cannot be offered the report says why.
+// offerTools offers the tools of the policy to the model of a chat, and returns the policy for
+// rewriting the chat. If they cannot be offered, the report says why.
 func (x *exchange) offerTools(body []byte, req *rewrite.Request, p rewrite.Policy) rewrite.Policy {
 	m := x.setup.rewriter.Models.Model(req.Model)
 	m.NoSystem = m.NoSystem || p.NoSystem
@@ -49,7 +49,7 @@ func (x *exchange) offerTools(body []byte, req *rewrite.Request, p rewrite.Polic
 	return o.UpFront(o.Fitting(p, m))
 }
 
-// converse answers a chat in rounds, of which the first was answered.
+// converse runs the rounds of a chat, of which the first was answered, and answers the client.
 func (x *exchange) converse(first *transport.Answer, call transport.Call) error {
 	t, ledger := x.tools, &x.report.Rewrite.Ledger
 	t.call = call
@@ -120,7 +120,7 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 	return answer, nil
 }
 
-// reserveRound reserves for a further round.
+// reserveRound reserves budget for a further round.
 func (x *exchange) reserveRound(of Demand) error { return x.reserveLater(budget.Tool, of) }
 
 // Error implements roundsHost.
@@ -131,7 +131,7 @@ func (x toolHost) Error(err error) []byte {
 	return tenant.AsError(err).JSON()
 }
 
-// endRound settles a round whose answer was read whole, as another follows.
+// endRound settles a round whose answer was read completely, before the next round.
 func (x *exchange) endRound() {
 	if x.reader != nil {
 		x.readUsage()
@@ -141,8 +141,8 @@ func (x *exchange) endRound() {
 	x.report.EndRound(&x.before)
 }
 
-// reserveLater reserves for a call behind the first one of a request. It is the client's request if
-// those before did nothing.
+// reserveLater reserves budget for a call after the first one of a request. The call counts as the
+// client's request if the earlier calls did no work.
 func (x *exchange) reserveLater(kind budget.Kind, of Demand) error {
 	if x.metered == nil || !x.policy.Budget.Limited() {
 		return nil

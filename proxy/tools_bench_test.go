@@ -18,11 +18,11 @@ import (
 	"sidenote/rewrite"
 )
 
-// BenchmarkTools sends chats of four policies in turn: one that relays, one that injects, one in
-// mode tools whose model calls nothing, and the same whose model searches in three rounds. It
-// reports what each takes of what a relayed chat takes, and what each further round does: at most
-// 1.5 is wanted. The times are what the process computes, as in BenchmarkLimited. The search
-// itself costs nothing here.
+// BenchmarkTools alternates between chats of four policies: one that relays, one that injects, one
+// in mode tools whose model calls nothing, and the same with a model that searches in three
+// rounds. It reports the time of each relative to a relayed chat, and that of each further round:
+// at most 1.5 is wanted. The times are CPU times of the process, as in BenchmarkLimited. The
+// search itself costs nothing here.
 func BenchmarkTools(b *testing.B) {
 	for name, stream := range map[string]bool{"whole": false, "stream": true} {
 		b.Run(name, func(b *testing.B) {
@@ -44,7 +44,7 @@ func BenchmarkTools(b *testing.B) {
 			works := make([][]float64, len(clients))
 			for n := 0; b.Loop(); n++ {
 				for i := range clients {
-					i = (i + n) % len(clients) // none is always behind the same other one
+					i = (i + n) % len(clients) // rotate the order
 					used := processTime(b)
 					for range block {
 						clients[i].askChunked(b, request)
@@ -64,7 +64,7 @@ func BenchmarkTools(b *testing.B) {
 	}
 }
 
-// benchRounds connects to a data port whose model searches so many times before it answers.
+// benchRounds connects to a data port whose model searches that many times before it answers.
 func benchRounds(b *testing.B, searches int, stream bool, change func(*tenant.Policy)) *benchClient {
 	b.Helper()
 	habit := answertest.Habits()[0]
@@ -105,7 +105,7 @@ func benchRounds(b *testing.B, searches int, stream bool, change func(*tenant.Po
 	}))
 }
 
-// readBench reads a request into memory that is used again.
+// readBench reads a request into reused memory.
 func readBench(r *bufio.Reader, body []byte) ([]byte, error) {
 	n := 0
 	for {
@@ -126,7 +126,7 @@ func readBench(r *bufio.Reader, body []byte) ([]byte, error) {
 	}
 }
 
-// askChunked is ask, for answers of known length or in chunks.
+// askChunked is ask for answers of known length or in chunks.
 func (c *benchClient) askChunked(b *testing.B, request []byte) {
 	if _, err := c.conn.Write(request); err != nil {
 		b.Fatal(err)
@@ -171,8 +171,8 @@ func (c *benchClient) askChunked(b *testing.B, request []byte) {
 	}
 }
 
-// BenchmarkToolsLeave reports how long it takes until whatever runs has ended when a client leaves:
-// the 99th percentile is wanted to be 50 ms at most.
+// BenchmarkToolsLeave reports how long it takes until everything has ended after a client left: a
+// 99th percentile of at most 50 ms is wanted.
 func BenchmarkToolsLeave(b *testing.B) {
 	for name, d := range leaveCases(b) {
 		b.Run(strings.ReplaceAll(name, " ", "_"), func(b *testing.B) {

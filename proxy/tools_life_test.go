@@ -23,7 +23,7 @@ import (
 	"sidenote/proxy/tenant"
 )
 
-// talking is a dialogue of answers.
+// talking returns a dialogue with these answers.
 func talking(t testing.TB, answers ...string) answertest.Dialogue {
 	t.Helper()
 	d := answertest.Dialogue{Name: t.Name()}
@@ -45,8 +45,8 @@ const (
 
 var weeksStream = strings.Replace(weeksBody, "{", `{"stream":true,`, 1)
 
-// A client's idempotency key goes up with its own request, the first, only: an upstream that knows it would answer
-// the next round as the first.
+// A client's idempotency key is sent with its own request, the first, only: an upstream that knows
+// it would answer the next round like the first.
 func TestRoundsAreRequestsOfTheirOwn(t *testing.T) {
 	u := newUpstream(t, func(s seen, w io.Writer) {
 		a := answertest.Answer{Text: "16 weeks", Finish: "stop"}
@@ -69,7 +69,7 @@ func TestRoundsAreRequestsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// leaveCases are the rounds in which a client leaves, and what goes on then.
+// leaveCases returns dialogues that stop at the point where a client leaves.
 func leaveCases(t testing.TB) map[string]answertest.Dialogue {
 	return map[string]answertest.Dialogue{
 		"the first round is silent":       talking(t, "wait"),
@@ -82,7 +82,7 @@ func leaveCases(t testing.TB) map[string]answertest.Dialogue {
 	}
 }
 
-// leave plays a dialogue up to where it hangs, lets the client leave, and returns how long it took
+// leave plays a dialogue until it hangs, makes the client leave, and returns how long it took
 // until the upstream's connection was closed or the search ended.
 func leave(t testing.TB, u *answertest.Upstream, hangs chan error, close func() error) time.Duration {
 	t.Helper()
@@ -110,8 +110,8 @@ func leave(t testing.TB, u *answertest.Upstream, hangs chan error, close func() 
 	return time.Since(began)
 }
 
-// If a client leaves, in whatever round and whatever goes on then, the upstream's work and the
-// search end, no other round begins, and nothing stays held.
+// If a client leaves in any round, at any point, the upstream's work and the search are cancelled,
+// no other round begins, and nothing stays held.
 func TestToolsClientLeaves(t *testing.T) {
 	atBase(t)
 	for name, d := range leaveCases(t) {
@@ -139,7 +139,7 @@ func TestToolsClientLeaves(t *testing.T) {
 	}
 }
 
-// givesBack waits until nothing that requests take is held.
+// givesBack waits until g holds nothing.
 func (g *rig) givesBack(t *testing.T) {
 	t.Helper()
 	for begin := time.Now(); ; runtime.Gosched() {
@@ -153,7 +153,7 @@ func (g *rig) givesBack(t *testing.T) {
 	}
 }
 
-// Two hundred conversations at once, of which some are left, leave nothing behind.
+// After two hundred concurrent conversations, of which some are left, nothing stays held.
 func TestToolsTogether(t *testing.T) {
 	const many = 200
 	atBase(t)
@@ -180,7 +180,7 @@ func TestToolsTogether(t *testing.T) {
 				return
 			}
 			if n%5 == 0 {
-				return // it leaves
+				return // the client leaves
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
@@ -200,8 +200,8 @@ func TestToolsTogether(t *testing.T) {
 	g.givesBack(t)
 }
 
-// The body of a request is there until its last round has gone up, whatever other requests are
-// read meanwhile. With the tag sidenote_debug memory that was given back is overwritten.
+// The body of a request is kept until its last round has been sent, whatever other requests are
+// read meanwhile. With the build tag sidenote_debug, released memory is overwritten.
 func TestToolsKeepTheBody(t *testing.T) {
 	const large = 20_000
 	arrived, release := make(chan struct{}), make(chan struct{})
@@ -246,7 +246,7 @@ func TestToolsKeepTheBody(t *testing.T) {
 	}
 }
 
-// What is held up of an answer is bounded, and beyond that the client gets an error.
+// The buffered part of an answer is limited; beyond the limit the client gets an error.
 func TestToolsHeldUp(t *testing.T) {
 	huge := strings.Repeat("x", proxy.MaxWhole)
 	call := func(arguments string) answertest.Answer {
@@ -262,7 +262,7 @@ func TestToolsHeldUp(t *testing.T) {
 		stream bool
 		hide   bool
 		status int
-		want   string // in the answer
+		want   string // part of the answer
 	}{
 		{name: "arguments in pieces", answer: call(`{"query":"` + huge), habit: pieces, stream: true, status: 200, want: `"code":"overloaded"`},
 		{name: "arguments in one delta", answer: call(`{"query":"` + huge), habit: oneDelta, stream: true, status: 200, want: `"code":"overloaded"`},
@@ -295,7 +295,7 @@ func TestToolsHeldUp(t *testing.T) {
 	}
 }
 
-// Answers that are read whole have the share of memory that bodies have.
+// Answers that are buffered count against the memory for bodies.
 func TestToolsWholeAnswersHaveTheirShare(t *testing.T) {
 	limitMemory(t)
 	const many = 8
@@ -318,7 +318,7 @@ func TestToolsWholeAnswersHaveTheirShare(t *testing.T) {
 		}()
 	}
 	var refused []int
-	for range many - 4 { // 32 MiB are for bodies
+	for range many - 4 { // bodies may take 32 MiB
 		refused = append(refused, receive(t, statuses))
 	}
 	close(release)

@@ -61,9 +61,9 @@ func (x *exchange) sendAgain(resp *transport.Answer, r *transport.Call) (*transp
 	return answer, err
 }
 
-// lasting returns those edits of which a refusal is remembered. The others may be refused for what is in
-// this request: sources, tools beside the app's own, turns that were put back, and a limit that leaves
-// no room for the prompt.
+// lasting returns the edits whose refusal is remembered. The others may have been refused for what
+// is in this request: sources, tools besides the application's own, restored turns, and a limit
+// that leaves no room for the prompt.
 func (x *exchange) lasting(leave answer.RefusedEdits, e *answer.EditsRefusal) answer.RefusedEdits {
 	leave &^= answer.EditSources
 	if leave.Has(answer.EditTools) && (x.tools.BesideOthers() || x.tools.Restores() && !e.Named.Has(answer.EditTools)) {
@@ -75,8 +75,8 @@ func (x *exchange) lasting(leave answer.RefusedEdits, e *answer.EditsRefusal) an
 	return leave
 }
 
-// editsToFit returns the edits to leave out of a request that is too long even so with fewer sources:
-// the limit of its answer, which becomes what the prompt leaves, else tools.
+// editsToFit returns the edits to leave out of a request that is too long even with fewer sources:
+// the limit of its answer, which is lowered to what the prompt leaves, else tools.
 func (x *exchange) editsToFit(carried answer.RefusedEdits, e *answer.EditsRefusal, limit *services.Refusal) answer.RefusedEdits {
 	if carried.Has(answer.EditMaxTokens) {
 		if n := e.Fitting(x.metered.Length()); n > 0 {
@@ -113,16 +113,16 @@ func (x *exchange) carriedEdits() (all answer.RefusedEdits) {
 	return all
 }
 
-// addsSystem tells whether what goes in the system message makes one, and could go in a message of the
-// user.
+// addsSystem reports whether adding to the system message creates one, and a user message could
+// hold the text instead.
 func addsSystem(req *rewrite.Request) bool {
 	_, last := req.Question()
 	return last >= 0 && req.System().Added
 }
 
-// editsToLeave returns the edits to send the request without: those that the error names, or all if it
-// names nothing. Sources take the place of tools, so they are not left out with these. limit is set to
-// what becomes of the limit of the answer.
+// editsToLeave returns the edits to leave out of the request: those that the error names, or all
+// if it names none. Sources replace tools, so they are not left out together. limit is set to what
+// becomes of the answer's limit.
 func (x *exchange) editsToLeave(carried answer.RefusedEdits, e *answer.EditsRefusal, limit *services.Refusal) answer.RefusedEdits {
 	if e.Theirs {
 		return 0
@@ -130,7 +130,7 @@ func (x *exchange) editsToLeave(carried answer.RefusedEdits, e *answer.EditsRefu
 	leave := e.Named & carried
 	switch {
 	case e.Named != 0 && leave == 0:
-		return 0 // what the app asked for is refused
+		return 0 // the application's own fields are refused
 	case leave == 0:
 		leave = carried
 		if leave.Has(answer.EditTools) {
@@ -139,7 +139,7 @@ func (x *exchange) editsToLeave(carried answer.RefusedEdits, e *answer.EditsRefu
 	}
 	switch {
 	case leave.Has(answer.EditSources) && x.mayLeaveSources():
-		leave &^= answer.EditSystemMessage // there is none then
+		leave &^= answer.EditSystemMessage // without sources there is none
 	case leave.Has(answer.EditSources):
 		leave &^= answer.EditSources
 	}
@@ -149,17 +149,17 @@ func (x *exchange) editsToLeave(carried answer.RefusedEdits, e *answer.EditsRefu
 	return leave
 }
 
-// mayLeaveSources reports whether the policy allows an answer without the sources that it adds.
+// mayLeaveSources reports whether the policy allows an answer without sources.
 func (x *exchange) mayLeaveSources() bool {
 	p := &x.attempt.policy
 	return !p.RefuseOnFailure && !p.RefuseOnPartial && p.Empty() != rewrite.EmptyRefuse &&
 		p.Grounding != rewrite.GroundingStrict && len(p.Components) == 0
 }
 
-// changeLimit finds what the upstream may take in place of the limit that Sidenote gave the answer:
-// its other name, or a lower one. It is left out only if what the model can write is known, which then
-// is reserved, and the policy has no limit of its own: otherwise an answer could cost more than is
-// reserved.
+// changeLimit finds what the upstream may accept instead of the limit that Sidenote gave the
+// answer: its other name, or a lower one. The limit is left out only if the model's own maximum is
+// known, which is then reserved, and the policy has no limit. Otherwise an answer could cost more
+// than is reserved.
 func (x *exchange) changeLimit(e *answer.EditsRefusal, limit *services.Refusal) bool {
 	m := x.metered
 	if e.Named.Has(answer.EditMaxTokens) {
@@ -186,7 +186,7 @@ func (x *exchange) mayUncap(m *rewrite.MeteredRequest) bool {
 	return m.Tenant == 0 && x.setup.rewriter.Models.Model(m.ModelName()).MaxOutput > 0
 }
 
-// limitAnswer makes m give its answer the limit that the upstream takes.
+// limitAnswer changes the limit of the answer in m to what the upstream accepts.
 func (x *exchange) limitAnswer(m *rewrite.MeteredRequest, limit services.Refusal) {
 	switch n, err := strconv.Atoi(limit.Instead); {
 	case limit.Instead == maxTokens || limit.Instead == maxCompletion:
@@ -201,7 +201,7 @@ func (x *exchange) limitAnswer(m *rewrite.MeteredRequest, limit services.Refusal
 }
 
 // leaveOut prepares the request without some edits and reserves budget for it. answered reports
-// that it was answered here.
+// that the request was answered here.
 func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (answered bool, err error) {
 	if leave.Has(answer.EditIncludeUsage) {
 		x.metered.IncludeUsage = false
@@ -218,7 +218,7 @@ func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (
 		x.edits = x.report.Rewrite.Edits
 	}
 	if x.spending != nil && !x.spending.SentAnew(x.metered, of) {
-		x.spending.Settle(&x.report) // it was refused
+		x.spending.Settle(&x.report) // the refused call
 		x.spending = nil
 		if err := x.reserve(of, cheaper); err != nil {
 			return false, err
@@ -234,7 +234,7 @@ func (x *exchange) leaveOut(leave answer.RefusedEdits, limit services.Refusal) (
 	return false, nil
 }
 
-// rewriteWithout rewrites a chat again.
+// rewriteWithout rewrites a chat again without some edits.
 func (x *exchange) rewriteWithout(leave answer.RefusedEdits) (answered bool, err error) {
 	a, res := &x.attempt, &x.report.Rewrite
 	again := leave.Has(answer.EditSystemMessage)
@@ -324,14 +324,14 @@ func editsKey(to *backend, model string) string {
 // maxModelName is the longest name of a model whose refusals are remembered, in bytes.
 const maxModelName = 128
 
-// The params of remembered refusals beside maxTokens.
+// The params of remembered refusals besides maxTokens.
 const (
 	refusedTools  = "tools"
 	refusedUsage  = "stream_options"
 	refusedSystem = "system"
 )
 
-// rememberRefused remembers what was left out of a request that was answered then.
+// rememberRefused records the edits left out of a request that then succeeded.
 func (x *exchange) rememberRefused(left answer.RefusedEdits, limit services.Refusal, e *answer.EditsRefusal) {
 	model := x.attempt.model(x.metered)
 	key := editsKey(x.upstream, model)
@@ -353,7 +353,7 @@ func (x *exchange) rememberRefused(left answer.RefusedEdits, limit services.Refu
 	x.server.log.Warn("upstream refuses edits of a request; they are left out for an hour", "id", x.report.ID, "upstream", x.upstream.name, "model", tenant.Shortened(model), "edits", left.String())
 }
 
-// withEffort is the key of a model's chats that ask for the effort of req.
+// withEffort extends the key of a model's chats by the reasoning effort of req.
 func withEffort(key string, req *rewrite.Request) string {
 	return key + "\neffort " + toolcalls.Effort(req.Body)
 }
@@ -377,8 +377,8 @@ func (s *Server) refusedEdits(to *backend, model string) []services.Refusal {
 	return s.edits.Of(editsKey(to, model))
 }
 
-// toolsRefused tells whether the upstream has refused tools of this model, or of its chats with this
-// effort to reason.
+// toolsRefused reports whether the upstream has refused tools for this model, or for its chats
+// with this reasoning effort.
 func (x *exchange) toolsRefused(req *rewrite.Request) bool {
 	if x.server.edits.Empty() {
 		return false

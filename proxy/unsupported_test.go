@@ -20,8 +20,8 @@ import (
 	"sidenote/rewrite"
 )
 
-// A picky upstream answers a request with an error if refuses says so, else with a chat that used 19
-// and 10 tokens.
+// A picky upstream answers a request with an error if refuses returns one, else with a chat that
+// used 19 and 10 tokens.
 func picky(t *testing.T, status int, refuses func(body string) (message string)) *stubUpstream {
 	return newUpstream(t, func(s seen, w io.Writer) {
 		body, head := `{"choices":[{"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":19,"completion_tokens":10}}`, okJSON
@@ -59,9 +59,9 @@ func openTools(t *testing.T, u *stubUpstream, change func(*tenant.Policy)) *rig 
 	}, nil)
 }
 
-// Where an upstream refuses tools that the app did not ask for, the app gets an answer with sources
-// injected, whole or as a stream, with and without a first search. Later chats of that model are not
-// tried with tools for an hour; those of other models are.
+// If an upstream refuses tools that the app did not ask for, the app gets an answer with injected
+// sources, streamed or not, with and without a first search. Later chats of that model are sent
+// without tools for an hour; those of other models are not affected.
 func TestRefusedToolsAreInjected(t *testing.T) {
 	const canary = "canary of acme in kb-acme"
 	for name, c := range map[string]struct {
@@ -118,7 +118,7 @@ func TestRefusedToolsAreInjected(t *testing.T) {
 	}
 }
 
-// Tools that are refused with an effort to reason are still offered to chats without it.
+// Tools that are refused with a reasoning effort are still offered to chats without it.
 func TestRefusedToolsByEffort(t *testing.T) {
 	u := picky(t, 400, func(body string) string {
 		if strings.Contains(body, `"tools":[`) && strings.Contains(body, `"reasoning_effort":"low"`) {
@@ -143,8 +143,8 @@ func TestRefusedToolsByEffort(t *testing.T) {
 	}
 }
 
-// Tools that are refused beside those of the app are left out of that request only, as the app's may be
-// the cause; an error that names what only the app sent passes at once.
+// Tools that are refused besides those of the app are left out of that request only, as the app's
+// may be the cause; an error that names only the app's own fields is relayed at once.
 func TestRefusedToolsBesideOthers(t *testing.T) {
 	own := `{"tools":[{"type":"function","function":{"name":"mail"}}],` + chatBody[1:]
 	u := picky(t, 400, func(body string) string {
@@ -178,8 +178,8 @@ func TestRefusedToolsBesideOthers(t *testing.T) {
 	}
 }
 
-// A chat whose stages are refused is answered as one with sources, and once more without what is refused
-// of that.
+// A chat whose stages are refused is answered with sources, and is sent once more without the
+// parts of that request that are refused.
 func TestRefusedStages(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		u := newUpstream(t, func(s seen, w io.Writer) {
@@ -205,8 +205,8 @@ func TestRefusedStages(t *testing.T) {
 	}
 }
 
-// A request that is refused without our edits too gets the second error, and is sent twice at most.
-// Nothing is remembered then.
+// If a request is also refused without Sidenote's edits, the app gets the second error, after at
+// most two requests. Nothing is remembered then.
 func TestRefusedTwice(t *testing.T) {
 	var asked atomic.Int32
 	u := picky(t, 400, func(string) string {
@@ -221,8 +221,8 @@ func TestRefusedTwice(t *testing.T) {
 	}
 }
 
-// What else an app did not ask for is left out, or put elsewhere, where an upstream refuses it, unless
-// the policy demands it; the next chat does without it from the start.
+// Other edits that the app did not ask for are left out or moved if an upstream refuses them,
+// unless the policy requires them; the next chat omits them from the start.
 func TestRefusedEdits(t *testing.T) {
 	const (
 		canary = "canary of acme in kb-acme"
@@ -234,9 +234,9 @@ func TestRefusedEdits(t *testing.T) {
 		refused    string // what the upstream refuses
 		message    string
 		change     func(*tenant.Policy)
-		status     string // "": the client gets the upstream's error, and one request is sent
-		has, lacks string // the request that is answered
-		later      int    // requests of the next one, to the same model
+		status     string // "": the client gets the upstream's error after one request
+		has, lacks string // text in the answered request
+		later      int    // requests for the next chat with the same model
 	}{
 		"usage": {"", `{"stream":true,` + plain[1:], "stream_options", `{"detail":[{"loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}`, limits,
 			"injected; retry=include-usage;", canary, "stream_options", 1},
@@ -316,7 +316,7 @@ func cmpText(a, b string) string {
 	return b
 }
 
-// longModel writes 4000 tokens at most.
+// longModel is a model that writes at most 4000 tokens.
 type longModel struct{ testModels }
 
 func (m longModel) Model(name string) rewrite.Model {
@@ -325,9 +325,10 @@ func (m longModel) Model(name string) rewrite.Model {
 	return of
 }
 
-// A tenant pays what the answered request used: the refused one is free, what it held is reserved anew
-// where the other takes more, and an answer without a limit is reserved as long as its model can write.
-// Where that is not known, or does not fit the tenant's limits, the limit stays or the request is refused.
+// A tenant pays for the answered request only: the refused one is free, its reservation is renewed
+// if the other one takes more, and an answer without a limit is reserved as long as its model can
+// write. If that is unknown, or exceeds the tenant's limits, the limit stays or the request is
+// refused.
 func TestRefusedEditsAreSettled(t *testing.T) {
 	neither := func(body string) string {
 		if strings.Contains(body, "max_") && strings.Contains(body, "_tokens") {
@@ -341,7 +342,7 @@ func TestRefusedEditsAreSettled(t *testing.T) {
 		models   rewrite.Models
 		limits   budget.Limits
 		status   int
-		reserved int64 // of answers
+		reserved int64 // output tokens
 		sent     int
 	}{
 		"tools, first search": {refusingText(`"tools":[`, `{"error":{"message":"no tools"}}`), func(p *tenant.Policy) {
@@ -387,8 +388,8 @@ func TestRefusedEditsAreSettled(t *testing.T) {
 	}
 }
 
-// A further round that an upstream refuses is sent without tools, and with sources, where the client has
-// got nothing yet. A stream has begun: it gets the error.
+// A later round that an upstream refuses is sent without tools, and with sources, if the client
+// has got nothing yet. If a stream has begun it gets the error.
 func TestRefusedRound(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		var asked atomic.Int32

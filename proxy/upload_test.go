@@ -26,7 +26,7 @@ func TestOverheadLeavesOutTheUpload(t *testing.T) {
 	body := strings.Replace(chatBody, "{", "{"+strings.Repeat(" ", 32<<10), 1)
 	first, rest := body[:16<<10], body[16<<10:]
 	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), first)
-	for range 100 { // meanwhile other requests are served
+	for range 100 { // other requests are served meanwhile
 		g.post(t, chatBody)
 		g.reports.next(t)
 		<-u.seen
@@ -42,7 +42,7 @@ func TestOverheadLeavesOutTheUpload(t *testing.T) {
 	}
 }
 
-// If a client's body breaks while its answer is relayed, the client has cut the answer, not
+// If a client's body breaks off while its answer is relayed, the client has cut the answer, not
 // the upstream.
 func TestBrokenUploadIsNoTruncation(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +54,7 @@ func TestBrokenUploadIsNoTruncation(t *testing.T) {
 		ln.Close()
 		<-ended
 	})
-	go func() { // it answers before it has read the body, and goes on reading
+	go func() { // the upstream answers before it has read the body, and continues to read
 		defer close(ended)
 		c, err := ln.Accept()
 		if err != nil {

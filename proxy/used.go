@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// maxDecoders is how many answers are decoded, or their text counted, at once.
+	// maxDecoders is how many answers are decoded, or their tokens counted, at once.
 	maxDecoders = 2
-	// maxText is how much of a metered answer is kept to count its text, in bytes. In a stream
-	// that is about a thousand tokens, as each comes with 250 bytes around it.
+	// maxText is how many bytes of a metered answer are kept to count its tokens. In a stream that
+	// is about a thousand tokens, as each comes in an event of 250 bytes.
 	maxText = 256 << 10
 )
 
@@ -30,8 +30,8 @@ func (a *account) readAlong(ans *transport.Answer) {
 	}
 }
 
-// tap reads the next piece of the answer. If that panics the answer goes on, but its usage
-// is not known.
+// tap reads the next piece of the answer. If that panics, the answer continues but its usage is
+// unknown.
 func (a *account) tap(piece []byte) {
 	if a.text != nil {
 		a.tapText(piece)
@@ -43,10 +43,9 @@ func (a *account) tap(piece []byte) {
 	a.reader.Write(piece)
 }
 
-// readAndRelease reads what the answer of x used, which has ended, and releases x. Where
-// that takes long it is done in a goroutine of its own, as the client may have sent its
-// next request. If maxDecoders of these run already a metered answer is read even so, while
-// its client waits, and others are not.
+// readAndRelease reads the usage of the answer of x, which has ended, and releases x. A long read
+// gets its own goroutine, as the client may have sent its next request. If maxDecoders of these
+// are running, a metered answer is read here, while its client waits; other answers are not read.
 func (x *exchange) readAndRelease() {
 	quick := x.reader != nil && (x.unread || x.reader.Quick())
 	if quick {
@@ -80,8 +79,8 @@ func (x *exchange) readAndRelease() {
 	}
 }
 
-// readUsage puts what the answer used into the Report, and learns from it. It keeps the
-// reader only if the text is to be counted.
+// readUsage records the usage of the answer in the Report and learns from it. It keeps the reader
+// only if the text is to be counted.
 func (a *account) readUsage() {
 	u, found := answer.Usage{}, answer.UsageUnread
 	if !a.unread {
@@ -111,7 +110,7 @@ func (a *account) readUsage() {
 	a.learn(int(u.Input))
 }
 
-// countText counts the text of a metered answer that reported no usage.
+// countText counts the tokens of a metered answer that reported no usage.
 func (a *account) countText() {
 	if a.reader == nil {
 		return

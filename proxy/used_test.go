@@ -11,8 +11,8 @@ import (
 	"sidenote/proxy/report/reporttest"
 )
 
-// What an answer used is read on every listed route, whatever form the answer has, and
-// stands in the report and in the metrics. The answer is relayed as it came. (U6, U11)
+// The usage of an answer is read on every listed route, whatever form the answer has, and is in
+// the report and the metrics. The answer is relayed unchanged. (U6, U11)
 func TestUsageOfEveryAnswer(t *testing.T) {
 	const (
 		told      = `"usage":{"prompt_tokens":19,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":7},"completion_tokens_details":{"reasoning_tokens":3}}`
@@ -61,8 +61,8 @@ func TestUsageOfEveryAnswer(t *testing.T) {
 	}
 }
 
-// While as many answers are decoded as may be, a compressed one is relayed as ever, and that
-// its usage was not read is said.
+// While the limit of concurrent decoders is reached, a compressed answer is relayed as usual, and
+// the metrics count that its usage was not read.
 func TestUsageIsShed(t *testing.T) {
 	ans := gzipped(t, `{"usage":{"prompt_tokens":19,"completion_tokens":10}}`)
 	u := newUpstream(t, func(_ seen, w io.Writer) {

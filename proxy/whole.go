@@ -10,9 +10,9 @@ import (
 	"sidenote/proxy/transport"
 )
 
-// RelayWhole answers a request that asked for no stream. how makes the head of an answer when it is
-// known. An answer larger than MaxWhole is none to a chat, and passes as it came in the first
-// round. It returns an error only if nothing was sent to the client.
+// RelayWhole answers a request that did not ask for a stream. how returns how to relay an answer.
+// An answer that cannot be read as a chat completion, or is larger than MaxWhole, is relayed
+// unchanged. It returns an error only if nothing was sent to the client.
 func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, ans *transport.Answer, how func(*transport.Answer) transport.Relay) error {
 	for {
 		body, ok, err := r.readWhole(ans)
@@ -53,7 +53,7 @@ func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, ans *transport.Answer, how
 	}
 }
 
-// readWhole reads an answer of 200.
+// readWhole reads an answer with status 200; ok is false for others.
 func (r *Rounds) readWhole(answer *transport.Answer) (body []byte, ok bool, err error) {
 	if answer.Status() != fasthttp.StatusOK {
 		return nil, false, nil
