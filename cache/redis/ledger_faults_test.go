@@ -61,7 +61,11 @@ func day(t testing.TB, l budget.Reporter) (spent, held int64) {
 func TestScriptFlushR13(t *testing.T) {
 	server := redistest.Start(t)
 	l := ledger(t, open(t, redis.Options{URL: server.URL(), Timeout: patient}), nil)
-	const workers, each = 8, 625
+	const workers = 8
+	each, every := 625, 50*time.Millisecond
+	if testing.Short() {
+		each, every = 125, 10*time.Millisecond
+	}
 	var all sync.WaitGroup
 	for w := range workers {
 		all.Go(func() {
@@ -88,10 +92,10 @@ func TestScriptFlushR13(t *testing.T) {
 		select {
 		case <-done:
 			working = false
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(every):
 		}
 	}
-	if spent, held := day(t, l); spent != workers*each*3 || held != 0 {
+	if spent, held := day(t, l); spent != int64(workers*each*3) || held != 0 {
 		t.Errorf("%d spent and %d held, want %d and none", spent, held, workers*each*3)
 	}
 }
