@@ -12,36 +12,51 @@ import (
 	"sidenote/rewrite"
 )
 
-// An account owns a request's Report and the slots and memory that the request holds. It ends the
-// request.
+// An account owns a request's Report and the slots and memory that the request holds, from its
+// first byte until it is recorded. It ends the request.
 type account struct {
-	server    *Server
-	report    report.Report
-	readTook  time.Duration       // from report.Time until the request was read, including its body if that is buffered
+	server   *Server
+	report   report.Report
+	calls    [1]report.Call  // backing array of report.Calls in the usual case
+	readTook time.Duration   // from report.Time until the request was read, including its body if that is buffered
+	held     int             // bytes taken from server.memory for the body
+	shadow   *rewrite.Result // the result of shadow work, when it is done
+	refs     atomic.Int32    // references of the answer and shadow work; the last one to end records the Report
+	settlement
+	reading
+	kept
+}
+
+// A settlement holds what charging a request's calls takes.
+type settlement struct {
+	terms    *budget.Terms       // of the tenant; nil until it is known
+	spending *spending           // the budget reservation; nil if nothing is limited
+	model    string              // model that the chat names
+	tier     string              // service_tier of the request
+	counter  answer.UsageCounter // counts the text of a metered answer without usage; nil: not counted
+	before   report.Rounds       // usage of the rounds before the last one
+}
+
+// A reading holds what is read from an answer while it is relayed.
+type reading struct {
 	streaming bool                // the answer is a stream
 	switched  bool                // the connection switches to another protocol when the handler has returned
-	held      int                 // bytes taken from server.memory for the body
 	reader    *answer.UsageReader // reads the usage of the answer; nil if the answer has none
+	unread    bool                // do not use reader: it panicked, or there is no time for it
 	text      *answer.AnswerText  // reads the text of the answer; nil if it is not kept
 	said      *answer.Text        // the answer that Sidenote wrote itself, if it is kept
-	counter   answer.UsageCounter // counts the text of a metered answer without usage; nil: not counted
-	unread    bool                // do not use reader: it panicked, or there is no time for it
-	spending  *spending           // the budget reservation; nil if nothing is limited
-	terms     *budget.Terms       // of the tenant; nil until it is known
-	model     string              // model that the chat names
-	tier      string              // service_tier of the request
 	checker   *citationStage      // checks the answer's citations; nil if they are not checked
 	sample    *sample             // the request, for learn; nil if it is not sampled
-	shadow    *rewrite.Result     // the result of shadow work, when it is done
-	before    report.Rounds       // usage of the rounds before the last one
-	holders   atomic.Int32        // references of the answer and shadow work; the last one to end records the Report
+}
 
-	stageBody []byte                  // buffer for the requests of stages, reused
-	calls     [1]report.Call          // backing array of report.Calls in the usual case
-	whenDone  func(transport.Outcome) // the method value exchange.done, allocated once
-	panicked  panics.Handler          // the method value bug, allocated once
-	tapped    func(piece []byte)      // the method value tap, allocated once
-	told      func([]byte) []byte     // the method value tell, allocated once
+// A kept is what an exchange keeps from one request to the next: method values, so that they are
+// allocated once, and a buffer.
+type kept struct {
+	whenDone      func(transport.Outcome) // exchange.done
+	panicked      panics.Handler          // account.bug
+	onChunk       func(piece []byte)      // account.tap
+	statusHeaders func([]byte) []byte     // account.tell
+	stageBody     []byte                  // buffer for the requests of stages
 }
 
 // begin initialises a for a request and counts it as open.
@@ -50,7 +65,7 @@ func (a *account) begin(s *Server, now time.Time) {
 	r := &a.report
 	r.ID, r.Time, r.Outcome, r.Client = report.NewID(now), now, report.Relayed, report.ClientCompleted
 	r.Calls = a.calls[:0]
-	a.holders.Store(1)
+	a.refs.Store(1)
 	s.metrics.Begin()
 	s.openRequests.Add(1)
 	s.work.Add(1)

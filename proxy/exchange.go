@@ -58,7 +58,7 @@ const maxStageBody = 64 << 10
 
 func newExchange() *exchange {
 	x := new(exchange)
-	x.whenDone, x.panicked, x.tapped, x.told = x.done, x.bug, x.tap, x.tell
+	x.kept = kept{whenDone: x.done, panicked: x.bug, onChunk: x.tap, statusHeaders: x.tell}
 	return x
 }
 
@@ -82,16 +82,16 @@ func (x *exchange) end() {
 // release drops one reference to x. The last one records the Report and clears x, so that nothing
 // of this request stays in memory; its chatRequest is already cleared.
 func (x *exchange) release() {
-	if x.holders.Add(-1) > 0 {
+	if x.refs.Add(-1) > 0 {
 		return
 	}
 	x.record()
-	pool, whenDone, panicked, tapped, told, stageBody := &x.server.exchanges, x.whenDone, x.panicked, x.tapped, x.told, x.stageBody
+	pool, kept := &x.server.exchanges, x.kept
 	x.request, x.account = request{}, account{} // zero values: a literal with fields would be built elsewhere and copied
-	x.whenDone, x.panicked, x.tapped, x.told = whenDone, panicked, tapped, told
-	if cap(stageBody) <= maxStageBody {
-		x.stageBody = stageBody
+	if cap(kept.stageBody) > maxStageBody {
+		kept.stageBody = nil
 	}
+	x.kept = kept
 	pool.Put(x)
 }
 
@@ -187,9 +187,9 @@ func (x *exchange) howOf(answer *transport.Answer) transport.Relay {
 	if isStream(answer) {
 		x.beginStream()
 	}
-	how := transport.Relay{Replace: ours, Tell: x.told, Done: x.whenDone}
+	how := transport.Relay{Replace: ours, Tell: x.statusHeaders, Done: x.whenDone}
 	if x.reader != nil {
-		how.Tap = x.tapped
+		how.Tap = x.onChunk
 	}
 	x.hideUsage(answer, &how)
 	return how

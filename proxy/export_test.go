@@ -33,7 +33,7 @@ func Held(s *Server) map[string]int64 {
 
 // BrokenTap returns the tap of an account without a reader, which panics.
 func BrokenTap(heard panics.Handler) func(piece []byte) {
-	a := &account{panicked: heard} // without a reader
+	a := &account{kept: kept{panicked: heard}} // without a reader
 	return a.tap
 }
 

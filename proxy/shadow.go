@@ -19,7 +19,7 @@ func (x *exchange) runShadow(body []byte, p rewrite.Policy, o rewrite.Options) {
 	}
 	body = bytes.Clone(body)
 	rw := x.setup.rewriter
-	x.holders.Add(1)
+	x.refs.Add(1)
 	s.work.Add(1)
 	panics.Go(s.panicked, func() {
 		defer s.endShadow(len(body))

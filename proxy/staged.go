@@ -113,7 +113,7 @@ func (x *exchange) leadStages() {
 	g := x.staging
 	x.beginStream()
 	x.report.TTFB, x.report.Status = time.Since(x.report.Time), fasthttp.StatusOK
-	how := transport.Relay{Tell: x.told, KeepBody: true, Done: x.whenDone}
+	how := transport.Relay{Tell: x.statusHeaders, KeepBody: true, Done: x.whenDone}
 	if g.metered != nil && g.metered.HidesUsage() {
 		how.Through = func(w io.Writer) io.WriteCloser { return answer.NewUsageHider(w) }
 	}
