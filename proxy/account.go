@@ -53,7 +53,7 @@ type reading struct {
 // allocated once, and a buffer.
 type kept struct {
 	whenDone      func(transport.Outcome) // exchange.done
-	panicked      panics.Handler          // account.bug
+	panicked      panics.Handler          // account.Panicked
 	onChunk       func(piece []byte)      // account.tap
 	statusHeaders func([]byte) []byte     // account.tell
 	stageBody     []byte                  // buffer for the requests of stages
@@ -71,8 +71,8 @@ func (a *account) begin(s *Server, now time.Time) {
 	s.work.Add(1)
 }
 
-// bug reports a panic that happened in this request.
-func (a *account) bug(value any, stack []byte) { a.server.bug(a.report.ID, value, stack) }
+// Panicked reports a panic that happened in this request. It implements RoundsHost.
+func (a *account) Panicked(value any, stack []byte) { a.server.bug(a.report.ID, value, stack) }
 
 // beginStream marks the answer as a stream and counts it.
 func (a *account) beginStream() {

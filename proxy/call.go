@@ -46,11 +46,11 @@ func (f *flight) end() {
 	}
 }
 
-// errLowered is the error of StageHost.Call if the budget has room only for the request without
+// errLowered is the error of callStage if the budget has room only for the request without
 // stages, which is then reserved.
 var errLowered = errors.New("there is no room for stages")
 
-// An Unmade is the error of StageHost.Call for a call that must not be made.
+// An Unmade is the error of callStage for a call that must not be made.
 type Unmade struct {
 	Outcome report.StageOutcome
 	Err     error
@@ -63,13 +63,13 @@ func (e *Unmade) Error() string { return e.Err.Error() }
 func (e *Unmade) Unwrap() error { return e.Err }
 
 // call sends the request of a stage and waits for the head of the answer.
-func (r *Stages) call(f *flight) report.StageOutcome {
+func (r *stageRun) call(f *flight) report.StageOutcome {
 	left := time.Until(r.deadline)
 	if left <= 0 {
 		return report.StageTimeout
 	}
-	f.ctx, f.cancel = context.WithCancelCause(r.Life)
-	f.timer = panics.AfterFunc(r.Panicked, min(left, r.Policy.StageTimeout), func() { f.cancel(context.DeadlineExceeded) })
+	f.ctx, f.cancel = context.WithCancelCause(r.x.life)
+	f.timer = panics.AfterFunc(r.x.panicked, min(left, r.settings.StageTimeout), func() { f.cancel(context.DeadlineExceeded) })
 	r.send(f)
 	if f.call.Again = r.again(f); f.call.Again {
 		r.send(f)
@@ -84,30 +84,30 @@ func (r *Stages) call(f *flight) report.StageOutcome {
 	return outcome
 }
 
-func (r *Stages) send(f *flight) {
+func (r *stageRun) send(f *flight) {
 	f.Calls++
-	f.answer, f.err = r.Host.Call(f.ctx, f.call)
+	f.answer, f.err = r.x.callStage(f.ctx, f.call)
 }
 
 // again reports whether to retry a request that did no work: it was not sent, it was too long and
 // is shorter now, or it had a parameter that the model refuses and that is now removed.
-func (r *Stages) again(f *flight) bool {
+func (r *stageRun) again(f *flight) bool {
 	switch {
 	case f.err != nil:
 		return unsent(f.err) && f.ctx.Err() == nil
 	case f.answer.Status() == fasthttp.StatusOK:
 		return false
 	}
-	if sources, ok := r.Host.Shorter(f.answer); ok {
+	if sources, ok := r.x.fewerSources(f.answer); ok {
 		f.answer.Close()
 		f.call.Make(sources)
 		return true
 	}
-	if !r.Host.Refused(f.call, f.answer) {
+	if !r.x.stageRefused(f.call, f.answer) {
 		return false
 	}
 	f.answer.Close()
-	r.Host.Adapt(f.call)
+	r.x.adaptStage(f.call)
 	r.make(f.call)
 	return true
 }
@@ -122,7 +122,7 @@ func unsent(err error) bool {
 }
 
 // outcome returns the outcome of a call by its error or by the head of its answer.
-func (r *Stages) outcome(f *flight) report.StageOutcome {
+func (r *stageRun) outcome(f *flight) report.StageOutcome {
 	if f.err != nil {
 		return unanswered(f)
 	}
@@ -167,9 +167,9 @@ func late(f *flight) bool {
 }
 
 // read reads the whole answer of a stage. For the last stage it returns the client's answer.
-func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
+func (r *stageRun) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 	r.loop.Begin(f.call.Last)
-	body, whole, err := readWhole(f.answer, r.Memory)
+	body, whole, err := readWhole(f.answer, r.x)
 	switch {
 	case err != nil:
 		f.err = err
@@ -180,7 +180,7 @@ func (r *Stages) read(f *flight) (answer []byte, outcome report.StageOutcome) {
 		return nil, report.StageBroken
 	}
 	if !f.call.Last || r.streams {
-		r.Tap(body)
+		r.x.ReadPiece(body)
 	}
 	turn, ok := r.loop.EndWhole(body)
 	if !ok {

@@ -180,11 +180,11 @@ func (r *Rounds) run(ctx context.Context, calls []*call, room int) {
 			}
 		}
 		if i == len(calls)-1 {
-			panics.Guard(r.Panicked, one)
+			panics.Guard(r.Host.Panicked, one)
 			continue
 		}
 		all.Add(1)
-		panics.Go(r.Panicked, one, all.Done)
+		panics.Go(r.Host.Panicked, one, all.Done)
 	}
 	all.Wait()
 }

@@ -58,7 +58,7 @@ const maxStageBody = 64 << 10
 
 func newExchange() *exchange {
 	x := new(exchange)
-	x.kept = kept{whenDone: x.done, panicked: x.bug, onChunk: x.tap, statusHeaders: x.tell}
+	x.kept = kept{whenDone: x.done, panicked: x.Panicked, onChunk: x.tap, statusHeaders: x.tell}
 	return x
 }
 

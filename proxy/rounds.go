@@ -7,39 +7,40 @@ import (
 	"time"
 
 	"sidenote/proxy/answer"
-	"sidenote/proxy/panics"
 	"sidenote/proxy/report"
 	"sidenote/proxy/transport"
 	"sidenote/retrieval/tools"
 )
 
-// A roundsHost makes the upstream calls of a request and accounts for them.
-type roundsHost interface {
-	// Next settles the previous round, whose answer was read, and sends the request again with
+// A RoundsHost makes the upstream calls of a request and accounts for them. An exchange is one.
+type RoundsHost interface {
+	transport.Room // for buffered streams
+	// NextRound settles the previous round, whose answer was read, and sends the request again with
 	// messages appended, and with Sidenote's tools unless it is the last round.
-	Next(messages []json.RawMessage, last bool) (*transport.Answer, error)
-	// Error returns the response body for an error of Next.
-	Error(err error) []byte
+	NextRound(messages []json.RawMessage, last bool) (*transport.Answer, error)
+	// RoundError returns the response body for an error of NextRound.
+	RoundError(err error) []byte
+	// ReadPiece reads the usage of an answer that is not relayed as it comes.
+	ReadPiece(piece []byte)
+	// CheckWhole returns the body that the client gets for a non-streamed answer.
+	CheckWhole(body []byte) []byte
+	// CloseRounds returns the comment at the end of a stream.
+	CloseRounds() string
+	// Panicked reports a panic.
+	Panicked(value any, stack []byte)
 }
 
 // A RoundsSetup holds the inputs of NewRounds.
 type RoundsSetup struct {
-	Host   roundsHost
+	Host   RoundsHost
 	Policy *tools.Policy
 	Offer  *Offering
 	Box    *tools.Box
-	Caller tools.Caller   // FirstID is the first unused source id
-	Room   int            // token budget for all results
-	Memory transport.Room // for buffered streams
+	Caller tools.Caller // FirstID is the first unused source id
+	Room   int          // token budget of all results
 	Life   context.Context
 	Began  time.Time     // of the request
 	Report *report.Tools // filled while the rounds run
-	Tap    func([]byte)  // reads the usage of answers
-	// Check returns the body that the client gets for a non-streamed answer; nil: unchanged.
-	Check func(body []byte) []byte
-	// Closing returns the text of the comment at the end of a stream.
-	Closing  func() string
-	Panicked panics.Handler
 }
 
 // Rounds runs the rounds of one request. It is not safe for concurrent use.
@@ -68,7 +69,7 @@ func NewRounds(s RoundsSetup) *Rounds {
 // take reserves n bytes for buffering a stream. A request may buffer MaxWhole bytes.
 func (r *Rounds) take(n int) bool {
 	r.held += n
-	return r.held <= MaxWhole && r.Memory.Take(n)
+	return r.held <= MaxWhole && r.Host.Take(n)
 }
 
 func (r *Rounds) begin() {
@@ -115,7 +116,7 @@ func (r *Rounds) next() (*transport.Answer, error) {
 	if r.Life.Err() != nil {
 		return nil, &transport.Error{Class: transport.ClientGone, Err: transport.ErrUnsent}
 	}
-	answer, err := r.Host.Next(r.messages, r.last)
+	answer, err := r.Host.NextRound(r.messages, r.last)
 	if err == nil {
 		r.last = r.last || r.Offer.Withdrawn()
 		r.begin()

@@ -22,24 +22,26 @@ import (
 	"sidenote/rewrite/tokens"
 )
 
-// A host is a roundsHost without a further answer.
+// A host is a RoundsHost without a further answer.
 type host struct{ messages []json.RawMessage }
 
 var errNone = errors.New("no further round")
 
-func (h *host) Next(messages []json.RawMessage, _ bool) (*transport.Answer, error) {
+func (h *host) NextRound(messages []json.RawMessage, _ bool) (*transport.Answer, error) {
 	h.messages = messages
 	return nil, errNone
 }
-func (*host) Error(error) []byte { return []byte(`{"error":{"message":"none"}}`) }
+func (*host) RoundError(error) []byte { return []byte(`{"error":{"message":"none"}}`) }
 
 type bytesCounter struct{}
 
 func (bytesCounter) Count(s string) (int, bool) { return len(s), true }
 
-type unbounded struct{}
-
-func (unbounded) Take(int) bool { return true }
+func (*host) Take(int) bool                 { return true }
+func (*host) ReadPiece([]byte)              {}
+func (*host) CheckWhole(body []byte) []byte { return body }
+func (*host) CloseRounds() string           { return "" }
+func (*host) Panicked(any, []byte)          {}
 
 // A nobody is a writer whose Close does nothing.
 type nobody struct{ io.Writer }
@@ -72,8 +74,8 @@ func converse(t *testing.T, heartbeat, xml bool, search retrieval.Func, a answer
 	p, sent := rewrite.DefaultPolicy(), new(host)
 	r := proxy.NewRounds(proxy.RoundsSetup{
 		Host: sent, Policy: policy, Offer: o, Box: &tools.Box{Knowledge: tools.Knowledge{Retriever: search, Terms: strings.Fields}},
-		Caller: tools.Caller{Policy: &p, Counter: bytesCounter{}, FirstID: 1}, Room: policy.MaxTokens, Memory: unbounded{}, Life: t.Context(), Began: time.Now(),
-		Report: new(report.Tools), Tap: func([]byte) {}, Closing: func() string { return "" }, Panicked: func(any, []byte) {},
+		Caller: tools.Caller{Policy: &p, Counter: bytesCounter{}, FirstID: 1}, Room: policy.MaxTokens, Life: t.Context(), Began: time.Now(),
+		Report: new(report.Tools),
 	})
 	var out bytes.Buffer
 	w := r.Through(nil)(nobody{&out})

@@ -10,8 +10,15 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"sidenote/cache"
 	"sidenote/proxy/transport"
 )
+
+// stageOutputKey returns the cache key of the answer of an upstream to the body of a stage's request;
+// "" is the client's upstream.
+func (x *exchange) stageOutputKey(upstream string, body []byte) string {
+	return cache.StageOutputKey(x.policy.Tenant, x.stageKey(upstream), body)
+}
 
 // stageKey returns a hash of what else a stage's answer depends on: the upstream, the path on it,
 // which may name a model, and the caller's credentials if they are used.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"sidenote/cache"
 	"sidenote/cache/budget"
 	"sidenote/proxy/answer"
 	"sidenote/proxy/report"
@@ -21,9 +20,8 @@ import (
 
 // A staging is the state of a chat that is answered in stages.
 type staging struct {
-	*Stages
+	*stageRun
 	body    []byte // the client's
-	req     *staged.Request
 	policy  rewrite.Policy
 	asked   rewrite.Options
 	metered *rewrite.MeteredRequest // of the client's request
@@ -56,38 +54,11 @@ func (x *exchange) fitStages(req *rewrite.Request, p *rewrite.Policy) (*staged.R
 
 // answerInStages answers a rewritten chat in stages.
 func (x *exchange) answerInStages(req *staged.Request, a *attempt) error {
-	res, of, p := &x.report.Rewrite, &x.policy.Stages, a.policy
-	g := &staging{body: a.body, req: req, policy: p, asked: a.asked, metered: x.metered}
-	x.staging, x.report.Outcome, x.report.Stages = g, report.Staged, new(report.Stages)
-	setup := StagesSetup{
-		Host: stageHost{x}, Policy: of, Request: req, Strip: rewrite.StripEdits(req.Request, p.Placement), Sources: res.Block, Models: x.setup.rewriter.Models.Model,
-		Key: func(upstream string, body []byte) string {
-			return cache.StageOutputKey(x.policy.Tenant, x.stageKey(upstream), body)
-		},
-		Outputs: x.setup.outputs, Memory: x, Keep: x.server.bodies != nil, Buffer: x.stageBody, Life: x.life, Report: x.report.Stages, Panicked: x.panicked,
-		Error: func(err error) []byte {
-			e := x.stageError(err)
-			if !errors.Is(e, errClientGone) {
-				x.noteError(e)
-			}
-			return e.JSON()
-		},
-		Tap: func(piece []byte) {
-			if x.reader != nil {
-				x.tap(piece)
-			}
-		},
-		Closing: func() string { return string(report.AppendClosing(nil, x.endStages())) },
-	}
-	if p.Empty() == rewrite.EmptyRefuse {
-		setup.Fixed = func() []byte {
-			x.report.Outcome, x.report.Reason = rewrite.Answered, rewrite.Reason(retrieval.ReasonIrrelevant)
-			return x.fixedAnswer(req.Request, false, p.EmptyAnswer)
-		}
-	}
+	x.staging = &staging{body: a.body, policy: a.policy, asked: a.asked, metered: x.metered}
+	x.report.Outcome = report.Staged
 	x.checker = newCitationStage(x.policy.Citations, req.Request, &x.report, x.server.documents, x.panicked)
-	g.Stages = newStages(setup)
-	defer func() { x.stageBody = g.Buffer }()
+	g := x.staging
+	g.stageRun = x.newStageRun(req, rewrite.StripEdits(req.Request, a.policy.Placement), x.report.Rewrite.Block)
 	end, over := g.Start()
 	if !over && req.Stream {
 		x.leadStages()
@@ -99,6 +70,26 @@ func (x *exchange) answerInStages(req *staged.Request, a *attempt) error {
 	return x.endInStages(end)
 }
 
+// refusesEmpty reports whether a fixed answer is sent if a stage found nothing; otherwise the request
+// is sent without sources then.
+func (g *staging) refusesEmpty() bool { return g.policy.Empty() == rewrite.EmptyRefuse }
+
+// emptyAnswer returns the answer of a chat in which a stage found nothing.
+func (g *staging) emptyAnswer() []byte {
+	r := &g.x.report
+	r.Outcome, r.Reason = rewrite.Answered, rewrite.Reason(retrieval.ReasonIrrelevant)
+	return g.x.fixedAnswer(g.req.Request, false, g.policy.EmptyAnswer)
+}
+
+// stageErrorBody returns the response body for an error in a stream, and records the error.
+func (x *exchange) stageErrorBody(err error) []byte {
+	e := x.stageError(err)
+	if !errors.Is(e, errClientGone) {
+		x.noteError(e)
+	}
+	return e.JSON()
+}
+
 // endStages marks the stages as ended and returns the Report.
 func (x *exchange) endStages() *report.Report {
 	if x.report.Stages != nil {
@@ -106,6 +97,9 @@ func (x *exchange) endStages() *report.Report {
 	}
 	return &x.report
 }
+
+// closeStages marks the stages as ended and returns the comment at the end of their stream.
+func (x *exchange) closeStages() string { return string(report.AppendClosing(nil, x.endStages())) }
 
 // leadStages sends the head of a stream, for which the first upstream call was answered, and then
 // runs the remaining stages.
@@ -121,7 +115,7 @@ func (x *exchange) leadStages() {
 	how.Replace = append(slices.Clip(ours), transport.Header{Name: fasthttp.HeaderContentType, Value: "text/event-stream; charset=utf-8"},
 		transport.Header{Name: fasthttp.HeaderCacheControl, Value: "no-cache"})
 	g.Answer.Lead(x.ctx, how, func(w *transport.ReplyWriter) error {
-		if g.Policy.NoHeartbeat { // else the head is sent with the first comment
+		if g.settings.NoHeartbeat { // else the head is sent with the first comment
 			if err := w.Flush(); err != nil {
 				return err
 			}
@@ -138,14 +132,14 @@ func (x *exchange) leadStages() {
 func (x *exchange) endInStages(end stageEnd) error {
 	g := x.staging
 	switch end {
-	case ByNobody:
+	case endByNobody:
 		return errClientGone
-	case ByError:
+	case endByError:
 		x.endStages()
 		return x.stageError(g.Err)
-	case ByInjected, ByBare:
-		return x.sendInstead(end == ByBare)
-	case ByBody:
+	case endByInjected, endByBare:
+		return x.sendInstead(end == endByBare)
+	case endByBody:
 		x.endStages()
 		body := x.checker.Whole(g.Body)
 		if g.req.Stream {

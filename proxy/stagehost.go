@@ -16,11 +16,9 @@ import (
 	"sidenote/rewrite"
 )
 
-// A stageHost is the StageHost of an exchange.
-type stageHost struct{ *exchange }
-
-// Call implements StageHost.
-func (x stageHost) Call(ctx context.Context, c *stageCall) (*transport.Answer, error) {
+// callStage settles the previous call of a chat in stages, whose answer was read, and makes the next
+// one. The error is a *transport.Error, an *Unmade, errLowered, or an error to answer the client with.
+func (x *exchange) callStage(ctx context.Context, c *stageCall) (*transport.Answer, error) {
 	g, to, model := x.staging, x.upstream, ""
 	if c.Stage == nil {
 		edits, err := x.instead(c.Bare)
@@ -157,8 +155,9 @@ func unmade(err error) error {
 	return &Unmade{Outcome: outcome, Err: err}
 }
 
-// Shorter implements StageHost.
-func (x stageHost) Shorter(answer *transport.Answer) ([]byte, bool) {
+// fewerSources returns fewer sources, in the form of staged.Inputs, for a call that its answer rejects
+// as too long for the model. ok is false if it does not, or if fewer would not help.
+func (x *exchange) fewerSources(answer *transport.Answer) (sources []byte, ok bool) {
 	g := x.staging
 	t, ok := refusedAsTooLong(answer)
 	if !ok || x.report.Rewrite.Outcome != rewrite.Injected {
@@ -186,7 +185,7 @@ const (
 )
 
 // modelKey returns the key for the remembered refusals of a stage's model.
-func (x stageHost) modelKey(c *stageCall) string {
+func (x *exchange) modelKey(c *stageCall) string {
 	to, model := x.upstream, cmp.Or(c.Stage.Model, x.staging.req.Model)
 	if c.Stage.Upstream != "" {
 		to = x.setup.upstreams[c.Stage.Upstream]
@@ -194,8 +193,9 @@ func (x stageHost) modelKey(c *stageCall) string {
 	return to.name + "\n" + to.of.BaseURL.String() + "\n" + model
 }
 
-// Adapt implements StageHost.
-func (x stageHost) Adapt(c *stageCall) {
+// adaptStage removes from a call the parameters that its model is known to refuse. It is called before
+// the body of the call is made.
+func (x *exchange) adaptStage(c *stageCall) {
 	c.Without = nil
 	for _, refusal := range x.server.refused.Of(x.modelKey(c)) {
 		switch {
@@ -210,7 +210,7 @@ func (x stageHost) Adapt(c *stageCall) {
 
 // mayOmit reports whether a call can be sent without a parameter. Parameters that the client chose
 // for its own model are kept.
-func (x stageHost) mayOmit(c *stageCall, name string) bool {
+func (x *exchange) mayOmit(c *stageCall, name string) bool {
 	switch {
 	case c.Stage.Model != "" || c.Stage.Upstream != "":
 		return true
@@ -222,8 +222,9 @@ func (x stageHost) mayOmit(c *stageCall, name string) bool {
 	return name == "reasoning_effort" && c.Model.LowEffort() != ""
 }
 
-// Refused implements StageHost.
-func (x stageHost) Refused(c *stageCall, answer *transport.Answer) bool {
+// stageRefused reports whether an answer rejects an optional parameter of its call. adaptStage removes
+// that parameter from later calls.
+func (x *exchange) stageRefused(c *stageCall, answer *transport.Answer) bool {
 	if c.Stage == nil || !services.MayBe(answer.Status()) {
 		return false
 	}

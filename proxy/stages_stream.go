@@ -14,8 +14,8 @@ import (
 
 // Stream runs the remaining stages after Start and writes the answer as a stream to a client whose
 // response head was sent. usage reports whether the client asked for usage.
-func (r *Stages) Stream(to io.Writer, usage bool) error {
-	s := &stageStream{Stages: r, out: answerOut{To: to}, usage: usage}
+func (r *stageRun) Stream(to io.Writer, usage bool) error {
+	s := &stageStream{stageRun: r, out: answerOut{To: to}, usage: usage}
 	r.streams = true
 	s.splitter.Hold = func(n int) error {
 		if !r.take(n) {
@@ -33,7 +33,7 @@ func (r *Stages) Stream(to io.Writer, usage bool) error {
 
 // A stageStream writes the answer of Stages as events.
 type stageStream struct {
-	*Stages
+	*stageRun
 	usage    bool
 	splitter answer.Splitter
 	out      answerOut // events for the client
@@ -45,7 +45,7 @@ const soon = 100 * time.Millisecond
 
 // announce adds a comment with the next stage, to be written with the next event or soon.
 func (s *stageStream) announce() {
-	if s.Policy.NoHeartbeat {
+	if s.settings.NoHeartbeat {
 		return
 	}
 	text := fmt.Sprintf("sidenote stage %d/%d %s", s.at+1, len(s.chain.Stages), s.chain.Stages[s.at].Name)
@@ -67,10 +67,10 @@ func (s *stageStream) alive(do func()) {
 	if s.out.Notes.Len() > 0 {
 		first = soon
 	}
-	if s.Policy.NoHeartbeat {
+	if s.settings.NoHeartbeat {
 		comment = nil
 	}
-	if err := WithHeartbeat(s.Panicked, first, comment, do); err != nil {
+	if err := WithHeartbeat(s.x.panicked, first, comment, do); err != nil {
 		s.out.Broken = err
 	}
 }
@@ -103,10 +103,10 @@ func (s *stageStream) pass(f *flight) error {
 	ended, err := s.copy(f)
 	s.close(f)
 	switch {
-	case s.out.Broken != nil || s.Life.Err() != nil:
+	case s.out.Broken != nil || s.x.life.Err() != nil:
 		f.Outcome = report.StageLeft
 		s.note(f, f.Name)
-		return s.end(ByNobody)
+		return s.end(endByNobody)
 	case !s.said:
 		f.Outcome = why(f, err, ended)
 		s.out.Reset()
@@ -193,7 +193,7 @@ func (s *stageStream) readEvents(f *flight) (err error) {
 func (s *stageStream) piece(f *flight, piece []byte) (more bool, err error) {
 	n, err := f.answer.Read(piece)
 	if n > 0 {
-		s.Tap(piece[:n])
+		s.x.ReadPiece(piece[:n])
 		s.out.Grow(n + n/8) // its events are about as long
 		if _, writeErr := s.splitter.Write(piece[:n]); writeErr != nil {
 			return false, writeErr
@@ -214,7 +214,7 @@ func (s *stageStream) piece(f *flight, piece []byte) (more bool, err error) {
 }
 
 func (s *stageStream) finishStream() error {
-	if err := s.loop.Finish(&s.out, nil, s.Closing()); err != nil {
+	if err := s.loop.Finish(&s.out, nil, s.x.closeStages()); err != nil {
 		return err
 	}
 	return s.out.Flush()
@@ -226,19 +226,19 @@ func (s *stageStream) end(end stageEnd) error {
 		return s.out.Broken
 	}
 	switch end {
-	case ByNobody:
-		return &transport.Error{Class: transport.ClientGone, Err: s.Life.Err()}
-	case ByError:
-		return s.fail(s.Error(s.Err), s.Err)
-	case ByLast, ByBody:
+	case endByNobody:
+		return &transport.Error{Class: transport.ClientGone, Err: s.x.life.Err()}
+	case endByError:
+		return s.fail(s.x.stageErrorBody(s.Err), s.Err)
+	case endByLast, endByBody:
 		return s.whole(s.Body)
 	}
-	return s.instead(end == ByBare)
+	return s.instead(end == endByBare)
 }
 
 // whole writes a complete answer as events.
 func (s *stageStream) whole(body []byte) error {
-	s.out.Write(stageEvents(body, s.usage, s.Closing()))
+	s.out.Write(stageEvents(body, s.usage, s.x.closeStages()))
 	return s.out.Flush()
 }
 
@@ -255,15 +255,15 @@ func stageEvents(body []byte, usage bool, comment string) []byte {
 // instead sends the request without stages and relays its answer.
 func (s *stageStream) instead(bare bool) error {
 	c := &stageCall{Bare: bare, Last: true}
-	f := &flight{call: c, ctx: s.Life}
-	s.alive(func() { f.answer, f.err = s.Host.Call(s.Life, c) })
+	f := &flight{call: c, ctx: s.x.life}
+	s.alive(func() { f.answer, f.err = s.x.callStage(s.x.life, c) })
 	switch {
 	case s.out.Broken != nil:
 		return s.out.Broken
-	case f.err != nil && s.Life.Err() != nil:
-		return s.end(ByNobody)
+	case f.err != nil && s.x.life.Err() != nil:
+		return s.end(endByNobody)
 	case f.err != nil:
-		return s.fail(s.Error(f.err), f.err)
+		return s.fail(s.x.stageErrorBody(f.err), f.err)
 	}
 	defer f.answer.Close()
 	if s.outcome(f) != report.StageOK {
@@ -273,12 +273,12 @@ func (s *stageStream) instead(bare bool) error {
 	if !isStream(f.answer) {
 		var body []byte
 		var outcome report.StageOutcome
-		s.alive(func() { body, outcome = s.Stages.read(f) })
+		s.alive(func() { body, outcome = s.stageRun.read(f) })
 		switch outcome {
 		case report.StageOK, report.StageSilent:
 			return s.whole(body)
 		case report.StageNoMemory:
-			return s.fail(s.Error(f.err), f.err)
+			return s.fail(s.x.stageErrorBody(f.err), f.err)
 		}
 		return s.fail(body, errRefused)
 	}
@@ -299,8 +299,8 @@ var errRefused = errors.New("the request was refused")
 
 // fail ends a stream with an error, unless the client has left.
 func (s *stageStream) fail(body []byte, err error) error {
-	if s.Life.Err() != nil {
-		return s.end(ByNobody)
+	if s.x.life.Err() != nil {
+		return s.end(endByNobody)
 	}
 	s.out.Reset()
 	if writeErr := failStream(&s.out, body); writeErr != nil {

@@ -52,7 +52,7 @@ func (s *roundStream) full(err error) error {
 		return s.out.Broken
 	}
 	broken := &transport.Error{Class: transport.NoRoom, Err: err}
-	err = s.fail(s.Host.Error(broken), broken)
+	err = s.fail(s.Host.RoundError(broken), broken)
 	if flushErr := s.out.Flush(); flushErr != nil {
 		return flushErr
 	}
@@ -96,7 +96,7 @@ func (s *roundStream) rest() error {
 			}
 		}
 		if !goes {
-			return s.loop.Finish(&s.out, s.vendor(), s.Closing())
+			return s.loop.Finish(&s.out, s.vendor(), s.Host.CloseRounds())
 		}
 		if err := s.loop.Continue(&s.out); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (s *roundStream) round() error {
 		return err
 	}
 	if err != nil {
-		return s.fail(s.Host.Error(err), &transport.Error{Class: transport.Truncated, Err: err})
+		return s.fail(s.Host.RoundError(err), &transport.Error{Class: transport.Truncated, Err: err})
 	}
 	defer answer.Close()
 	if answer.Status() != fasthttp.StatusOK || !isStream(answer) {
@@ -130,7 +130,7 @@ func (s *roundStream) round() error {
 	for {
 		n, err := answer.Read(piece)
 		if n > 0 {
-			s.Tap(piece[:n])
+			s.Host.ReadPiece(piece[:n])
 			if _, err := s.Write(piece[:n]); err != nil {
 				return err
 			}
@@ -155,7 +155,7 @@ func (s *roundStream) alive(do func()) error {
 	if s.Policy.NoHeartbeat {
 		comment = nil
 	}
-	return WithHeartbeat(s.Panicked, Heartbeat, comment, do)
+	return WithHeartbeat(s.Host.Panicked, Heartbeat, comment, do)
 }
 
 // errLater reports that a round after the first one failed.

@@ -61,17 +61,8 @@ func (x *exchange) converse(first *transport.Answer, call transport.Call) error 
 		room = max(0, min(room, w.Size-w.Request-ledger.Used-w.ReservedOutput))
 	}
 	r := NewRounds(RoundsSetup{
-		Host: toolHost{x}, Policy: t.Policy(), Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
-		Memory: x, Life: x.life, Began: x.report.Time, Report: x.report.Tools, Panicked: x.panicked, Check: x.checker.Whole,
-		Tap: func(piece []byte) {
-			if x.reader != nil {
-				x.tap(piece)
-			}
-		},
-		Closing: func() string {
-			x.report.Tools.Ended = true
-			return string(report.AppendClosing(nil, &x.report))
-		},
+		Host: x, Policy: t.Policy(), Offer: t.Offering, Box: x.setup.tools.Box, Caller: caller, Room: room,
+		Life: x.life, Began: x.report.Time, Report: x.report.Tools,
 	})
 	if isStream(first) {
 		how := x.howOf(first)
@@ -90,11 +81,8 @@ func (x *exchange) converse(first *transport.Answer, call transport.Call) error 
 	return err
 }
 
-// A toolHost is the roundsHost of an exchange.
-type toolHost struct{ *exchange }
-
-// Next implements roundsHost.
-func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer, error) {
+// NextRound implements RoundsHost.
+func (x *exchange) NextRound(messages []json.RawMessage, last bool) (*transport.Answer, error) {
 	x.endRound()
 	t := x.tools
 	edits := t.Next(messages, last)
@@ -123,8 +111,17 @@ func (x toolHost) Next(messages []json.RawMessage, last bool) (*transport.Answer
 // reserveRound reserves budget for a further round.
 func (x *exchange) reserveRound(of Demand) error { return x.reserveLater(budget.Tool, of) }
 
-// Error implements roundsHost.
-func (x toolHost) Error(err error) []byte {
+// CheckWhole implements RoundsHost.
+func (x *exchange) CheckWhole(body []byte) []byte { return x.checker.Whole(body) }
+
+// CloseRounds implements RoundsHost.
+func (x *exchange) CloseRounds() string {
+	x.report.Tools.Ended = true
+	return string(report.AppendClosing(nil, &x.report))
+}
+
+// RoundError implements RoundsHost.
+func (x *exchange) RoundError(err error) []byte {
 	if transport.ClassOf(err) != "" {
 		err = x.server.transportError(err)
 	}

@@ -43,6 +43,14 @@ func (a *account) tap(piece []byte) {
 	a.reader.Write(piece)
 }
 
+// ReadPiece reads the next piece of an answer that is not relayed as it comes. It implements
+// RoundsHost.
+func (a *account) ReadPiece(piece []byte) {
+	if a.reader != nil {
+		a.tap(piece)
+	}
+}
+
 // readAndRelease reads the usage of the answer of x, which has ended, and releases x. A long read
 // gets its own goroutine, as the client may have sent its next request. If maxDecoders of these
 // are running, a metered answer is read here, while its client waits; other answers are not read.

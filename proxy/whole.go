@@ -30,10 +30,7 @@ func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, ans *transport.Answer, how
 		}
 		if !r.follow(&turn) {
 			body, changed := r.loop.Whole(&turn, r.vendor())
-			checked := body
-			if r.Check != nil {
-				checked = r.Check(body)
-			}
+			checked := r.Host.CheckWhole(body)
 			changed = changed || !bytes.Equal(checked, body)
 			relay := how(ans)
 			if changed {
@@ -45,7 +42,7 @@ func (r *Rounds) RelayWhole(ctx *fasthttp.RequestCtx, ans *transport.Answer, how
 		if err := r.loop.Continue(io.Discard); err != nil {
 			return err
 		}
-		r.Tap(body)
+		r.Host.ReadPiece(body)
 		ans.Close()
 		if ans, err = r.next(); err != nil {
 			return err
@@ -58,5 +55,5 @@ func (r *Rounds) readWhole(answer *transport.Answer) (body []byte, ok bool, err 
 	if answer.Status() != fasthttp.StatusOK {
 		return nil, false, nil
 	}
-	return readWhole(answer, r.Memory)
+	return readWhole(answer, r.Host)
 }
